@@ -30,7 +30,7 @@ help:
 	@echo "make run-smoke     the same programs for a moment each: do they work"
 	@echo "make synthetic_bench  make benchmark_accurate  make churn_test    one program of the build; says where it is"
 	@echo "make test          all tests in a short form, and the stress tests under ThreadSanitizer: five minutes on two processors"
-	@echo "make t T=NAME      builds and runs one test: unit.heap.foreign; a beginning or a pattern runs several; PRESET=tsan"
+	@echo "make t T=NAME      builds and runs one test: unit.cache.foreign; a beginning or a pattern runs several; PRESET=tsan"
 	@echo "make test-all      what CI runs: the long forms too, AddressSanitizer, UBSan, ThreadSanitizer, clang, install, benchmarks"
 	@echo "make test-release  make test-long  make test-asan  make test-tsan  make test-clang    its stages (make test-rest: all but make test)"
 	@echo "make test-cxx      installs clang and libc++: the C++ header by each compiler and standard library"
@@ -106,7 +106,7 @@ test-all:
 
 PRESET ?= release
 t: setup-test
-	@[ -n "$(T)" ] || { echo "make t T=unit.heap.foreign: the name of a test, or its beginning, or a pattern" >&2; exit 2; }
+	@[ -n "$(T)" ] || { echo "make t T=unit.cache.foreign: the name of a test, or its beginning, or a pattern" >&2; exit 2; }
 	@$(if $(filter release,$(PRESET)),,$(FIXED_ADDRESSES)) tests/one.py $(PRESET) '$(T)' -DTSLAB_BUILD_TESTS=ON
 
 test-release: setup-test-all | build

@@ -12,8 +12,9 @@ import re
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-CORE = ROOT / "src" / "core"
-LAYERS = ["base", "os", "region", "slab", "heap", "epoch", "stats", "api"]
+SRC = ROOT / "src"
+LAYERS = """core/base core/os core/region core/slab core/memtools core/ownership core/supply core/cache core/epoch core/diagnose
+core/object core/domain core/spill core/stats advice core/api""".split()
 
 # A comment, a text, a character: whatever is not code. Then the words of the code.
 TOKEN = re.compile(
@@ -139,6 +140,10 @@ def renamed(text, names, ending):
     return "".join(out)
 
 
+def header_of(name):
+    return SRC / name if name.startswith("advice/") else SRC / "core" / name
+
+
 class Amalgamation:
     def __init__(self):
         self.done = set()
@@ -160,8 +165,8 @@ class Amalgamation:
                 out.append('#define TSLAB_BUILD "amalgamation"')
             elif kind == "<":
                 out.append(line)
-            elif CORE / name not in self.done:
-                header = CORE / name
+            elif header_of(name) not in self.done:
+                header = header_of(name)
                 # In a condition other than the header's own guard the next one needs it again: it has a guard itself.
                 if depth == guard and "#ifndef TS_" in header.read_text(encoding="utf-8"):
                     self.done.add(header)
@@ -179,8 +184,8 @@ def main():
     if len(sys.argv) != 2:
         print("usage: packaging/amalgamation.py OUTPUT_FOLDER", file=sys.stderr)
         return 2
-    sources = [p for layer in LAYERS for p in sorted((CORE / layer).glob("*.c"))]
-    if len(sources) != len(list(CORE.glob("*/*.c"))):
+    sources = [p for layer in LAYERS for p in sorted((SRC / layer).glob("*.c"))]
+    if len(sources) != len(list(SRC.glob("core/*/*.c"))) + len(list(SRC.glob("advice/*.c"))):
         raise SystemExit("amalgamation.py: src/core has a folder that is not in LAYERS")
     texts = {p: p.read_text(encoding="utf-8") for p in sources}
     own = {p: own_names(t) for p, t in texts.items()}
@@ -208,7 +213,7 @@ def main():
         ending = "_in_" + re.sub(r"\W", "_", f"{path.parent.name}_{path.stem}")
         # Renamed before its headers are put in: these are everybody's.
         expanded = amalgamation.expand(renamed(text, taken, ending), path.name)
-        parts.append(f"/* ---- {path.relative_to(CORE)} ---- */\n" + expanded.strip("\n") + "\n")
+        parts.append(f"/* ---- {path.relative_to(SRC)} ---- */\n" + expanded.strip("\n") + "\n")
         parts.append("".join(f"#undef {m}\n" for m in dict.fromkeys(macros)))
     out = pathlib.Path(sys.argv[1])
     try:

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Builds what a test runs, and runs it: make t T=unit.heap.foreign. T is a name, the beginning of names, or a regular
+"""Builds what a test runs, and runs it: make t T=unit.cache.foreign. T is a name, the beginning of names, or a regular
 expression. Usage: one.py PRESET T [OPTION OF CMAKE...]"""
 
 import difflib

@@ -13,7 +13,7 @@
 #ifndef TS_ZONES_ZONES_H
 #define TS_ZONES_ZONES_H
 
-#include "epoch/spill.h"
+#include "spill/spill.h"
 #include "zones/place.h"
 
 #include <tslab/zones.h>

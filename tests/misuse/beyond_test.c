@@ -7,7 +7,7 @@
 #include "rng.h"
 #include "unit.h"
 
-#include "epoch/diagnose.h"
+#include "diagnose/diagnose.h"
 #include "region/region.h"
 #include "slab/slab.h"
 

@@ -11,7 +11,7 @@
 #include "check.h"
 #include "proc.h"
 
-#include "heap/care.h"
+#include "memtools/care.h"
 
 #include <pthread.h>
 #include <stdio.h>

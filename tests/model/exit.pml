@@ -1,6 +1,6 @@
 /*
  * The end of a thread against those who still need its heap. Two heaps, one block with one slab in the first, and a heap without a thread, where
- * the owner puts the block if it gives that up while it lives (heap/orphan.c); each thread
+ * the owner puts the block if it gives that up while it lives (cache/orphan.c); each thread
  * exits at any time. What is a step here is shown elsewhere: the UNIT word's flag and bits in foreign.pml, holding a heap in
  * hold.pml (here: hold succeeds, or fails while the owner is in an operation, or while another has the heap's lock: nobody waits for
  * that but the thread itself, when it exits).

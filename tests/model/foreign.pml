@@ -1,7 +1,7 @@
 /*
  * Foreign frees of one slab with two slots: two threads that free, the owner, and a thread that destroys the epoch.
  * Sequentially consistent; each access of a shared word is a step of its own. The letters and numbers of the steps are
- * those of src/core/heap/foreign.c.
+ * those of src/core/cache/foreign.c.
  *
  * The slab begins in block 1. It can come back to block 1 while that lives, go to block 3 (another epoch of the same
  * thread), or, once block 1 was destroyed, to block 2 (the same record with its next era). Blocks 2 and 3 live on.

@@ -56,7 +56,7 @@ def main():
                 print("%s: expected '%s', got %s" % (what, expected, found))
                 failed += 1
 
-        foreign = "src/core/heap/foreign.c"
+        foreign = "src/core/cache/foreign.c"
         case("a step is gone", foreign, "        if (bits & bit) return TS_FOREIGN_NOT_LIVE;\n", "",
              "foreign.c: ts_foreign_free is not as it was")
         case("an order is weaker", "src/core/region/table.h", "ts_store_release(&((ts_entry *)entry)->id, id)",
@@ -70,7 +70,7 @@ def main():
         case("the manifest is not one", "tests/model/manifest.txt", "# The modelled functions", "The modelled functions",
              "not 'hash file function'")
         case("the manifest knows too much", "tests/model/manifest.txt", "# The modelled",
-             "0123456789abcdef src/core/heap/heap.c nothing\n# The modelled", "nothing of src/core/heap/heap.c is in no model")
+             "0123456789abcdef src/core/ownership/heap.c nothing\n# The modelled", "nothing of src/core/ownership/heap.c is in no model")
         case("the README forgets a control", "tests/model/README.md", "SECOND_READ (3)", "(3)",
              "SECOND_READ of the model foreign is not named")
         case("the table of orders is another", "tests/model/README.md", "| bracket | in_op", "| bracket | in op",

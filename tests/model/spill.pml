@@ -1,5 +1,5 @@
 /*
- * The loan of a slab to a spill (src/core/heap/spilled.h), and its state words, which are packed meanwhile (heap/packed.h). One slab with two
+ * The loan of a slab to a spill (src/core/spill/spilled.h), and its state words, which are packed meanwhile (spill/packed.h). One slab with two
  * live objects, of a closed epoch; its keeper lends it, packs its words, gives their page back, and ends the loan. The owner, who holds his
  * heap, frees one object and another thread the other; DOUBLE: two threads free the only one. SHARED: a neighbour, another spill
  * with a slab that has its words in the same page, sends that page too, and returns, at any time, while the owner frees the only

@@ -40,7 +40,7 @@ ENVIRONMENT = {
 }
 
 
-WALK = tuple(f"src/core/{file}.c" for file in ("epoch/check", "epoch/check_epochs", "epoch/check_heaps", "heap/check"))
+WALK = tuple(f"src/core/{file}.c" for file in ("walk/check", "walk/check_epochs", "walk/check_heaps", "walk/check_slabs"))
 
 
 class Broken(Exception):
@@ -48,7 +48,7 @@ class Broken(Exception):
 
 
 def source_of(test):
-    """unit.heap.foreign -> tests/unit/heap/foreign_test.c, as in tests/CMakeLists.txt"""
+    """unit.cache.foreign -> tests/unit/cache/foreign_test.c, as in tests/CMakeLists.txt"""
     return "tests/" + test.replace(".", "/") + "_test.c"
 
 

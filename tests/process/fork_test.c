@@ -11,10 +11,10 @@
 
 #include "api/runtime.h"
 #include "check.h"
-#include "epoch/check.h"
-#include "epoch/domain.h"
+#include "domain/domain.h"
 #include "os/os.h"
 #include "region/pool.h"
+#include "walk/check.h"
 
 #include <pthread.h>
 #include <sched.h>

@@ -17,7 +17,7 @@
 #include "rng.h"
 #include "shrink.h"
 
-#include "heap/piece.h"
+#include "cache/piece.h"
 
 #include <inttypes.h>
 #include <pthread.h>

@@ -4,9 +4,9 @@
 #endif
 #include "soak.h"
 
-#include "epoch/check.h"
 #include "pattern.h"
 #include "proc.h"
+#include "walk/check.h"
 
 #include <errno.h>
 #include <sched.h>

@@ -9,10 +9,10 @@
 #endif
 #include "soak.h"
 
-#include "epoch/check.h"
 #include "identities.h"
 #include "proc.h"
 #include "region/pool.h"
+#include "walk/check.h"
 
 #include <errno.h>
 #include <inttypes.h>

@@ -8,8 +8,8 @@
 #include "proc.h"
 #include "stress.h"
 
-#include "epoch/check.h"
-#include "heap/heap.h"
+#include "ownership/heap.h"
+#include "walk/check.h"
 
 #include <inttypes.h>
 #include <stdio.h>

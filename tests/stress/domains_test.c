@@ -10,7 +10,7 @@
 #include "proc.h"
 #include "stress.h"
 
-#include "heap/heap.h"
+#include "ownership/heap.h"
 
 #include <errno.h>
 #include <inttypes.h>

@@ -12,7 +12,7 @@
 #include "rng.h"
 #include "stress.h"
 
-#include "heap/piece.h"
+#include "cache/piece.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -4,11 +4,11 @@
  *
  *     shed_test [--seconds N] [--seed N] [--threads N]
  */
-#include "heap/allocator.h"
-#include "heap/heap.h"
 #include "identities.h"
+#include "ownership/heap.h"
 #include "proc.h"
 #include "stress.h"
+#include "supply/allocator.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -1,8 +1,8 @@
 #include "identities.h"
 
 #include "check.h"
-#include "epoch/check.h"
 #include "region/pool.h"
+#include "walk/check.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -8,7 +8,7 @@
 #include "rng.h"
 #include "support.h"
 
-#include "heap/packed.h"
+#include "spill/packed.h"
 
 #include <pthread.h>
 #include <stdatomic.h>

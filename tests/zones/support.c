@@ -1,7 +1,7 @@
 #define _GNU_SOURCE
 #include "support.h"
 
-#include "epoch/check.h"
+#include "walk/check.h"
 
 #include <fcntl.h>
 #include <sys/mman.h>

@@ -48,9 +48,10 @@ fn files(folder: &Path, ending: &str, found: &mut Vec<PathBuf>) {
 
 fn vendored() {
     let root = Path::new(&env::var("CARGO_MANIFEST_DIR").unwrap()).join("vendor");
-    let (include, core) = (root.join("include"), root.join("src/core"));
+    let (include, core, advice) = (root.join("include"), root.join("src/core"), root.join("src/advice"));
     println!("cargo:rerun-if-changed={}", include.display());
     println!("cargo:rerun-if-changed={}", core.display());
+    println!("cargo:rerun-if-changed={}", advice.display());
 
     // The name of the build, by which the project's C libraries know that they belong together: no other is built here.
     let generated = PathBuf::from(env::var("OUT_DIR").unwrap()).join("generated");
@@ -60,9 +61,10 @@ fn vendored() {
 
     let mut sources = Vec::new();
     files(&core, "c", &mut sources);
+    files(&advice, "c", &mut sources);
     assert!(!sources.is_empty(), "tslab-sys: no C sources in {}", core.display());
     let mut build = cc::Build::new();
-    build.files(&sources).include(&include).include(&core).include(&generated).std("c11").pic(true);
+    build.files(&sources).include(&include).include(&core).include(root.join("src")).include(&generated).std("c11").pic(true);
     // Call stacks go through the library also where C code has no tables by default.
     build.flag("-funwind-tables").flag_if_supported("-fno-semantic-interposition").flag("-fvisibility=hidden");
     if env::var("CARGO_CFG_TARGET_ENV").is_ok_and(|e| e == "gnu") {

@@ -2,16 +2,16 @@
 /* Modelled in tests/model: record, orders. */
 #include "api/runtime.h"
 
+#include "diagnose/misuse.h"
+#include "diagnose/stacks.h"
+#include "domain/mark.h"
+#include "domain/tree.h"
 #include "epoch/decay.h"
 #include "epoch/limit.h"
-#include "epoch/mark.h"
-#include "epoch/misuse.h"
-#include "epoch/stacks.h"
-#include "epoch/tree.h"
-#include "heap/maintain.h"
 #include "os/os.h"
+#include "supply/maintain.h"
 
-#include "heap/hollow.h"
+#include "supply/hollow.h"
 
 #include <errno.h>
 #include <string.h>

@@ -1,13 +1,13 @@
 /* The calls that name no allocator: in the innermost domain, or in whatever allocator owns the object; and in a named domain. */
 #include "api/runtime.h"
 
-#include "epoch/domain_parts.h"
-#include "epoch/misuse.h"
-#include "epoch/stacks.h"
-#include "epoch/walk.h"
-#include "heap/fast.h"
-#include "heap/named.h"
-#include "heap/scope.h"
+#include "cache/fast.h"
+#include "cache/named.h"
+#include "cache/scope.h"
+#include "diagnose/misuse.h"
+#include "diagnose/stacks.h"
+#include "domain/domain_parts.h"
+#include "object/walk.h"
 
 #include <errno.h>
 #include <stdio.h>

@@ -12,9 +12,9 @@
 #include "api/move.h"
 
 #include "api/runtime.h"
+#include "cache/bin.h"
+#include "cache/fast.h"
 #include "epoch/epoch.h"
-#include "heap/bin.h"
-#include "heap/fast.h"
 
 #include <errno.h>
 #include <string.h>

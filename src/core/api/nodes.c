@@ -3,8 +3,8 @@
 #include "api/runtime.h"
 
 #include "epoch/limit.h"
-#include "heap/nodes.h"
 #include "stats/node.h"
+#include "supply/nodes.h"
 
 #include <tslab/stats.h>
 

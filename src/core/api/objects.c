@@ -5,17 +5,17 @@
 #include "api/runtime.h"
 
 #include "base/bits.h"
+#include "cache/bin.h"
+#include "cache/fast.h"
+#include "cache/foreign_open.h"
+#include "cache/named.h"
+#include "cache/renew.h"
+#include "cache/scope.h"
+#include "diagnose/hint.h"
+#include "diagnose/misuse.h"
+#include "diagnose/sample.h"
+#include "diagnose/stacks.h"
 #include "epoch/contention.h"
-#include "epoch/hint.h"
-#include "epoch/misuse.h"
-#include "epoch/sample.h"
-#include "epoch/stacks.h"
-#include "heap/bin.h"
-#include "heap/fast.h"
-#include "heap/foreign_open.h"
-#include "heap/named.h"
-#include "heap/renew.h"
-#include "heap/scope.h"
 
 #include <errno.h>
 #include <string.h>

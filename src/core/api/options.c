@@ -2,7 +2,7 @@
 
 #include "api/private.h"
 #include "base/line.h"
-#include "epoch/misuse.h"
+#include "diagnose/misuse.h"
 #include "os/env.h"
 
 #include <errno.h>

@@ -59,7 +59,7 @@ TS_PRIVATE void ts_private_report(SlabAllocator *allocator, const char *call, co
 TS_PRIVATE void ts_private_refuse_because(SlabAllocator *allocator, const char *call, const void *p, const char *why);
 /* A SlabOnMisuse. */
 TS_PRIVATE int ts_private_misuse_mode(SlabAllocator *allocator);
-/* ---- for libtslab-zones: the memory of a closed epoch goes and comes back (epoch/spill.h, which says what each does). ---- */
+/* ---- for libtslab-zones: the memory of a closed epoch goes and comes back (spill/spill.h, which says what each does). ---- */
 
 struct ts_spill;
 /* false or 0 with errno EINVAL: no such allocator; else as the functions of that name. */

@@ -2,9 +2,9 @@
 #ifndef TS_API_RUNTIME_H
 #define TS_API_RUNTIME_H
 
-#include "epoch/domain.h"
+#include "domain/domain.h"
 #include "epoch/epoch.h"
-#include "heap/allocator.h"
+#include "supply/allocator.h"
 
 #include <tslab/tslab.h>
 

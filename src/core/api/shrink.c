@@ -1,8 +1,8 @@
 #include "api/shrink.h"
 
-#include "epoch/domain.h"
+#include "domain/domain.h"
 #include "epoch/epoch.h"
-#include "heap/care.h"
+#include "memtools/care.h"
 #include "os/os.h"
 #include "region/pool.h"
 

@@ -1,7 +1,7 @@
 #define TSLAB_BUILDS 1 /* the names of stats.h are functions here */
+#include "advice/growth.h"
 #include "api/runtime.h"
-#include "epoch/stack_totals.h"
-#include "stats/growth.h"
+#include "diagnose/stack_totals.h"
 #include "stats/view.h"
 
 #include <errno.h>

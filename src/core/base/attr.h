@@ -57,7 +57,7 @@
 #endif
 
 /* The functions between the program and what may allocate for it: they lie in a section of their own, by whose bounds
-   they are left out of call stacks (epoch/stacks.h). The library may be linked statically, and is entered by jumps. */
+   they are left out of call stacks (diagnose/stacks.h). The library may be linked statically, and is entered by jumps. */
 #if defined(__ELF__) && (defined(__GNUC__) || defined(__clang__))
 #define TS_ENTRY __attribute__((section("tslab_entry"))) TS_AT_LINE
 #else

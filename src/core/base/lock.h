@@ -24,7 +24,7 @@
 #include "base/attr.h"
 
 typedef enum ts_rank {
-    TS_RANK_TREE = 1,  /* parents and children of domains (epoch/tree.h) */
+    TS_RANK_TREE = 1,  /* parents and children of domains (domain/tree.h) */
     TS_RANK_ALLOCATOR, /* one allocator: its rolling epoch, its list of shares */
     TS_RANK_EPOCH,     /* stripe of epochs: their states, blocks and spans */
     TS_RANK_HEAP,      /* what one heap owns, when another thread than its own looks */
@@ -34,8 +34,8 @@ typedef enum ts_rank {
     TS_RANK_TABLE,     /* free lists of metadata */
     TS_RANK_GROWTH,    /* the untouched end of a part of the region */
     TS_RANK_POOL,      /* free units of the region */
-    TS_RANK_ACCOUNT,   /* what limited epochs hold (heap/account.h) */
-    TS_RANK_PACKED,    /* state words of slabs that are away (heap/packed.h) */
+    TS_RANK_ACCOUNT,   /* what limited epochs hold (supply/account.h) */
+    TS_RANK_PACKED,    /* state words of slabs that are away (spill/packed.h) */
 } ts_rank;
 
 enum { TS_LOCK_FREE, TS_LOCK_HELD, TS_LOCK_WAITED };

@@ -27,7 +27,7 @@
 /* Modelled in tests/model: bias, orders. */
 #include "epoch/epoch.h"
 #include "epoch/limit.h"
-#include "heap/care.h"
+#include "memtools/care.h"
 
 bool ts_epoch_ask(ts_epoch *epoch, EpochId id, uint32_t how) {
     uint32_t before = ts_epoch_asked_how(epoch, id);

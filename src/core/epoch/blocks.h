@@ -7,9 +7,9 @@
 #define TS_EPOCH_BLOCKS_H
 
 #include "base/probe.h"
+#include "cache/ended.h"
 #include "epoch/epoch.h"
-#include "heap/ended.h"
-#include "heap/past.h"
+#include "epoch/past.h"
 #include "os/os.h"
 
 #include <errno.h>
@@ -161,7 +161,7 @@ TS_ALWAYS_INLINE void ts_epoch_kill_only_block(ts_block *block) {
     ts_store_release(&block->open_id, TS_ID_NEVER);
 }
 
-/* A scope with no more than its block and its time: its end leaves the entry clean, and a brief record (heap/past.h). Caller has the
+/* A scope with no more than its block and its time: its end leaves the entry clean, and a brief record (epoch/past.h). Caller has the
    epoch, and the block is its ts_epoch_only_block. */
 TS_ALWAYS_INLINE bool ts_epoch_is_plain(const ts_epoch *epoch) {
     return TS_LIKELY(ts_load_relaxed(&epoch->state) == EPOCH_ACTIVE && ts_load_relaxed(&epoch->span_allocated) == 0 &&

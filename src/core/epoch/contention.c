@@ -1,9 +1,9 @@
 #include "epoch/contention.h"
 
 #include "base/lock.h"
-#include "epoch/domain.h"
+#include "domain/domain.h"
 #include "epoch/epoch.h"
-#include "heap/heap.h"
+#include "ownership/heap.h"
 
 #include <string.h>
 

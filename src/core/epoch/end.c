@@ -8,11 +8,11 @@
  */
 /* Modelled in tests/model: hold, exit, epoch, orders. */
 #include "base/probe.h"
+#include "cache/foreign.h"
 #include "epoch/blocks.h"
 #include "epoch/decay.h"
 #include "epoch/limit.h"
-#include "heap/care.h"
-#include "heap/foreign.h"
+#include "memtools/care.h"
 #include "os/os.h"
 
 #include <errno.h>
@@ -59,7 +59,7 @@ static void end_blocks(ts_allocator *allocator, ts_block *block) {
     }
 }
 
-/* ---- what is noted of it (heap/past.h) ---------------------------------------------------------------------- */
+/* ---- what is noted of it (epoch/past.h) ---------------------------------------------------------------------- */
 
 uint32_t ts_epoch_held_kib(const ts_epoch *epoch) {
     uint64_t bytes = (uint64_t)ts_load_relaxed(&epoch->span_units) * TS_UNIT_BYTES;

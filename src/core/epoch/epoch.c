@@ -8,8 +8,8 @@
 /* Modelled in tests/model: exit, epoch, bias, orders. */
 #include "base/park.h"
 #include "base/probe.h"
+#include "cache/foreign.h"
 #include "epoch/blocks.h"
-#include "heap/foreign.h"
 #include "os/os.h"
 
 #include <errno.h>

@@ -47,10 +47,10 @@
 #ifndef TS_EPOCH_EPOCH_H
 #define TS_EPOCH_EPOCH_H
 
-#include "heap/account.h"
-#include "heap/allocator.h"
-#include "heap/bias.h"
-#include "heap/orphan.h"
+#include "cache/orphan.h"
+#include "ownership/bias.h"
+#include "supply/account.h"
+#include "supply/allocator.h"
 
 typedef struct ts_epoch {
     /* What a domain writes when it opens and ends, then what it looks at besides: two lines. */
@@ -157,7 +157,7 @@ bool ts_epoch_reset(ts_allocator *allocator, EpochId id, uint64_t *units_freed);
    another case, nothing was done. */
 bool ts_epoch_reset_own(ts_epoch *epoch, bool again, uint64_t *units_freed);
 /* For who gives the epoch up to another thread: without its bias, which that one would have to take. A block of this thread that holds
-   nothing ends; the others wait for the next thread (heap/orphan.h). */
+   nothing ends; the others wait for the next thread (cache/orphan.h). */
 void ts_epoch_give_up(ts_allocator *allocator, EpochId id);
 /* The same for who has the lock of the tree; ts_orphans_pass_on comes when he has it no more. NO_SHARE: ts_orphans_make_share did not come
    before; NOT: there was nothing to give up. */

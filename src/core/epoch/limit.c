@@ -11,9 +11,9 @@
 #include "epoch/limit.h"
 
 #include "base/line.h"
+#include "diagnose/diagnose.h"
 #include "epoch/blocks.h"
-#include "epoch/diagnose.h"
-#include "heap/nodes.h"
+#include "supply/nodes.h"
 
 #include <errno.h>
 

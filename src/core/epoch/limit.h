@@ -1,4 +1,4 @@
-/* Limits on what epochs hold, and the accounts that count it (heap/account.h). */
+/* Limits on what epochs hold, and the accounts that count it (supply/account.h). */
 #ifndef TS_EPOCH_LIMIT_H
 #define TS_EPOCH_LIMIT_H
 
@@ -11,7 +11,7 @@ bool ts_limit_take(ts_account *account, uint64_t units, EpochId id);
 ts_account *ts_limit_hold(ts_epoch *epoch, EpochId id);
 /* false with errno: EINVAL no such epoch, ENOMEM. */
 bool ts_limit_set(ts_allocator *allocator, EpochId id, size_t bytes);
-/* New memory of the epoch is to be of that home (heap/nodes.h), or of whichever its allocator's option says (TS_HOMES). Likewise. */
+/* New memory of the epoch is to be of that home (supply/nodes.h), or of whichever its allocator's option says (TS_HOMES). Likewise. */
 bool ts_limit_bind(ts_allocator *allocator, EpochId id, unsigned home);
 /* The first is a child's epoch of the second's domain; EPOCH_NONE: of none. false with errno. */
 bool ts_limit_link(ts_allocator *allocator, EpochId child, EpochId parent);

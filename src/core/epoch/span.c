@@ -10,14 +10,14 @@
  */
 #include "base/assert.h"
 #include "base/bits.h"
+#include "cache/foreign.h"
+#include "diagnose/misuse.h"
 #include "epoch/epoch.h"
 #include "epoch/limit.h"
-#include "epoch/misuse.h"
-#include "heap/care.h"
-#include "heap/foreign.h"
-#include "heap/nodes.h"
-#include "heap/spilled.h"
+#include "memtools/care.h"
 #include "os/os.h"
+#include "spill/spilled.h"
+#include "supply/nodes.h"
 
 #include <errno.h>
 #include <string.h>

@@ -57,7 +57,7 @@
  * one in 2i + 1 number 128 + i. Objects of 128 bytes, and of every other multiple, begin in even places only: half as many
  * lines of state words are touched for as many objects, and a word of the free bitmap has twice as many of them.
  *
- * Which table a slab's state words are in its bin knows (heap/types.h). So a path that serves all sizes selects a number by a
+ * Which table a slab's state words are in its bin knows (ownership/types.h). So a path that serves all sizes selects a number by a
  * conditional move, and goes on as one.
  */
 #ifndef TS_REGION_REGION_H
@@ -72,7 +72,7 @@
 #define TS_UNIT_ENTRIES (TS_UNIT_BYTES / 16u) /* 1024 */
 #define TS_ENTRY_UNIT_SHIFT 10u
 #define TS_ADDRESS_BITS \
-    52u /* of the region's addresses, the highest of them a sign: what a scope's bump word has (heap/types.h) */
+    52u /* of the region's addresses, the highest of them a sign: what a scope's bump word has (ownership/types.h) */
 #define TS_PAGE_BYTES_MAX ((size_t)64 << 10) /* with larger pages initialisation fails */
 
 #define TS_MAX_UNITS_LOG2 22u    /* 64 GiB: the slab id of a handle has 22 bits */

@@ -13,7 +13,7 @@
  *                    epoch's index
  *     [27] FINE      churn slab with granules of 16 bytes
  *     [26:0] era     of the block that owns it
- * 0: nobody's (free, warm, or inside of a span). CUT: the unit is cut into PIECES (heap/piece.h), and each of them is a scope slab, or
+ * 0: nobody's (free, warm, or inside of a span). CUT: the unit is cut into PIECES (cache/piece.h), and each of them is a scope slab, or
  * free: with a UNIT word, a record and a foreign word of its own. Its start and freed bits are half a word, but no two pieces have bits in
  * one word, as they may be different threads': a unit that is cut has its bitmaps twice, for the pieces in even places and for those in odd
  * ones.
@@ -170,7 +170,7 @@ typedef struct ts_slab {
         touched; /* (o) not FINE: bit per page of 4 KiB that a claim has taken slots of, since the unit's memory came from the
                               system or the page went back to it; TS_SLAB_ALL_PAGES: all, or as good as */
     uint8_t
-        given; /* (o) not FINE: bit per page that went back to the system, and was not claimed of since (heap/hollow.c). TS_SLAB_IS_EMPTY: (h) in
+        given; /* (o) not FINE: bit per page that went back to the system, and was not claimed of since (supply/hollow.c). TS_SLAB_IS_EMPTY: (h) in
                               a bin, without a slot in use: free_count == empty_at, for who holds the heap of a thread that goes on */
     _Atomic uint64_t foreign[8]; /* churn, COARSE: 32 granules a word. A piece has no more than what is before this */
 } ts_slab;

@@ -1,9 +1,9 @@
 /* The rows of epochs in statistics: what one holds, what of its slabs is reclaimable, which are the oldest. */
 #include "base/bits.h"
-#include "heap/past.h"
-#include "heap/spilled.h"
+#include "epoch/past.h"
 #include "os/os.h"
 #include "region/pool.h"
+#include "spill/spilled.h"
 #include "stats/snapshot.h"
 
 #include <string.h>
@@ -100,7 +100,7 @@ static void row_pending(SlabEpochStats *out, uint64_t pending, uint64_t bytes) {
 
 static bool is_reclaimable(uint32_t unit, uint64_t word, uint64_t pending) {
     unsigned live = word & TS_UNIT_SCOPE ? ts_scope_count_live(unit) : ts_slab_count_live(unit, ts_word_is_fine(word));
-    /* A slab that is away has live objects, or it would have been taken out; its state words may be packed (heap/packed.h). */
+    /* A slab that is away has live objects, or it would have been taken out; its state words may be packed (spill/packed.h). */
     return live <= pending && !((word & TS_UNIT_FOREIGN) && ts_is_lent(unit));
 }
 
@@ -213,7 +213,7 @@ bool ts_snapshot_epoch(ts_allocator *a, uint32_t cls, EpochId id, SlabEpochStats
     ts_past_note note;
     if (cls != SLAB_ALL_CLASSES && !ts_kind_of_class(cls, &kind)) return false;
     if (read_live(a, cls, kind, id, out)) return true;
-    atomic_thread_fence(memory_order_acquire); /* who finds the id over finds the record (heap/past.h) */
+    atomic_thread_fence(memory_order_acquire); /* who finds the id over finds the record (epoch/past.h) */
     if (!ts_past_find(a, id, &note)) return false;
     row_of_past(&note, cls, kind < TS_CLASSES ? ts_class_bytes[kind] : 0, out);
     return true;

@@ -6,10 +6,10 @@
 #include "stats/node.h"
 
 #include "epoch/epoch.h"
-#include "heap/nodes.h"
-#include "heap/purge.h"
 #include "os/os.h"
 #include "region/pool.h"
+#include "supply/nodes.h"
+#include "supply/purge.h"
 
 #include <string.h>
 

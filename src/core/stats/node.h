@@ -2,8 +2,8 @@
 #ifndef TS_STATS_NODE_H
 #define TS_STATS_NODE_H
 
-#include "heap/allocator.h"
 #include "stats/fields.h"
+#include "supply/allocator.h"
 
 #include <tslab/stats.h>
 

@@ -1,13 +1,13 @@
 #define _GNU_SOURCE
 #include "stats/page.h"
 
+#include "advice/growth.h"
 #include "base/line.h"
 #include "os/env.h"
 #include "os/file_limit.h"
 #include "os/os.h"
 #include "os/own_file.h"
 #include "os/own_threads.h"
-#include "stats/growth.h"
 
 #include <errno.h>
 #include <stdlib.h>

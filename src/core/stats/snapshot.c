@@ -3,8 +3,8 @@
 #include "stats/snapshot.h"
 
 #include "base/bits.h"
-#include "epoch/sample.h"
-#include "heap/scope.h"
+#include "cache/scope.h"
+#include "diagnose/sample.h"
 #include "os/os.h"
 #include "region/pool.h"
 

@@ -1,5 +1,5 @@
 /* What the sampled stacks sum up to, and how it is shown. */
-#include "epoch/stacks.h"
+#include "diagnose/stacks.h"
 #include "os/stack.h"
 #include "stats/view.h"
 

@@ -7,13 +7,13 @@
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
-#include "../heap/errands.h"
 #include "check.h"
+#include "errands.h"
 #include "identities.h"
 #include "unit.h"
 
 #include "api/runtime.h"
-#include "heap/allocator.h"
+#include "supply/allocator.h"
 
 #include <string.h>
 
@@ -23,7 +23,7 @@
 #define ts_is_other_relaxed_64(p, v) (step(), atomic_load_explicit((p), memory_order_relaxed) != (v))
 #define memcpy(to, from, bytes) (step(), (memcpy)((to), (from), (bytes)))
 #include "api/move.c"
-#include "epoch/realloc.c"
+#include "object/realloc.c"
 #undef memcpy
 
 enum { SIZE = 64, LARGER = 150, SMALLER = 10, LARGE = 500, OBJECTS = 600, TAKEN = 4000 };

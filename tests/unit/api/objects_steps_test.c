@@ -6,25 +6,25 @@
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
-#include "../heap/errands.h"
+#include "errands.h"
 #include "identities.h"
 #include "proc.h"
 #include "unit.h"
 
-#include "../heap/bins.h"
 #include "base/bits.h"
 #include "base/probe.h"
+#include "bins.h"
 enum place { NOWHERE, BEFORE_BRACKET, BEHIND_BRACKET, BEFORE_OBJECT, BEFORE_SLAB, BEHIND_SLAB };
 static void stop_at(enum place here);
 #undef TS_PROBE2
 #define TS_PROBE2(name, a, b) ((void)(a), (void)(b), stop_at(BEFORE_SLAB)) /* slab__new, the only one here */
-#include "epoch/misuse.h"
-#include "epoch/sample.h"
-#include "heap/bin.h"
-#include "heap/fast.h"
-#include "heap/foreign.h"
-#include "heap/renew.h"
-#include "heap/scope.h"
+#include "cache/bin.h"
+#include "cache/fast.h"
+#include "cache/foreign.h"
+#include "cache/renew.h"
+#include "cache/scope.h"
+#include "diagnose/misuse.h"
+#include "diagnose/sample.h"
 
 #include <errno.h>
 

@@ -2,8 +2,8 @@
    is refused elsewhere is refused here. */
 #include "unit.h"
 
-#include "heap/heap.h"
 #include "identities.h"
+#include "ownership/heap.h"
 #include "pattern.h"
 #include "rng.h"
 

@@ -6,7 +6,7 @@
 #include "proc.h"
 #include "unit.h"
 
-#include "../heap/errands.h"
+#include "errands.h"
 
 #include <errno.h>
 

@@ -9,10 +9,10 @@
 
 #include "api/private.h"
 #include "api/runtime.h"
-#include "epoch/check.h"
-#include "heap/care.h"
+#include "memtools/care.h"
 #include "os/os.h"
 #include "region/pool.h"
+#include "walk/check.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -7,14 +7,14 @@
 #endif
 #include "identities.h"
 
-#include "../heap/bins.h"
-#include "../heap/errands.h"
-#include "epoch/check.h"
-#include "epoch/domain.h"
+#include "bins.h"
+#include "cache/bin.h"
+#include "cache/foreign.h"
+#include "cache/scope.h"
+#include "domain/domain.h"
 #include "epoch/epoch.h"
-#include "heap/bin.h"
-#include "heap/foreign.h"
-#include "heap/scope.h"
+#include "errands.h"
+#include "walk/check.h"
 
 static void (*after_release)(void), (*after_join)(void), (*before_scope)(void), (*before_adopt)(void),
     (*after_publish)(void), (*after_label)(void), (*before_id)(void);
@@ -58,13 +58,13 @@ static ts_block *join_and_stop(ts_heap *heap, ts_allocator *a, EpochId id) {
 
 #define ts_epoch_join join_and_stop
 #define ts_alloc_scope(h, b, n, e) (at(&before_scope), (ts_alloc_scope)((h), (b), (n), (e)))
-#include "epoch/domain.c"
-#include "epoch/domain_end.c"
+#include "domain/domain.c"
+#include "domain/domain_end.c"
 #undef ts_alloc_scope
 #undef ts_table_publish
 #undef ts_table_next_id
 #define ts_epoch_adopt(h, e, id, c) (at(&before_adopt), (ts_epoch_adopt)((h), (e), (id), (c)))
-#include "epoch/alloc.c"
+#include "object/alloc.c"
 #undef ts_epoch_adopt
 #undef ts_epoch_join
 

@@ -8,13 +8,13 @@
 #include "identities.h"
 #include "unit.h"
 
-#include "../heap/bins.h"
-#include "../heap/errands.h"
-#include "epoch/check.h"
+#include "bins.h"
+#include "cache/foreign.h"
 #include "epoch/epoch.h"
-#include "heap/foreign.h"
+#include "errands.h"
 #include "proc.h"
 #include "region/home.h"
+#include "walk/check.h"
 
 #include "steps.h"
 

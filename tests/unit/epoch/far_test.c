@@ -13,7 +13,7 @@
 #include "unit.h"
 
 #include "api/runtime.h"
-#include "epoch/diagnose.h"
+#include "diagnose/diagnose.h"
 #include "epoch/epoch.h"
 #include "os/machine.h"
 #include "os/os.h"
@@ -423,7 +423,7 @@ static void after_a_fork(void **state) {
     assert_true(sup_pattern_check(p, 3 * MIB, 1) && slab_free(allocator, p));
 }
 
-/* Its bytes are with a keeper (epoch/spill.h): every call answers as before, and what is freed meanwhile is. */
+/* Its bytes are with a keeper (spill/spill.h): every call answers as before, and what is freed meanwhile is. */
 static void away(void **state) {
     static keeper k;
     ts_allocator *record = ts_allocator_find(ts_token(allocator));

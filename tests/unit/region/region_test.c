@@ -1,8 +1,8 @@
 /* Where a region may be. */
 #include "unit.h"
 
-#include "heap/types.h"
 #include "os/os.h"
+#include "ownership/types.h"
 #include "region/pool.h"
 #include "region/region.h"
 

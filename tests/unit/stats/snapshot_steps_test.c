@@ -8,7 +8,7 @@
 #include "check.h"
 #include "unit.h"
 
-#include "../heap/errands.h"
+#include "errands.h"
 
 #include "steps.h"
 

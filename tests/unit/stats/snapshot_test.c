@@ -4,7 +4,7 @@
 #include "unit.h"
 
 #include "api/runtime.h"
-#include "heap/foreign.h"
+#include "cache/foreign.h"
 #include "os/os.h"
 #include "stats/snapshot.h"
 

@@ -1,0 +1,228 @@
+/*
+ * The fast paths: an allocation from the magazine or the claimed word of a bin, a free into the magazine, a bump in a
+ * scope slab. Each is called inside of an operation by the thread that owns the block; none takes a
+ * lock, makes a system call, or moves more than one slot.
+ *
+ * All sizes take one path. What differs between FINE slabs and others, where a state word is, is selected by a conditional move:
+ * a branch on it would be mispredicted wherever sizes mix.
+ */
+/* Modelled in tests/model: bump, look, orders. */
+#ifndef TS_CACHE_FAST_H
+#define TS_CACHE_FAST_H
+
+#include "base/bits.h"
+#include "cache/scope.h"
+#include "ownership/heap.h"
+
+/* The object on top of the magazine, made live; NULL: the magazine is empty. */
+TS_ALWAYS_INLINE void *ts_fast_pop(ts_bin *bin) {
+    uint64_t top = ts_load_relaxed(&bin->top);
+    uint64_t depth = ts_low_byte(top);
+    if (TS_UNLIKELY((uint32_t)depth == 0)) return NULL;
+    uint64_t granule = bin->magazine->granule[depth - 1];
+    char *object = bin->magazine->object[depth - 1];
+    TS_RETURNED(object);
+    TS_ASSUME(object != NULL);
+    ts_store_relaxed(&bin->top, top + TS_TOP_POP);
+    /* relaxed: the owner's own word; others learn of the object through the program's own hand-over */
+    ts_or_owned_16(&bin->state[granule], TS_STATE_LIVE);
+    return object;
+}
+
+/* The next object of the claimed word, made live; NULL: the word is used up. Only when the magazine is empty, so that
+   what was freed last is used first. It lies where its 64 bytes are, and where in these the state word says. */
+TS_ALWAYS_INLINE void *ts_fast_word(ts_bin *bin) {
+    uint64_t word = ts_load_relaxed(&bin->word);
+    if (TS_UNLIKELY(word == 0)) return NULL;
+    ts_store_relaxed(&bin->word, word & (word - 1)); /* counts it, too: ts_bin_word_allocs */
+    uint64_t granule = (uint64_t)bin->word_granule + ts_ctz64(word), coarse = ts_granule_entry(false, granule);
+    _Atomic uint16_t *state = &bin->state[granule];
+    uint64_t entry = ts_bin_is_fine(bin) ? granule & ~UINT64_C(3) : coarse;
+    char *object = ts_entry_address(&ts_region.part[TS_NORMAL], entry);
+    object += (ts_load_relaxed(state) & TS_STATE_START) * (16u >> TS_STATE_START_SHIFT);
+    ts_or_owned_16(state, TS_STATE_LIVE);
+    TS_ASSUME(object != NULL);
+    return object;
+}
+
+#define TS_UNIT_BIN_SHIFT (TS_UNIT_LINE_SHIFT - 6u)
+_Static_assert(TS_CACHE_LINE == 1u << 6, "a shift by 6 less gives the place of a line");
+
+typedef struct ts_fast_result {
+    bool freed;
+    bool full; /* freed, and the magazine has no room: to be given to its slab (ts_fast_give) */
+    bool late; /* freed, but another thread is told so: foreign.c, 7 */
+    ts_bin *bin;
+    uint64_t granule; /* of the object, for ts_fast_give */
+} ts_fast_result;
+
+/* Frees the object at an entry of the calling thread's own, open block. Not freed: this needs the slow path (which
+   also finds out whether it is an object at all). Everything is checked here: that an object starts at this very
+   place and is live, that its slab belongs to a block (same era, and no flag: no foreign free is under way), and
+   that the block is open to the share whose key is in tls: this thread's, of this allocator. exact: handle is of the place of
+   `entry`, and the object has to be the one that it was made of. */
+TS_ALWAYS_INLINE ts_fast_result ts_fast_free(const ts_tls *tls, uint64_t entry, void *object, const bool exact,
+                                             SlabHandle handle) {
+    const ts_part *region = &ts_region.part[TS_NORMAL];
+    ts_fast_result r = {.freed = false, .full = false, .late = false};
+    uint64_t word = ts_load_relaxed(&region->unit[entry >> TS_ENTRY_UNIT_SHIFT]);
+    /* As ts_line_address of the word's line. A flag makes it a place within the same line, and the key not match. */
+    r.bin = (void *)(ts_region.lines + (word >> TS_UNIT_BIN_SHIFT));
+    ts_churn_block *block = ts_bin_block(r.bin);
+    /* key is { share's line, FINE, era }; the lower half of word is the era if no flag but FINE is set, and TS_UNIT_SCOPE is one.
+       share_key has FINE, as every key: so it does not matter here whether word has. */
+    uint64_t key = tls->share_key | (uint32_t)word;
+    if (TS_UNLIKELY(ts_is_other_relaxed_64(&block->b.key, key))) return r;
+    uint64_t granule = ts_granule(ts_word_is_fine(word), entry);
+    TS_COMPUTED(granule);
+    r.granule = granule;
+    TS_COMPUTED_AFTER(entry, granule); /* one register less */
+    uint32_t s = ts_load_relaxed(&r.bin->state[granule]);
+    if (TS_UNLIKELY(!ts_state_is_of(s, entry))) return r;
+    uint32_t unit = (uint32_t)(entry >> TS_ENTRY_UNIT_SHIFT);
+    const ts_slab *slab = ts_slab_in(region, unit);
+    if (exact) {
+        uint32_t generation = ts_load_relaxed(&slab->gen) + ts_state_generation(s);
+        /* A handle was made of this use only if the slab says so. */
+        if (TS_UNLIKELY(!ts_handle_is(handle, generation, ts_bin_class(block, r.bin))) ||
+            TS_UNLIKELY(!ts_load_relaxed(&slab->handled)))
+            return r;
+    }
+    uint16_t next;
+    if (TS_UNLIKELY(ts_add_carries_16((uint16_t)s, TS_STATE_FREE_STEP, &next))) return r; /* retires */
+    /* release: a foreign free that finds the slot not live has seen all that led to it */
+    ts_store_release(&r.bin->state[granule], next);
+    if (exact) {
+        uint64_t bit;
+        _Atomic uint64_t *foreign = ts_slab_foreign_word(word, entry, &bit);
+        r.late = !ts_foreign_is_first(slab, foreign, bit);
+    }
+    /* The byte first, then one addition in place: two instructions less than a load, its low byte and a store. Not in
+       ts_fast_pop: what is freed next waits for that store. */
+    uint64_t depth = ts_low_byte_owned(&r.bin->top);
+    r.freed = true;
+    r.full = (depth & r.bin->full_at) != 0;
+    if (TS_UNLIKELY(r.full)) return r;
+    r.bin->magazine->object[depth] = object;
+    r.bin->magazine->granule[depth] = (uint32_t)granule;
+    ts_add_owned(&r.bin->top, (uint64_t)TS_TOP_PUSH);
+    return r;
+}
+
+/* The bin of the live object that starts at an entry below the region's limit, if it is in a block of the calling thread's own that is
+   open; NULL: it is another case. *state: its state word. Nothing is written, and what it looks at is there for ever: so it needs no
+   operation, and others may end the epoch meanwhile, or give back the slab. Where the object dies meanwhile either answer is right; one
+   that was dead when this began is not taken for live:
+     1. Its state is not live until the slab has another use: states of an open block become live by its thread alone, which is here.
+     2. Before that the slab is claimed: so its word, which is looked at again after the state, is another. acquire fence: partner of
+        the release fences of the resets (slab.h).
+     3. Of a block that has ended or is closed the key is another, before anything else of that is seen. acquire: partner of the
+        seq_cst change that takes FOREIGN off, when another thread has taken in what was freed. */
+TS_ALWAYS_INLINE const ts_bin *ts_fast_look(const ts_tls *tls, uint64_t entry, uint32_t *state) {
+    const _Atomic uint64_t *unit_word = &ts_region.part[TS_NORMAL].unit[entry >> TS_ENTRY_UNIT_SHIFT];
+    uint64_t word = ts_load_acquire(unit_word);
+    const ts_bin *bin = (const void *)(ts_region.lines + (word >> TS_UNIT_BIN_SHIFT));
+    /* as in ts_fast_free */
+    if (TS_UNLIKELY(ts_is_other_relaxed_64(&ts_bin_block(bin)->b.key, tls->share_key | (uint32_t)word))) return NULL;
+    *state = ts_load_relaxed(&bin->state[ts_granule(ts_word_is_fine(word), entry)]);
+    if (TS_UNLIKELY(!ts_state_is_of(*state, entry))) return NULL;
+    atomic_thread_fence(memory_order_acquire);
+    return TS_UNLIKELY(ts_is_other_relaxed_64(unit_word, word)) ? NULL : bin;
+}
+
+/* Bytes of a live object of the calling thread's own open churn block of that allocator; 0: it is another case. */
+TS_ALWAYS_INLINE size_t ts_fast_own_bytes(const ts_tls *tls, uintptr_t token, const void *p) {
+    uint64_t entry = ts_entry_of(&ts_region.part[TS_NORMAL], p);
+    uint32_t state;
+    if (TS_UNLIKELY(ts_is_other_relaxed_64(&tls->token, token)) ||
+        TS_UNLIKELY(!ts_is_in_part(&ts_region.part[TS_NORMAL], entry)))
+        return 0;
+    const ts_bin *bin = ts_fast_look(tls, entry, &state);
+    return TS_LIKELY(bin != NULL) ? ts_class_bytes[ts_bin_class(ts_bin_block(bin), bin)] : 0;
+}
+
+/* What was freed into a full magazine goes straight to its slab: the magazine keeps what it has. false: it is counted, but
+   the rest is ts_bin_give_freed's, as it changes a list or lets the slab go. granule: of the entry. Inside the same operation. */
+TS_ALWAYS_INLINE bool ts_fast_give(ts_bin *bin, uint64_t entry, uint64_t granule) {
+    /* release: who sees the count sees that the object was allocated, in `top` or in the claimed word (ts_block_tally) */
+    ts_count_release(&bin->direct_frees, TS_DIRECT_ONE);
+    ts_slab *slab = ts_slab_in(&ts_region.part[TS_NORMAL], entry >> TS_ENTRY_UNIT_SHIFT);
+    /* Full before, or empty after: by one comparison, as empty_at is 1 at least. */
+    uint32_t before = slab->free_count;
+    if (TS_UNLIKELY(before - 1 >= slab->empty_at - 2u)) return false;
+    bool fine = ts_bin_is_fine(bin);
+    granule &= ts_granules_per_unit(fine) - 1;
+    _Atomic uint64_t *word = &ts_slab_free_words(fine, slab)[granule / 64];
+    ts_store_relaxed(word, ts_with_bit(ts_load_relaxed(word), granule));
+    slab->free_count = (uint16_t)(before + 1);
+    return true;
+}
+
+#define TS_SCOPE_MAX_BYTES 4096u
+
+/* size rounded to granules, 0 if it is not for a scope slab; size 0 is one granule. */
+TS_ALWAYS_INLINE size_t ts_scope_round(size_t size) {
+    size_t n = (size + 15) & ~(size_t)15;
+    if (TS_UNLIKELY(n - 16 > TS_SCOPE_MAX_BYTES - 16)) n = size == 0 ? 16 : 0;
+    return n;
+}
+
+/* Takes the next bytes of the current slab, in which they fit: its bump word is `bump`, and then `next`. A unit begins on a multiple
+   of its size. Returns the object. */
+TS_ALWAYS_INLINE char *ts_fast_bump(ts_scope_block *block, uint64_t bump, uint64_t next) {
+    char *at = ts_bump_at(bump);
+    ts_state64 *start = &block->bits->start[((uintptr_t)at >> 10) & 15];
+    ts_store_relaxed(start, ts_with_bit(ts_load_relaxed(start), (uintptr_t)at >> 4));
+    /* release: who reads bump sees the start bits below it (ts_scope_object_bytes) */
+    ts_store_release(&block->bump, next);
+    return at;
+}
+
+/* Whether the current slab of a scope has room for an object of `size` bytes, not 0: its bump word is *bump, and *next then. */
+TS_ALWAYS_INLINE bool ts_fast_has_room(const ts_scope_block *block, size_t size, uint64_t *bump, uint64_t *next) {
+    size_t last = (size - 1) | 15; /* rounded up by its last byte: that of size 0 is beyond all */
+    if (TS_UNLIKELY(last >= TS_UNIT_BYTES)) return false;
+    *bump = ts_load_relaxed(&block->bump);
+    *next = ts_bump_next(*bump, last + 1);
+    return TS_LIKELY(!ts_is_below_relaxed_64(&block->limit, *next));
+}
+
+/* Frees an object of the calling thread's own, open scope: its bit, and three counts. The slab stays: that of the last object is
+   the slow path's, as is whatever a flag in the UNIT word tells of. false: nothing was done. `entry` is below the
+   region's limit. While the block is open nobody else changes its slabs (heap.h, 2). last: also an object behind which none begins in
+   its word of the bitmaps; it ends where the next one will begin, or has to be looked for. piece: in a piece, whose unit's word says CUT; else in a unit. */
+TS_ALWAYS_INLINE bool ts_fast_free_scope(const ts_tls *tls, uint64_t entry, const bool last, const bool piece) {
+    const ts_part *region = &ts_region.part[TS_NORMAL];
+    uint64_t unit = entry >> TS_ENTRY_UNIT_SHIFT;
+    uint64_t word = ts_load_relaxed(&region->unit[unit]);
+    if (piece && word != TS_UNIT_CUT) return false;
+    if (piece) word = ts_load_relaxed(&ts_region.piece_word[entry / TS_PIECE_ENTRIES]);
+    if (TS_UNLIKELY(!(word & TS_UNIT_SCOPE))) return false;
+    ts_scope_block *block = (ts_scope_block *)(void *)ts_line_address(word >> TS_UNIT_LINE_SHIFT);
+    /* The lower half is the era and SCOPE, if no other flag is set. */
+    if (TS_UNLIKELY(ts_is_other_relaxed_64(&block->b.key, tls->share_key | ((uint32_t)word ^ TS_UNIT_SCOPE))))
+        return false;
+    /* A unit has 64 words of COARSE states, of which the first 16 are the start bits: its entries in 64s begin at 16 times its number. */
+    ts_state64 *start = (ts_state64 *)(void *)region->state[false] + (entry >> 6) + unit * (TS_STATES_COARSE / 4 - 16);
+    if (piece) start += entry & TS_PIECE_ENTRIES; /* those of the odd pieces come 32 words behind */
+    ts_state64 *freed = start + 16;
+    uint64_t behind = ts_load_relaxed(start) >> (entry & 63), gone = ts_load_relaxed(freed);
+    /* It starts here, which the lowest bit says, and another behind it. */
+    if (TS_UNLIKELY((behind & 1) == 0) || TS_UNLIKELY(!last && behind == 1)) return false;
+    uint64_t with = ts_with_bit(gone, entry);
+    if (TS_UNLIKELY(with == gone)) return false; /* freed already */
+    uint32_t number = piece ? TS_PIECE | (uint32_t)(entry / TS_PIECE_ENTRIES) : (uint32_t)unit;
+    ts_slab *slab = piece ? ts_slab_at(number) : ts_slab_in(region, unit);
+    /* Of the current slab `empty_at` means nothing, and at worst sends one object the slow way. */
+    if (TS_UNLIKELY(slab->free_count + 1u == slab->empty_at)) return false;
+    size_t bytes = last ? ts_scope_object_bytes(block, number, (uint32_t)entry & (TS_UNIT_ENTRIES - 1))
+                        : ts_ctz64(behind - 1) * 16u;
+    /* release: a foreign free that finds the object freed has seen all that led to it */
+    ts_store_release(freed, with);
+    slab->free_count++;
+    ts_count(&block->frees, 1);
+    ts_count(&block->bytes_freed, bytes);
+    return true;
+}
+
+#endif

@@ -1,0 +1,256 @@
+/*
+ * Where pieces are. One is in a block's list; or in a share's list of free ones; or its bit is on in the record of its unit, which is then
+ * in the allocator's list of cut units; or a zombie, on a queue of foreign frees. A unit is cut when a piece is needed and none is free, and
+ * is whole again, and warm, when all of its bits are on.
+ *
+ * What could go wrong: a unit becomes whole, and another slab, while a thread still frees an object of a piece, or looks at one. It does no
+ * harm:
+ *  1. A bit is turned on for a piece that was claimed: its UNIT word is 0, so it is on no queue and gets on none. Who looks again at
+ *     the piece's word, as everybody does before he changes anything but a foreign word or the note of handles, finds that.
+ *  2. A late change of a foreign word is void by its tag: the unit's next tag is above those of all its pieces, and a piece's first one above
+ *     all that the unit has had.
+ *  3. A late note of a handle is followed by a second look, which fails (ts_object_handle); at worst a generation is skipped. A handle
+ *     that was made in a piece has a generation below the unit's next, and one of the unit's a generation below those of its pieces.
+ *  4. The word of a unit that is cut is CUT from before the first piece is handed out until all are back; nobody but who has the warm lock
+ *     and all 32 bits changes it. Who has read it finds the pieces' words and records there for ever (region.h, 2).
+ * The pieces of a unit may be different threads': each has its own words of the bitmaps.
+ */
+/* Modelled in tests/model: foreign. */
+#include "cache/piece.h"
+
+#include "base/assert.h"
+#include "base/bits.h"
+#include "cache/foreign.h"
+#include "region/home.h"
+
+#include <errno.h>
+
+uint32_t ts_pieces_after = TS_PIECES_AFTER;
+
+#define ALL_PIECES (((uint64_t)1 << TS_PIECES) - 1)
+
+static bool may_take_piece(const ts_scope_block *block) {
+    const ts_allocator *allocator = block->b.share->allocator;
+    uint32_t pieces = ts_load_relaxed(&block->pieces);
+    return !allocator->care && allocator->settings.reclaim_policy != SLAB_RECLAIM_AT_ONCE &&
+           ts_load_relaxed(&block->b.slabs) == pieces && pieces < TS_PIECES_OF_BLOCK;
+}
+
+/* first: how often before a scope's first slab was no warm unit. */
+static bool begins_with_piece(const ts_scope_block *block, uint32_t first) {
+    if (first % TS_PIECES_UNIT_EVERY == TS_PIECES_UNIT_EVERY - 1) return false;
+    /* Of several threads in one epoch each mostly has a part of it. */
+    return first >= ts_pieces_after || ts_load_relaxed(&block->b.epoch_next) != NULL;
+}
+
+bool ts_scope_takes_piece(ts_scope_block *block, size_t bytes, size_t align) {
+    if (!may_take_piece(block)) return false;
+    bool pieces = ts_load_relaxed(&block->pieces) > 0 || begins_with_piece(block, block->b.share->firsts++);
+    return pieces && bytes <= TS_PIECE_BYTES && align <= TS_PIECE_BYTES;
+}
+
+bool ts_scope_is_in_pieces(const ts_scope_block *block) {
+    const ts_share *share = block->b.share;
+    if (!may_take_piece(block)) return false;
+    if (ts_load_relaxed(&block->pieces) > 0) return true;
+    return ts_load_relaxed(&share->warm[TS_NORMAL].count) == 0 && !ts_load_relaxed(&share->allocator->nodes) &&
+           begins_with_piece(block, share->firsts);
+}
+
+/* ---- cut, and whole ------------------------------------------------------------------------------------------ */
+
+/* A claimed unit, on no list. false: it has become warm, or is retired. */
+static bool cut(ts_heap *heap, ts_share *share, uint32_t unit) {
+    ts_allocator *allocator = share->allocator;
+    ts_slab *slab = ts_slab_at(unit);
+    if (!ts_region_commit_pieces(unit)) {
+        ts_heap_enter(heap);
+        ts_share_keep(share, unit);
+        ts_heap_leave(heap);
+        errno = ENOMEM;
+        return false;
+    }
+    ts_slab_leave_states(unit);
+    if (!ts_slab_next_use(slab, TS_KIND_CUT, ts_slab_next_generation(slab))) {
+        ts_allocator_retire(allocator, unit);
+        errno = ENOMEM;
+        return false;
+    }
+    for (unsigned i = 0; i < TS_PIECES; i++) {
+        ts_slab *piece = ts_slab_at(ts_piece_number(unit, i));
+        ts_assert(2, ts_load_relaxed(ts_unit_word(ts_piece_number(unit, i))) == 0);
+        ts_store_relaxed(&piece->u.last_word, 0);
+        piece->allocator = ts_allocator_index(allocator);
+        ts_store_relaxed(&piece->kind, TS_KIND_SCOPE);
+        piece->free_count = piece->empty_at = 0;
+        ts_store_relaxed(&piece->end, 0);
+        ts_store_relaxed(&piece->handled, 0); /* 3 above */
+        ts_store_relaxed(&piece->gen, ts_load_relaxed(&slab->gen));
+        ts_store_release(&piece->tag, ts_load_relaxed(&slab->tag)); /* as in ts_slab_next_use */
+    }
+    ts_store_relaxed(&slab->u.pieces, 0);
+    ts_fetch_add_relaxed(&allocator->cut_units, 1);
+    ts_store_release(ts_unit_word(unit), TS_UNIT_CUT); /* partner: ts_slab_of_entry */
+    return true;
+}
+
+/* All of its pieces are claimed, and nobody's. */
+static void make_whole(uint32_t unit) {
+    ts_slab *slab = ts_slab_at(unit);
+    uint32_t gen = ts_load_relaxed(&slab->gen), tag = ts_load_relaxed(&slab->tag);
+    for (unsigned i = 0; i < TS_PIECES; i++) {
+        ts_slab *piece = ts_slab_at(ts_piece_number(unit, i));
+        uint32_t next = ts_slab_next_generation(piece), its = ts_load_relaxed(&piece->tag);
+        gen = next > gen ? next : gen;
+        tag = its > tag ? its : tag;
+    }
+    ts_store_relaxed(&slab->gen, gen);
+    ts_store_release(&slab->tag, tag); /* as in ts_slab_next_use */
+    ts_store_relaxed(&slab->kind, TS_KIND_NONE);
+    ts_store_relaxed(&slab->u.last_word, 0);
+    slab->touched = TS_SLAB_ALL_PAGES;
+    slab->given = 0;
+    ts_store_release(ts_unit_word(unit), 0);
+}
+
+/* ---- the allocator's; the caller has the warm lock ------------------------------------------------------------ */
+
+static void list_unit(ts_allocator *allocator, uint32_t unit) {
+    ts_slab *slab = ts_slab_at(unit);
+    slab->prev = 0;
+    slab->next = allocator->cut;
+    if (slab->next) ts_slab_at(slab->next)->prev = unit;
+    allocator->cut = unit;
+}
+
+static void unlist_unit(ts_allocator *allocator, uint32_t unit) {
+    const ts_slab *slab = ts_slab_at(unit);
+    if (slab->prev)
+        ts_slab_at(slab->prev)->next = slab->next;
+    else
+        allocator->cut = slab->next;
+    if (slab->next) ts_slab_at(slab->next)->prev = slab->prev;
+}
+
+/* A claimed piece. Whether its unit is warm now. */
+static bool give_claimed(ts_allocator *allocator, uint32_t piece) {
+    uint32_t unit = ts_unit_of(piece);
+    ts_slab *slab = ts_slab_at(unit);
+    ts_assert(2, ts_load_relaxed(ts_unit_word(piece)) == 0 &&
+                     !(ts_load_relaxed(&slab->u.pieces) >> piece % TS_PIECES & 1));
+    uint64_t pieces = ts_load_relaxed(&slab->u.pieces);
+    if (pieces == 0) list_unit(allocator, unit);
+    pieces |= (uint64_t)1 << piece % TS_PIECES;
+    ts_store_relaxed(&slab->u.pieces, pieces);
+    if (pieces != ALL_PIECES) return false;
+    unlist_unit(allocator, unit);
+    make_whole(unit);
+    ts_warm_push(&allocator->warm[TS_NORMAL], unit);
+    ts_fetch_sub_relaxed(&allocator->cut_units, 1);
+    return true;
+}
+
+/* Some of the share's; a zombie is given by who takes it off its queue. Returns units that are warm now. */
+static uint32_t give_some(ts_share *share, uint32_t most) {
+    uint32_t warm = 0;
+    for (uint32_t piece; most > 0 && (piece = share->pieces) != 0; most--) {
+        share->pieces = ts_slab_at(piece)->next;
+        share->piece_count--;
+        if (ts_slab_claim(piece, &share->allocator->pins)) warm += give_claimed(share->allocator, piece);
+    }
+    return warm;
+}
+
+/* ---- the share's ---------------------------------------------------------------------------------------------- */
+
+void ts_share_keep_piece(ts_share *share, uint32_t piece) {
+    ts_slab_at(piece)->next = share->pieces;
+    share->pieces = piece;
+    uint32_t most = share->heap->keeps_nothing ? 0 : TS_LOCAL_PIECES;
+    if (++share->piece_count <= most) return;
+    ts_allocator *allocator = share->allocator;
+    ts_lock_acquire(&allocator->warm_lock);
+    uint32_t warm = give_some(share, TS_PIECES_MOVED);
+    ts_lock_release(&allocator->warm_lock);
+    if (warm == 0) return;
+    ts_thread.released += warm;
+    ts_note_warm(allocator, warm);
+}
+
+uint32_t ts_share_give_pieces(ts_share *share) { return give_some(share, UINT32_MAX); }
+
+void ts_piece_give_zombie(uint32_t piece) {
+    ts_allocator *allocator = ts_table_at(&ts_allocators, ts_slab_at(piece)->allocator);
+    ts_lock_acquire(&allocator->warm_lock);
+    bool warm = give_claimed(allocator, piece);
+    ts_lock_release(&allocator->warm_lock);
+    if (warm) ts_note_warm(allocator, 1);
+    ts_allocator_unpin(allocator);
+}
+
+/* Those of one unit that are free at the allocator; those of a new one, if there are none. false with errno: no memory. */
+static bool fetch(ts_heap *heap, ts_share *share) {
+    ts_allocator *allocator = share->allocator;
+    uint64_t pieces = 0;
+    ts_lock_acquire(&allocator->warm_lock);
+    uint32_t unit = allocator->cut;
+    if (unit) {
+        pieces = ts_load_relaxed(&ts_slab_at(unit)->u.pieces);
+        unlist_unit(allocator, unit);
+        ts_store_relaxed(&ts_slab_at(unit)->u.pieces, 0);
+    }
+    ts_lock_release(&allocator->warm_lock);
+    if (!unit) {
+        bool fresh;
+        unit = ts_unit_acquire(heap, share, TS_HOME_ANY, &fresh);
+        if (!unit || !cut(heap, share, unit)) return false;
+        pieces = ALL_PIECES;
+    }
+    ts_heap_enter(heap);
+    for (unsigned i = TS_PIECES; i-- > 0;) {
+        if (!(pieces >> i & 1)) continue;
+        uint32_t piece = ts_piece_number(unit, i);
+        ts_slab_at(piece)->next = share->pieces;
+        share->pieces = piece;
+        share->piece_count++;
+    }
+    ts_heap_leave(heap);
+    return true;
+}
+
+uint32_t ts_share_take_piece(ts_share *share) {
+    for (uint32_t piece; (piece = share->pieces) != 0;) {
+        share->pieces = ts_slab_at(piece)->next;
+        share->piece_count--;
+        /* One whose tags or generations are used up is nobody's for ever. */
+        if (ts_slab_claim(piece, &share->allocator->pins) && ts_slab_reset_scope(piece)) return piece;
+    }
+    return 0;
+}
+
+uint32_t ts_slab_acquire_piece(ts_heap *heap, ts_share *share) {
+    for (;;) {
+        ts_heap_enter(heap);
+        uint32_t piece = ts_share_take_piece(share);
+        ts_heap_leave(heap);
+        if (piece) return piece;
+        if (!fetch(heap, share)) return 0;
+    }
+}
+
+/* ---- the block's ----------------------------------------------------------------------------------------------- */
+
+void ts_scope_part_pieces(ts_scope_block *block) {
+    uint32_t piece = block->tail;
+    for (uint32_t before; ts_is_piece(piece); piece = before) {
+        before = ts_slab_at(piece)->prev;
+        ts_share_keep_piece(block->b.share, piece);
+    }
+    block->tail = piece;
+    if (piece)
+        ts_slab_at(piece)->next = 0;
+    else
+        block->head = 0;
+    ts_add_owned(&block->b.slabs, 0u - ts_load_relaxed(&block->pieces));
+    ts_store_relaxed(&block->pieces, 0);
+}

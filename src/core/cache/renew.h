@@ -1,0 +1,112 @@
+/*
+ * The next slab of a scope block, in the usual case: for slab_alloc, which comes here once a slab. The other cases are
+ * ts_scope_renew's (scope.c).
+ */
+/* Modelled in tests/model: foreign, orders. */
+#ifndef TS_CACHE_RENEW_H
+#define TS_CACHE_RENEW_H
+
+#include "base/assert.h"
+#include "base/probe.h"
+#include "cache/scope.h"
+
+/* Nothing is added to the current slab any more. Afterwards bump is another's, and then the slab is released if it is empty, which can
+   only be done once it is no longer the current one. */
+TS_ALWAYS_INLINE void ts_scope_seal(ts_scope_block *block, ts_slab *slab) {
+    uint64_t bump = ts_load_relaxed(&block->bump);
+    uint32_t unit = ts_load_relaxed(&block->current);
+    size_t used = ts_slab_bytes(unit) - (size_t)((ts_load_relaxed(&block->limit) - bump) >> TS_BUMP_SHIFT);
+    slab->empty_at = ts_scope_current_allocs(block);
+    /* release, and before bump changes: a reader that takes the end from bump looks at `end` before and after */
+    ts_store_release(&slab->end, (uint16_t)(used / 16 + ts_scope_first_entry(unit)));
+    if (!TS_COUNTED) return;
+    ts_store_release(&block->bytes_allocated,
+                     ts_load_relaxed(&block->bytes_allocated) + used); /* block.c: scope_bytes */
+    /* release: scope.c: ts_scope_allocs */
+    ts_store_release(&block->allocs,
+                     (ts_load_relaxed(&block->allocs) + (ts_bump_count(bump) << TS_ALLOCS_SHIFT)) ^ TS_ALLOCS_TURN);
+}
+
+/* It is sealed because an allocation needs the next one. */
+TS_ALWAYS_INLINE void ts_scope_fill(ts_scope_block *block, ts_slab *slab) {
+    ts_count(&block->b.share->count[TS_COUNT_SCOPE].current_partial_full, 1);
+    ts_scope_seal(block, slab);
+}
+
+/* A reset unit becomes the first of the block's slabs, and the current one; its first object is as long as `bytes`, if any.
+   What that is made of is written before. */
+TS_ALWAYS_INLINE void ts_scope_append_at(ts_scope_block *block, uint32_t unit, ts_slab *slab, char *at,
+                                         const size_t slab_bytes, const size_t bytes) {
+    uint32_t second = block->head;
+    TS_PROBE2(slab__new, at, (uint64_t)0);
+    ts_keep(&slab->prev, 0);
+    slab->next = second;
+    if (second)
+        ts_slab_at(second)->prev = unit;
+    else
+        block->tail = unit;
+    block->head = unit;
+    ts_add_owned(&block->b.slabs, 1);
+    ts_store_relaxed(&block->current, unit);
+    block->bits = ts_slab_scope_bits(unit);
+    ts_keep(&block->skipped, 0);
+    ts_keep(&block->b.handle, 0);
+    ts_store_relaxed(&block->limit, ts_bump_limit(at, slab_bytes));
+    uint64_t bump = ts_bump_word(at, (ts_load_relaxed(&block->allocs) & TS_ALLOCS_TURN) * TS_BUMP_TURN);
+    /* release: as in ts_fast_bump */
+    ts_store_release(&block->bump, bytes != 0 ? ts_bump_next(bump, bytes) : bump);
+    /* release: who reads the word sees the reset slab */
+    ts_store_release(ts_unit_word(unit), ts_scope_word(block));
+}
+/* The same of a unit. */
+TS_ALWAYS_INLINE void ts_scope_append(ts_scope_block *block, uint32_t unit, ts_slab *slab, const size_t bytes) {
+    TS_ASSUME(!ts_is_piece(unit));
+    char *at = ts_region.part[TS_NORMAL].base + (size_t)unit * TS_UNIT_BYTES; /* NORMAL is numbered from 0 */
+    ts_scope_append_at(block, unit, slab, at, TS_UNIT_BYTES, bytes);
+}
+
+/* The first warm unit of the share becomes the current slab, with an object of so many bytes, a result of ts_scope_round and not
+   0. NULL: it is another case (there is none; a foreign free is on its way to it; it was no scope slab, or a handle of it was
+   made, or its tags are used up; all of the last slab is freed; care), and nothing has changed that matters: where a handle was
+   made the unit is claimed, and stays on its list, nobody's. Caller holds the heap.
+   What the last use had in common with this one need not be written: the kind, and the generation, which moves on only if a
+   handle was made. */
+TS_ALWAYS_INLINE char *ts_scope_next(ts_scope_block *block, size_t bytes) {
+    ts_share *share = block->b.share;
+    ts_warm *warm = &share->warm[TS_NORMAL];
+    uint32_t unit = warm->head, last = ts_load_relaxed(&block->current);
+    TS_ASSUME(!ts_is_piece(unit));
+    ts_slab *slab = ts_slab_at(unit);
+    if (TS_UNLIKELY(!unit || share->looks || block->b.account)) return NULL;
+    if (last && TS_UNLIKELY(ts_slab_at(last)->free_count != 0) && ts_scope_is_current_empty(block)) return NULL;
+    ts_assert(2, !last || ts_scope_current_allocs(block) != 0); /* so it is not empty */
+    uint32_t tag = ts_load_relaxed(&slab->tag);
+    if (TS_UNLIKELY(ts_slab_kind(slab) != TS_KIND_SCOPE || tag >= TS_UNIT_ERA_MASK)) return NULL;
+    ts_keep(&slab->allocator, share->index); /* as in ts_share_take */
+    /* handled: seq_cst, after the claim: as in ts_slab_next_generation */
+    if (TS_UNLIKELY(!ts_slab_claim_clean(unit) || ts_load_seq(&slab->handled))) return NULL;
+    ts_assert(2, ts_load_relaxed(ts_unit_word(unit)) == 0);
+    warm->head = slab->next;
+    if (!warm->head) warm->tail = 0;
+    ts_add_owned(&warm->count, (uint32_t)-1);
+    atomic_thread_fence(memory_order_release); /* as in ts_slab_next_use, and the next */
+    ts_store_release(&slab->tag, tag + 1);
+    ts_scope_bits *bits = ts_slab_scope_bits(unit);
+    ts_slab_clear16(bits->start);
+    if (TS_UNLIKELY(slab->free_count != 0)) {
+        ts_slab_clear16(bits->freed);
+        slab->free_count = 0;
+    }
+    ts_keep_relaxed(&slab->end, 0);
+    /* release, partner of the acquire in object.c: who looks with a pointer of the last use and sees the new start does not take the
+       old end for its own. The object of that pointer was freed, so any answer would do; this is the better one. */
+    ts_store_release(&bits->start[0], 1);
+    if (last) ts_scope_fill(block, ts_slab_at(last));
+    ts_scope_append(block, unit, slab, bytes);
+    ts_count(&share->count[TS_COUNT_SCOPE].slow_path_hits, 1);
+    /* after the block's own count: snapshot.c, `rising` */
+    ts_count_release(&share->count[TS_COUNT_SCOPE].new_slab_count, 1);
+    return ts_region.part[TS_NORMAL].base + (size_t)unit * TS_UNIT_BYTES;
+}
+
+#endif

@@ -1,0 +1,190 @@
+/* Modelled in tests/model: foreign, orders. */
+#include "cache/scope.h"
+#include "base/assert.h"
+#include "base/bits.h"
+#include "cache/fast.h"
+#include "cache/piece.h"
+#include "cache/renew.h"
+#include "memtools/care.h"
+#include "supply/account.h"
+
+/* A slab in which all is freed, and of which nobody frees anything any more, leaves the block. */
+static void take_out(ts_scope_block *block, uint32_t unit) {
+    const ts_slab *slab = ts_slab_at(unit);
+    if (slab->prev)
+        ts_slab_at(slab->prev)->next = slab->next;
+    else
+        block->head = slab->next;
+    if (slab->next)
+        ts_slab_at(slab->next)->prev = slab->prev;
+    else
+        block->tail = slab->prev;
+    ts_add_owned(&block->b.slabs, (uint32_t)-1);
+    if (ts_is_piece(unit))
+        ts_store_relaxed(&block->pieces, (uint8_t)(ts_load_relaxed(&block->pieces) - 1));
+    else
+        ts_block_gives(&block->b, 1);
+}
+
+void ts_scope_take_out(ts_scope_block *block, uint32_t unit) {
+    take_out(block, unit);
+    ts_note_drained(&block->b);
+}
+
+static bool release_slab(ts_scope_block *block, uint32_t unit) {
+    ts_slab *slab = ts_slab_at(unit);
+    _Atomic uint64_t *word = ts_unit_word(unit);
+    uint64_t w = ts_load_relaxed(word);
+    /* seq_cst: as in the release of a churn slab */
+    while (!(w & TS_UNIT_FOREIGN)) {
+        if (!ts_cas_seq(word, &w, 0)) continue;
+        take_out(block, unit);
+        ts_store_relaxed(&slab->u.last_word, w);
+        if (ts_is_piece(unit))
+            ts_share_keep_piece(block->b.share, unit);
+        else
+            ts_share_keep(block->b.share, unit);
+        ts_note_drained(&block->b);
+        return true;
+    }
+    return false;
+}
+
+/*
+ * `allocs` has the objects of the slabs before the current one, the bump word counts those of that. Who seals a slab adds what it
+ * counted to allocs, the turn of which is another then, and afterwards gives bump another slab and that turn (a release store each). A
+ * reader looks at allocs, at bump (acquire each), and at allocs again:
+ *   the same, and their turns are one: bump is of the slab after those. It is no earlier one's: those of the turn before came before this
+ *   allocs, and those of the turn before that yet earlier; nor a later one's, before which allocs was another;
+ *   the same, and their turns differ: what bump counts is among allocs already. (Or nothing was in that slab.)
+ *   other than before: it looks again.
+ * The looks are limited, so that one who fills slabs all the time keeps nobody. All this is within one use of the block. Its end sets
+ * both to 0: who reads a block that ends learns so afterwards (ts_epoch_read_blocks).
+ */
+uint64_t ts_scope_allocs(const ts_scope_block *block) {
+    uint64_t allocs = 0;
+    for (unsigned looks = 0; looks < 16; looks++) {
+        allocs = ts_load_acquire(&block->allocs);
+        uint64_t bump = ts_load_acquire(&block->bump);
+        if (TS_UNLIKELY(ts_load_relaxed(&block->allocs) != allocs)) continue;
+        bool same = (allocs & TS_ALLOCS_TURN) * TS_BUMP_TURN == (bump & TS_BUMP_TURN);
+        return (allocs >> TS_ALLOCS_SHIFT) + (same ? ts_bump_count(bump) : 0);
+    }
+    return allocs >> TS_ALLOCS_SHIFT;
+}
+
+static void append(ts_scope_block *block, uint32_t unit) {
+    if (ts_is_piece(unit)) { /* not with care */
+        ts_store_relaxed(&block->pieces, (uint8_t)(ts_load_relaxed(&block->pieces) + 1));
+        ts_scope_append_at(block, unit, ts_slab_at(unit), ts_slab_address(unit), TS_PIECE_BYTES, 0);
+        return;
+    }
+    ts_care_begin(block->b.share->allocator, ts_unit_address(unit), TS_UNIT_BYTES, true);
+    ts_scope_append(block, unit, ts_slab_at(unit), 0);
+}
+
+void ts_scope_add(ts_scope_block *block, uint32_t unit) {
+    ts_assert(2, ts_load_relaxed(&block->current) == 0);
+    append(block, unit);
+}
+
+void ts_scope_retire_current(ts_scope_block *block) {
+    uint32_t unit = ts_load_relaxed(&block->current);
+    if (!unit) return;
+    ts_scope_seal(block, ts_slab_at(unit));
+    ts_store_relaxed(&block->current, 0);
+    block->bits = NULL;
+    ts_store_relaxed(&block->limit, 0);
+    ts_store_release(&block->bump, 0);
+    ts_scope_release_if_empty(block, unit);
+}
+
+/* A warm unit, or else a piece, if the block gets one for such an object; reset. */
+static uint32_t take_at_hand(ts_scope_block *block, size_t bytes, size_t align) {
+    ts_share *share = block->b.share;
+    /* Of an account a unit is taken before it is got, by who holds no heap; and one of a home (nodes.h) elsewhere. */
+    if (block->b.account || ts_load_relaxed(&share->allocator->nodes)) return 0;
+    uint32_t unit = ts_share_take(share, TS_NORMAL);
+    if (!unit) return share->pieces && ts_scope_takes_piece(block, bytes, align) ? ts_share_take_piece(share) : 0;
+    if (ts_slab_reset_scope(unit)) return unit;
+    ts_allocator_retire(share->allocator, unit);
+    return 0;
+}
+
+bool ts_scope_renew(ts_scope_block *block, size_t bytes, size_t align) {
+    uint32_t unit = take_at_hand(block, bytes, align), last = ts_load_relaxed(&block->current);
+    if (!unit) return false;
+    if (last) ts_scope_fill(block, ts_slab_at(last));
+    append(block, unit);
+    /* after the block's own count: snapshot.c, `rising` */
+    ts_count_release(&block->b.share->count[TS_COUNT_SCOPE].new_slab_count, 1);
+    if (last) ts_scope_release_if_empty(block, last);
+    return true;
+}
+
+void *ts_scope_renew_for(ts_scope_block *block, size_t bytes) {
+    if (!ts_scope_renew(block, bytes, 16)) return NULL;
+    ts_count(&block->b.share->count[TS_COUNT_SCOPE].slow_path_hits, 1);
+    uint64_t bump = ts_load_relaxed(&block->bump);
+    return ts_fast_bump(block, bump, ts_bump_next(bump, bytes));
+}
+
+static void set_bit(ts_state64 *words, uint32_t entry) {
+    ts_store_relaxed(&words[entry >> 6], ts_load_relaxed(&words[entry >> 6]) | (uint64_t)1 << (entry & 63));
+}
+
+/* What is skipped is an object that was freed at once, so that the one before it keeps its size. */
+void *ts_scope_bump_aligned(ts_scope_block *block, size_t align, size_t bytes) {
+    uint64_t bump = ts_load_relaxed(&block->bump);
+    char *at = ts_bump_at(bump);
+    if (!at) return NULL;
+    char *aligned = (char *)(uintptr_t)ts_align_up((uintptr_t)at, align);
+    size_t skip = (size_t)(aligned - at);
+    uint32_t unit = ts_load_relaxed(&block->current);
+    const char *base = ts_slab_unit_address(unit), *end = ts_slab_address(unit) + ts_slab_bytes(unit);
+    if (skip > (size_t)(end - at) || bytes > (size_t)(end - aligned)) return NULL;
+    if (skip) {
+        set_bit(block->bits->freed, (uint32_t)((size_t)(at - base) / 16));
+        set_bit(block->bits->start, (uint32_t)((size_t)(at - base) / 16));
+        ts_slab_at(unit)->free_count++;
+        block->skipped = (uint16_t)(block->skipped + 1);
+        ts_count(&block->bytes_freed, skip);
+    }
+    set_bit(block->bits->start, (uint32_t)((size_t)(aligned - base) / 16));
+    ts_store_release(&block->bump, ts_bump_next(bump, skip + bytes)); /* as in ts_fast_bump */
+    return aligned;
+}
+
+void ts_scope_release_if_empty(ts_scope_block *block, uint32_t unit) {
+    const ts_slab *slab = ts_slab_at(unit);
+    if (unit != ts_load_relaxed(&block->current) && slab->free_count == slab->empty_at) release_slab(block, unit);
+}
+
+size_t ts_scope_object_bytes(const ts_scope_block *block, uint32_t unit, uint32_t entry_in_unit) {
+    const ts_slab *slab = ts_slab_at(unit);
+    /* acquire: partner of the releases in ts_scope_retire_current and in the allocation path: start bits of all
+       that lies below the end are seen */
+    uint32_t end = ts_load_acquire(&slab->end);
+    if (end == 0) {
+        const char *bump = ts_bump_at(ts_load_acquire(&block->bump));
+        uint32_t again = ts_load_acquire(&slab->end);
+        end = again ? again : (uint32_t)((size_t)(bump - ts_slab_unit_address(unit)) / 16);
+        if (end > TS_UNIT_ENTRIES) end = TS_UNIT_ENTRIES; /* the slab was reused meanwhile: any answer will do */
+    }
+    if (end <= entry_in_unit) return 16;
+    return (size_t)ts_scope_entries(unit, entry_in_unit, end) * 16u;
+}
+
+bool ts_scope_free(ts_scope_block *block, uint32_t unit, uint32_t entry_in_unit) {
+    ts_scope_bits *bits = ts_slab_scope_bits(unit);
+    unsigned w = entry_in_unit >> 6;
+    uint64_t bit = (uint64_t)1 << (entry_in_unit & 63);
+    uint64_t freed = ts_load_relaxed(&bits->freed[w]);
+    if (!(ts_load_relaxed(&bits->start[w]) & bit) || (freed & bit)) return false;
+    size_t bytes = ts_scope_object_bytes(block, unit, entry_in_unit);
+    ts_store_release(&bits->freed[w], freed | bit); /* before its foreign bit is cleared: see foreign.c */
+    ts_count(&block->frees, 1);
+    ts_count(&block->bytes_freed, bytes);
+    ts_slab_at(unit)->free_count++;
+    return true;
+}

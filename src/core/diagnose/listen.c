@@ -1,0 +1,214 @@
+#include "diagnose/listen.h"
+
+#include "diagnose/diagnose.h"
+#include "memtools/tools.h"
+#include "os/os.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define BEHIND_BYTES 64u /* how far from an object an access may lie to be one before it */
+
+/* ---- stacks ------------------------------------------------------------------------------------------------------- */
+
+/* By the names that the runtime finds; more than one where functions are inlined, each with its zero. */
+static void tell_frame(unsigned *number, const void *address) {
+    char names[1024];
+    memset(names, 0, sizeof names);
+#if TS_HAS_WEAK
+    if (__sanitizer_symbolize_pc) {
+        union {
+            const void *is;
+            void *asked;
+        } pc = {.is = address};
+        __sanitizer_symbolize_pc(pc.asked, "%p %F %L", names, sizeof names - 2);
+    }
+#endif
+    const char *name = names;
+    do {
+        ts_line line = {.used = 0};
+        ts_line_text(&line, "    #");
+        ts_line_decimal(&line, (*number)++);
+        ts_line_text(&line, " ");
+        if (*name)
+            ts_line_text(&line, name);
+        else
+            ts_line_hex(&line, (uintptr_t)address);
+        ts_line_write(&line);
+        name += strlen(name) + 1;
+    } while (name < names + sizeof names && *name);
+}
+
+/* what: with the number of the thread, and the frames, if any are known. */
+static void tell_call(const char *what, uint64_t word) {
+    ts_origin_call call;
+    ts_line line = {.used = 0};
+    bool known = ts_origin_call_of(word, &call);
+    ts_line_text(&line, "tslab: ");
+    ts_line_text(&line, what);
+    ts_line_text(&line, " thread ");
+    ts_line_decimal(&line, call.thread);
+    ts_line_text(&line, known ? ":" : ", by a stack that there was no room for");
+    ts_line_write(&line);
+    unsigned number = 0;
+    for (unsigned i = 0; i < call.frame_count; i++) tell_frame(&number, call.frame[i]);
+}
+
+/* ---- a report ------------------------------------------------------------------------------------------------------ */
+
+static void add_bytes(ts_line *line, uint64_t bytes) {
+    ts_line_decimal(line, bytes);
+    ts_line_text(line, bytes == 1 ? " byte" : " bytes");
+}
+
+static bool is_inside(const ts_origin *origin, const char *at) {
+    return at >= origin->start && (uint64_t)(at - origin->start) < (origin->size ? origin->size : 1);
+}
+
+/* The object that the place belongs to: the one that it lies in; else the next, if it is near and live; else the one before. */
+static bool find(const char *at, ts_origin *origin) {
+    ts_origin behind;
+    bool before = ts_origin_find(at, origin);
+    if (before && is_inside(origin, at)) return true;
+    if (ts_origin_find_behind(at, BEHIND_BYTES, &behind) && (!before || (!behind.ended && origin->ended)))
+        *origin = behind;
+    else
+        return before;
+    return true;
+}
+
+void ts_listen_tell(const void *p) {
+    const char *at = p;
+    ts_origin origin;
+    if (!find(at, &origin)) return;
+    ts_line line = {.used = 0};
+    ts_line_text(&line, "tslab: ");
+    ts_line_hex(&line, (uintptr_t)at);
+    ts_line_text(&line, " is ");
+    if (at < origin.start) {
+        add_bytes(&line, (uint64_t)(origin.start - at));
+        ts_line_text(&line, " before");
+    } else if (is_inside(&origin, at)) {
+        add_bytes(&line, (uint64_t)(at - origin.start));
+        ts_line_text(&line, " inside");
+    } else {
+        add_bytes(&line, (uint64_t)(at - origin.start) - origin.size);
+        ts_line_text(&line, " behind");
+    }
+    ts_line_text(&line, origin.ended ? " an object of " : " a live object of ");
+    add_bytes(&line, origin.size);
+    if (origin.ended) ts_line_text(&line, " that has ended");
+    ts_diagnose_details(&line, origin.start);
+    ts_line_write(&line);
+    if (origin.ended) tell_call("its lifetime ended in", origin.ended_in);
+    tell_call("it came from", origin.born_in);
+}
+
+#if TS_HAS_WEAK
+static void on_report(const char *report) {
+    (void)report;
+    const char *at = __asan_get_report_address(), *first = ts_region.part[TS_NORMAL].base;
+    size_t bytes = (size_t)ts_region.part[TS_NORMAL].units * TS_UNIT_BYTES;
+    if (at >= first && (size_t)(at - first) < bytes) ts_listen_tell(at);
+}
+#endif
+
+void ts_listen_start(void) {
+#if TS_HAS_WEAK
+    if (ts_origin_is_kept && __asan_set_error_report_callback && __asan_get_report_address)
+        __asan_set_error_report_callback(on_report);
+#endif
+}
+
+/* ---- the end of the process ---------------------------------------------------------------------------------------- */
+
+#define GROUPS 4096u
+#define GROUPS_TOLD 50u
+
+typedef struct group { /* of objects that one stack has allocated */
+    uint64_t call, count, bytes;
+    const char *start; /* of one of them */
+} group;
+
+typedef struct leaks {
+    group *groups; /* [GROUPS], by the stack */
+    uint64_t count, bytes;
+} leaks;
+
+static bool is_asked_for(const char *p) {
+    uint32_t high = ts_table_high(&ts_allocators);
+    ts_object object;
+    for (uint32_t i = 1; i < high; i++) {
+        ts_allocator *a = ts_table_at(&ts_allocators, i);
+        uintptr_t token = (uintptr_t)ts_load_acquire(&a->entry.id);
+        /* Other threads go on, and may end it. */
+        if (token == 0 || !ts_allocator_read_begin(a, token)) continue;
+        bool wanted = a->settings.memory_tools == SLAB_TOOLS_LEAKS;
+        ts_allocator_read_end(a);
+        if (wanted && ts_object_at(token, p, &object)) return true;
+    }
+    return false;
+}
+
+static void count(void *arg, const ts_origin *origin) {
+    leaks *found = arg;
+    if (!is_asked_for(origin->start)) return;
+    found->count++;
+    found->bytes += origin->size;
+    uint64_t stack = ts_origin_stack_of(origin->born_in);
+    for (unsigned i = 0; i < GROUPS; i++) {
+        group *g = &found->groups[(stack + i) % GROUPS];
+        if (g->count != 0 && ts_origin_stack_of(g->call) != stack) continue;
+        if (g->count++ == 0) {
+            g->call = origin->born_in;
+            g->start = origin->start;
+        }
+        g->bytes += origin->size;
+        return;
+    }
+}
+
+static void tell_group(const group *g) {
+    ts_line line = {.used = 0};
+    ts_line_text(&line, "tslab: ");
+    ts_line_decimal(&line, g->count);
+    ts_line_text(&line, g->count == 1 ? " object, " : " objects, ");
+    add_bytes(&line, g->bytes);
+    ts_line_text(&line, g->count == 1 ? ", still live" : ", still live; the first");
+    ts_diagnose_details(&line, g->start);
+    ts_line_write(&line);
+    tell_call("allocated by", g->call);
+}
+
+static void tell_all(leaks *found) {
+    for (unsigned told = 0; told < GROUPS_TOLD; told++) {
+        group *most = found->groups;
+        for (unsigned i = 1; i < GROUPS; i++)
+            if (found->groups[i].bytes > most->bytes) most = &found->groups[i];
+        if (most->count == 0) break;
+        tell_group(most);
+        memset(most, 0, sizeof *most);
+    }
+    ts_line line = {.used = 0};
+    ts_line_text(&line, "tslab: ");
+    ts_line_decimal(&line, found->count);
+    ts_line_text(&line, found->count == 1 ? " object, " : " objects, ");
+    add_bytes(&line, found->bytes);
+    ts_line_text(&line, ", live when the process ended");
+    ts_line_write(&line);
+}
+
+static void tell_leaks(void) {
+    leaks found = {0};
+    size_t bytes = (GROUPS * sizeof(group) + TS_PAGE_BYTES_MAX - 1) / TS_PAGE_BYTES_MAX * TS_PAGE_BYTES_MAX;
+    found.groups = ts_os->reserve(bytes);
+    if (!found.groups || !ts_os->commit(found.groups, bytes)) return;
+    ts_origin_walk(count, &found);
+    if (found.count != 0) tell_all(&found);
+}
+
+/* A destructor would come after LeakSanitizer, which may end the process. */
+void ts_listen_for_leaks(void) {
+    static _Atomic uint32_t asked;
+    if (ts_origin_is_kept && !atomic_exchange(&asked, 1)) (void)atexit(tell_leaks);
+}

@@ -1,0 +1,192 @@
+/*
+ * Looking at an object without changing it, from any thread. What was read is good if, afterwards, the UNIT
+ * word is still the same and the block's era too: then the slab was in one use all the while.
+ */
+/* Modelled in tests/model: orders. */
+#include "cache/foreign.h"
+#include "cache/scope.h"
+#include "epoch/epoch.h"
+#include "memtools/care.h"
+#include "spill/packed.h"
+
+static bool look_span(ts_allocator *allocator, ts_object *o) {
+    if (o->entry_in_unit != 0) return false;
+    ts_epoch *epoch = ts_span_lock(allocator, o->unit, o->word);
+    if (!epoch) return false;
+    const ts_slab *slab = ts_slab_at(o->unit);
+    o->kind = TS_COUNT_SPAN;
+    o->bytes = (size_t)ts_load_relaxed(&slab->u.span.bytes);
+    o->epoch = ts_load_relaxed(&slab->u.span.epoch);
+    o->generation = ts_load_relaxed(&slab->gen);
+    o->block = NULL;
+    ts_epoch_release(epoch);
+    return true;
+}
+
+static bool look_scope(uint32_t unit, ts_object *o) {
+    const ts_scope_bits *bits = ts_slab_scope_bits(unit);
+    uint64_t mask = (uint64_t)1 << (o->entry_in_unit & 63);
+    if (!(ts_load_acquire(&bits->start[o->entry_in_unit >> 6]) & mask)) return false;
+    if (ts_load_acquire(&bits->freed[o->entry_in_unit >> 6]) & mask) return false;
+    o->kind = TS_COUNT_SCOPE;
+    o->bytes = ts_scope_object_bytes((const ts_scope_block *)(const void *)o->block, unit, o->entry_in_unit);
+    o->generation = ts_load_relaxed(&ts_slab_at(unit)->gen);
+    return true;
+}
+
+static bool look_churn(uint32_t unit, uint64_t entry, ts_object *o) {
+    uint32_t s = ts_load_acquire(ts_entry_state(entry, ts_word_is_fine(o->word)));
+    if (!ts_state_is_of(s, entry)) return false;
+    const ts_bin *bin = ts_line_address(ts_word_line(o->word));
+    o->kind = ts_bin_class((const ts_churn_block *)(const void *)o->block, bin);
+    o->bytes = ts_class_bytes[o->kind];
+    o->generation = ts_load_relaxed(&ts_slab_at(unit)->gen) + ts_state_generation(s);
+    return true;
+}
+
+/* As long as its state words do not go away. */
+static bool look_slab(uintptr_t token, uint32_t unit, uint64_t entry, uint64_t w, ts_object *o) {
+    bool scope = (w & TS_UNIT_SCOPE) != 0;
+    o->block = ts_block_of_line(ts_word_line(w), scope);
+    if (ts_era(o->block) != ts_word_era(w)) return false;
+    if (ts_load_relaxed(&o->block->allocator) != token) return false;
+    /* The bit before the state: see foreign.c, 6. */
+    if (ts_foreign_pending(unit, w, entry)) return false;
+    ts_epoch *epoch = ts_load_relaxed(&o->block->epoch);
+    o->epoch = epoch ? ts_load_relaxed(&epoch->entry.id) : EPOCH_NONE;
+    if (!(scope ? look_scope(unit, o) : look_churn(unit, entry, o))) return false;
+    /* acquire fence: the loads above come before the second look */
+    atomic_thread_fence(memory_order_acquire);
+    if ((ts_load_relaxed(ts_unit_word(unit)) & ~TS_UNIT_FOREIGN) != o->word) return false;
+    return ts_era(o->block) == ts_word_era(w);
+}
+
+/* In a slab whose UNIT word was w. */
+static bool look_in_slab(uintptr_t token, uint32_t unit, uint64_t entry, uint64_t w, ts_object *o) {
+    for (;;) {
+        uint64_t turn = ts_states_look(unit);
+        bool is_live = look_slab(token, unit, entry, w, o);
+        if (!ts_states_moved(turn)) return is_live;
+    }
+}
+
+static bool look(uintptr_t token, uint32_t unit, uint64_t entry, const bool spans, ts_object *o) {
+    uint64_t w = ts_load_acquire(ts_unit_word(unit));
+    ts_allocator *allocator = ts_allocator_find(token);
+    if (w == 0 || (w & TS_UNIT_ZOMBIE) || !allocator) return false;
+    o->unit = unit;
+    o->care_of = allocator;
+    o->entry_in_unit = (uint32_t)entry & (TS_UNIT_ENTRIES - 1);
+    o->word = w & ~TS_UNIT_FOREIGN;
+    o->address = ts_slab_unit_address(unit) + (size_t)o->entry_in_unit * 16;
+    if (w & TS_UNIT_SPAN) return spans && look_span(allocator, o);
+    return look_in_slab(token, unit, entry, w, o);
+}
+
+bool ts_object_at(uintptr_t token, const void *p, ts_object *out) {
+    uint32_t unit;
+    uint64_t entry;
+    return ts_locate(p, &unit, &entry) && look(token, unit, entry, true, out);
+}
+
+/* A hint: the call that gets it looks at the object itself. */
+uintptr_t ts_object_owner(const void *p) {
+    uint32_t unit;
+    uint64_t entry;
+    if (!ts_locate(p, &unit, &entry)) return 0;
+    uint64_t w = ts_load_acquire(ts_unit_word(unit));
+    if (w == 0 || (w & TS_UNIT_ZOMBIE)) return 0;
+    if (w & TS_UNIT_SPAN) {
+        uint32_t index = ts_load_relaxed(&ts_slab_at(unit)->queue_next);
+        if (index == 0 || index >= ts_table_high(&ts_epochs)) return 0;
+        const ts_epoch *epoch = ts_table_at(&ts_epochs, index);
+        const ts_allocator *allocator = ts_load_relaxed(&epoch->allocator);
+        return allocator ? (uintptr_t)ts_load_acquire(&allocator->entry.id) : 0;
+    }
+    const ts_block *block = ts_block_of_line(ts_word_line(w), (w & TS_UNIT_SCOPE) != 0);
+    return ts_era(block) == ts_word_era(w) ? ts_load_relaxed(&block->allocator) : 0;
+}
+
+bool ts_object_at_in_slab(uintptr_t token, const void *p, ts_object *out) {
+    uint32_t unit;
+    uint64_t entry;
+    return ts_locate(p, &unit, &entry) && look(token, unit, entry, false, out);
+}
+
+size_t ts_object_usable(const ts_object *object) {
+    if (TS_LIKELY(!object->care_of->care)) return object->bytes;
+    return ts_care_size(object->care_of, object->address, object->bytes);
+}
+
+static unsigned handle_class(const ts_object *o) {
+    return o->kind == TS_COUNT_SCOPE ? TS_HANDLE_SCOPE : o->kind == TS_COUNT_SPAN ? TS_HANDLE_SPAN : o->kind;
+}
+
+static SlabHandle make_handle(const ts_object *o) {
+    if (TS_UNLIKELY(ts_part_of_unit(ts_unit_of(o->unit)) == TS_FAR))
+        return ts_handle_pack_far(ts_unit_in_part(o->unit), o->generation);
+    return ts_handle_pack(ts_unit_of(o->unit), o->generation, o->entry_in_unit, handle_class(o));
+}
+
+bool ts_object_of_handle(uintptr_t token, SlabHandle handle, ts_object *out) {
+    bool far = ts_handle_is_far(handle);
+    uint32_t in_part = far ? ts_handle_far_unit(handle) : ts_handle_unit(handle);
+    unsigned part = far ? TS_FAR : TS_NORMAL;
+    if (!ts_is_unit_of(part, in_part)) return false;
+    uint32_t unit = ts_region.part[part].first_unit + in_part;
+    uint64_t entry = (uint64_t)unit * TS_UNIT_ENTRIES + (far ? 0 : ts_handle_entry(handle));
+    if (!far) unit = ts_slab_of_entry(entry);
+    /* A handle was made of this use only if the slab says so. */
+    return look(token, unit, entry, true, out) && make_handle(out) == handle &&
+           ts_load_relaxed(&ts_slab_at(unit)->handled);
+}
+
+SlabHandle ts_object_handle(uintptr_t token, const ts_object *object) {
+    ts_object again;
+    ts_slab *slab = ts_slab_at(object->unit);
+    ts_keep_relaxed(&slab->handled, 1);
+    /* The note, then the second look; a reset changes the era or the word, then reads the note. Also where another thread has made the
+       note: that this one sees it says nothing of who resets. */
+    atomic_thread_fence(memory_order_seq_cst);
+    /* The same object still, now that its generation is bound to move on. */
+    uint64_t entry = (uint64_t)ts_unit_of(object->unit) * TS_UNIT_ENTRIES + object->entry_in_unit;
+    if (!look(token, object->unit, entry, true, &again) || again.word != object->word ||
+        again.generation != object->generation)
+        return SLAB_HANDLE_NONE;
+    return make_handle(&again);
+}
+
+/* ---- the same object still ----------------------------------------------------------------------------------- */
+
+/* What a slab, or span, says of its present use. The tag rises with every reset, so it is read last: still the same, all
+   that was read before it is of that use. */
+static bool observe(uintptr_t token, const void *p, uint64_t want, ts_watch *out, size_t *bytes) {
+    uint32_t unit;
+    uint64_t entry;
+    if (!ts_locate(p, &unit, &entry)) return false;
+    uint64_t w = ts_load_acquire(ts_unit_word(unit)) & ~TS_UNIT_FOREIGN;
+    if (w == 0 || (w & TS_UNIT_ZOMBIE) || (want != 0 && w != want)) return false;
+    out->word = w;
+    if (w & TS_UNIT_SPAN) { /* the word has the tag; the record is for who has the epoch's lock */
+        out->tag = out->generation = 0;
+        *bytes = 0;
+        return (entry & (TS_UNIT_ENTRIES - 1)) == 0 && ts_allocator_find(token) != NULL;
+    }
+    ts_object o = {.word = w, .entry_in_unit = (uint32_t)entry & (TS_UNIT_ENTRIES - 1)};
+    if (!look_in_slab(token, unit, entry, w, &o)) return false;
+    atomic_thread_fence(memory_order_acquire);
+    out->tag = ts_load_relaxed(&ts_slab_at(unit)->tag);
+    out->generation = o.generation;
+    *bytes = o.bytes;
+    return true;
+}
+
+bool ts_object_watch(uintptr_t token, const void *p, ts_watch *out) {
+    size_t bytes;
+    return observe(token, p, 0, out, &bytes);
+}
+
+bool ts_object_watched(uintptr_t token, const void *p, const ts_watch *watch, size_t *bytes) {
+    ts_watch now;
+    return observe(token, p, watch->word, &now, bytes) && now.tag == watch->tag && now.generation == watch->generation;
+}

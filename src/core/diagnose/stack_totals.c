@@ -1,0 +1,142 @@
+#include "diagnose/stack_totals.h"
+
+#include <string.h>
+
+#define LABEL_WORDS (SLAB_LABEL_BYTES / sizeof(uint64_t))
+#define OBJECTS_UNIT 1024.0 /* objects are counted in parts of so many */
+_Static_assert(SLAB_LABEL_BYTES % sizeof(uint64_t) == 0, "a label is whole words");
+
+typedef struct row {
+    _Atomic uint32_t turn; /* odd: being written */
+    _Atomic uint32_t frame_count;
+    _Atomic uint64_t token; /* of its allocator; 0: none yet */
+    _Atomic uint64_t hash;
+    _Atomic uint64_t label[LABEL_WORDS];
+    _Atomic uint64_t samples, objects, bytes;
+    _Atomic uint64_t frame[TS_STACK_FRAMES];
+} row;
+
+static _Atomic(row *) table;       /* constant once it is not NULL */
+static _Atomic uint32_t used_rows; /* that were ever used */
+
+size_t ts_stack_totals_bytes(void) { return (size_t)TS_STACK_TOTALS * sizeof(row); }
+
+/* release: its zeros are there before it is; partner: the acquire loads of the table */
+void ts_stack_totals_start(void *at) { ts_store_release(&table, (row *)at); }
+
+static uint64_t hash_of(uintptr_t token, const char *label, const uint64_t *frame, unsigned frame_count) {
+    uint64_t hash = 1469598103934665603u ^ token;
+    for (const char *c = label; *c; c++) hash = (hash ^ (unsigned char)*c) * 1099511628211u;
+    for (unsigned i = 0; i < frame_count; i++) {
+        hash = (hash ^ frame[i]) * 0x9e3779b97f4a7c15u;
+        hash ^= hash >> 29;
+    }
+    return hash;
+}
+
+static bool is_same(const row *r, uint64_t hash, const uint64_t *frame, unsigned frame_count) {
+    if (ts_load_relaxed(&r->hash) != hash || ts_load_relaxed(&r->frame_count) != frame_count) return false;
+    for (unsigned i = 0; i < frame_count; i++)
+        if (ts_load_relaxed(&r->frame[i]) != frame[i]) return false;
+    return true;
+}
+
+/* The row of that stack and label; NULL: there is none. It stays while the caller is in a call of that allocator. */
+static row *find(row *rows, uintptr_t token, uint64_t hash, const uint64_t *frame, unsigned frame_count) {
+    for (unsigned i = 0; i < TS_TOTAL_PROBES; i++) {
+        row *r = &rows[(hash + i) % TS_STACK_TOTALS];
+        uint32_t turn = ts_load_acquire(&r->turn); /* partner: the release in make */
+        if (turn == 0) return NULL;                /* none was ever used from here on */
+        if (turn % 2 == 0 && ts_load_relaxed(&r->token) == token && is_same(r, hash, frame, frame_count)) return r;
+    }
+    return NULL;
+}
+
+static row *make(row *rows, uintptr_t token, uint64_t hash, const char *label, const uint64_t *frame,
+                 unsigned frame_count) {
+    uint64_t word[LABEL_WORDS];
+    for (unsigned i = 0; i < TS_TOTAL_PROBES; i++) {
+        row *r = &rows[(hash + i) % TS_STACK_TOTALS];
+        uint32_t turn = ts_load_acquire(&r->turn);
+        uint64_t of = ts_load_relaxed(&r->token);
+        if (turn % 2 != 0 || (of != 0 && ts_allocator_find((uintptr_t)of))) continue;
+        if (!atomic_compare_exchange_strong_explicit(&r->turn, &turn, turn + 1, memory_order_acq_rel,
+                                                     memory_order_relaxed))
+            continue;
+        /* release fence: who sees what is written next sees the odd turn too; partner: ts_stack_totals_walk */
+        atomic_thread_fence(memory_order_release);
+        if (of == 0) ts_fetch_add_relaxed(&used_rows, 1);
+        memset(word, 0, sizeof word);
+        memcpy(word, label, strlen(label)); /* its end included: it is at most 31 bytes */
+        ts_store_relaxed(&r->token, token);
+        ts_store_relaxed(&r->hash, hash);
+        for (unsigned k = 0; k < LABEL_WORDS; k++) ts_store_relaxed(&r->label[k], word[k]);
+        ts_store_relaxed(&r->samples, 0);
+        ts_store_relaxed(&r->objects, 0);
+        ts_store_relaxed(&r->bytes, 0);
+        ts_store_relaxed(&r->frame_count, frame_count);
+        for (unsigned k = 0; k < frame_count; k++) ts_store_relaxed(&r->frame[k], frame[k]);
+        ts_store_release(&r->turn, turn + 2);
+        return r;
+    }
+    return NULL;
+}
+
+static row *find_or_make(row *rows, uintptr_t token, const char *label, const uint64_t *frame, unsigned frame_count) {
+    uint64_t hash = hash_of(token, label, frame, frame_count);
+    row *r = find(rows, token, hash, frame, frame_count);
+    if (r) return r;
+    if (ts_load_relaxed(&used_rows) >= TS_STACK_TOTALS / 2 && strcmp(label, TS_LABEL_OF_MANY) != 0) return NULL;
+    return make(rows, token, hash, label, frame, frame_count);
+}
+
+void ts_stack_totals_add(ts_allocator *allocator, const char label[SLAB_LABEL_BYTES], const uint64_t *frame,
+                         unsigned frame_count, double objects, uint64_t bytes) {
+    row *rows = ts_load_acquire(&table);
+    uint64_t n = (uint64_t)(objects * OBJECTS_UNIT + 0.5), sum = (uint64_t)(objects * (double)bytes + 0.5);
+    row *r = find_or_make(rows, ts_load_relaxed(&allocator->token), label, frame, frame_count);
+    if (!r) r = find_or_make(rows, ts_load_relaxed(&allocator->token), TS_LABEL_OF_MANY, frame, frame_count);
+    ts_fetch_add_relaxed(r ? &r->samples : &allocator->total_drops, 1);
+    ts_fetch_add_relaxed(r ? &r->objects : &allocator->total_objects_dropped, n);
+    ts_fetch_add_relaxed(r ? &r->bytes : &allocator->total_bytes_dropped, sum);
+}
+
+static void fill(ts_stack_total *t, const _Atomic uint64_t *samples, const _Atomic uint64_t *objects,
+                 const _Atomic uint64_t *bytes) {
+    t->samples = ts_load_relaxed(samples);
+    t->objects = (double)ts_load_relaxed(objects) / OBJECTS_UNIT;
+    t->bytes = ts_load_relaxed(bytes);
+}
+
+void ts_stack_totals_walk(const ts_allocator *allocator, uintptr_t token, void (*fn)(void *, const ts_stack_total *),
+                          void *arg) {
+    const row *rows = ts_load_acquire(&table);
+    for (unsigned i = 0; rows && i < TS_STACK_TOTALS; i++) {
+        const row *r = &rows[i];
+        ts_stack_total total;
+        uint64_t word[LABEL_WORDS];
+        uint32_t turn = ts_load_acquire(&r->turn); /* partner: the release in make */
+        if (turn % 2 != 0 || ts_load_relaxed(&r->token) != token) continue;
+        for (unsigned k = 0; k < LABEL_WORDS; k++) word[k] = ts_load_relaxed(&r->label[k]);
+        memcpy(total.label, word, sizeof total.label);
+        total.frame_count = ts_load_relaxed(&r->frame_count);
+        if (total.frame_count > TS_STACK_FRAMES) continue;
+        for (unsigned k = 0; k < total.frame_count; k++) total.frame[k] = ts_load_relaxed(&r->frame[k]);
+        fill(&total, &r->samples, &r->objects, &r->bytes);
+        atomic_thread_fence(memory_order_acquire); /* partner: make */
+        if (total.samples > 0 && ts_load_relaxed(&r->turn) == turn) fn(arg, &total);
+    }
+    ts_stack_total dropped = {.label = "(dropped)"};
+    fill(&dropped, &allocator->total_drops, &allocator->total_objects_dropped, &allocator->total_bytes_dropped);
+    if (dropped.samples > 0) fn(arg, &dropped);
+}
+
+/* What other threads were writing is nobody's in the child. */
+void ts_stack_totals_fork_child(void) {
+    row *rows = ts_load_relaxed(&table);
+    for (unsigned i = 0; rows && i < TS_STACK_TOTALS; i++) {
+        if (ts_load_relaxed(&rows[i].turn) % 2 == 0) continue;
+        ts_store_relaxed(&rows[i].token, 0);
+        ts_store_relaxed(&rows[i].turn, ts_load_relaxed(&rows[i].turn) + 1);
+    }
+}

@@ -1,0 +1,43 @@
+/*
+ * What was ever allocated by call stack: the sampled stacks of objects that are live and of those that were.
+ *
+ * A table of the process with TS_STACK_TOTALS rows, each of one stack and label of one allocator. A row is found by the hash of
+ * the three among TS_TOTAL_PROBES places. When half of the table is used, new stacks get rows without their labels (as
+ * TS_LABEL_OTHER), so a program that makes up a label for every request does not use it up. What finds no row is summed up
+ * for its allocator. A row whose allocator has ended is used again.
+ *
+ * Two threads that bring a new stack at once may make a row each: the sum of both is right.
+ *
+ * A row is written by who makes its turn odd, by a compare-and-swap, and stays what it is as long as its allocator: its counters
+ * are added to by any thread that is in a call of that allocator. No lock.
+ */
+#ifndef TS_DIAGNOSE_STACK_TOTALS_H
+#define TS_DIAGNOSE_STACK_TOTALS_H
+
+#include "diagnose/stacks.h"
+
+#define TS_STACK_TOTALS 4096u
+#define TS_TOTAL_PROBES 32u
+#define TS_LABEL_OF_MANY "(other)"
+
+typedef struct ts_stack_total {
+    char label[SLAB_LABEL_BYTES];
+    uint64_t samples;
+    double objects; /* estimated */
+    uint64_t bytes; /* estimated, of their slots */
+    unsigned frame_count;
+    uint64_t frame[TS_STACK_FRAMES];
+} ts_stack_total;
+
+/* Bytes of the table, and where it is: zeros, once, before anything else here. */
+size_t ts_stack_totals_bytes(void);
+void ts_stack_totals_start(void *at);
+/* Adds an object that stands for so many. */
+void ts_stack_totals_add(ts_allocator *allocator, const char label[SLAB_LABEL_BYTES], const uint64_t *frame,
+                         unsigned frame_count, double objects, uint64_t bytes);
+/* Shows every row of the allocator; then, as one without frames, what found none. Any thread, without a lock. */
+void ts_stack_totals_walk(const ts_allocator *allocator, uintptr_t token,
+                          void (*fn)(void *arg, const ts_stack_total *total), void *arg);
+void ts_stack_totals_fork_child(void);
+
+#endif

@@ -1,0 +1,246 @@
+#include "diagnose/stacks.h"
+
+#include "base/exponential.h"
+#include "diagnose/stack_totals.h"
+#include "os/os.h"
+#include "os/stack.h"
+#include "ownership/thread_name.h"
+
+#include <errno.h>
+#include <string.h>
+
+#define PROBES 64u     /* places looked at for one whose object has died */
+#define OWN_FRAMES 12u /* of the library, at the inner end of a stack; so many at most */
+
+typedef struct place {
+    _Atomic uint32_t turn; /* odd: being written */
+    _Atomic uint32_t frame_count;
+    _Atomic uint64_t token; /* of its allocator; 0: empty */
+    _Atomic uint64_t address;
+    _Atomic uint64_t word, use; /* ts_watch: use is tag and generation */
+    _Atomic uint64_t epoch;
+    _Atomic uint64_t objects;    /* that it stands for: the bits of a double */
+    _Atomic uint64_t span_bytes; /* usable, if it is a span */
+    _Atomic uint64_t serial;     /* of the thread that allocated it, and its name then: ts_thread_name */
+    _Atomic uint64_t thread[2];
+    _Atomic uint64_t frame[TS_STACK_FRAMES];
+} place;
+
+static _Atomic(place *) table;  /* constant once it is not NULL */
+static _Atomic uint64_t cursor; /* places handed out to look at; the table is used up to it */
+_Atomic uint64_t ts_stacks_seed;
+
+/* The bounds of the functions with TS_ENTRY, by the linker. */
+#if defined(__ELF__) && (defined(__GNUC__) || defined(__clang__))
+extern TS_HIDDEN const char __start_tslab_entry[], __stop_tslab_entry[];
+static bool is_own(const void *frame) {
+    return (uintptr_t)frame > (uintptr_t)__start_tslab_entry && (uintptr_t)frame <= (uintptr_t)__stop_tslab_entry;
+}
+#else
+static bool is_own(const void *frame) { return (void)frame, false; }
+#endif
+
+bool ts_stacks_start(void) {
+    static _Atomic uint32_t prepared;
+    /* The unwinder may allocate now, but not later: from an allocator that samples too, perhaps, which then finds it so. */
+    if (!atomic_exchange(&prepared, 1)) {
+        ts_os_stack_prepare();
+        ts_thread_names_want();
+    }
+    if (ts_load_acquire(&table)) return true;
+    const size_t bytes = (size_t)TS_STACK_SAMPLES * sizeof(place), all = bytes + ts_stack_totals_bytes();
+    char *at = ts_os->reserve(all);
+    place *none = NULL;
+    if (!at) return false;
+    if (!ts_os->commit(at, all)) {
+        ts_os->release(at, all);
+        return false;
+    }
+    /* acq_rel: its zeros are there before it is */
+    if (!atomic_compare_exchange_strong_explicit(&table, &none, (place *)(void *)at, memory_order_acq_rel,
+                                                 memory_order_acquire))
+        ts_os->release(at, all);
+    else
+        ts_stack_totals_start(at + bytes);
+    return true;
+}
+
+void ts_stacks_set_rate(ts_allocator *allocator, size_t bytes) {
+    double rate = bytes ? 1.0 / (double)bytes : 0;
+    uint64_t bits;
+    memcpy(&bits, &rate, sizeof bits);
+    ts_store_relaxed(&allocator->stack_rate, bits);
+    ts_store_relaxed(&allocator->sampled, bytes != 0);
+    /* release: who sees the turn sees what it is about */
+    atomic_fetch_add_explicit(&ts_stacks_turn, 1, memory_order_release);
+}
+
+/* ---- places -------------------------------------------------------------------------------------------------- */
+
+/* Whether the object of a place is live. The caller makes sure that the place did not change meanwhile. */
+static bool is_live(const place *s, uintptr_t token, size_t *bytes) {
+    uint64_t use = ts_load_relaxed(&s->use);
+    const ts_watch watch = {ts_load_relaxed(&s->word), (uint32_t)(use >> 32), (uint32_t)use};
+    const void *p = (const void *)(uintptr_t)ts_load_relaxed(&s->address);
+    if (!ts_object_watched(token, p, &watch, bytes)) return false;
+    if (*bytes == 0) *bytes = ts_load_relaxed(&s->span_bytes);
+    return true;
+}
+
+/* A place to write, its turn odd; NULL: all that were looked at have live objects. */
+static place *claim(void) {
+    place *places = ts_load_acquire(&table);
+    for (unsigned i = 0; i < PROBES; i++) {
+        place *s = &places[ts_fetch_add_relaxed(&cursor, 1) % TS_STACK_SAMPLES];
+        uint32_t turn = ts_load_acquire(&s->turn); /* partner: the release in keep */
+        uintptr_t token = (uintptr_t)ts_load_relaxed(&s->token);
+        size_t bytes;
+        if (turn % 2 != 0 || (token != 0 && is_live(s, token, &bytes))) continue;
+        if (!atomic_compare_exchange_strong_explicit(&s->turn, &turn, turn + 1, memory_order_acq_rel,
+                                                     memory_order_relaxed))
+            continue;
+        /* release fence: who sees what is written next sees the odd turn too; partner: ts_stacks_walk */
+        atomic_thread_fence(memory_order_release);
+        return s;
+    }
+    return NULL;
+}
+
+/* Of a library above the core, which is no more the program than the core is; 0: there is none. Set before it calls. */
+static _Atomic uintptr_t caller_start, caller_bytes;
+
+void ts_stacks_leave_out(const void *start, size_t bytes) {
+    ts_store_relaxed(&caller_start, (uintptr_t)start);
+    ts_store_relaxed(&caller_bytes, bytes);
+}
+
+static bool is_left_out(const void *frame) {
+    return is_own(frame) || (uintptr_t)frame - ts_load_relaxed(&caller_start) < ts_load_relaxed(&caller_bytes);
+}
+
+/* The frames of the program, innermost first. */
+static unsigned capture(uint64_t *frame, void *caller) {
+    void *all[TS_STACK_FRAMES + OWN_FRAMES];
+    unsigned n = ts_os_stack(all, TS_STACK_FRAMES + OWN_FRAMES), first = 0, count = 0;
+    for (unsigned i = 0; i < n && i < OWN_FRAMES; i++)
+        if (is_left_out(all[i])) first = i + 1;
+    for (unsigned i = first; i < n && count < TS_STACK_FRAMES; i++) frame[count++] = (uintptr_t)all[i];
+    if (count == 0 && caller && !is_left_out(caller)) frame[count++] = (uintptr_t)caller;
+    return count;
+}
+
+static uint64_t seed(const ts_heap *heap) {
+    uint64_t x = ts_load_relaxed(&ts_stacks_seed);
+    x = (x ? x : ts_os->wall_ns() ^ (uintptr_t)heap) + heap->serial * 0x9e3779b97f4a7c15u;
+    /* splitmix64 (Steele, Lea, Flood) */
+    x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
+    x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
+    x ^= x >> 31;
+    return x ? x : 1;
+}
+
+static size_t span_bytes(const ts_allocator *allocator, size_t size) {
+    size_t unit = allocator->settings.guard_spans ? ts_os_page_bytes() : TS_UNIT_BYTES;
+    return (size + unit - 1) & ~(unit - 1);
+}
+
+/* Counts it among what was ever allocated. watch: NULL if another thread has ended its epoch already. */
+static void add_to_totals(ts_allocator *allocator, EpochId id, const void *p, size_t bytes, const ts_watch *watch,
+                          const uint64_t *frame, unsigned count, double objects) {
+    char label[SLAB_LABEL_BYTES] = "";
+    const ts_epoch *epoch = ts_epoch_find(allocator, id);
+    size_t usable = bytes;
+    if (epoch) ts_epoch_read_label(epoch, label);
+    if (watch && ts_object_watched(ts_load_relaxed(&allocator->token), p, watch, &usable) && usable == 0)
+        usable = span_bytes(allocator, bytes);
+    ts_stack_totals_add(allocator, label, frame, count, objects, usable ? usable : bytes);
+}
+
+TS_COLD static void keep(ts_heap *heap, ts_allocator *allocator, EpochId epoch, const void *p, size_t bytes,
+                         void *caller) {
+    ts_watch watch;
+    uint64_t frame[TS_STACK_FRAMES];
+    ts_fetch_add_relaxed(&allocator->stack_samples, 1);
+    /* Another thread may have ended its epoch already. */
+    bool watched = ts_object_watch(ts_load_relaxed(&allocator->token), p, &watch);
+    unsigned count = capture(frame, caller);
+    double objects = 1 / ts_exponential_cdf((double)bytes * ts_stacks_rate(allocator));
+    add_to_totals(allocator, epoch, p, bytes, watched ? &watch : NULL, frame, count, objects);
+    if (!watched) return;
+    place *s = claim();
+    if (!s) {
+        ts_fetch_add_relaxed(&allocator->stack_drops, 1);
+        return;
+    }
+    ts_store_relaxed(&s->token, ts_load_relaxed(&allocator->token));
+    ts_store_relaxed(&s->address, (uintptr_t)p);
+    ts_store_relaxed(&s->word, watch.word);
+    ts_store_relaxed(&s->use, (uint64_t)watch.tag << 32 | watch.generation);
+    ts_store_relaxed(&s->epoch, epoch);
+    uint64_t bits;
+    memcpy(&bits, &objects, sizeof bits);
+    ts_store_relaxed(&s->objects, bits);
+    ts_store_relaxed(&s->span_bytes, span_bytes(allocator, bytes));
+    ts_store_relaxed(&s->frame_count, count);
+    const ts_thread_name thread = ts_thread_name_own(heap);
+    ts_store_relaxed(&s->serial, thread.serial);
+    for (unsigned i = 0; i < 2; i++) ts_store_relaxed(&s->thread[i], thread.word[i]);
+    for (unsigned i = 0; i < count; i++) ts_store_relaxed(&s->frame[i], frame[i]);
+    ts_store_release(&s->turn, ts_load_relaxed(&s->turn) + 1);
+}
+
+void ts_stacks_take(ts_heap *heap, ts_allocator *allocator, EpochId epoch, void *p, size_t bytes, void *caller) {
+    if (heap->stack_busy) return;
+    if (heap->stack_random == 0) {
+        heap->stack_random = seed(heap);
+        heap->stack_left += ts_exponential(&heap->stack_random);
+        if (heap->stack_left > 0) return;
+    }
+    int error = errno;
+    heap->stack_busy = true;
+    keep(heap, allocator, epoch, p, bytes, caller);
+    heap->stack_busy = false;
+    /* The points have no memory: what the object has beyond this one need not be looked at. */
+    heap->stack_left = ts_exponential(&heap->stack_random);
+    errno = error;
+}
+
+/* ---- reading ------------------------------------------------------------------------------------------------- */
+
+void ts_stacks_walk(const ts_allocator *allocator, uintptr_t token, void (*fn)(void *, const ts_stack *), void *arg) {
+    const place *places = ts_load_acquire(&table);
+    uint64_t used = ts_load_relaxed(&cursor);
+    if (!places || ts_load_relaxed(&allocator->stack_samples) == 0) return;
+    ts_thread_names_look();
+    for (uint64_t i = 0; i < used && i < TS_STACK_SAMPLES; i++) {
+        const place *s = &places[i];
+        ts_stack stack;
+        size_t bytes;
+        uint32_t turn = ts_load_acquire(&s->turn); /* partner: the release in keep */
+        if (turn % 2 != 0 || ts_load_relaxed(&s->token) != token || !is_live(s, token, &bytes)) continue;
+        stack.epoch = ts_load_relaxed(&s->epoch);
+        uint64_t bits = ts_load_relaxed(&s->objects);
+        memcpy(&stack.objects, &bits, sizeof bits);
+        stack.bytes = bytes;
+        stack.frame_count = ts_load_relaxed(&s->frame_count);
+        if (stack.frame_count > TS_STACK_FRAMES) continue;
+        const ts_thread_name thread = {ts_load_relaxed(&s->serial),
+                                       {ts_load_relaxed(&s->thread[0]), ts_load_relaxed(&s->thread[1])}};
+        for (unsigned k = 0; k < stack.frame_count; k++) stack.frame[k] = ts_load_relaxed(&s->frame[k]);
+        atomic_thread_fence(memory_order_acquire); /* partner: claim */
+        if (ts_load_relaxed(&s->turn) != turn) continue;
+        ts_thread_name_now(&thread, stack.thread);
+        fn(arg, &stack);
+    }
+}
+
+void ts_stacks_fork_child(void) {
+    ts_stack_totals_fork_child();
+    ts_thread_names_fork_child();
+    place *places = ts_load_relaxed(&table);
+    for (uint32_t i = 0; places && i < TS_STACK_SAMPLES; i++) {
+        if (ts_load_relaxed(&places[i].turn) % 2 == 0) continue;
+        ts_store_relaxed(&places[i].token, 0);
+        ts_store_relaxed(&places[i].turn, ts_load_relaxed(&places[i].turn) + 1);
+    }
+}

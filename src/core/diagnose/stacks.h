@@ -1,0 +1,93 @@
+/*
+ * Sampled call stacks: which lines allocated what is live.
+ *
+ * The bytes that a thread allocates are a line on which samples lie like the points of a Poisson process, one in
+ * `sample_stacks` bytes on average: the distance to the next is drawn from the exponential distribution, and an object on
+ * which a point falls is sampled. An object of s bytes is sampled with probability 1 - exp(-s / mean), whatever was
+ * allocated before it, so one over that is the number of objects it stands for, without bias.
+ *
+ * A sample says which object it is of (ts_watch) and is never taken back: who reads it asks the object's own slab
+ * whether that object is still live, as for a handle. So frees, destroys, resets and promotes of every kind know nothing of
+ * samples, and no sample outlives its object. A place whose object has died is used again.
+ *
+ * While an allocator samples, none of its blocks is one that the fast paths allocate from (block->slow), so that every
+ * allocation comes by the slow entry and is counted; frees keep their fast path. While it does not, nothing on the fast
+ * paths knows of it. Where that changes in a running program (ts_stacks_set_rate), a turn of the process goes on, and each thread
+ * tells its own blocks when it next takes the slow path (ts_sample_begin): so `slow` has one writer.
+ *
+ * The table is one of the process, TS_STACK_SAMPLES places. A place is written by who makes its turn odd, by a
+ * compare-and-swap, and is whole while the turn is even and stays. No lock; who finds no place drops the sample.
+ */
+#ifndef TS_DIAGNOSE_STACKS_H
+#define TS_DIAGNOSE_STACKS_H
+
+#include "diagnose/sample.h"
+#include "epoch/epoch.h"
+#include "os/stack.h"
+
+#include <tslab/stats.h>
+
+#include <string.h>
+
+#define TS_STACK_SAMPLES 16384u
+#define TS_STACK_FRAMES SLAB_STACK_FRAMES
+
+/* Where the calling function returns to, for systems that cannot walk a stack. */
+#if defined(__GNUC__) || defined(__clang__)
+#define TS_CALLER() __builtin_return_address(0)
+#else
+#define TS_CALLER() NULL
+#endif
+
+typedef struct ts_stack {
+    EpochId epoch;
+    double objects;                       /* that it stands for */
+    uint64_t bytes;                       /* of its own object, usable */
+    char thread[TS_OS_THREAD_NAME_BYTES]; /* name of the thread that allocated it */
+    unsigned frame_count;
+    uint64_t frame[TS_STACK_FRAMES]; /* return addresses, innermost first */
+} ts_stack;
+
+/* Of the allocator, from now on: one in so many bytes, 0: none. */
+void ts_stacks_set_rate(ts_allocator *allocator, size_t bytes);
+static inline double ts_stacks_rate(const ts_allocator *allocator) {
+    uint64_t bits = ts_load_relaxed(&allocator->stack_rate);
+    double rate;
+    memcpy(&rate, &bits, sizeof rate);
+    return rate;
+}
+/* The same as bytes for one sample; 0: it samples none. */
+static inline uint64_t ts_stacks_mean_bytes(const ts_allocator *allocator) {
+    double rate = ts_stacks_rate(allocator);
+    if (rate <= 0) return 0;
+    return rate > 0x1p-62 ? (uint64_t)(1.0 / rate + 0.5) : UINT64_MAX;
+}
+
+/* Stacks begin outside of that code, too. Once, by a library that allocates for the program. */
+void ts_stacks_leave_out(const void *start, size_t bytes);
+/* The table, once. false: no memory. Holding nothing. */
+bool ts_stacks_start(void);
+/* Counts an allocation that the calling thread has just made, and samples it if its turn has come. errno is kept. Not in an
+   operation, no lock held. */
+static inline void ts_stacks_count(ts_heap *heap, ts_allocator *allocator, EpochId epoch, void *p, size_t size,
+                                   void *caller);
+void ts_stacks_take(ts_heap *heap, ts_allocator *allocator, EpochId epoch, void *p, size_t bytes, void *caller);
+/* Shows the stack of every sampled object of the allocator that is live. Any thread, without a lock. */
+void ts_stacks_walk(const ts_allocator *allocator, uintptr_t token, void (*fn)(void *arg, const ts_stack *stack),
+                    void *arg);
+/* What other threads were writing is lost to the child. */
+void ts_stacks_fork_child(void);
+/* From the next thread on, the same numbers at every run; 0: not. For tests. */
+extern TS_HIDDEN _Atomic uint64_t ts_stacks_seed;
+
+/* Bytes that an allocation counts as. */
+static inline size_t ts_stacks_bytes(size_t size) { return size <= 16 ? 16 : (size + 15) & ~(size_t)15; }
+
+static inline void ts_stacks_count(ts_heap *heap, ts_allocator *allocator, EpochId epoch, void *p, size_t size,
+                                   void *caller) {
+    size_t bytes = ts_stacks_bytes(size);
+    heap->stack_left -= (double)bytes * ts_stacks_rate(allocator);
+    if (TS_UNLIKELY(heap->stack_left <= 0)) ts_stacks_take(heap, allocator, epoch, p, bytes, caller);
+}
+
+#endif

@@ -1,0 +1,588 @@
+/*
+ * The ends of domains: cleanups, destroy, reset, and what is left of them when their allocator ends.
+ *
+ * What could go wrong: two threads end one domain, a cleanup runs twice, or runs when its objects are dead. It does
+ * not: under its epoch's lock one thread makes the domain busy, and all others find it so. A cleanup is taken off the
+ * list before it runs, and the epoch ends after the last one.
+ */
+/* Modelled in tests/model: epoch, bias, enter, orders. */
+#include "diagnose/hint.h"
+#include "domain/domain_parts.h"
+#include "domain/mark.h"
+#include "domain/tree.h"
+#include "epoch/limit.h"
+
+#include "base/line.h"
+#include "cache/ended.h"
+#include "epoch/blocks.h"
+#include "memtools/care.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+typedef struct ts_cleanup {
+    struct ts_cleanup *next;
+    void (*fn)(void *);
+    void *arg;
+    uint64_t event; /* with which it was registered: for marks */
+} ts_cleanup;
+_Static_assert(sizeof(ts_cleanup) <= 64 && sizeof(ts_domain_scope) <= 64, "one kind of line serves both");
+
+/* Its cleanups run, or another thread has ended it meanwhile. */
+static bool refuse_busy(const char *call, uint64_t id) {
+    return ts_domain_find(id) ? ts_domain_refuse(call, id, TS_IS_ENDING, EPERM)
+                              : ts_domain_refuse(call, id, NULL, EINVAL);
+}
+
+/* ---- cleanups ------------------------------------------------------------------------------------------- */
+
+bool ts_domain_on_destroy(uint64_t id, void (*fn)(void *), void *arg) {
+    ts_domain *d = ts_domain_mine(id, "epoch_domain_on_destroy");
+    if (!d) return false;
+    if (!fn) return ts_domain_fail(EINVAL);
+    ts_cleanup *c = ts_lines_take(TS_LINES_CLEANUP, sizeof(ts_domain_scope));
+    if (!c) return ts_domain_fail(ENOMEM);
+    c->fn = fn;
+    c->arg = arg;
+    c->event = ts_domain_next_event();
+    ts_epoch *epoch = ts_domain_epoch_of(d);
+    ts_epoch_acquire(epoch);
+    bool same = ts_load_relaxed(&d->entry.id) == id;
+    if (same) {
+        c->next = ts_load_relaxed(&d->cleanups);
+        ts_store_relaxed(&d->cleanups, c);
+    }
+    ts_epoch_release(epoch);
+    if (same) return true;
+    ts_lines_give(TS_LINES_CLEANUP, c);
+    return ts_domain_fail(EINVAL);
+}
+
+bool ts_domain_off_destroy(uint64_t id, void (*fn)(void *), void *arg) {
+    ts_domain *d = ts_domain_mine(id, "epoch_domain_off_destroy");
+    if (!d) return false;
+    ts_epoch *epoch = ts_domain_epoch_of(d);
+    ts_epoch_acquire(epoch);
+    bool same = ts_load_relaxed(&d->entry.id) == id;
+    ts_cleanup *before = NULL, *c = same ? ts_load_relaxed(&d->cleanups) : NULL;
+    while (c && (c->fn != fn || c->arg != arg)) {
+        before = c;
+        c = c->next;
+    }
+    if (c && before) before->next = c->next;
+    if (c && !before) ts_store_relaxed(&d->cleanups, c->next);
+    ts_epoch_release(epoch);
+    if (!c) return ts_domain_fail(same ? ENOENT : EINVAL);
+    ts_lines_give(TS_LINES_CLEANUP, c);
+    return true;
+}
+
+/* Where the calling thread's storage is, asked anew: over a call the compiler keeps the address. */
+TS_NOINLINE static const ts_tls *thread_now(void) {
+    ts_compiler_fence();
+    return &ts_thread;
+}
+
+/* The cleanup of a fiber that has changed its thread: what ends the domain is half done in the other thread's storage. */
+TS_COLD static void stop_elsewhere(uint64_t id) {
+    ts_line line = {.used = 0};
+    ts_line_text(&line, "tslab: a cleanup of domain ");
+    ts_line_hex(&line, id);
+    ts_line_text(&line, " returned in another thread than it was called in");
+    ts_line_write(&line);
+    abort();
+}
+
+/* One registered while they run is newer than the rest, so it comes next. What they leave in errno is not the caller's. */
+void ts_domain_run_cleanups(ts_domain *d, uint64_t after) {
+    if (!ts_load_relaxed(&d->cleanups)) return;
+    int before = errno;
+    const ts_tls *thread = thread_now();
+    ts_cleaning cleaning = {ts_load_relaxed(&d->entry.id), ts_thread.cleaning};
+    ts_thread.cleaning = &cleaning;
+    for (;;) {
+        ts_epoch_acquire(ts_domain_epoch_of(d));
+        ts_cleanup *c = ts_load_relaxed(&d->cleanups);
+        if (c && c->event <= after) c = NULL;
+        if (c) ts_store_relaxed(&d->cleanups, c->next);
+        ts_epoch_release(ts_domain_epoch_of(d));
+        if (!c) break;
+        void (*fn)(void *) = c->fn;
+        void *arg = c->arg;
+        ts_lines_give(TS_LINES_CLEANUP, c);
+        fn(arg);
+        if (TS_UNLIKELY(thread_now() != thread)) stop_elsewhere(cleaning.domain);
+        errno = before;
+    }
+    ts_thread.cleaning = cleaning.outer;
+}
+
+TS_COLD void ts_domain_show_cleanups(void (*keep)(void *arg)) {
+    uint32_t high = ts_table_high(&ts_domains);
+    for (uint32_t i = 1; i < high; i++) {
+        const ts_domain *d = ts_table_at(&ts_domains, i);
+        uint64_t id = ts_load_acquire(&d->entry.id);
+        if (id == 0) continue;
+        ts_epoch *epoch = ts_domain_epoch_of(d);
+        ts_epoch_acquire(epoch);
+        if (ts_load_relaxed(&d->entry.id) == id)
+            for (const ts_cleanup *c = ts_load_relaxed(&d->cleanups); c; c = c->next) keep(c->arg);
+        ts_epoch_release(epoch);
+    }
+}
+
+/* Only one thread gets to end or empty a domain at a time, and none from inside of its own cleanups. A use of an entry ends
+   under its epoch's lock, so who has that and finds the id has a domain that stays: `busy` and `cleanups` are this use's. The
+   entry may have got another use since it was found: its epoch's lock is then another, but the id is, too. */
+bool ts_domain_make_busy(ts_domain *d, uint64_t id, uint32_t how) {
+    ts_epoch *epoch;
+    uint32_t busy;
+    for (;;) {
+        epoch = ts_domain_epoch_of(d);
+        ts_epoch_acquire(epoch);
+        busy = ts_load_acquire(&d->busy);
+        if (TS_LIKELY(busy != TS_TRIED) || ts_load_relaxed(&d->entry.id) != id) break;
+        ts_epoch_release(epoch);
+        ts_tree_wait();
+    }
+    bool marked = busy == TS_MARKED && ts_thread.heap && d->busy_by == ts_thread.heap->serial;
+    bool mine_now = ts_load_relaxed(&d->entry.id) == id && (busy == TS_QUIET || marked);
+    if (mine_now) {
+        /* Not ENDS, into which others come: who has counted himself in since the look at `inside` may read `busy` only now (count_in). */
+        ts_store_relaxed(&d->busy, !marked ? how : how == TS_ENDS ? TS_ENDS_ALONE : TS_RESETS_MARKED);
+        d->busy_by = ts_thread.heap ? ts_thread.heap->serial : 0;
+    }
+    ts_epoch_release(epoch);
+    return mine_now;
+}
+
+bool ts_domain_make_quiet(ts_domain *d) {
+    ts_epoch *epoch = ts_domain_epoch_of(d);
+    ts_epoch_acquire(epoch);
+    uint32_t busy = ts_load_relaxed(&d->busy);
+    bool ends = busy == TS_RESETS_THEN_ENDS;
+    ts_store_release(&d->busy, ends ? TS_ENDS : busy == TS_RESETS_MARKED ? TS_MARKED : TS_QUIET);
+    ts_epoch_release(epoch);
+    return ends;
+}
+
+/* Another thread empties a shared domain, which is to end: that one ends it. Not for one of the cleanups that run. */
+bool ts_domain_leave_to_who_resets(ts_domain *d, uint64_t id) {
+    ts_epoch *epoch = ts_domain_epoch_of(d);
+    ts_epoch_acquire(epoch);
+    bool resets = ts_load_relaxed(&d->entry.id) == id && ts_load_relaxed(&d->busy) == TS_RESETS &&
+                  d->busy_by != ts_thread.heap->serial;
+    if (resets) ts_store_relaxed(&d->busy, TS_RESETS_THEN_ENDS);
+    ts_epoch_release(epoch);
+    return resets;
+}
+
+/* ---- ends --------------------------------------------------------------------------------------------- */
+
+static void keep_entry(ts_domain *d) {
+    ts_heap *heap = ts_thread.heap;
+    if (heap && heap->spares[TS_TABLE_DOMAIN] < TS_SPARE_ENTRIES)
+        heap->spare[TS_TABLE_DOMAIN][heap->spares[TS_TABLE_DOMAIN]++] = (ts_entry *)d;
+    else
+        ts_table_free(&ts_domains, d);
+}
+
+/* Of this thread's own: its entry is free, unless this thread is inside (its allocator was freed meanwhile), and then it is when it leaves. */
+static void keep_own_entry(ts_domain *d) {
+    if (TS_UNLIKELY(ts_load_relaxed(&d->inside) != 0))
+        d->left_behind = 1;
+    else
+        keep_entry(d);
+}
+
+void ts_domain_take_returned(ts_heap *heap) {
+    /* acquire: partner of ts_heap_return_entry */
+    uint32_t next = atomic_exchange_explicit(&heap->returned, 0, memory_order_acquire);
+    while (next) {
+        ts_domain *d = ts_table_at(&ts_domains, next);
+        next = d->entry.next_free;
+        keep_own_entry(d);
+    }
+}
+
+/* Whose domain it was that has ended, if not the caller's. Of one that is handed over somebody may become the owner until this moment, and
+   none later. */
+static uint64_t last_owner(ts_domain *d) {
+    uint64_t owner = d->owner_before;
+    d->owner_before = 0;
+    if (owner == 0 && ts_load_relaxed(&d->owner) != ts_thread.serial)
+        owner = atomic_exchange_explicit(&d->owner, TS_OWNER_ENDING, memory_order_acq_rel);
+    return owner == ts_thread.serial ? 0 : owner;
+}
+
+/* Of one whose id is over. That of a shared one is free when nobody is inside. That of another thread's is for that thread, which may be about to
+   count itself in, or inside (count_in_own, 3): unless it has ended. */
+static void give_entry(ts_domain *d, uint64_t id, bool aged) {
+    if (!aged) return;
+    if (ts_load_relaxed(&d->shared)) {
+        if (ts_guests_count(atomic_fetch_or_explicit(&d->guests, TS_GUESTS_LEFT, memory_order_seq_cst)) == 0)
+            keep_entry(d);
+        return;
+    }
+    uint64_t owner = last_owner(d);
+    if (TS_LIKELY(owner == 0)) {
+        keep_own_entry(d);
+        return;
+    }
+    if (owner == ts_domain_nobody(id) || !ts_heap_return_entry(owner, &d->entry)) keep_entry(d);
+}
+
+/* Caller has its epoch's lock. */
+static void end_use(ts_domain *d) {
+    uint64_t id = ts_load_relaxed(&d->entry.id);
+    give_entry(d, id, ts_table_end(&ts_domains, d));
+}
+
+/* The last step of who is busy with it. false: another thread has registered a cleanup meanwhile, or made a child, which comes
+   first. */
+static bool end_if_clean(ts_domain *d) {
+    bool kin = ts_load_acquire(&d->kin) != NULL;
+    if (kin) ts_lock_acquire(&ts_tree_lock);
+    ts_epoch *epoch = ts_domain_epoch_of(d);
+    ts_epoch_acquire(epoch);
+    bool clean = !ts_load_relaxed(&d->cleanups) && (kin ? !ts_tree_has_child(d) : !ts_load_relaxed(&d->kin));
+    if (clean) {
+        ts_tree_unlink(d);
+        end_use(d);
+    }
+    ts_epoch_release(epoch);
+    if (kin) ts_lock_release(&ts_tree_lock);
+    return clean;
+}
+
+/* Caller has the lock of its epoch: nobody is busy with the domain and it has no cleanups, no parent and no children. All stay so while the lock is
+   held. */
+TS_ALWAYS_INLINE bool is_quiet(const ts_domain *d, uint64_t id) {
+    return TS_LIKELY(ts_load_relaxed(&d->entry.id) == id) && TS_LIKELY(!ts_load_acquire(&d->busy)) &&
+           TS_LIKELY(!ts_load_relaxed(&d->cleanups)) && TS_LIKELY(!ts_load_relaxed(&d->kin));
+}
+
+/* The domain's epoch, locked, if the domain is quiet. NULL without the lock. */
+static ts_epoch *lock_quiet(ts_domain *d, uint64_t id) {
+    if (ts_load_relaxed(&d->cleanups)) return NULL;
+    ts_allocator *allocator = ts_load_relaxed(&d->allocator);
+    EpochId epoch_id = ts_load_relaxed(&d->epoch);
+    atomic_thread_fence(memory_order_acquire); /* as in epoch_of */
+    ts_epoch *epoch = ts_epoch_find_locked(allocator, epoch_id);
+    if (!epoch) return NULL;
+    if (is_quiet(d, id)) return epoch;
+    ts_epoch_release(epoch);
+    return NULL;
+}
+
+/* No cleanups, left by this thread, and its epoch ends with it: both under one hold of the epoch's lock. false: nothing was
+   done. */
+static bool destroy_at_once(ts_domain *d, uint64_t id) {
+    if (ts_load_relaxed(&d->ends_epoch) != TS_EPOCH_ENDS || ts_domain_is_entered(id)) return false;
+    ts_care_call_ends(ts_load_relaxed(&d->allocator), ts_load_relaxed(&d->epoch));
+    ts_epoch *epoch = lock_quiet(d, id);
+    if (!epoch) return false;
+    end_use(d);
+    ts_epoch_destroy_locked(epoch);
+    return true;
+}
+
+/* By who is busy with it. */
+void ts_domain_finish(ts_domain *d, uint64_t id) {
+    /* While the cleanups run the domain can still be used, entered or not. */
+    ts_allocator *allocator = ts_load_relaxed(&d->allocator);
+    EpochId epoch = ts_load_relaxed(&d->epoch);
+    unsigned ends = ts_load_relaxed(&d->ends_epoch);
+    do {
+        if (TS_UNLIKELY(ts_load_acquire(&d->kin) != NULL)) ts_domain_end_children(id, 0);
+        ts_domain_run_cleanups(d, 0);
+        if (ends == TS_EPOCH_STAYS) ts_mark_give_up_all(d);
+        ts_domain_leave_all(ts_thread.heap, id);
+    } while (!end_if_clean(d));
+    /* What lives on is out of the tree. (An epoch that is wrapped may be in it by another domain, and has no limit then.) */
+    if (ends != TS_EPOCH_ENDS) ts_limit_leave(allocator, epoch);
+    if (ends == TS_EPOCH_ENDS) ts_epoch_destroy(allocator, epoch);
+    if (ends == TS_EPOCH_DRAINS) (void)ts_epoch_close(allocator, epoch);
+}
+
+TS_NOINLINE static void destroy_slowly(ts_domain *d, uint64_t id) {
+    while (!ts_domain_make_busy(d, id, TS_ENDS)) {
+        if (ts_domain_leave_to_who_resets(d, id)) {
+            ts_domain_leave_all(ts_thread.heap, id);
+            return;
+        }
+        /* Not quiet, nor being emptied: unless that was over in between. */
+        uint32_t busy = ts_load_acquire(&d->busy);
+        if ((busy == TS_QUIET || busy == TS_TRIED) && ts_load_relaxed(&d->entry.id) == id) continue;
+        refuse_busy("epoch_domain_destroy", id);
+        return;
+    }
+    ts_domain_finish(d, id);
+}
+
+static void hint_of_another(uint64_t id) {
+    const ts_domain *d = ts_domain_find(id);
+    const ts_allocator *a = d ? ts_allocator_find(ts_load_relaxed(&d->token)) : NULL;
+    if (a && ts_hints(a) && !ts_load_relaxed(&d->shared) && ts_tree_owner(d, id) != ts_thread.serial)
+        ts_hint("epoch_domain_destroy", "of another thread's domain does nothing: epoch_domain_end does",
+                (const void *)(uintptr_t)id);
+}
+
+TS_NOINLINE static bool destroy_other(uint64_t id) {
+    ts_domain_answer();
+    hint_of_another(id);
+    ts_domain *d = ts_domain_mine(id, "epoch_domain_destroy");
+    if (!d || destroy_at_once(d, id)) return true;
+    if (TS_UNLIKELY(ts_domain_is_in_cleanup(id))) return refuse_busy("epoch_domain_destroy", id);
+    destroy_slowly(d, id);
+    return true;
+}
+
+/* The usual domain is this thread's alone, and its epoch ends with it. */
+TS_ALWAYS_INLINE bool is_usual(const ts_domain *d, const ts_heap *heap) {
+    return TS_LIKELY(d != NULL) && TS_LIKELY(heap != NULL) && TS_LIKELY(ts_load_relaxed(&d->owner) == heap->serial) &&
+           TS_LIKELY(ts_load_relaxed(&d->ends_epoch) == TS_EPOCH_ENDS);
+}
+
+/* The only block of its epoch, if it has no cleanups and nothing else is in the way; this thread then has the epoch by its bias, until the
+   operation ends, and holds the heap. NULL: it is another case, and neither is so; who goes on with that begins with ts_domain_answer. */
+TS_ALWAYS_INLINE ts_block *hold_usual(ts_heap *heap, ts_domain *d, uint64_t id, ts_epoch **of) {
+    /* Before the look at the domain's id: it is its epoch then, not that of its entry's next use. acquire: as in ts_domain_epoch_of */
+    EpochId epoch_id = ts_load_acquire(&d->epoch);
+    ts_epoch *epoch = ts_table_of_strided(&ts_epochs, epoch_id, TS_EPOCH_STRIDE);
+    ts_op_begin_end(&ts_thread, &epoch->entry);
+    /* acquire: as in ts_heap_enter; and partner of ts_heap_unbias */
+    if (TS_LIKELY(ts_load_acquire(&heap->revoked) == 0)) {
+        uint32_t biased = ts_load_acquire(&heap->biased);
+        if (TS_LIKELY(ts_load_relaxed(&epoch->bias) == biased) && is_quiet(d, id) &&
+            TS_LIKELY(ts_load_relaxed(&epoch->entry.id) == epoch_id)) {
+            ts_block *block = ts_epoch_only_block(heap, epoch);
+            *of = epoch;
+            if (TS_LIKELY(block != NULL) && TS_LIKELY(!block->share->care)) return block;
+        }
+    }
+    ts_op_end(&ts_thread);
+    return NULL;
+}
+
+/* Of the epoch of this thread's last usual end or reset, whatever became of that. true, as finish_usual. */
+TS_NOINLINE bool ts_domain_answer(void) {
+    const ts_entry *entry = ts_load_relaxed(&ts_thread.ending);
+    ts_epoch *epoch = entry ? ts_table_at(&ts_epochs, entry->index) : NULL;
+    if (epoch && ts_epoch_is_asked(epoch)) ts_epoch_answer(epoch);
+    return true;
+}
+
+TS_NOINLINE static bool finish_usual(ts_share *over, uint32_t slabs) {
+    ts_op_end_ended(&ts_thread); /* it may wait for a lock now */
+    if (over) ts_share_overflow(over, TS_NORMAL);
+    ts_heap_leave(ts_thread.heap);
+    ts_domain_answer();
+    ts_epoch_settle_end(slabs);
+    ts_heap_limit_blocks(ts_thread.heap);
+    return true;
+}
+
+/* Leaves the heap, with what the usual end or reset has left to do, mostly nothing. over: the share has more warm units than it keeps;
+   slabs: as many it made warm. true, so that who returns it has nothing live across the call. */
+TS_ALWAYS_INLINE bool leave_usual(ts_heap *heap, const ts_epoch *epoch, ts_share *share, bool over, uint32_t slabs) {
+    if (TS_UNLIKELY(over) || TS_UNLIKELY(ts_epoch_is_anything_noted()) || TS_UNLIKELY(ts_heap_has_surplus(heap)))
+        return finish_usual(over ? share : NULL, slabs);
+    ts_heap_leave(heap);
+    return TS_LIKELY(!ts_epoch_is_asked(epoch)) || ts_domain_answer();
+}
+
+/* The second half of the usual end: nobody can find the epoch, and the heap is held. */
+TS_NOINLINE static bool end_block(ts_heap *heap, ts_epoch *epoch, ts_block *block) {
+    ts_share *share = block->share;
+    uint32_t slabs = ts_load_relaxed(&block->slabs);
+    bool over = ts_scope_end(heap, ts_scope(block));
+    ts_heap_keep_entry(heap, &ts_epochs, TS_TABLE_EPOCH, epoch);
+    return leave_usual(heap, epoch, share, over, slabs);
+}
+
+/* The same of an epoch that has more than its block. Where there is no ring yet, the other way makes it. */
+TS_NOINLINE static bool end_noted(ts_domain *d, ts_epoch *epoch, ts_block *block, bool (*other)(uint64_t id)) {
+    ts_past_ring *ring = ts_load_relaxed(&block->share->past);
+    uint64_t id = ts_load_relaxed(&d->entry.id);
+    if (!ring) {
+        ts_op_end(&ts_thread);
+        return other(id);
+    }
+    ts_epoch_note(ts_past_begin_own(ring), epoch);
+    ts_store_release(&d->entry.id, 0);
+    ts_heap_keep_entry(ts_thread.heap, &ts_domains, TS_TABLE_DOMAIN, d);
+    ts_epoch_end_use(epoch, block, false);
+    return end_block(ts_thread.heap, epoch, block);
+}
+
+/* The usual end: that of hold_usual, of a domain that this thread has left, and whose epoch has one block. All else is found out
+   before anything is changed, or is left to the call that comes last, `other` in any other case: so nothing is live across a call. */
+TS_ALWAYS_INLINE bool end_usually(uint64_t id, bool (*other)(uint64_t id)) {
+    ts_domain *d = ts_domain_find(id);
+    ts_heap *heap = ts_thread.heap;
+    ts_epoch *epoch;
+    if (TS_UNLIKELY(!is_usual(d, heap)) || TS_UNLIKELY(ts_load_relaxed(&d->inside) != 0) ||
+        TS_UNLIKELY(heap->spares[TS_TABLE_EPOCH] >= TS_SPARE_ENTRIES) ||
+        TS_UNLIKELY(heap->spares[TS_TABLE_DOMAIN] >= TS_SPARE_ENTRIES))
+        return other(id);
+    ts_block *block = hold_usual(heap, d, id, &epoch);
+    if (TS_UNLIKELY(!block)) return other(id);
+    if (TS_UNLIKELY(!ts_epoch_is_plain(epoch))) return end_noted(d, epoch, block, other);
+    ts_brief_ring *brief = ts_load_relaxed(&block->share->brief);
+    if (TS_UNLIKELY(!brief)) {
+        ts_op_end(&ts_thread);
+        return other(id); /* which makes it */
+    }
+    ts_epoch_note_brief(brief, epoch, block);
+    ts_store_release(&d->entry.id, 0);
+    ts_heap_keep_entry(heap, &ts_domains, TS_TABLE_DOMAIN, d);
+    ts_epoch_end_use(epoch, block, true);
+    return end_block(heap, epoch, block);
+}
+
+void ts_domain_destroy(uint64_t id) { (void)end_usually(id, destroy_other); }
+bool ts_domain_end(uint64_t id) { return end_usually(id, ts_domain_end_other); }
+
+/* By who is busy with it: its allocator has ended, and its cleanups do not run. */
+static void end_without_cleanups(ts_domain *d) {
+    ts_lock_acquire(&ts_tree_lock);
+    ts_epoch *epoch = ts_domain_epoch_of(d);
+    ts_epoch_acquire(epoch);
+    ts_cleanup *c = ts_load_relaxed(&d->cleanups);
+    ts_tree_unlink(d);
+    end_use(d);
+    ts_epoch_release(epoch);
+    ts_lock_release(&ts_tree_lock);
+    while (c) {
+        ts_cleanup *next = c->next;
+        ts_lines_give(TS_LINES_CLEANUP, c);
+        c = next;
+    }
+}
+
+TS_COLD void ts_domain_end_begun(ts_domain *d, uint64_t id) {
+    if (ts_domain_make_busy(d, id, TS_ENDS)) end_without_cleanups(d);
+}
+
+static bool reset_slowly(ts_domain *d, uint64_t id, uint64_t *units) {
+    if (!ts_domain_make_busy(d, id, TS_RESETS)) return refuse_busy("epoch_domain_reset", id);
+    if (!ts_load_relaxed(&d->shared)) ts_mark_drop_all(d);
+    if (TS_UNLIKELY(ts_load_acquire(&d->kin) != NULL)) ts_domain_end_children(id, 0);
+    ts_domain_run_cleanups(d, 0);
+    bool done = ts_epoch_reset(ts_load_relaxed(&d->allocator), ts_load_relaxed(&d->epoch), units);
+    if (TS_UNLIKELY(ts_domain_make_quiet(d))) {
+        int error = errno;
+        ts_domain_finish(d, id);
+        errno = error;
+        return done;
+    }
+    /* Who ended the allocator meanwhile passed by a domain that was busy. Its id changes first and busy is read then, both
+       in order (ts_domain_destroy_all); here it is the other way round: one of the two sees the other. */
+    atomic_thread_fence(memory_order_seq_cst);
+    if (TS_UNLIKELY(!ts_allocator_find(ts_load_relaxed(&d->token))) && ts_domain_make_busy(d, id, TS_ENDS))
+        end_without_cleanups(d);
+    return done;
+}
+
+/* A thread that is not in the child was emptying it: nobody leaves it to that one. */
+void ts_domain_fork_child(void) {
+    uint64_t me = ts_thread.heap ? ts_thread.heap->serial : 0;
+    uint32_t high = ts_table_high(&ts_domains);
+    for (uint32_t i = 1; i < high; i++) {
+        ts_domain *d = ts_table_at(&ts_domains, i);
+        /* What was only about to end, by a thread that is not there, goes on. */
+        bool others = ts_load_relaxed(&d->busy) != TS_QUIET && d->busy_by != me;
+        if (others && ts_load_relaxed(&d->busy) == TS_MARKED) {
+            if (!ts_load_relaxed(&d->shared)) ts_store_relaxed(&d->owner, d->owner_before);
+            d->owner_before = 0;
+            ts_store_relaxed(&d->busy, TS_QUIET);
+        } else if (others) {
+            ts_store_relaxed(&d->busy, TS_ENDS);
+        }
+        /* Nobody else is here. */
+        ts_store_relaxed(&d->inside, 0);
+        uint64_t guests = ts_load_relaxed(&d->guests);
+        ts_store_relaxed(&d->guests, guests - ts_guests_count(guests));
+    }
+    for (const ts_domain_scope *s = ts_thread.domain; s; s = s->outer) {
+        ts_domain *d = ts_table_of_strided(&ts_domains, s->domain, TS_DOMAIN_STRIDE);
+        if (ts_load_relaxed(&d->shared))
+            ts_fetch_add_relaxed(&d->guests, 1);
+        else
+            ts_add_owned(&d->inside, 1);
+    }
+}
+
+/* Of what a reset made warm, no more than so much stays. Another thread may be ending the allocator. */
+TS_NOINLINE static void give_excess(ts_allocator *allocator, uintptr_t token, uint64_t excess) {
+    uint64_t warm = 0;
+    if (!ts_allocator_pin_use(allocator, token)) return;
+    if (ts_allocator_read_begin(allocator, token)) {
+        warm = ts_allocator_warm_units(allocator);
+        ts_allocator_read_end(allocator);
+    }
+    ts_allocator_trim(allocator, warm > excess ? warm - excess : 0);
+    ts_allocator_unpin(allocator);
+}
+
+/* No cleanups, and all that it has is one block of this thread: under one hold of the lock, which is waited for. false: nothing was
+   done. */
+static bool reset_at_once(ts_domain *d, uint64_t id, uint64_t *units) {
+    ts_epoch *epoch = lock_quiet(d, id);
+    if (!epoch) return false;
+    bool done = ts_epoch_reset_own(epoch, !ts_load_relaxed(&d->shared), units);
+    ts_epoch_release(epoch);
+    if (done) ts_domain_follow_innermost(ts_thread.heap);
+    return done;
+}
+
+TS_NOINLINE static bool reset_other(uint64_t id, size_t keep_bytes) {
+    ts_domain_answer();
+    ts_domain *d = ts_domain_mine(id, "epoch_domain_reset");
+    uint64_t units = 0, keep = keep_bytes / TS_UNIT_BYTES;
+    if (!d) return false;
+    if (!ts_load_relaxed(&d->ends_epoch)) return ts_domain_fail(EINVAL);
+    ts_allocator *allocator = ts_load_relaxed(&d->allocator);
+    uintptr_t token = ts_load_relaxed(&d->token);
+    if (!reset_at_once(d, id, &units)) {
+        if (TS_UNLIKELY(ts_domain_is_in_cleanup(id))) return refuse_busy("epoch_domain_reset", id);
+        if (!reset_slowly(d, id, &units)) return false;
+    }
+    if (units > keep) give_excess(allocator, token, units - keep);
+    ts_settle_phase(units);
+    ts_epoch_settle();
+    return true;
+}
+
+/* The usual reset: that of hold_usual. Entered or not, slab_alloc finds the block where it found it before; but while timing is on it
+   is to find none. */
+bool ts_domain_reset(uint64_t id, size_t keep_bytes) {
+    ts_domain *d = ts_domain_find(id);
+    ts_heap *heap = ts_thread.heap;
+    ts_epoch *epoch;
+    if (TS_UNLIKELY(!is_usual(d, heap)) || TS_UNLIKELY(ts_domain_is_timed(heap))) return reset_other(id, keep_bytes);
+    ts_block *block = hold_usual(heap, d, id, &epoch);
+    if (TS_UNLIKELY(!block)) return reset_other(id, keep_bytes);
+    uint32_t slabs = ts_load_relaxed(&block->slabs);
+    if (TS_UNLIKELY(ts_load_relaxed(&epoch->state) != EPOCH_ACTIVE) ||
+        TS_UNLIKELY(ts_load_relaxed(&epoch->span_allocated) != 0) ||
+        TS_UNLIKELY(ts_era_is_used_up(ts_era(block) + 1)) || TS_UNLIKELY(slabs > keep_bytes / TS_UNIT_BYTES)) {
+        ts_op_end(&ts_thread);
+        return reset_other(id, keep_bytes);
+    }
+    ts_share *share = block->share;
+    bool over = ts_epoch_restart_block(heap, epoch, block);
+    return leave_usual(heap, epoch, share, over, slabs);
+}
+
+void ts_domain_destroy_all(ts_allocator *allocator) {
+    atomic_thread_fence(memory_order_seq_cst); /* partners: reset_slowly, ts_domain_create, ts_epoch_show */
+    uint32_t high = ts_table_high(&ts_domains);
+    for (uint32_t i = 1; i < high; i++) {
+        ts_domain *d = ts_table_at(&ts_domains, i);
+        uint64_t id = ts_load_acquire(&d->entry.id);
+        if (id == 0 || ts_load_relaxed(&d->allocator) != allocator || !ts_domain_make_busy(d, id, TS_ENDS)) continue;
+        end_without_cleanups(d);
+    }
+}

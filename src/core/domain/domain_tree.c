@@ -1,0 +1,184 @@
+/* Domains with parents and children: made, moved, and ended as a tree, also by another thread than theirs. */
+/* Modelled in tests/model: enter. */
+#include "domain/domain_parts.h"
+#include "domain/tree.h"
+#include "epoch/limit.h"
+#include "ownership/bias.h"
+
+#include <errno.h>
+
+static EpochId epoch_of(uint64_t id) {
+    uintptr_t token;
+    EpochId epoch;
+    return ts_domain_read(id, &token, &epoch) ? epoch : EPOCH_NONE;
+}
+
+/* ---- children ------------------------------------------------------------------------------------------------- */
+
+uint64_t ts_domain_create_child(uint64_t parent, const char *label, unsigned flags) {
+    const ts_domain *p = ts_domain_mine(parent, "epoch_domain_create_child");
+    if (!p) return 0;
+    ts_allocator *allocator = ts_load_relaxed(&p->allocator);
+    uintptr_t token = ts_load_relaxed(&p->token);
+    EpochId above = ts_load_relaxed(&p->epoch);
+    bool shared = ts_load_relaxed(&p->shared);
+    if (!ts_domain_is_still(p, parent) || ((flags & EPOCH_DOMAIN_SHARED) && !shared)) {
+        errno = EINVAL;
+        return 0;
+    }
+    const ts_epoch *e = ts_epoch_find(allocator, above);
+    if (!e || ts_load_relaxed(&e->state) != EPOCH_ACTIVE) {
+        errno = ESTALE;
+        return 0;
+    }
+    uint64_t id = ts_domain_open(allocator, token, label, flags | (shared ? EPOCH_DOMAIN_SHARED : 0));
+    if (!id) return 0;
+    EpochId below = epoch_of(id);
+    int error = ts_tree_kin(id) && ts_tree_kin(parent) && ts_limit_link(allocator, below, above)
+                    ? ts_tree_link(id, parent)
+                    : errno;
+    if (!error) return id;
+    ts_domain_destroy(id);
+    errno = error;
+    return 0;
+}
+
+bool ts_domain_move(uint64_t child, uint64_t parent) {
+    const ts_domain *c = ts_domain_mine(child, "epoch_domain_move");
+    const ts_domain *p = c && parent ? ts_domain_mine(parent, "epoch_domain_move") : NULL;
+    if (!c || (parent && !p)) return false;
+    if (p && (ts_load_relaxed(&c->token) != ts_load_relaxed(&p->token) ||
+              ts_load_relaxed(&c->shared) != ts_load_relaxed(&p->shared)))
+        return ts_domain_fail(EINVAL);
+    if (!parent && !ts_load_relaxed(&c->kin)) return true;
+    if (!ts_tree_kin(child) || (parent && !ts_tree_kin(parent))) return false;
+    /* What it holds is counted where it will be, before it is there: so nothing can fail in between. */
+    ts_allocator *allocator = ts_load_relaxed(&c->allocator);
+    EpochId epoch = ts_load_relaxed(&c->epoch), before = ts_tree_parent_epoch(child);
+    EpochId above = parent ? epoch_of(parent) : EPOCH_NONE;
+    int error = ts_tree_may_link(child, parent);
+    if (!error && !ts_limit_link(allocator, epoch, above)) error = errno;
+    if (!error && (error = ts_tree_link(child, parent)) != 0) (void)ts_limit_link(allocator, epoch, before);
+    return error ? ts_domain_fail(error) : true;
+}
+
+/* Another thread is ending it, or empties it and then does. */
+static void leave_to_another(ts_domain *d, uint64_t id) {
+    if (d) (void)ts_domain_leave_to_who_resets(d, id);
+    ts_tree_detach(id);
+}
+
+void ts_domain_end_children(uint64_t id, uint64_t after) {
+    uint64_t from = 0;
+    for (uint64_t leaf; (leaf = ts_tree_leaf(id, from, after)) != 0;) {
+        from = ts_tree_parent(leaf);
+        ts_domain *d = ts_domain_find(leaf);
+        if (d && ts_domain_make_busy(d, leaf, TS_ENDS))
+            ts_domain_finish(d, leaf);
+        else
+            leave_to_another(d, leaf);
+    }
+}
+
+bool ts_domain_is_in_cleanup(uint64_t id) {
+    for (const ts_cleaning *c = ts_thread.cleaning; c; c = c->outer)
+        if (c->domain == id || ts_tree_is_of(c->domain, id)) return true;
+    return false;
+}
+
+/* ---- an end with an answer --------------------------------------------------------------------------------------- */
+
+/* Caller has the lock of the tree. 0 or an error. */
+static int mark(ts_domain *d, uint64_t id) {
+    uint64_t me = ts_thread.serial;
+    ts_epoch *epoch = ts_domain_epoch_of(d);
+    ts_lock_acquire(ts_epoch_lock(epoch));
+    if (TS_UNLIKELY(!ts_epoch_try_unbias(epoch))) { /* its thread is in the middle of an end or a reset of it */
+        ts_epoch_release(epoch);
+        return EBUSY;
+    }
+    bool same = ts_load_relaxed(&d->entry.id) == id;
+    bool quiet = same && ts_load_relaxed(&d->busy) == TS_QUIET;
+    int error = !same ? EINVAL : quiet ? 0 : d->busy_by == me ? EPERM : EBUSY;
+    if (quiet) {
+        d->busy_by = me;
+        /* acquire: what who handed it over has done (ts_domain_hand_over). Exchanged: somebody may be taking it over. */
+        uint64_t owner = ts_load_acquire(&d->owner);
+        while (!ts_load_relaxed(&d->shared) && owner != me &&
+               !atomic_compare_exchange_weak_explicit(&d->owner, &owner, TS_OWNER_ENDING, memory_order_acq_rel,
+                                                      memory_order_acquire)) {
+        }
+        d->owner_before = owner;
+        ts_store_seq(&d->busy, TS_TRIED); /* partner: count_in, of a shared domain */
+    }
+    ts_epoch_release(epoch);
+    return error;
+}
+
+/* It is this thread's now, and MARKED until its turn comes; or is as it was. The owner last: who finds that finds `busy`, too. */
+static void unmark(ts_domain *d, bool ends) {
+    ts_epoch *epoch = ts_domain_epoch_of(d);
+    ts_epoch_acquire(epoch);
+    uint64_t owner = ends ? ts_thread.serial : d->owner_before;
+    if (!ends) d->owner_before = 0;
+    ts_store_release(&d->busy, ends ? TS_MARKED : TS_QUIET);
+    /* release: as in ts_domain_hand_over; partner of ts_tree_owner */
+    if (!ts_load_relaxed(&d->shared)) ts_store_release(&d->owner, owner);
+    ts_epoch_release(epoch);
+}
+
+static bool is_another_inside(const ts_domain *d, uint64_t id) {
+    uint32_t own = 0;
+    for (const ts_domain_scope *s = ts_thread.domain; s; s = s->outer) own += s->domain == id;
+    return ts_domain_inside(d) != own;
+}
+
+static ts_domain *domain_of(const ts_kin *kin) {
+    return ts_table_of_strided(&ts_domains, kin->domain, TS_DOMAIN_STRIDE);
+}
+
+/* The domain and all below it, under one hold of the lock: so none of them ends, and none is added. */
+static int mark_all(ts_domain *d, uint64_t id) {
+    ts_lock_acquire(&ts_tree_lock);
+    int error = mark(d, id);
+    ts_kin *root = error ? NULL : ts_load_acquire(&d->kin), *last = NULL;
+    for (ts_kin *k = root ? ts_tree_next(root, root) : NULL; k && !error; k = ts_tree_next(root, k)) {
+        error = mark(domain_of(k), k->domain);
+        if (error) last = k; /* those before it are marked */
+    }
+    bool marked = last != NULL || error == 0;
+    if (!error) {
+        (void)ts_heap_barrier(); /* partner: count_in, of a domain of one thread */
+        if (is_another_inside(d, id)) error = EBUSY;
+        for (ts_kin *k = root ? ts_tree_next(root, root) : NULL; k && !error; k = ts_tree_next(root, k))
+            if (is_another_inside(domain_of(k), k->domain)) error = EBUSY;
+    }
+    if (marked) {
+        unmark(d, !error);
+        for (ts_kin *k = root ? ts_tree_next(root, root) : NULL; k && k != last; k = ts_tree_next(root, k))
+            unmark(domain_of(k), !error);
+    }
+    ts_lock_release(&ts_tree_lock);
+    return error;
+}
+
+/* By its owner: nobody else can be inside of it, nor of a child, which is the same thread's. Not where another thread is ending it. */
+static bool end_own(ts_domain *d, uint64_t id) {
+    if (ts_load_relaxed(&d->shared) || ts_load_relaxed(&d->owner) != ts_thread.serial) return false;
+    if (!ts_domain_make_busy(d, id, TS_ENDS)) return false;
+    ts_domain_finish(d, id);
+    return true;
+}
+
+bool ts_domain_end_other(uint64_t id) {
+    ts_domain_answer();
+    ts_domain *d = ts_domain_find(id);
+    if (!d) return ts_domain_refuse("epoch_domain_end", id, NULL, EINVAL);
+    if (!ts_heap_mine()) return false;
+    if (ts_domain_is_in_cleanup(id)) return ts_domain_refuse("epoch_domain_end", id, TS_IS_ENDING, EPERM);
+    if (end_own(d, id)) return true;
+    int error = mark_all(d, id);
+    if (error) return ts_domain_fail(error);
+    if (ts_domain_make_busy(d, id, TS_ENDS)) ts_domain_finish(d, id);
+    return true;
+}

@@ -1,0 +1,247 @@
+/*
+ * Marks of a domain, and going back to one. A mark is a value; what it means is in a list of the domain's kin, newest first.
+ *
+ * What could go wrong: a mark is taken for another place: one of another domain, of before a reset, or one that was
+ * rewound past. It is not: each mark has a number that no other has, and only those in the domain's list count. Going
+ * back, a reset and an end take marks off the list; and a domain with marks is one thread's alone, so nothing happens
+ * between the look and the use.
+ */
+#include "domain/mark.h"
+
+#include "cache/foreign.h"
+#include "cache/rewind.h"
+#include "diagnose/hint.h"
+#include "domain/domain_parts.h"
+#include "domain/tree.h"
+#include "epoch/blocks.h"
+
+#include <errno.h>
+
+#define MARKS_MOST 32u /* the oldest is given up for one more */
+
+/* Of one thread: the domain's owner. */
+typedef struct ts_mark {
+    struct ts_mark *older;
+    uint64_t use;    /* no other mark has it */
+    uint64_t events; /* that came before it: children born and cleanups registered later are newer */
+    ts_scope_block *block;
+    ts_place place;
+    uint32_t spans; /* allocated in the epoch before it; the lower half of that */
+} ts_mark;
+_Static_assert(sizeof(ts_mark) <= 64, "one kind of line serves cleanups and marks");
+
+static _Atomic uint64_t uses; /* a count; no order needed */
+
+/* ---- the list --------------------------------------------------------------------------------------------------- */
+
+/* The thread's own open block, if it is all that the epoch has but for spans; NULL with EINVAL or ESTALE. */
+static ts_scope_block *only_block(const ts_domain *d) {
+    EpochId id = ts_load_relaxed(&d->epoch);
+    ts_epoch *epoch = ts_epoch_find_locked(ts_load_relaxed(&d->allocator), id);
+    errno = ESTALE;
+    if (!epoch) return NULL;
+    ts_block *block = NULL;
+    if (ts_load_relaxed(&epoch->state) == EPOCH_ACTIVE) {
+        block = ts_load_relaxed(&epoch->blocks);
+        bool alone = block && block->scope && !ts_epoch_next_block(block) && !epoch->dying &&
+                     ts_load_relaxed(&block->heap) == ts_thread.heap;
+        if (!alone) block = NULL;
+        errno = EINVAL;
+    }
+    ts_epoch_release(epoch);
+    return block ? ts_scope(block) : NULL;
+}
+
+static void forget(const ts_mark *m, const ts_heap *heap) {
+    if (ts_load_relaxed(&m->block->b.heap) == heap && ts_load_relaxed(&m->block->b.open_id) != TS_ID_NEVER)
+        ts_scope_forget(m->block, &m->place);
+}
+
+/* Whose block has ended since is nowhere, and the close of an epoch forgets them all. Caller: the owner; the block
+   can be another thread's still, from which he has the domain. */
+static void give_up(ts_mark *m) {
+    ts_heap *heap = ts_load_acquire(&m->block->b.heap);
+    if (heap == ts_thread.heap) {
+        ts_heap_enter(heap);
+        forget(m, heap);
+        ts_heap_leave(heap);
+    } else if (heap && ts_heap_hold(heap)) {
+        forget(m, heap);
+        ts_heap_drop(heap);
+    }
+    ts_lines_give(TS_LINES_CLEANUP, m);
+}
+
+void ts_mark_drop_all(ts_domain *d) {
+    ts_kin *kin = ts_load_relaxed(&d->kin);
+    ts_mark *m = kin ? kin->marks : NULL;
+    if (!m) return;
+    kin->marks = NULL;
+    kin->mark_count = 0;
+    while (m) {
+        ts_mark *older = m->older;
+        ts_lines_give(TS_LINES_CLEANUP, m);
+        m = older;
+    }
+}
+
+void ts_mark_give_up_all(ts_domain *d) {
+    ts_kin *kin = ts_load_relaxed(&d->kin);
+    while (kin && kin->marks) {
+        ts_mark *m = kin->marks;
+        kin->marks = m->older;
+        kin->mark_count--;
+        give_up(m);
+    }
+}
+
+static void drop_oldest(ts_kin *kin) {
+    ts_mark **at = &kin->marks;
+    while ((*at)->older) at = &(*at)->older;
+    ts_mark *oldest = *at;
+    *at = NULL;
+    kin->mark_count--;
+    give_up(oldest);
+}
+
+static ts_mark *find(const ts_kin *kin, SlabMark mark, uint32_t *newer_in_slab) {
+    *newer_in_slab = 0;
+    ts_mark *m = kin ? kin->marks : NULL;
+    while (m && m->use != mark.use) m = m->older;
+    if (!m || mark.place != ((uint64_t)m->place.unit << 32 | m->place.entry)) return NULL;
+    for (const ts_mark *n = kin->marks; n != m; n = n->older)
+        *newer_in_slab += n->place.unit == m->place.unit && n->place.tag == m->place.tag;
+    return m;
+}
+
+/* ---- mark --------------------------------------------------------------------------------------------------------- */
+
+static ts_domain *markable(uint64_t id, const char *call) {
+    ts_domain *d = ts_domain_mine(id, call);
+    if (!d) return NULL;
+    const ts_epoch *epoch = ts_epoch_find(ts_load_relaxed(&d->allocator), ts_load_relaxed(&d->epoch));
+    if (!ts_load_relaxed(&d->shared) && epoch && (ts_load_relaxed(&epoch->flags) & EPOCH_SCOPE)) return d;
+    const char *why = "marks are for scope domains of one thread";
+    const ts_allocator *a = ts_allocator_find(ts_load_relaxed(&d->token));
+    if (a && ts_hints(a) && ts_load_relaxed(&a->on_misuse) == SLAB_MISUSE_IGNORE)
+        ts_hint(call, why, (const void *)(uintptr_t)id);
+    (void)ts_domain_refuse(call, id, why, EINVAL);
+    return NULL;
+}
+
+/* An epoch can have several domains, by wrapping it, and the marks of one know nothing of a rewind by another: so
+   one of them has marks, the first that makes one, until it ends. The others get EINVAL. */
+static bool is_marker(const ts_domain *d, uint64_t id) {
+    EpochId epoch_id = ts_load_relaxed(&d->epoch);
+    ts_epoch *epoch = ts_epoch_find_locked(ts_load_relaxed(&d->allocator), epoch_id);
+    if (!epoch) return ts_domain_fail(ESTALE);
+    const ts_domain *other = epoch->marked_by == id ? NULL : ts_domain_find(epoch->marked_by);
+    bool mine = !other || ts_load_relaxed(&other->epoch) != epoch_id;
+    if (mine) epoch->marked_by = id;
+    ts_epoch_release(epoch);
+    return mine || ts_domain_fail(EINVAL);
+}
+
+/* 16 bytes of the domain become the mark's anchor. */
+static bool anchor(ts_domain *d, ts_mark *m) {
+    ts_heap *heap = ts_thread.heap;
+    for (;;) {
+        void *p = ts_alloc(ts_load_relaxed(&d->token), 16, ts_load_relaxed(&d->epoch));
+        if (!p) return false;
+        m->block = only_block(d);
+        if (!m->block) {
+            int error = errno;
+            (void)ts_free(ts_load_relaxed(&d->token), p, TS_ANY_GENERATION);
+            return ts_domain_fail(error);
+        }
+        ts_heap_enter(heap);
+        bool open = ts_load_relaxed(&m->block->b.open_id) != TS_ID_NEVER;
+        bool done = open && ts_scope_anchor(m->block, p, &m->place);
+        ts_heap_leave(heap);
+        if (done) return true;
+        if (!open) return ts_domain_fail(ESTALE);
+        /* A span, as the allocator guards objects, or reset in between. */
+        (void)ts_free(ts_load_relaxed(&d->token), p, TS_ANY_GENERATION);
+    }
+}
+
+bool ts_mark_make(uint64_t id, SlabMark *out) {
+    int before = errno;
+    ts_domain *d = out ? markable(id, "epoch_domain_mark") : NULL;
+    if (!out) return ts_domain_fail(EINVAL);
+    if (!d || !is_marker(d, id)) return false;
+    ts_kin *kin = ts_tree_kin(id);
+    ts_mark *m = kin ? ts_lines_take(TS_LINES_CLEANUP, sizeof(ts_domain_scope)) : NULL;
+    if (!m) return kin ? ts_domain_fail(ENOMEM) : false;
+    if (!anchor(d, m)) {
+        int error = errno;
+        ts_lines_give(TS_LINES_CLEANUP, m);
+        return ts_domain_fail(error);
+    }
+    if (kin->mark_count == MARKS_MOST) drop_oldest(kin);
+    m->use = ts_fetch_add_relaxed(&uses, 1) + 1;
+    m->events = ts_domain_last_event();
+    m->spans = ts_span_count(ts_load_relaxed(&d->allocator), ts_load_relaxed(&d->epoch));
+    m->older = kin->marks;
+    kin->marks = m;
+    kin->mark_count++;
+    out->place = (uint64_t)m->place.unit << 32 | m->place.entry;
+    out->use = m->use;
+    errno = before;
+    return true;
+}
+
+/* ---- rewind --------------------------------------------------------------------------------------------------------- */
+
+/* Of a mark of before a reset by way of another domain of the epoch. */
+static bool is_gone(const ts_mark *m) {
+    ts_heap *heap = ts_thread.heap;
+    ts_heap_enter(heap);
+    bool open = ts_load_relaxed(&m->block->b.heap) == heap && ts_load_relaxed(&m->block->b.open_id) != TS_ID_NEVER;
+    bool gone = !open || !ts_scope_is_there(m->block, &m->place);
+    ts_heap_leave(heap);
+    return gone;
+}
+
+static bool go_back(const ts_mark *m, uint32_t anchors) {
+    ts_heap *heap = ts_thread.heap;
+    ts_heap_enter(heap);
+    ts_foreign_drain(heap);
+    bool open = ts_load_relaxed(&m->block->b.heap) == heap && ts_load_relaxed(&m->block->b.open_id) != TS_ID_NEVER;
+    bool done = open && ts_scope_rewind(m->block, &m->place, anchors);
+    ts_heap_leave(heap);
+    return done;
+}
+
+bool ts_mark_rewind(uint64_t id, SlabMark mark) {
+    int entry = errno;
+    ts_domain *d = markable(id, "epoch_domain_rewind");
+    if (!d) return false;
+    uint32_t anchors;
+    ts_kin *kin = ts_load_acquire(&d->kin);
+    ts_mark *m = find(kin, mark, &anchors);
+    if (!m) return ts_domain_fail(EINVAL);
+    /* Before anything has happened: another thread has objects in its epoch; it is closed; or the mark's place is no
+       more. */
+    if (only_block(d) != m->block || is_gone(m)) return ts_domain_fail(EINVAL);
+    if (!ts_domain_make_busy(d, id, TS_RESETS)) return ts_domain_refuse("epoch_domain_rewind", id, TS_IS_ENDING, EPERM);
+    ts_domain_end_children(id, m->events);
+    ts_domain_run_cleanups(d, m->events);
+    /* A cleanup may have made marks. */
+    m = find(kin, mark, &anchors);
+    ts_allocator *allocator = ts_load_relaxed(&d->allocator);
+    bool done = m && only_block(d) == m->block && go_back(m, anchors);
+    if (done) {
+        ts_span_release_newer(allocator, ts_load_relaxed(&d->epoch), m->spans);
+        while (kin->marks != m) { /* their anchors are gone */
+            ts_mark *newer = kin->marks;
+            kin->marks = newer->older;
+            kin->mark_count--;
+            ts_lines_give(TS_LINES_CLEANUP, newer);
+        }
+    }
+    (void)ts_domain_make_quiet(d); /* nobody leaves its end to its own thread */
+    ts_epoch_settle();
+    errno = done ? entry : EINVAL;
+    return done;
+}

@@ -1,0 +1,117 @@
+/* The epochs that ended last: past.h says why this is right. */
+#include "epoch/past.h"
+
+#include "supply/allocator.h"
+
+ts_past_ring *ts_past_ring_of(_Atomic(ts_past_ring *) *place) {
+    ts_past_ring *ring = ts_load_acquire(place), *made;
+    if (TS_LIKELY(ring != NULL)) return ring;
+    made = ts_lines_take(TS_LINES_PAST, sizeof *made);
+    /* release: whole, for who reads it; acquire: another thread made it */
+    if (!made ||
+        atomic_compare_exchange_strong_explicit(place, &ring, made, memory_order_acq_rel, memory_order_acquire))
+        return made;
+    ts_lines_give(TS_LINES_PAST, made);
+    return ring;
+}
+
+/* Only the share's thread makes it. */
+ts_brief_ring *ts_brief_ring_of(_Atomic(ts_brief_ring *) *place) {
+    ts_brief_ring *ring = ts_load_relaxed(place);
+    if (TS_LIKELY(ring != NULL)) return ring;
+    ring = ts_lines_take(TS_LINES_BRIEF, sizeof *ring);
+    ts_store_release(place, ring); /* whole, for who reads it */
+    return ring;
+}
+
+ts_past *ts_past_begin(ts_past_ring *ring) {
+    ts_past *p = &ring->at[atomic_fetch_add_explicit(&ring->next, 1, memory_order_relaxed) % TS_PAST];
+    bool taken = atomic_exchange_explicit(&p->id, TS_PAST_TAKEN, memory_order_acquire) == TS_PAST_TAKEN; /* 1 */
+    atomic_thread_fence(memory_order_release);                                                           /* 2 */
+    return taken ? NULL : p;
+}
+
+static bool is_still(const _Atomic uint64_t *at, uint64_t id) {
+    atomic_thread_fence(memory_order_acquire); /* 3 */
+    return ts_load_relaxed(at) == id;
+}
+
+static bool read_past(const ts_past *p, uint64_t id, ts_past_note *out) {
+    out->id = id;
+    for (unsigned i = 0; i < TS_PAST_LABEL_WORDS; i++) out->label[i] = ts_load_relaxed(&p->label[i]);
+    out->opened_ns = ts_load_relaxed(&p->opened_ns);
+    out->closed_ns = ts_load_relaxed(&p->closed_ns);
+    out->ended_ns = ts_load_relaxed(&p->ended_ns);
+    out->returned_bytes = ts_load_relaxed(&p->returned_bytes);
+    out->rss_before_kib = ts_load_relaxed(&p->rss_before_kib);
+    out->rss_after_kib = ts_load_relaxed(&p->rss_after_kib);
+    out->flags = ts_load_relaxed(&p->flags);
+    return is_still(&p->id, id);
+}
+
+static bool find_past(const ts_past_ring *ring, uint64_t id, ts_past_note *out) {
+    for (unsigned i = 0; ring && i < TS_PAST; i++)
+        if (ts_load_acquire(&ring->at[i].id) == id) return read_past(&ring->at[i], id, out);
+    return false;
+}
+
+static bool find_brief(const ts_brief_ring *ring, uint64_t id, ts_past_note *out) {
+    for (unsigned i = 0; ring && i < TS_PAST; i++) {
+        const ts_brief *b = &ring->at[i];
+        if (ts_load_acquire(&b->id) != id) continue;
+        *out = (ts_past_note){.id = id, .flags = EPOCH_SCOPE};
+        out->opened_ns = ts_load_relaxed(&b->opened_ns);
+        out->returned_bytes = ts_slabs_and_pieces_bytes(ts_load_relaxed(&b->slabs), ts_load_relaxed(&b->pieces));
+        return is_still(&b->id, id);
+    }
+    return false;
+}
+
+bool ts_past_find(ts_allocator *allocator, uint64_t id, ts_past_note *out) {
+    if (id == 0 || id == TS_PAST_TAKEN) return false;
+    if (find_past(ts_load_acquire(&allocator->past), id, out)) return true;
+    for (const ts_share *s = ts_load_acquire(&allocator->shares); s; s = s->allocator_next)
+        if (find_past(ts_load_acquire(&s->past), id, out) || find_brief(ts_load_acquire(&s->brief), id, out))
+            return true;
+    return false;
+}
+
+/* Into the list of the newest, if it is one of them. */
+static unsigned insert(ts_past_note *out, unsigned count, unsigned most, const ts_past_note *note) {
+    unsigned at = count;
+    while (at > 0 && out[at - 1].ended_ns < note->ended_ns) at--;
+    if (at == most) return count;
+    if (count < most) count++;
+    for (unsigned i = count - 1; i > at; i--) out[i] = out[i - 1];
+    out[at] = *note;
+    return count;
+}
+
+static unsigned add_newest(const ts_past_ring *ring, ts_past_note *out, unsigned count, unsigned most) {
+    uint32_t next = ring ? ts_load_relaxed(&ring->next) : 0;
+    for (uint32_t i = 1; ring && i <= most && i <= TS_PAST; i++) {
+        const ts_past *p = &ring->at[(next - i) % TS_PAST];
+        uint64_t id = ts_load_acquire(&p->id);
+        ts_past_note note;
+        if (id != 0 && id != TS_PAST_TAKEN && read_past(p, id, &note)) count = insert(out, count, most, &note);
+    }
+    return count;
+}
+
+unsigned ts_past_newest(ts_allocator *allocator, ts_past_note *out, unsigned most) {
+    unsigned count = add_newest(ts_load_acquire(&allocator->past), out, 0, most);
+    for (const ts_share *s = ts_load_acquire(&allocator->shares); s; s = s->allocator_next)
+        count = add_newest(ts_load_acquire(&s->past), out, count, most);
+    return count;
+}
+
+void ts_past_end_share(ts_share *share) {
+    if (ts_load_relaxed(&share->past)) ts_lines_give(TS_LINES_PAST, ts_load_relaxed(&share->past));
+    if (ts_load_relaxed(&share->brief)) ts_lines_give(TS_LINES_BRIEF, ts_load_relaxed(&share->brief));
+}
+
+void ts_past_end(ts_allocator *allocator) {
+    ts_past_ring *ring = ts_load_relaxed(&allocator->past);
+    ts_store_relaxed(&allocator->past, NULL);
+    if (ring) ts_lines_give(TS_LINES_PAST, ring);
+}

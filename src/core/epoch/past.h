@@ -1,0 +1,111 @@
+/*
+ * The epochs that ended last: what statistics still say of them.
+ *
+ * A record is written before the epoch's id is over, so whoever finds the id over finds the record. There are three kinds of rings.
+ * Each has the newest TS_PAST of the epochs that come into it, so the newest TS_PAST of all are among them.
+ *
+ *     allocator->past    by any thread that ends an epoch, with the lock of the epoch
+ *     share->past        by the share's thread: epochs that only it was in, with a label, with large objects, or closed
+ *     share->brief       by the same: all others that only it was in, domains mostly. That takes some instructions and no clock
+ *
+ * A ring is made when the first record comes. Where there is no memory for it there are no records.
+ *
+ * What could go wrong: two threads write one record, or a reader takes a half of one and a half of the next. They do not:
+ *  1. Who writes takes the record: he exchanges its id for TS_PAST_TAKEN. Who finds it taken leaves it to who has it, which is as many
+ *     records behind; his own is missing. acquire: his stores come after those of who had it before. The rings of a share have one
+ *     writer, who stores the mark.
+ *  2. The mark is there before the fields change (release fence, partner: the acquire fence of 3), and the id after (release).
+ *  3. A reader finds the id (acquire), reads the fields, and then the id again, behind an acquire fence. If he has read a field of a
+ *     later record, he finds the mark or a later id. No id comes twice.
+ *  4. Shares and rings stay while a reader is in the allocator (ts_allocator_read_begin). Who writes has an epoch of the allocator, or a
+ *     share of it: both keep its record.
+ */
+#ifndef TS_EPOCH_PAST_H
+#define TS_EPOCH_PAST_H
+
+#include "ownership/heap.h"
+
+#include <tslab/tslab.h>
+
+#define TS_PAST 256u
+#define TS_PAST_TAKEN UINT64_MAX
+#define TS_PAST_LABEL_WORDS (SLAB_LABEL_BYTES / 8)
+
+typedef struct ts_past {
+    _Atomic uint64_t id; /* 0: there was none yet */
+    _Atomic uint64_t label[TS_PAST_LABEL_WORDS];
+    _Atomic uint64_t opened_ns, closed_ns, ended_ns; /* closed: 0, by no close */
+    _Atomic uint64_t returned_bytes;
+    _Atomic uint32_t rss_before_kib, rss_after_kib, flags;
+} ts_past;
+typedef struct ts_past_ring {
+    _Atomic uint32_t next; /* counts on for ever */
+    ts_past at[TS_PAST];
+} ts_past_ring;
+
+typedef struct ts_brief {
+    _Atomic uint64_t id, opened_ns;
+    _Atomic uint32_t slabs, pieces;
+} ts_brief;
+typedef struct ts_brief_ring {
+    _Atomic uint32_t next; /* written by the share's thread, as all of it */
+    ts_brief at[TS_PAST];
+} ts_brief_ring;
+
+/* A record as it was read. */
+typedef struct ts_past_note {
+    uint64_t id;
+    uint64_t label[TS_PAST_LABEL_WORDS];
+    uint64_t opened_ns, closed_ns, ended_ns; /* ended: 0, not known */
+    uint64_t returned_bytes;
+    uint32_t rss_before_kib, rss_after_kib, flags;
+} ts_past_note;
+
+/* The ring of that place, which may be made now. NULL: no memory. */
+ts_past_ring *ts_past_ring_of(_Atomic(ts_past_ring *) *place);
+ts_brief_ring *ts_brief_ring_of(_Atomic(ts_brief_ring *) *place);
+/* The record to write, by any thread; NULL: none. Its id comes last, by a release. */
+ts_past *ts_past_begin(ts_past_ring *ring);
+/* The same of a ring with one writer. */
+TS_ALWAYS_INLINE ts_past *ts_past_begin_own(ts_past_ring *ring) {
+    uint32_t next = ts_load_relaxed(&ring->next);
+    ts_past *p = &ring->at[next % TS_PAST];
+    ts_store_relaxed(&ring->next, next + 1);
+    ts_store_relaxed(&p->id, TS_PAST_TAKEN);
+    atomic_thread_fence(memory_order_release); /* 2 */
+    return p;
+}
+/* What the allocator has of an epoch. The caller is between ts_allocator_read_begin and _end, here and below. */
+bool ts_past_find(struct ts_allocator *allocator, uint64_t id, ts_past_note *out);
+/* Those of a known end that ended last, newest first. Returns how many. */
+unsigned ts_past_newest(struct ts_allocator *allocator, ts_past_note *out, unsigned most);
+/* For who gives back the record that they are of. */
+void ts_past_end_share(ts_share *share);
+void ts_past_end(struct ts_allocator *allocator);
+
+TS_ALWAYS_INLINE void ts_brief_write(ts_brief_ring *ring, uint64_t id, uint64_t opened_ns, uint32_t slabs,
+                                     uint32_t pieces) {
+    uint32_t next = ts_load_relaxed(&ring->next);
+    ts_brief *b = &ring->at[next % TS_PAST];
+    ts_store_relaxed(&ring->next, next + 1);
+    ts_store_relaxed(&b->id, TS_PAST_TAKEN);
+    atomic_thread_fence(memory_order_release); /* 2 */
+    ts_store_relaxed(&b->opened_ns, opened_ns);
+    ts_store_relaxed(&b->slabs, slabs);
+    ts_store_relaxed(&b->pieces, pieces);
+    ts_store_release(&b->id, id);
+}
+
+/* Memory of a block's slabs: any thread; exact when its thread is in no operation. */
+static inline uint32_t ts_block_pieces(const ts_block *b) {
+    return b->scope ? ts_load_relaxed(&((const ts_scope_block *)(const void *)b)->pieces) : 0;
+}
+static inline uint64_t ts_slabs_and_pieces_bytes(uint32_t slabs, uint32_t pieces) {
+    ts_tally t = {.slabs = slabs, .pieces = pieces};
+    return ts_tally_bytes(&t);
+}
+static inline uint64_t ts_block_held_bytes(const ts_block *b) {
+    return ts_slabs_and_pieces_bytes(ts_load_relaxed(&b->slabs), ts_block_pieces(b));
+}
+
+#endif

@@ -1,0 +1,259 @@
+#include "memtools/care.h"
+
+#include "memtools/origin.h"
+#include "memtools/tools.h"
+#include "os/stack.h"
+
+#include <string.h>
+
+#if defined(TSLAB_VALGRIND)
+#include <valgrind/memcheck.h>
+#endif
+
+#define POISON 0xdb
+
+bool ts_care_tools;
+bool ts_care_on_asan;
+static bool on_memcheck; /* constant after ts_care_start */
+
+/* Other tools of Valgrind do not know the request, and answer 0 like no tool at all. */
+bool ts_care_on_memcheck(void) {
+#if defined(TSLAB_VALGRIND)
+    char byte = 0, bits = 0;
+    return RUNNING_ON_VALGRIND && VALGRIND_GET_VBITS(&byte, &bits, 1) == 1;
+#else
+    return false;
+#endif
+}
+
+static bool is_asan_there(void) {
+#if TS_HAS_WEAK
+    return __asan_poison_memory_region && __asan_unpoison_memory_region && __asan_address_is_poisoned;
+#else
+    return false;
+#endif
+}
+
+unsigned ts_care_far_log2(void) {
+#if TS_HAS_WEAK
+    if (is_asan_there() || __tsan_init || __msan_init) return TS_FAR_LEAST_LOG2 + TS_FAR_SHIFT;
+#endif
+    return TS_FAR_UNITS_LOG2 + TS_FAR_SHIFT;
+}
+
+void ts_care_prepare(void) {
+    if (is_asan_there()) ts_os_stack_prepare();
+}
+
+void ts_care_start(void) {
+    on_memcheck = ts_care_on_memcheck();
+    ts_care_on_asan = is_asan_there();
+#if TS_HAS_WEAK
+    /* What only objects point to is no leak. */
+    for (unsigned part = 0; part < TS_PARTS && __lsan_register_root_region; part++)
+        if (ts_region.part[part].units)
+            __lsan_register_root_region(ts_region.part[part].base, ts_part_bytes(part, ts_region.part[part].units));
+#endif
+    ts_care_tools = ts_care_on_asan || on_memcheck;
+    if (ts_care_on_asan) ts_origin_start();
+}
+
+/* ---- the tools ------------------------------------------------------------------------------------------ */
+
+#if TS_HAS_WEAK
+static void asan_forbid(const void *at, size_t bytes) {
+    if (ts_care_on_asan) __asan_poison_memory_region(at, bytes);
+}
+static void asan_allow(const void *at, size_t bytes) {
+    if (ts_care_on_asan) __asan_unpoison_memory_region(at, bytes);
+}
+#else
+static void asan_forbid(const void *at, size_t bytes) { (void)at, (void)bytes; }
+static void asan_allow(const void *at, size_t bytes) { (void)at, (void)bytes; }
+#endif
+
+static void forbid(void *at, size_t bytes) {
+    asan_forbid(at, bytes);
+#if defined(TSLAB_VALGRIND)
+    if (on_memcheck) (void)VALGRIND_MAKE_MEM_NOACCESS(at, bytes);
+#endif
+}
+
+/* defined: its bytes may be read before they are written. */
+static void allow(void *at, size_t bytes, bool defined) {
+    asan_allow(at, bytes);
+#if defined(TSLAB_VALGRIND)
+    if (on_memcheck && defined) (void)VALGRIND_MAKE_MEM_DEFINED(at, bytes);
+    if (on_memcheck && !defined) (void)VALGRIND_MAKE_MEM_UNDEFINED(at, bytes);
+#endif
+    (void)defined;
+}
+
+/* What is live in it is freed here, to memcheck too: it says later where. (Of a pool that is only destroyed it forgets all.) */
+static void end_pool(void *at) {
+#if defined(TSLAB_VALGRIND)
+    if (on_memcheck && VALGRIND_MEMPOOL_EXISTS(at)) {
+        VALGRIND_MEMPOOL_TRIM(at, at, 0);
+        VALGRIND_DESTROY_MEMPOOL(at);
+    }
+#endif
+    (void)at;
+}
+
+static void begin_pool(void *at) {
+    end_pool(at);
+#if defined(TSLAB_VALGRIND)
+    if (on_memcheck) VALGRIND_CREATE_MEMPOOL(at, 0, 0);
+#endif
+}
+
+static size_t first_other(const unsigned char *at, size_t bytes) {
+    for (size_t i = 0; i < bytes; i++)
+        if (at[i] != POISON) return i;
+    return TS_CARE_CLEAN;
+}
+
+/* Every object has a byte, so that one of size 0 has a size. */
+static size_t marked_size(size_t size) { return size == 0 ? 1 : size; }
+
+/* ---- ranges --------------------------------------------------------------------------------------------- */
+
+/* All that is in nobody's slab is filled: memory from the system as it comes (ts_unit_acquire, ts_allocator_reserve), what was freed and
+   what died since. Who holds the heap tells nothing: that is left to the allocation (alloc.c, give_out). */
+static void look_and_fill(const ts_allocator *allocator, char *at, size_t bytes) {
+    if (!(allocator->care & TS_CARE_FILL)) return;
+    size_t other =
+        allocator->settings.on_misuse != SLAB_MISUSE_IGNORE ? ts_care_check(allocator, at, bytes) : TS_CARE_CLEAN;
+    if (other != TS_CARE_CLEAN && !ts_thread.written) ts_thread.written = at + other;
+    ts_care_fill(allocator, at, bytes);
+}
+
+void ts_care_begin_tools(const ts_allocator *allocator, void *at, size_t bytes, bool fill) {
+    if (fill) look_and_fill(allocator, at, bytes);
+    if (allocator->care & TS_CARE_MARK) {
+        begin_pool(at);
+        forbid(at, bytes);
+    } else if (ts_care_tools) {
+        end_pool(at);
+        allow(at, bytes, true);
+    }
+}
+
+void ts_care_end(const ts_allocator *allocator, void *at, size_t bytes, EpochId epoch) {
+    ts_care_fill(allocator, at, bytes);
+    if (allocator->care & TS_CARE_MARK) {
+        ts_origin_ended_with(at, bytes, epoch);
+        end_pool(at);
+        forbid(at, bytes);
+    }
+}
+
+void ts_care_span_end(const ts_allocator *allocator, void *at, size_t bytes) {
+    if (!(allocator->care & TS_CARE_MARK)) return;
+    ts_origin_ended(at);
+    end_pool(at);
+    forbid(at, bytes);
+}
+
+void ts_care_fill(const ts_allocator *allocator, void *at, size_t bytes) {
+    if (!(allocator->care & TS_CARE_FILL)) return;
+    if (ts_care_tools) allow(at, bytes, false);
+    memset(at, POISON, bytes);
+    if (allocator->care & TS_CARE_MARK) forbid(at, bytes);
+}
+
+size_t ts_care_check(const ts_allocator *allocator, void *at, size_t bytes) {
+    if (!(allocator->care & TS_CARE_FILL)) return TS_CARE_CLEAN;
+    if (ts_care_tools) allow(at, bytes, true);
+    size_t other = first_other(at, bytes);
+    if (allocator->care & TS_CARE_MARK) forbid(at, bytes);
+    return other;
+}
+
+/* ---- objects -------------------------------------------------------------------------------------------- */
+
+size_t ts_care_allocated(const ts_allocator *allocator, void *home, void *p, size_t size, size_t usable, bool check) {
+    size_t other = check ? ts_care_check(allocator, p, usable) : TS_CARE_CLEAN;
+    if (allocator->care & TS_CARE_MARK) {
+        size = marked_size(size);
+        forbid((char *)p + size / 16 * 16, usable - size / 16 * 16);
+        allow(p, size, false);
+        ts_origin_born(p, size, usable);
+#if defined(TSLAB_VALGRIND)
+        if (on_memcheck) VALGRIND_MEMPOOL_ALLOC(home, p, size);
+#endif
+    }
+    (void)home;
+    return other;
+}
+
+void ts_care_defined(const ts_allocator *allocator, void *p, size_t size) {
+    if (allocator->care & TS_CARE_MARK) allow(p, size, true);
+}
+
+void ts_care_freed(const ts_allocator *allocator, void *home, void *p, size_t usable) {
+#if defined(TSLAB_VALGRIND)
+    if (on_memcheck && (allocator->care & TS_CARE_MARK)) VALGRIND_MEMPOOL_FREE(home, p);
+#endif
+    (void)home;
+    ts_care_fill(allocator, p, usable);
+    if (!(allocator->care & TS_CARE_MARK)) return;
+    ts_origin_ended(p);
+    forbid(p, usable);
+}
+
+void ts_care_resized(const ts_allocator *allocator, void *home, void *p, size_t size, size_t usable) {
+    if (!(allocator->care & TS_CARE_MARK)) return;
+    size_t before = ts_care_size(allocator, p, usable), after = marked_size(size);
+    if (after < before) {
+        forbid((char *)p + after / 16 * 16, usable - after / 16 * 16);
+#if defined(TSLAB_VALGRIND)
+        if (on_memcheck) {
+            /* The first bytes of the last granule stay what they are. */
+            (void)VALGRIND_MAKE_MEM_DEFINED((char *)p + after / 16 * 16, after % 16);
+        }
+#endif
+    } else if (after > before) {
+        allow((char *)p + before, after - before, false);
+    }
+    if (after != before) {
+        asan_allow(p, after);
+        ts_origin_resized(p, size);
+    }
+#if defined(TSLAB_VALGRIND)
+    if (on_memcheck && after != before) VALGRIND_MEMPOOL_CHANGE(home, p, p, after);
+#endif
+    (void)home;
+}
+
+/* Of an allocator that marks: one of the two listens. */
+static bool is_allowed(const char *at) {
+#if TS_HAS_WEAK
+    if (ts_care_on_asan) return !__asan_address_is_poisoned(at);
+#endif
+#if defined(TSLAB_VALGRIND)
+    char bits;
+    return VALGRIND_GET_VBITS(at, &bits, 1) == 1;
+#else
+    (void)at;
+    return true;
+#endif
+}
+
+/*
+ * The bytes that are allowed come first: the border is found by halving. One byte at a time, as another thread
+ * may free the object and forbid it meanwhile: then the answer is anything up to the size that it had.
+ * (__asan_region_is_poisoned looks at the range twice, and ends the program where it finds something else the second time.)
+ */
+size_t ts_care_size(const ts_allocator *allocator, const void *p, size_t usable) {
+    if (!(allocator->care & TS_CARE_MARK)) return usable;
+    size_t low = 0, high = usable;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (is_allowed((const char *)p + middle))
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}

@@ -1,0 +1,590 @@
+/*
+ * Allocation off the fast path. Nothing here is called inside an operation or with a lock held.
+ *
+ * What could go wrong: the epoch ends between two steps of an allocation, and what is done to the object is done to
+ * another one. It is not: the object is taken inside of the heap or of an operation, which an end does not come
+ * between (heap.h). What follows outside, a handle or poison, goes by what was noted of the object inside (ts_taken):
+ * another use of its slab differs.
+ */
+/* Modelled in tests/model: orders. */
+#include "base/bits.h"
+#include "cache/bin.h"
+#include "cache/fast.h"
+#include "cache/foreign.h"
+#include "cache/piece.h"
+#include "cache/scope.h"
+#include "diagnose/hint.h"
+#include "diagnose/misuse.h"
+#include "diagnose/sample.h"
+#include "diagnose/stacks.h"
+#include "domain/domain.h"
+#include "epoch/epoch.h"
+#include "epoch/limit.h"
+#include "memtools/care.h"
+#include "region/pool.h"
+#include "supply/nodes.h"
+
+#include <errno.h>
+#include <string.h>
+
+/* ---- what is taken --------------------------------------------------------------------------------------- */
+
+/* Noted of a new object before the heap is left: afterwards another thread can end its epoch, or reset it, and the place be another
+   object's of the same epoch. */
+typedef struct ts_taken {
+    size_t size;   /* asked for */
+    uint64_t word; /* UNIT word of its slab, without FOREIGN: no other use of the slab has that */
+    /* Of an allocator with care: where the first byte is that was written since the place was filled, or TS_CARE_CLEAN; in a slot that
+       was an object before. */
+    size_t written;
+    bool again;
+    bool zero; /* all of it came zero from the system */
+} ts_taken;
+
+TS_COLD static void care_for(const ts_allocator *allocator, void *p, uint32_t kind, ts_taken *t) {
+    bool check = allocator->settings.on_misuse != SLAB_MISUSE_IGNORE;
+    size_t usable = kind < TS_CLASSES ? ts_class_bytes[kind] : ts_scope_round(t->size);
+    t->written = ts_care_allocated(allocator, ts_slab_start(p), p, t->size, usable, check);
+    t->again = false;
+    if (kind >= TS_CLASSES) return;
+    uint64_t entry = ts_entry_of(&ts_region.part[TS_NORMAL], p);
+    t->again = ts_state_generation(ts_load_relaxed(ts_entry_state(entry, ts_class_is_fine(kind)))) != 0;
+}
+
+/* Inside the heap, or an operation; kind: a class or TS_COUNT_SCOPE. */
+static void note(const ts_allocator *allocator, void *p, uint32_t kind, ts_taken *t) {
+    uint32_t unit;
+    uint64_t entry;
+    if (ts_locate(p, &unit, &entry)) t->word = ts_load_relaxed(ts_unit_word(unit)) & ~TS_UNIT_FOREIGN;
+    if (TS_UNLIKELY(allocator->care)) care_for(allocator, p, kind, t);
+}
+
+/* ---- accounts --------------------------------------------------------------------------------------------- */
+
+/* The block's account, which stays while it is held; NULL: it has none, the usual case. */
+static ts_account *hold_account(ts_heap *heap, const ts_block *block) {
+    ts_heap_enter(heap);
+    ts_account *account = ts_block_account(block);
+    if (TS_UNLIKELY(account != NULL)) ts_account_ref(account);
+    ts_heap_leave(heap);
+    return account;
+}
+
+/* back: units that were taken of it and not used. */
+static void let_account_go(ts_account *account, uint32_t back) {
+    if (TS_LIKELY(account == NULL)) return;
+    if (back != 0) ts_account_give(account, back);
+    ts_account_unref(account);
+}
+
+/* After a slab was added to the block, inside its heap: it has got another account since `account` was asked for, which counts the
+   units now, limit or not. */
+static bool another_account(const ts_block *block, const ts_account *account, uint32_t units) {
+    ts_account *now = ts_block_account(block);
+    if (TS_LIKELY(now == account)) return false;
+    ts_account_add(now, units);
+    return true;
+}
+
+/* ---- churn ---------------------------------------------------------------------------------------- */
+
+static void *pop(ts_churn_block *block, unsigned cls) {
+    ts_bin *bin = &block->bin[cls];
+    void *p = ts_fast_pop(bin);
+    return p ? p : ts_fast_word(bin);
+}
+
+/* Inside the heap: takes in a part of what others freed. Whether that was all there was, and little. */
+static bool take_in(ts_heap *heap) {
+    /* With a backlog the round may end without a look at the queue. */
+    bool all = ts_load_relaxed(&heap->backlog) == 0 && ts_load_relaxed(&heap->queue) != 0;
+    size_t bytes = ts_foreign_drain_some(heap, TS_FOREIGN_WORK);
+    return all && bytes < TS_FOREIGN_WORTH && ts_load_relaxed(&heap->backlog) == 0;
+}
+
+/* Inside the heap: works off a part of the ends that others left to it, perhaps that of the block itself. Whether the block is
+   still open in the epoch; then it stays this thread's until the heap is left, even if its epoch ends. */
+static bool work_off(ts_heap *heap, const ts_block *block, EpochId id) {
+    ts_heap_end_condemned_some(heap, TS_CONDEMNED_WORK);
+    return ts_load_relaxed(&block->open_id) == id;
+}
+
+/*
+ * One try with what the block has. Inside the heap.
+ *
+ * What other threads have freed is taken in only when the bin has nothing left, in as few rounds as can be: each moves a handful of lines between the
+ * processors, whatever it brings. If it brought little though it took all, a thread that allocates what another frees goes
+ * from one small round to the next. So the next one is put off: the bin gets a slab more, and until that is used up more
+ * comes together. At a bin's end all of its slots that are not live are waiting to be taken in. So one whose round
+ * brought less than TS_FOREIGN_WORTH had less than that to spare, and with the slab more it has that and a slab at most
+ * beyond what was live then.
+ */
+static void *churn_try(ts_heap *heap, ts_churn_block *block, unsigned cls, EpochId id, int *error) {
+    *error = 0;
+    if (ts_load_relaxed(&block->b.open_id) != id) {
+        *error = ESTALE;
+        return NULL;
+    }
+    if (!ts_bin_ready(block, cls)) {
+        *error = ENOMEM;
+        return NULL;
+    }
+    void *p = pop(block, cls);
+    if (!p && ts_bin_claim(block, cls)) p = pop(block, cls);
+    if (p) return p;
+    ts_share *share = block->b.share;
+    uint64_t bit = (uint64_t)1 << cls;
+    bool put_off = (block->little & bit) != 0 && !ts_allocator_is_sparing(share->allocator);
+    bool little = !put_off && take_in(heap);
+    if (!work_off(heap, &block->b, id)) {
+        *error = ESTALE;
+        return NULL;
+    }
+    block->little = little ? block->little | bit : block->little & ~bit;
+    if (ts_bin_claim(block, cls) && (p = pop(block, cls)) != NULL) return p;
+    ts_count(&share->count[cls].slow_path_hits, 1);
+    /* While other threads' blocks may have free slots, those come first (the caller's next step). */
+    /* Of an account, or of a home (nodes.h): the caller's, too. */
+    if (ts_load_relaxed(&ts_heaps_abandoned) != 0 || block->account || ts_load_relaxed(&share->allocator->nodes))
+        return NULL;
+    uint32_t units = ts_class_units(cls);
+    uint32_t unit = units > 1 ? ts_share_take_span(share, units) : ts_share_take(share, TS_NORMAL);
+    if (!unit) return NULL;
+    if (ts_class_is_fine(cls) && !ts_region_has_fine(unit)) { /* the caller asks the system, not in here */
+        ts_share_keep(share, unit);
+        return NULL;
+    }
+    if (!ts_slab_reset_churn(unit, cls)) {
+        ts_slab_retire(share->allocator, unit, units);
+        return NULL;
+    }
+    ts_bin_add(block, cls, unit);
+    ts_count_release(&share->count[cls].new_slab_count, 1); /* after the bin's own count: snapshot.c, `rising` */
+    return ts_bin_claim(block, cls) ? pop(block, cls) : NULL;
+}
+
+static void *churn_alloc(ts_heap *heap, ts_churn_block *block, unsigned cls, EpochId id, ts_taken *t) {
+    bool adopt = true, no_memory = false;
+    char *clean = NULL; /* where a large object lies that nobody has had */
+    for (;;) {
+        int error;
+        ts_heap_enter(heap);
+        void *p = churn_try(heap, block, cls, id, &error);
+        if (p) note(block->b.share->allocator, p, cls, t);
+        t->zero = clean && p == clean;
+        ts_heap_leave(heap);
+        if (p) {
+            ts_heap_bind(heap, block->b.share);
+            if (heap->sample_rate == 0 && !block->b.slow && ts_load_relaxed(&ts_thread.token) == block->b.share->token)
+                ts_thread.block = block;
+            return p;
+        }
+        if (error) {
+            errno = error;
+            return NULL;
+        }
+        /* By its id: the block may be in no epoch any more, or in another. */
+        ts_epoch *epoch = ts_table_at(&ts_epochs, ts_table_index(&ts_epochs, id));
+        if (adopt && ts_load_relaxed(&ts_heaps_abandoned) != 0 && ts_epoch_adopt(heap, epoch, id, cls)) {
+            adopt = false; /* one a call, so that a call is bounded */
+            block = heap->map[epoch->entry.index % TS_HEAP_MAP];
+            continue;
+        }
+        if (no_memory) {
+            errno = ENOMEM;
+            return NULL;
+        }
+        bool fresh;
+        ts_share *share = block->b.share;
+        ts_account *account = hold_account(heap, &block->b);
+        uint32_t units = ts_class_units(cls);
+        if (TS_UNLIKELY(account != NULL) && !ts_limit_take(account, units, id)) {
+            ts_account_unref(account);
+            return NULL;
+        }
+        unsigned home = ts_nodes_wanted(share->allocator, share, account);
+        uint32_t unit = ts_slab_acquire_churn(heap, share, cls, home, &fresh);
+        if (!unit) let_account_go(account, units);
+        if (!unit) { /* the looking for memory has taken in what others freed, or the next try does */
+            no_memory = true;
+            continue;
+        }
+        ts_heap_enter(heap);
+        /* Closed while the slab was got: the block may even be in another use. */
+        bool added = ts_load_relaxed(&block->b.open_id) == id;
+        if (added) {
+            ts_bin_add(block, cls, unit);
+            ts_count_release(&share->count[cls].new_slab_count,
+                             1); /* after the bin's own count: snapshot.c, `rising` */
+            if (fresh) ts_count(&share->count[cls].slow_path_cache_miss, 1);
+            if (fresh && cls >= TS_LARGE_CLASS && ts_pool_is_zero()) clean = ts_unit_address(unit);
+        } else {
+            ts_share_keep_slab(share, unit, units);
+        }
+        added = added && !another_account(&block->b, account, units);
+        ts_heap_leave(heap);
+        let_account_go(account, added ? 0 : units);
+    }
+}
+
+/* ---- scope ---------------------------------------------------------------------------------------- */
+
+TS_ALWAYS_INLINE void *bump(ts_scope_block *block, size_t bytes, size_t align) {
+    if (TS_UNLIKELY(align > 16)) return ts_scope_bump_aligned(block, align, bytes);
+    uint64_t word = ts_load_relaxed(&block->bump);
+    uint64_t next = ts_bump_next(word, bytes);
+    return next <= ts_load_relaxed(&block->limit) ? ts_fast_bump(block, word, next) : NULL;
+}
+
+/* Found at once by the next call with the epoch's id, or its domain (api/named.h). */
+static void remember_last(ts_heap *heap, ts_scope_block *block) {
+    ts_heap_bind(heap, block->b.share);
+    bool fast = !block->b.slow && heap->sample_rate == 0;
+    if (fast && ts_load_relaxed(&ts_thread.token) == block->b.share->token) ts_thread.last = block;
+}
+
+static void *scope_alloc(ts_heap *heap, ts_scope_block *block, size_t bytes, size_t align, EpochId id, ts_taken *t) {
+    ts_share *share = block->b.share;
+    for (bool no_memory = false;;) {
+        ts_heap_enter(heap);
+        bool open = ts_load_relaxed(&block->b.open_id) == id;
+        void *p = NULL;
+        if (open) {
+            p = bump(block, bytes, align);
+            if (!p) {
+                (void)take_in(heap);
+                open = work_off(heap, &block->b, id);
+            }
+            if (!p && open) {
+                ts_count(&share->count[TS_COUNT_SCOPE].slow_path_hits, 1);
+                if (ts_scope_renew(block, bytes, align)) p = bump(block, bytes, align);
+            }
+            if (p) note(share->allocator, p, TS_COUNT_SCOPE, t);
+        }
+        ts_heap_leave(heap);
+        if (p) {
+            remember_last(heap, block);
+            return p;
+        }
+        if (!open) {
+            errno = ESTALE;
+            return NULL;
+        }
+        if (no_memory) {
+            errno = ENOMEM;
+            return NULL;
+        }
+        bool fresh;
+        ts_account *account = hold_account(heap, &block->b);
+        if (TS_UNLIKELY(account != NULL) && !ts_limit_take(account, 1, id)) {
+            ts_account_unref(account);
+            return NULL;
+        }
+        uint32_t unit = 0;
+        /* Where homes are told apart a unit is all of one. */
+        if (!account && !ts_nodes_of(share->allocator) && ts_scope_takes_piece(block, bytes, align)) {
+            unit = ts_slab_acquire_piece(heap, share);
+            fresh = false;
+        }
+        if (!unit) unit = ts_slab_acquire_scope(heap, share, ts_nodes_wanted(share->allocator, share, account), &fresh);
+        no_memory = unit == 0;
+        ts_heap_enter(heap);
+        /* The current slab is not retired for nothing: without memory its rest is still good for smaller objects. */
+        if (ts_load_relaxed(&block->b.open_id) == id && (unit || ts_scope_is_current_empty(block))) {
+            if (ts_load_relaxed(&block->current)) ts_count(&share->count[TS_COUNT_SCOPE].current_partial_full, 1);
+            ts_scope_retire_current(block);
+        }
+        if (!unit) {
+            ts_heap_leave(heap);
+            let_account_go(account, 1);
+            continue;
+        }
+        bool added = ts_load_relaxed(&block->b.open_id) == id;
+        if (added) {
+            ts_scope_add(block, unit);
+            /* after the block's own count: snapshot.c, `rising` */
+            ts_count_release(&share->count[TS_COUNT_SCOPE].new_slab_count, 1);
+            if (fresh) ts_count(&share->count[TS_COUNT_SCOPE].slow_path_cache_miss, 1);
+        } else {
+            if (ts_is_piece(unit))
+                ts_share_keep_piece(share, unit);
+            else
+                ts_share_keep(share, unit);
+        }
+        added = added && !another_account(&block->b, account, !ts_is_piece(unit));
+        ts_heap_leave(heap);
+        let_account_go(account, !added);
+    }
+}
+
+/* An allocation answers NULL, and errno says why. */
+TS_COLD static void count_failure(ts_allocator *allocator) {
+    if (errno == ENOMEM) ts_fetch_add_relaxed(&allocator->allocation_failures, 1);
+}
+
+void *ts_alloc_scope(ts_heap *heap, ts_scope_block *block, size_t bytes, EpochId id) {
+    ts_taken t = {.size = bytes};
+    ts_share *share = block->b.share;
+    void *p = scope_alloc(heap, block, bytes, 16, id, &t);
+    if (TS_UNLIKELY(!p)) count_failure(share->allocator);
+    ts_epoch_settle();
+    return p;
+}
+
+/* ---- choosing ---------------------------------------------------------------------------------------- */
+
+/* The next looks find the block with bins. */
+static void forget_small(ts_heap *heap, EpochId id) {
+    heap->scope_map[ts_table_index(&ts_epochs, id) % TS_HEAP_MAP] = NULL;
+}
+
+static bool is_open(const ts_block *block, const ts_allocator *allocator, EpochId id) {
+    return ts_load_relaxed(&block->open_id) == id &&
+           ts_load_relaxed(&block->allocator) == ts_load_relaxed(&allocator->token);
+}
+
+/* This thread's block of an open epoch. */
+static ts_block *find_block(ts_heap *heap, ts_allocator *allocator, EpochId id) {
+    unsigned i = ts_table_index(&ts_epochs, id) % TS_HEAP_MAP;
+    ts_block *b = heap->map[i] ? &heap->map[i]->b : NULL;
+    if (b && is_open(b, allocator, id)) return b;
+    b = heap->scope_map[i] ? &heap->scope_map[i]->b : NULL;
+    if (b && is_open(b, allocator, id)) return b;
+    return ts_epoch_join(heap, allocator, id);
+}
+
+/* Tells what care has found at an object in a slab; kind: a class or TS_COUNT_SCOPE. */
+TS_COLD static void tell(ts_allocator *allocator, EpochId id, void *p, uint32_t kind, const ts_taken *t) {
+    if (TS_UNLIKELY(ts_thread.written)) {
+        const char *at = ts_thread.written;
+        ts_thread.written = NULL;
+        ts_misuse_written_free(ts_load_relaxed(&allocator->token), at);
+    }
+    size_t usable = kind < TS_CLASSES ? ts_class_bytes[kind] : ts_scope_round(t->size);
+    if (t->written != TS_CARE_CLEAN)
+        ts_misuse_written(ts_load_relaxed(&allocator->token), p, t->written, kind, usable, id, t->again);
+}
+
+/*
+ * Starting small. The epoch of a churn domain of one thread mostly has few objects: a session, a connection. So a thread's first objects in it
+ * lie in one slab of mixed sizes, as in a scope, of which only the pages that are touched have memory; one object more than fits there makes
+ * a block with bins, and from then on all comes from that. What is freed in the first slab is not used again, which is one slab at
+ * most. No fast path allocates there (`slow`), as objects are aligned to their size if that is a power of two.
+ * An object that is too large for a piece does not end the pieces: it lies beside them, in the unit of a block of its own. So a connection
+ * with a buffer of a page holds that page and the pieces of its small objects, and not a page more for these.
+ */
+static size_t small_alignment(size_t size, size_t align) {
+    bool natural = size >= 32 && size <= TS_SMALL_MOST && ts_is_pow2(size);
+    return natural && size > align ? size : align;
+}
+
+/* Also of more than what ts_scope_round takes. */
+static size_t small_bytes(size_t size) { return size == 0 ? 16 : (size + 15) & ~(size_t)15; }
+
+/* Whether the object is too large for the pieces in which the small ones of the block are, or will be. */
+static bool lies_beside(const ts_scope_block *block, size_t size) {
+    const ts_epoch *epoch = ts_load_relaxed(&block->b.epoch);
+    return size > TS_PIECE_BYTES && size <= TS_SMALL_MOST && epoch && !ts_load_relaxed(&epoch->account) &&
+           ts_scope_is_in_pieces(block);
+}
+
+/* In the first unit, if there is room, and nothing has come of it yet; pieces come before it. By the thread of the block: nobody else moves
+   the place on. */
+static bool small_has_room(const ts_scope_block *block, size_t size, size_t align) {
+    if (size > TS_SMALL_MOST || align > TS_SMALL_MOST) return false;
+    const char *at = ts_bump_at(ts_load_relaxed(&block->bump));
+    uint32_t current = ts_load_relaxed(&block->current);
+    if (!at || ts_is_piece(current)) return ts_load_relaxed(&block->b.slabs) == ts_load_relaxed(&block->pieces);
+    const char *end = ts_unit_address(current) + TS_UNIT_BYTES;
+    uintptr_t aligned = ts_align_up((uintptr_t)at, align);
+    return aligned <= (uintptr_t)end && small_bytes(size) <= (uintptr_t)end - aligned;
+}
+
+bool ts_has_as_span(const ts_allocator *allocator, EpochId id, size_t size) {
+    const ts_epoch *epoch = size > TS_SCOPE_MAX_BYTES ? ts_epoch_at_id(id) : NULL;
+    bool scope = epoch && (ts_load_relaxed(&epoch->flags) & EPOCH_SCOPE);
+    return size > (scope ? TS_SCOPE_MAX_BYTES : ts_allocator_class_bytes(allocator));
+}
+
+/* zero: in, whether the bytes must be zero; they are. align is a power of two. */
+static void *alloc_in(ts_heap *heap, ts_allocator *allocator, EpochId id, size_t align, bool zero, ts_taken *t) {
+    void *p = NULL;
+    size_t size = t->size;
+    if (size > PTRDIFF_MAX) {
+        errno = ENOMEM;
+        return NULL;
+    }
+    unsigned cls = ts_class_aligned(size, align);
+    size_t most = ts_allocator_class_bytes(allocator);
+    bool small = align <= most && !ts_has_as_span(allocator, id, size);
+    ts_block *block = NULL;
+    while (small && !p) {
+        block = find_block(heap, allocator, id);
+        if (!block) return NULL;
+        if (TS_UNLIKELY(ts_block_is_small(block))) {
+            size_t natural = small_alignment(size, align);
+            if (lies_beside(ts_scope(block), size)) block = ts_epoch_join_beside(heap, allocator, id, block);
+            if (!block) return NULL;
+            if (small_has_room(ts_scope(block), size, natural)) {
+                p = scope_alloc(heap, ts_scope(block), small_bytes(size), natural, id, t);
+                if (!p && errno != ESTALE) return NULL;
+                continue;
+            }
+            block = ts_epoch_join_bins(heap, allocator, id);
+            if (!block) return NULL;
+            forget_small(heap, id);
+        }
+        if (block->scope && size + align <= TS_SCOPE_MAX_BYTES + 16)
+            p = scope_alloc(heap, ts_scope(block), ts_scope_round(size), align, id, t);
+        else if (!block->scope && cls < TS_CLASSES)
+            p = churn_alloc(heap, ts_churn(block), cls, id, t);
+        else
+            small = false;
+        /* ESTALE: the block was ended meanwhile, by a reset if the epoch goes on: find_block tells. */
+        if (small && !p && errno != ESTALE) return NULL;
+    }
+    if (!small) return ts_span_alloc(allocator, id, size, align, &zero, &t->word);
+    if (TS_UNLIKELY(allocator->care && p)) tell(allocator, id, p, block->scope ? TS_COUNT_SCOPE : cls, t);
+    if (p && zero && !t->zero) memset(p, 0, size);
+    return p;
+}
+
+static ts_heap *prepare(uintptr_t token, ts_allocator **allocator) {
+    *allocator = ts_allocator_find(token);
+    if (!*allocator) {
+        errno = EINVAL;
+        return NULL;
+    }
+    ts_care_call(*allocator);
+    return ts_heap_mine();
+}
+
+/* What the fast paths would do (objects.c), for an allocator that samples stacks. NULL: the slow path, which also has what
+   ts_scope_round has no bytes for. */
+static void *alloc_fast_again(ts_heap *heap, const ts_allocator *allocator, EpochId id, ts_taken *t) {
+    unsigned i = ts_table_index(&ts_epochs, id) % TS_HEAP_MAP;
+    ts_churn_block *block = heap->map[i];
+    ts_scope_block *scope = heap->scope_map[i];
+    void *p = NULL;
+    size_t size = t->size;
+    if (size > TS_SCOPE_MAX_BYTES || allocator->care || heap->sample_rate != 0) return NULL;
+    ts_op_begin(&ts_thread);
+    if (block && is_open(&block->b, allocator, id)) {
+        ts_bin *bin = ts_bin_at(block, ts_classes.bin[size]);
+        p = ts_fast_pop(bin);
+    } else if (scope && is_open(&scope->b, allocator, id) && !ts_block_is_small(&scope->b)) {
+        p = bump(scope, ts_scope_round(size), 16);
+    }
+    if (p) note(allocator, p, TS_COUNT_SCOPE, t);
+    ts_op_end(&ts_thread);
+    return p;
+}
+
+/* caller: of the function that the program has called. */
+TS_ALWAYS_INLINE void *alloc_noted(uintptr_t token, size_t align, EpochId id, bool zero, ts_taken *t, void *caller) {
+    ts_allocator *allocator;
+    int before = errno; /* a try that fails sets it, and the next may succeed */
+    ts_heap *heap = prepare(token, &allocator);
+    if (!heap) return NULL;
+    if (id == EPOCH_NONE) {
+        errno = EINVAL;
+        return NULL;
+    }
+    ts_timing timing = ts_sample_begin(heap, TS_SAMPLE_ALLOC);
+    void *p = NULL;
+    if (TS_UNLIKELY(ts_load_relaxed(&allocator->sampled)) && align == 16 && !zero)
+        p = alloc_fast_again(heap, allocator, id, t);
+    if (!p) p = alloc_in(heap, allocator, id, align, zero, t);
+    ts_sample_end(heap, &timing, TS_SAMPLE_ALLOC);
+    if (TS_UNLIKELY(ts_load_relaxed(&allocator->sampled)) && p)
+        ts_stacks_count(heap, allocator, id, p, t->size, caller);
+    if (TS_UNLIKELY(!p)) count_failure(allocator);
+    ts_epoch_settle();
+    if (p) errno = before;
+    return p;
+}
+
+_Atomic size_t ts_aligned_most = 16;
+
+TS_COLD static void raise_aligned_most(size_t align) {
+    size_t before = ts_load_relaxed(&ts_aligned_most);
+    while (before < align && !atomic_compare_exchange_weak_explicit(&ts_aligned_most, &before, align,
+                                                                    memory_order_relaxed, memory_order_relaxed)) {
+    }
+}
+
+TS_ENTRY void *ts_alloc_aligned(uintptr_t token, size_t align, size_t size, EpochId id, bool zero) {
+    ts_taken t = {.size = size};
+    if (TS_UNLIKELY(align > ts_load_relaxed(&ts_aligned_most))) raise_aligned_most(align);
+    return alloc_noted(token, align, id, zero, &t, TS_CALLER());
+}
+
+TS_ENTRY void *ts_alloc_object(uintptr_t token, size_t size, EpochId id, SlabHandle *handle) {
+    ts_taken t = {.size = size};
+    ts_object object;
+    *handle = SLAB_HANDLE_NONE;
+    void *p = alloc_noted(token, 16, id, false, &t, TS_CALLER());
+    if (!p) return NULL;
+    /* Of another use of the slab: what was allocated has died, and the place is another's. */
+    if (ts_object_at(token, p, &object) && object.word == t.word) *handle = ts_object_handle(token, &object);
+    if (*handle != SLAB_HANDLE_NONE) return p;
+    errno = ESTALE;
+    return NULL;
+}
+
+TS_ENTRY void *ts_alloc(uintptr_t token, size_t size, EpochId id) {
+    return ts_alloc_aligned(token, 16, size, id, false);
+}
+
+/* Makes the block the one that slab_malloc finds at once. Partner of shut_blocks, which writes open_id and then
+   rolling (release): either its 0 comes later and clears what is written here, or the exchange finds it (acquire) and
+   open_id is seen to be over. */
+static void make_rolling(ts_heap *heap, uintptr_t token, EpochId id) {
+    unsigned i = ts_table_index(&ts_epochs, id) % TS_HEAP_MAP;
+    ts_churn_block *block = heap->map[i];
+    if (!block || block->b.slow || ts_load_relaxed(&ts_thread.token) != token ||
+        ts_load_relaxed(&block->b.open_id) != id)
+        return;
+    if (ts_load_relaxed(&block->b.rolling) != token)
+        atomic_exchange_explicit(&block->b.rolling, token, memory_order_acq_rel);
+    if (ts_load_relaxed(&block->b.open_id) != id) ts_store_relaxed(&block->b.rolling, 0);
+    ts_thread.rolling = block;
+}
+
+static bool is_inside_of(uintptr_t token) {
+    for (const ts_domain_scope *s = ts_thread.domain; s; s = s->outer)
+        if (s->allocator == token) return true;
+    return false;
+}
+
+TS_ENTRY void *ts_alloc_rolling(uintptr_t token, size_t size) {
+    ts_allocator *allocator;
+    int before = errno; /* as in alloc_noted */
+    ts_heap *heap = prepare(token, &allocator);
+    if (!heap) return NULL;
+    ts_timing timing = ts_sample_begin(heap, TS_SAMPLE_ALLOC);
+    ts_taken t = {.size = size};
+    void *p;
+    EpochId id;
+    if (ts_hints(allocator) && is_inside_of(token))
+        ts_hint("slab_malloc", "of an allocator whose domain this thread is inside of: the object is not the domain's",
+                TS_CALLER());
+    for (;;) {
+        id = ts_epoch_current(allocator, token);
+        if (id == EPOCH_NONE) return NULL;
+        if (TS_UNLIKELY(ts_load_relaxed(&allocator->sampled)) &&
+            (p = alloc_fast_again(heap, allocator, id, &t)) != NULL)
+            break;
+        p = alloc_in(heap, allocator, id, 16, false, &t);
+        if (p) make_rolling(heap, token, id);
+        /* Another thread advanced in between: the next epoch is as good. */
+        if (p || errno != ESTALE || ts_load_acquire(&allocator->current_epoch) == id) break;
+    }
+    ts_sample_end(heap, &timing, TS_SAMPLE_ALLOC);
+    if (TS_UNLIKELY(ts_load_relaxed(&allocator->sampled)) && p)
+        ts_stacks_count(heap, allocator, id, p, size, TS_CALLER());
+    if (TS_UNLIKELY(!p)) count_failure(allocator);
+    ts_epoch_settle();
+    if (p) errno = before;
+    return p;
+}

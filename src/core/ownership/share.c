@@ -1,0 +1,138 @@
+/*
+ * A thread's shares of allocators.
+ *
+ * What could go wrong: an allocator ends while a thread makes its share of it, and the share is of an allocator that
+ * is no more. It does not: the thread pins the allocator's record before, under the id that it was given, and the pin
+ * goes with the share. Shares of allocators that have ended are dropped by their own thread, or by who holds its heap.
+ */
+/* Modelled in tests/model: record. */
+#include "base/assert.h"
+#include "cache/piece.h"
+#include "epoch/past.h"
+#include "memtools/care.h"
+#include "supply/allocator.h"
+
+#include <errno.h>
+
+/* In no list. NULL with errno. */
+static ts_share *make(ts_heap *heap, ts_allocator *allocator, uintptr_t token) {
+    ts_share *made = ts_lines_take(TS_LINES_SHARE, sizeof *made);
+    if (!made) {
+        errno = ENOMEM;
+        return NULL;
+    }
+    if (token == 0 || !ts_allocator_pin_use(allocator, token)) { /* until the share is dropped */
+        ts_lines_give(TS_LINES_SHARE, made);
+        errno = EINVAL;
+        return NULL;
+    }
+    made->allocator = allocator;
+    made->token = token;
+    ts_share_set_slow(made);
+    made->care = allocator->care != 0 || ts_care_tools;
+    made->looks = made->care || allocator->settings.numa != SLAB_NUMA_OFF;
+    made->open_key = allocator->care ? 0 : ts_share_key(made);
+    made->index = ts_allocator_index(allocator);
+    made->heap = heap;
+    return made;
+}
+
+/* To who goes through the allocator's shares. */
+static void show(ts_allocator *allocator, ts_share *made) {
+    ts_lock_acquire(&allocator->lock);
+    made->allocator_next = ts_load_relaxed(&allocator->shares);
+    ts_store_release(&allocator->shares, made); /* whole, for who walks the list without the lock */
+    ts_lock_release(&allocator->lock);
+}
+
+ts_share *ts_heap_share(ts_heap *heap, ts_allocator *allocator) {
+    uintptr_t token = ts_load_acquire(&allocator->entry.id);
+    /* The usual case. No other thread adds or drops a share of a heap whose thread lives. */
+    ts_share *share = heap->shares, *made = NULL;
+    if (TS_LIKELY(share && token != 0 && share->token == token)) return share;
+    for (;;) {
+        ts_heap_enter(heap);
+        share = ts_heap_find_share(heap, token);
+        ts_assert(2, !share || !made); /* only this thread makes shares of its heap */
+        if (made) {
+            made->heap_next = heap->shares;
+            heap->shares = made;
+        } else if (!share) {
+            ts_heap_drop_dead_shares(heap);
+        }
+        ts_heap_leave(heap);
+        if (share || made) break;
+        made = make(heap, allocator, token);
+        if (!made) return NULL;
+    }
+    if (share) return share;
+    show(allocator, made);
+    return made;
+}
+
+/* Any thread may add a share of such a heap, or drop one of an allocator that has ended: not as long as this one is a reader, so that what is
+   in the heap's list gets into the allocator's. */
+bool ts_heap_share_of_home(ts_heap *home, ts_allocator *allocator) {
+    uintptr_t token = ts_load_acquire(&allocator->entry.id);
+    if (token == 0 || !ts_allocator_read_begin(allocator, token)) return false;
+    ts_share *share = make(home, allocator, token);
+    bool made = share != NULL, added = made && ts_heap_hold(home);
+    if (added) {
+        ts_heap_drop_dead_shares(home);
+        added = !ts_heap_find_share(home, token);
+        if (added) {
+            share->heap_next = home->shares;
+            home->shares = share;
+        }
+        ts_heap_drop(home);
+    }
+    if (added) {
+        show(allocator, share);
+    } else if (made) {
+        ts_lines_give(TS_LINES_SHARE, share);
+        ts_allocator_unpin(allocator);
+    }
+    ts_allocator_read_end(allocator);
+    return made;
+}
+
+void ts_share_set_slow(ts_share *share) {
+    uint8_t sampled = ts_load_relaxed(&share->allocator->sampled) | (share->allocator->settings.hints != 0);
+    share->slow[false] = sampled;
+    share->slow[true] = sampled | (share->allocator->settings.guard_spans != 0);
+}
+
+uint64_t ts_share_give_warm(ts_share *share) {
+    ts_allocator *a = share->allocator;
+    uint64_t units = 0;
+    ts_lock_acquire(&a->warm_lock);
+    for (unsigned part = 0; part < TS_SLAB_PARTS; part++) {
+        units += ts_load_relaxed(&share->warm[part].count);
+        ts_warm_splice(&a->warm[part], &share->warm[part]);
+    }
+    units += ts_share_give_spans(share);
+    units += ts_share_give_pieces(share);
+    ts_lock_release(&a->warm_lock);
+    return units;
+}
+
+void ts_heap_drop_dead_shares(ts_heap *heap) {
+    for (ts_share **at = &heap->shares; *at;) {
+        ts_share *share = *at;
+        /* seq_cst: see ts_allocator_read_begin */
+        if (ts_load_seq(&share->allocator->entry.id) == share->token || share->blocks ||
+            ts_load_seq(&share->allocator->readers) != 0) {
+            at = &share->heap_next;
+            continue;
+        }
+        *at = share->heap_next;
+        (void)ts_share_give_warm(share);
+        ts_allocator *allocator = share->allocator;
+        if (ts_thread.share_key == ts_share_key(share)) ts_heap_unbind();
+        for (unsigned i = 0; i < TS_RECENT_SHARES; i++)
+            if (ts_load_relaxed(&heap->recent[i]) == share) ts_store_relaxed(&heap->recent[i], NULL);
+        ts_past_end_share(share);
+        ts_lines_give(TS_LINES_SHARE, share);
+        ts_allocator_unpin(allocator);
+    }
+}

@@ -1,0 +1,388 @@
+/*
+ * Lending the memory of a closed epoch, and what becomes of it. See spill.h for the states, spill/spilled.h for the
+ * loan of one slab or span.
+ *
+ * Why a free, a destroy and the keeper agree
+ *  1. Begin lends slabs with the heap of their block held, spans under the epoch's lock. The blocks are flushed (a
+ *     block that is not, is one whose thread has yet to let go of it: EBUSY), so no slab is added, and each that
+ *     stays has FOREIGN off when it is lent: it is on no queue, and gets on none while it is lent.
+ *  2. A free of the last object of a slab, or of a span, takes the bit off and makes the piece dead; return takes the
+ *     bit off and makes it whose it was. The bit has one taker (spill/spilled.c, 2).
+ *  3. Destroy, and the end of the epoch by its last free, only kill: the spill has the epoch pinned (end.c). Spans that
+ *     die so are released by who destroys, which takes the bit off; slabs stay in their blocks, stale, with their bits.
+ *  4. Return comes after the memory is accessible and counted. What it gives back by the queue is alive, or stale:
+ *     who drains it finds out which. Dead pieces go to the system. Then the pin goes, and with it, if the epoch is
+ *     over, its blocks.
+ * Which units count as committed: all of LENT and FETCHED, none of AWAY.
+ */
+/* Modelled in tests/model: spill. */
+#include "spill/spill.h"
+
+#include "base/park.h"
+#include "cache/foreign.h"
+#include "os/os.h"
+#include "spill/spilled.h"
+#include "supply/nodes.h"
+#include "supply/purge.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#define HOLD_NAPS 100u /* some milliseconds for a thread in the middle of an operation */
+
+/* ---- begin ------------------------------------------------------------------------------------------------------- */
+
+/* The epoch, locked, if it can be spilled. */
+static ts_epoch *find_closing(ts_allocator *allocator, EpochId id) {
+    ts_epoch *epoch = ts_epoch_find_locked(allocator, id);
+    if (!epoch) {
+        errno = ts_epoch_is_old(id) ? ESTALE : EINVAL;
+        return NULL;
+    }
+    bool closing = ts_load_relaxed(&epoch->state) == EPOCH_CLOSING;
+    if (closing && !epoch->spill) return epoch;
+    ts_epoch_release(epoch);
+    errno = closing ? EBUSY : EINVAL;
+    return NULL;
+}
+
+size_t ts_spill_most(ts_allocator *allocator, EpochId id) {
+    ts_epoch *epoch = find_closing(allocator, id);
+    if (!epoch) return 0;
+    /* Of a closing epoch both only fall; a block that is not flushed yet is found by begin. */
+    size_t most = (size_t)ts_load_relaxed(&epoch->span_units);
+    for (const ts_block *b = ts_load_relaxed(&epoch->blocks); b; b = ts_load_relaxed(&b->epoch_next))
+        most += ts_load_relaxed(&b->slabs);
+    ts_epoch_release(epoch);
+    return most + 1;
+}
+
+static bool add_piece(ts_spill *spill, uint32_t unit, uint32_t units, uint32_t kind) {
+    if (spill->pieces == spill->room) return false;
+    uint32_t slabs = (uint32_t)ts_units_weight(unit, units);
+    spill->piece[spill->pieces++] = (ts_spill_piece){unit, units | kind, slabs};
+    spill->units += slabs;
+    return true;
+}
+
+/* Caller has the epoch's lock. */
+static bool lend_spans(ts_spill *spill) {
+    for (uint32_t unit = spill->epoch->spans; unit; unit = ts_slab_at(unit)->next) {
+        if (!add_piece(spill, unit, ts_slab_at(unit)->u.span.units, TS_SPILL_SPAN)) return false;
+        ts_lend(unit);
+    }
+    return true;
+}
+
+static bool lend_list(ts_spill *spill, uint32_t unit) {
+    for (; unit; unit = ts_slab_at(unit)->next) {
+        if (ts_is_piece(unit)) {
+            spill->kept++;
+            continue;
+        }
+        uint64_t word = ts_load_acquire(ts_unit_word(unit));
+        uint32_t units = ts_slab_units(ts_slab_at(unit));
+        if ((word & TS_UNIT_FOREIGN) || !add_piece(spill, unit, units, 0)) return false;
+        if (ts_spilled_lend_slab(unit, word)) continue;
+        spill->pieces--;
+        spill->units -= units;
+        return false;
+    }
+    return true;
+}
+
+/* Caller holds the heap. */
+static bool lend_block(ts_spill *spill, ts_block *block) {
+    if (!ts_load_relaxed(&block->flushed)) return false;
+    if (block->scope) return lend_list(spill, ts_scope(block)->head);
+    for (uint64_t left = ts_load_relaxed(&block->bins_used); left; left &= left - 1)
+        if (!lend_list(spill, ts_churn(block)->bin[ts_ctz64(left)].head)) return false;
+    return true;
+}
+
+/* The heap of a block that nobody takes apart, held. NULL: not now. */
+static ts_heap *hold_heap_of(const ts_block *block) {
+    for (unsigned naps = 0; naps < HOLD_NAPS; naps++) {
+        ts_heap *heap = ts_load_acquire(&block->heap);
+        if (heap == ts_thread.heap) {
+            ts_heap_enter(heap);
+            return heap;
+        }
+        if (ts_heap_hold(heap)) {
+            if (ts_load_relaxed(&block->heap) == heap) return heap;
+            ts_heap_drop(heap);
+        } else if (ts_load_relaxed(&heap->state) == TS_HEAP_LOST) {
+            return NULL;
+        } else {
+            ts_nap();
+        }
+    }
+    return NULL;
+}
+
+static void let_go(ts_heap *heap) {
+    if (heap == ts_thread.heap)
+        ts_heap_leave(heap);
+    else
+        ts_heap_drop(heap);
+}
+
+static bool lend_slabs(ts_spill *spill, ts_block *blocks) {
+    for (ts_block *b = blocks; b; b = ts_load_relaxed(&b->epoch_next)) {
+        ts_heap *heap = hold_heap_of(b);
+        if (!heap) return false;
+        ts_foreign_drain(heap); /* so that FOREIGN is off */
+        bool lent = ts_era(b) == ts_load_relaxed(&b->era) && lend_block(spill, b);
+        let_go(heap);
+        if (!lent) return false;
+    }
+    return true;
+}
+
+static int by_unit(const void *a, const void *b) {
+    uint32_t x = ((const ts_spill_piece *)a)->unit, y = ((const ts_spill_piece *)b)->unit;
+    return (x > y) - (x < y);
+}
+
+/* The run that begins with the piece. Returns the piece behind it. */
+static size_t run_from(const ts_spill *spill, size_t first, uint32_t *units) {
+    uint32_t end = spill->piece[first].unit;
+    size_t i = first;
+    while (i < spill->pieces && spill->piece[i].unit == end) end += ts_spill_piece_units(&spill->piece[i++]);
+    *units = end - spill->piece[first].unit;
+    return i;
+}
+
+static void sort_pieces(ts_spill *spill) {
+    if (spill->pieces > 1) qsort(spill->piece, spill->pieces, sizeof *spill->piece, by_unit);
+    spill->runs = 0;
+    for (size_t i = 0; i < spill->pieces; spill->runs++) {
+        uint32_t units;
+        i = run_from(spill, i, &units);
+    }
+}
+
+bool ts_spill_begin(ts_allocator *allocator, EpochId id, ts_spill *spill) {
+    if (allocator->care || allocator->settings.guard_spans || ts_os_page_bytes() > TS_UNIT_BYTES) {
+        errno = ENOTSUP;
+        return false;
+    }
+    ts_epoch *epoch = find_closing(allocator, id);
+    if (!epoch) return false;
+    spill->allocator = allocator;
+    spill->token = ts_load_relaxed(&allocator->token);
+    spill->epoch = epoch;
+    spill->id = id;
+    spill->state = TS_SPILL_LENT;
+    spill->pieces = spill->runs = 0;
+    spill->units = spill->kept = 0;
+    spill->packs = NULL;
+    spill->hides = false;
+    epoch->spill = spill;
+    epoch->pins++;
+    /* Who frees the allocator ends this epoch before the record, and so comes after this. */
+    ts_allocator_pin(allocator);
+    ts_fetch_add_relaxed(&ts_spills, 1);
+    ts_packed_loan_begins();
+    bool lent = lend_spans(spill);
+    ts_block *blocks = ts_load_relaxed(&epoch->blocks);
+    ts_epoch_release(epoch);
+    lent = lent && lend_slabs(spill, blocks);
+    sort_pieces(spill);
+    if (lent) return true;
+    ts_spill_return(spill);
+    errno = EBUSY;
+    return false;
+}
+
+/* ---- memory ------------------------------------------------------------------------------------------------------ */
+
+/* Does fn to the runs, in order. Returns the piece at which it said no, or how many there are. */
+static size_t each_run(const ts_spill *spill, bool (*fn)(const ts_spill *, char *at, size_t bytes)) {
+    size_t i = 0;
+    while (i < spill->pieces) {
+        uint32_t units;
+        size_t next = run_from(spill, i, &units);
+        uint32_t first = spill->piece[i].unit;
+        if (!fn(spill, ts_unit_address(first), ts_units_bytes(first, units))) break;
+        i = next;
+    }
+    return i;
+}
+
+static bool forbid(const ts_spill *spill, char *at, size_t bytes) {
+    return (spill->hides && ts_os->hide(at, bytes, true)) || ts_os->protect(at, bytes);
+}
+static bool forbid_if(const ts_spill *spill, char *at, size_t bytes) {
+    (void)forbid(spill, at, bytes);
+    return true;
+}
+static bool allow(const ts_spill *spill, char *at, size_t bytes) {
+    return (!spill->hides || ts_os->hide(at, bytes, false)) && ts_os->commit(at, bytes);
+}
+static bool purge(const ts_spill *spill, char *at, size_t bytes) {
+    (void)ts_purge_pages(spill->allocator, at, at + bytes); /* what the system keeps is counted, and harms nothing */
+    return true;
+}
+
+/* The state words of the runs, packed. FAR units have none. */
+static void pack_states(ts_spill *spill) {
+    for (size_t i = 0; spill->memory && i < spill->pieces;) {
+        uint32_t first = spill->piece[i].unit, units;
+        i = run_from(spill, i, &units);
+        if (ts_part_of_unit(first) == TS_FAR) continue;
+        ts_packed_send(first, first + units, spill->memory, &spill->packs);
+    }
+}
+
+/* What is away counts on no node; what comes back, on that of its addresses. */
+static void count_nodes(const ts_spill *spill, bool back) {
+    if (!ts_nodes_of(spill->allocator)) return;
+    for (size_t i = 0; i < spill->pieces; i++) {
+        uint64_t units = spill->piece[i].slabs;
+        ts_nodes_count(spill->allocator, ts_home_of(spill->piece[i].unit), back ? units : (uint64_t)0 - units);
+    }
+}
+
+static void uncommit(const ts_spill *spill) {
+    count_nodes(spill, false);
+    ts_uncommit(spill->allocator, spill->units);
+}
+
+static void set_away(const ts_spill *spill, bool away) {
+    ts_epoch_acquire(spill->epoch);
+    ts_store_release(&spill->epoch->is_away, away);
+    ts_epoch_release(spill->epoch);
+}
+
+bool ts_spill_hides(void) { return ts_os->hide(NULL, 0, true); }
+
+/* Inaccessible, all or none; of the former case see spill.h, 4. */
+static bool forbid_all(ts_spill *spill) {
+    spill->hides = spill->pieces != 0 && ts_os->hide(ts_unit_address(spill->piece[0].unit), ts_os_page_bytes(), true);
+    if (spill->hides) return each_run(spill, forbid_if) == spill->pieces;
+    if (spill->no_mappings) return false;
+    if (each_run(spill, forbid) == spill->pieces) return true;
+    (void)each_run(spill, allow); /* what was accessible all along costs a call */
+    return false;
+}
+
+bool ts_spill_send(ts_spill *spill) {
+    if (!forbid_all(spill)) {
+        errno = EBUSY;
+        return false;
+    }
+    (void)each_run(spill, purge);
+    pack_states(spill);
+    uncommit(spill);
+    spill->state = TS_SPILL_AWAY;
+    set_away(spill, true);
+    return true;
+}
+
+static bool commit_units(ts_allocator *allocator, uint64_t units) {
+    if (ts_commit_within_budget(allocator, units)) return true;
+    (void)ts_purge_shared(allocator, 0, UINT64_MAX);
+    return ts_commit_within_budget(allocator, units);
+}
+
+bool ts_spill_fetch(ts_spill *spill) {
+    if (commit_units(spill->allocator, spill->units)) {
+        if (each_run(spill, allow) == spill->pieces) {
+            count_nodes(spill, true);
+            spill->state = TS_SPILL_FETCHED;
+            return true;
+        }
+        (void)each_run(spill, forbid);
+        ts_uncommit(spill->allocator, spill->units);
+    }
+    errno = ENOMEM;
+    return false;
+}
+
+void ts_spill_resend(ts_spill *spill) {
+    (void)each_run(spill, forbid); /* where it is refused the addresses read as zero until they are fetched */
+    (void)each_run(spill, purge);
+    uncommit(spill);
+    spill->state = TS_SPILL_AWAY;
+}
+
+/* ---- return ------------------------------------------------------------------------------------------------------ */
+
+/* What came back by the queues is drained now, as far as heaps can be held: of an epoch that closed long ago nobody
+   else may come for it. */
+static void drain_blocks(const ts_block *blocks) {
+    for (const ts_block *b = blocks; b; b = ts_load_relaxed(&b->epoch_next)) {
+        ts_heap *heap = ts_load_acquire(&b->heap);
+        if (heap == ts_thread.heap) {
+            ts_heap_enter(heap);
+            ts_foreign_drain(heap);
+            ts_heap_leave(heap);
+        } else if (ts_heap_hold(heap)) {
+            ts_foreign_drain(heap);
+            ts_heap_drop(heap);
+        } else if (ts_heap_call(heap)) {
+            ts_heap_work_off(heap);
+            ts_heap_drop(heap);
+        }
+    }
+}
+
+/* Of a slab that a free takes out of its block: a moment. A span's word is 0 already. */
+static void wait_until_dead(uint32_t unit) {
+    while (ts_load_acquire(ts_unit_word(unit)) != 0) ts_nap();
+}
+
+void ts_spill_return(ts_spill *spill) {
+    ts_epoch *epoch = spill->epoch;
+    ts_allocator *allocator = spill->allocator;
+    uint32_t dead = 0, dead_units = 0;                                /* dead pieces in a row */
+    if (spill->packs) ts_packed_return(&spill->packs, spill->memory); /* before a bit is turned off: packed.h, 2 */
+    for (size_t i = 0; i < spill->pieces; i++) {
+        const ts_spill_piece *piece = &spill->piece[i];
+        bool span = (piece->units_and_kind & TS_SPILL_SPAN) != 0;
+        if (span ? ts_take_lent(piece->unit) : ts_packed_take_lent(piece->unit)) {
+            if (!span) ts_spilled_return_slab(piece->unit);
+            continue;
+        }
+        if (!span) wait_until_dead(piece->unit);
+        if (dead_units != 0 && dead + dead_units != piece->unit) {
+            (void)ts_purge_span(allocator, dead, dead_units);
+            dead_units = 0;
+        }
+        if (dead_units == 0) dead = piece->unit;
+        dead_units += ts_spill_piece_units(piece);
+    }
+    if (dead_units != 0) (void)ts_purge_span(allocator, dead, dead_units);
+    ts_epoch_acquire(epoch);
+    epoch->spill = NULL;
+    ts_store_release(&epoch->is_away, false);
+    const ts_block *blocks = ts_load_relaxed(&epoch->blocks); /* pinned: they stay */
+    ts_epoch_release(epoch);
+    drain_blocks(blocks);
+    spill->state = TS_SPILL_NONE;
+    spill->pieces = 0;
+    atomic_fetch_sub_explicit(&ts_spills, 1, memory_order_release); /* partner: ts_is_lent */
+    uint64_t released = ts_thread.released;
+    ts_epoch_unpin(epoch);
+    ts_epoch_settle_end(ts_thread.released - released);
+    ts_allocator_unpin(allocator);
+}
+
+bool ts_spill_is_over(const ts_spill *spill) {
+    ts_epoch_acquire(spill->epoch);
+    bool over = ts_load_relaxed(&spill->epoch->entry.id) != spill->id;
+    ts_epoch_release(spill->epoch);
+    return over;
+}
+
+bool ts_spill_bury(ts_spill *spill) {
+    if (spill->state == TS_SPILL_AWAY) {
+        if (each_run(spill, allow) != spill->pieces) return false; /* some are accessible: the rest comes later */
+        ts_fetch_add_relaxed(&spill->allocator->committed_units, spill->units);
+        count_nodes(spill, true);
+        spill->state = TS_SPILL_FETCHED;
+    }
+    ts_spill_return(spill);
+    return true;
+}

@@ -1,0 +1,90 @@
+/*
+ * The memory of a CLOSING epoch is lent to somebody who keeps its bytes elsewhere (libtslab-zones), and comes back.
+ *
+ *     none --begin--> LENT --send--> AWAY --fetch--> FETCHED
+ *       ^               |             ^  |             |  |
+ *       |               |             |  '--bury--.    |  |
+ *       '----return-----'             '--resend---|----'  |
+ *       '-----------------------------------------'-------'  return
+ *
+ *     LENT      all slabs and spans of the epoch are lent (spill/spilled.h); the bytes are in memory, for the keeper
+ *               to copy
+ *     AWAY      the memory has gone back to the system, the addresses are inaccessible, and no budget counts them
+ *     FETCHED   they are accessible and count again; the keeper fills them
+ *
+ * Invariants
+ *  1. The record, and the pages that it names, are the keeper's from begin to return (or bury). He calls these for
+ *     one record from one thread at a time. Frees, close and destroy of the epoch come from any thread, at any time.
+ *  2. The epoch is pinned all the while, so its entry and blocks stay, also when it is destroyed or its last object is
+ *     freed: then it is over to the program (its id is stale), and to be buried by the keeper. The allocator's record
+ *     is pinned too: it may end meanwhile.
+ *  3. A piece that is not lent any more, by a free's doing, is dead: nobody's but the record's. Its units stay
+ *     inaccessible with the others until return or bury, so that what is inaccessible is in as few mappings as it was.
+ *  4. Pages that are hidden have lost their bytes. So where the first page of a spill can be hidden it is AWAY, whatever is refused
+ *     later: that is protected, or, where that is refused too, reads as zero.
+ *
+ * What is touched of an object that is away. A free leaves a foreign bit, which lies outside of the pages, as do the
+ * state words that say what is live, packed or not (spill/packed.h); filling (poison_on_free), marking for a tool and guards are not: an allocator with any of them lends
+ * nothing (ENOTSUP). A slab that is away is not handed on, purged by the page (supply/hollow.c), claimed or drained:
+ * FOREIGN is on. Its block is closing, so nothing is allocated in it; realloc and promote ask ts_is_lent. The units
+ * of a dead piece come to nobody before they are accessible. A child of fork keeps the record's state as it is, and
+ * calls none of these.
+ */
+#ifndef TS_SPILL_SPILL_H
+#define TS_SPILL_SPILL_H
+
+#include "epoch/epoch.h"
+#include "spill/packed.h"
+
+/* Units in a row that one slab or span has. */
+typedef struct ts_spill_piece {
+    uint32_t unit;
+    uint32_t units_and_kind; /* [31] a span  [30:0] units of its part */
+    uint32_t slabs;          /* units of 16 KiB */
+} ts_spill_piece;
+#define TS_SPILL_SPAN (UINT32_C(1) << 31)
+static inline uint32_t ts_spill_piece_units(const ts_spill_piece *piece) {
+    return piece->units_and_kind & ~TS_SPILL_SPAN;
+}
+
+enum { TS_SPILL_NONE, TS_SPILL_LENT, TS_SPILL_AWAY, TS_SPILL_FETCHED };
+
+typedef struct ts_spill {
+    ts_allocator *allocator;
+    uintptr_t token;
+    ts_epoch *epoch;
+    EpochId id;
+    int state;
+    ts_spill_piece *piece; /* the keeper's, with room for `room`; by rising unit once it is LENT */
+    size_t room, pieces;
+    uint64_t units;   /* of all pieces, in 16 KiB */
+    uint64_t kept;    /* slabs of 512 bytes (cache/piece.h), which are not lent and stay */
+    size_t runs;      /* of units in a row without a gap: each costs two mappings, where nothing can be hidden */
+    bool no_mappings; /* the keeper's: where nothing can be hidden it is not sent */
+    bool hides;       /* what is AWAY is hidden (os.h), and in the mappings that it was in */
+    const ts_pack_memory *memory; /* the keeper's; NULL: state words stay where they are */
+    ts_pack *packs;               /* what the state words say, while it is AWAY or FETCHED */
+} ts_spill;
+
+/* Pieces that the epoch can have at most: as many as a record needs room for. 0 with errno: EINVAL no such epoch, or
+   it is active; ESTALE it has ended; EBUSY it is spilled already. */
+size_t ts_spill_most(ts_allocator *allocator, EpochId id);
+/* `piece` and `room` are set. false with errno, and nothing changed: as ts_spill_most; EBUSY too if a thread has not
+   let go of what it has of the epoch yet, or there is no room; ENOTSUP an allocator with care or guards, or pages
+   larger than a unit. */
+bool ts_spill_begin(ts_allocator *allocator, EpochId id, ts_spill *spill);
+/* Whether the system can hide pages: then a spill needs no mappings, unless the program has locked its memory. */
+bool ts_spill_hides(void);
+/* LENT to AWAY. false with errno EBUSY: the system has no mappings left, or they are not to be used; it is LENT still. */
+bool ts_spill_send(ts_spill *spill);
+/* AWAY to FETCHED. false with errno ENOMEM: over budget, or the system refuses; it is AWAY still. */
+bool ts_spill_fetch(ts_spill *spill);
+/* FETCHED to AWAY: what was to be filled could not be read. */
+void ts_spill_resend(ts_spill *spill);
+/* LENT or FETCHED to none: pieces go to whose they are. */
+void ts_spill_return(ts_spill *spill);
+/* Whether the epoch is over, so that nobody can want its bytes any more. */
+bool ts_spill_is_over(const ts_spill *spill);
+/* The same as fetch and return of one that is over, but that nothing is filled. false: the system refuses, now. */
+bool ts_spill_bury(ts_spill *spill);
+#endif

@@ -1,0 +1,99 @@
+/*
+ * The loan of slabs. Who may be at one slab at the same time:
+ *
+ *     a free, the owner's too   writes a foreign word, then looks whether all that is live has its bit (ts_foreign_give_closed)
+ *     the end of the epoch      writes the block's key; takes nothing apart while the spill has the epoch pinned
+ *     the end of the loan       takes the bit in ts_spilled_units
+ *
+ *  1. Of the frees of the last objects one finds the slab empty. Each writes first and looks then, all seq_cst: the
+ *     argument is that of ts_foreign_give_closed. It takes the slab out with the heap held, so two do not.
+ *  2. Taking out and the end of the loan meet in the bit: one gets it. If the free does, it gets the slab out without
+ *     waiting for anyone, and stores 0 in the UNIT word last: who ends the loan waits for that, some hundred
+ *     instructions. If the end does, the slab is pushed on the queue of its block's heap, and drained: bits that
+ *     frees left meanwhile are found there.
+ *  3. A free that found the bit on, and finds it off once it holds the heap, goes the usual way: it takes the slab
+ *     off the queue, or the end of the loan, which has not pushed it yet, drains it.
+ *  4. The owner's heap may be held by others for a moment. A free that cannot hold it waits: if it did not, nobody
+ *     would come for the slab before the loan ends. That is the only wait, and only of who frees the last object of a
+ *     slab that is away. Where no heap can be held (no barrier; a thread lost in a fork) the slab stays until the
+ *     loan ends.
+ */
+/* Modelled in tests/model: spill. */
+#include "spill/spilled.h"
+
+#include "base/assert.h"
+#include "base/park.h"
+#include "cache/bin.h"
+#include "cache/foreign.h"
+#include "cache/scope.h"
+#include "os/os.h"
+#include "spill/packed.h"
+#include "supply/nodes.h"
+
+_Atomic uint32_t ts_spills;
+_Atomic uint64_t ts_spilled_units[TS_SPILLED_WORDS];
+
+bool ts_spilled_lend_slab(uint32_t unit, uint64_t word) {
+    ts_lend(unit);
+    /* seq_cst: as in ts_foreign_lend. Who sees FOREIGN sees the bit. */
+    if (ts_cas_seq(ts_unit_word(unit), &word, word | TS_UNIT_FOREIGN)) {
+        ts_nodes_queue_empty(unit);
+        return true;
+    }
+    (void)ts_packed_take_lent(
+        unit); /* for a moment it was lent, and somebody else's page of state words may have been sent */
+    return false;
+}
+
+static ts_block *block_of(uint32_t unit, uint64_t *word) {
+    uint64_t w = *word = ts_load_acquire(ts_unit_word(unit));
+    if (w == 0 || (w & (TS_UNIT_ZOMBIE | TS_UNIT_SPAN))) return NULL;
+    return ts_block_of_line(ts_word_line(w), (w & TS_UNIT_SCOPE) != 0);
+}
+
+void ts_spilled_take_out(const ts_heap *heap, uint32_t unit) {
+    uint64_t word;
+    ts_block *block = block_of(unit, &word);
+    if (!block || ts_era(block) != ts_word_era(word) || ts_load_relaxed(&block->heap) != heap) return;
+    if (!ts_foreign_all_freed(unit, word) || !ts_take_lent(unit)) return;
+    ts_packed_restore(unit); /* they are written now */
+    ts_foreign_take_in(block, unit, word);
+    if (block->scope)
+        ts_scope_take_out(ts_scope(block), unit);
+    else
+        ts_bin_take_out(ts_churn(block), ts_line_address(ts_word_line(word)), unit);
+    ts_store_relaxed(&ts_slab_at(unit)->u.last_word, word & ~TS_UNIT_FOREIGN);
+    ts_store_release(ts_unit_word(unit), 0); /* partner: who ends the loan */
+}
+
+void ts_spilled_freed(uint32_t unit) {
+    while (ts_is_lent(unit)) {
+        uint64_t word;
+        const ts_block *block = block_of(unit, &word);
+        ts_heap *heap = block && ts_era(block) == ts_word_era(word) ? ts_load_acquire(&block->heap) : NULL;
+        if (!heap || ts_load_relaxed(&heap->state) == TS_HEAP_LOST) return;
+        if (heap == ts_thread.heap) {
+            ts_heap_enter(heap);
+            ts_spilled_take_out(heap, unit);
+            ts_heap_leave(heap);
+            return;
+        }
+        if (ts_heap_hold(heap)) {
+            bool home = ts_load_relaxed(&block->heap) == heap;
+            ts_spilled_take_out(heap, unit);
+            ts_heap_drop(heap);
+            if (home) return;
+        } else if (!ts_os->barrier_all()) {
+            return;
+        } else {
+            ts_nap();
+        }
+    }
+}
+
+void ts_spilled_return_slab(uint32_t unit) {
+    uint64_t word;
+    const ts_block *block = block_of(unit, &word);
+    ts_assert(1, block != NULL);
+    if (block) ts_foreign_return(unit, block);
+}

@@ -1,0 +1,155 @@
+/*
+ * What could go wrong: the system takes a page in which somebody gets an object meanwhile, or whose slab has become
+ * another's. It does not: only the calling thread gets objects there, and the slab is lent meanwhile, so that it goes
+ * to no other hands.
+ *
+ * A page of a slab in which no object lies: its slots are free in the slab's bitmap, before and after. What is known of them lies
+ * outside of the data, so the page can go and come as it likes while nobody has an object in it.
+ *
+ * Nobody gets one there while the system takes it:
+ *  1. Slots of a slab are claimed by the owner of its block only, and that is the calling thread.
+ *  2. The slab goes to other hands (as its epoch ends) only while FOREIGN is off in its UNIT word. So it is lent: FOREIGN is set, as by a
+ *     thread between 6 and 7 of foreign.c, and once the system has answered the slab is queued, as that thread would do it. To
+ *     all others it is a slab of which somebody frees an object, but no object is freed.
+ * Of a closed block nobody claims anything any more: so any thread may give its pages (ts_hollow_give_closed), lent in
+ * the same way. It does what a thread does that frees an object and has done no 5 of foreign.c, and whatever becomes of
+ * the slab meanwhile, 3 and 4 there hold: nobody gets its units before it is off the queue.
+ * So the call of the system holds up nobody. `lent` of the heap is for a fork in the middle of it, in whose child the slab is queued
+ * all the same (ts_heap_fork_child).
+ */
+#include "supply/hollow.h"
+
+#include "base/bits.h"
+#include "cache/bin.h"
+#include "cache/foreign.h"
+#include "cache/scope.h"
+#include "os/os.h"
+#include "region/pool.h"
+#include "spill/packed.h"
+#include "supply/purge.h"
+
+/* The owner's bin of the unit, if it is a churn slab of this thread's in the allocator, and nobody has set FOREIGN; *word: its UNIT
+   word. Inside an operation it stays so, but for that. */
+static ts_bin *my_bin(const ts_heap *heap, const ts_allocator *allocator, uint32_t unit, uint64_t *word) {
+    /* acquire: partner of ts_bin_add, so that the block is there */
+    uint64_t w = *word = ts_load_acquire(ts_unit_word(unit));
+    if (w == 0 || (w & (TS_UNIT_SPAN | TS_UNIT_SCOPE | TS_UNIT_ZOMBIE | TS_UNIT_FOREIGN | TS_UNIT_FINE))) return NULL;
+    const ts_block *block = ts_block_of_line(ts_word_line(w), false);
+    if (ts_load_relaxed(&block->heap) != heap ||
+        ts_load_relaxed(&block->allocator) != ts_load_relaxed(&allocator->token))
+        return NULL;
+    return ts_era(block) == ts_word_era(w) ? ts_line_address(ts_word_line(w)) : NULL;
+}
+
+/* Pages of a slab that can go. Caller holds the heap. */
+static unsigned hollow_pages(const ts_bin *bin, uint32_t unit) {
+    const ts_slab *slab = ts_slab_at(unit);
+    if (slab->free_count == 0) return 0;
+    unsigned cls = ts_bin_class(ts_churn(ts_block_of_line(ts_line_of(bin), false)), bin);
+    return ~(ts_slab_pages_in_use(slab, cls) | slab->given) & TS_SLAB_ALL_PAGES;
+}
+
+/* Returns those that went, all of them if the system refuses none. */
+static unsigned purge(ts_allocator *allocator, const char *slab, unsigned pages) {
+    unsigned gone = 0;
+    for (unsigned first = 0, end; first < TS_SLAB_PAGES; first = end + 1) {
+        for (end = first; pages >> end & 1;) end++;
+        if (end == first) continue;
+        if (!ts_purge_pages(allocator, slab + first * TS_SLAB_PAGE_BYTES, slab + end * TS_SLAB_PAGE_BYTES)) break;
+        gone |= (1u << end) - (1u << first);
+    }
+    return gone;
+}
+
+/* false: that is enough: the system has refused, and will again, or another thread holds the heap. */
+static bool give_of(ts_heap *heap, ts_allocator *allocator, uint32_t unit) {
+    uint64_t word, now;
+    if (!ts_heap_try_enter(heap)) return false; /* another thread holds it, and may have lost its processor */
+    const ts_bin *bin = my_bin(heap, allocator, unit, &word);
+    unsigned pages = bin ? hollow_pages(bin, unit) : 0;
+    if (pages != 0 && !ts_foreign_lend(heap, unit, word)) pages = 0;
+    ts_heap_leave(heap);
+    if (pages == 0) return true;
+    unsigned gone = purge(allocator, ts_unit_address(unit), pages);
+    ts_heap_enter(heap); /* waits for who holds it: the slab is lent until it is queued, and a second one cannot be */
+    now = ts_load_acquire(ts_unit_word(unit));
+    if (now == (word | TS_UNIT_FOREIGN) && ts_era(ts_block_of_line(ts_word_line(now), false)) == ts_word_era(now)) {
+        ts_slab_at(unit)->touched &= (uint8_t)~gone;
+        ts_slab_at(unit)->given |= (uint8_t)gone;
+    }
+    /* Drained at once: whoever holds the heap meanwhile would meet all that is queued. */
+    ts_foreign_lent_back(heap);
+    ts_foreign_drain(heap);
+    ts_heap_leave(heap);
+    return gone == pages;
+}
+
+void ts_hollow_give(ts_heap *heap, ts_allocator *allocator) {
+    if (ts_os_page_bytes() != TS_SLAB_PAGE_BYTES || allocator->care) return;
+    uint32_t end = ts_pool_highest(TS_NORMAL);
+    uint64_t word;
+    for (uint32_t unit = 1; unit < end; unit++)
+        if (my_bin(heap, allocator, unit, &word) && !give_of(heap, allocator, unit)) break;
+}
+
+/* ---- closed blocks ---------------------------------------------------------------------------------------------- */
+
+static unsigned live_scope_pages(uint32_t unit, const ts_scope_block *block) {
+    const ts_scope_bits *bits = ts_slab_scope_bits(unit);
+    unsigned pages = 0;
+    for (unsigned w = 0; w < 16; w++) {
+        /* freed first: an object that has begun since would be live. None begins in a closed block. */
+        uint64_t freed = ts_load_acquire(&bits->freed[w]);
+        for (uint64_t live = ts_load_acquire(&bits->start[w]) & ~freed; live; live &= live - 1) {
+            uint32_t entry = w * 64 + ts_ctz64(live);
+            unsigned begin = entry * 16;
+            size_t bytes = ts_scope_object_bytes(block, unit, entry);
+            pages |=
+                ts_slab_pages_between(begin, (unsigned)(begin + bytes > TS_UNIT_BYTES ? TS_UNIT_BYTES : begin + bytes));
+        }
+    }
+    return pages;
+}
+
+static unsigned live_churn_pages(uint32_t unit, bool fine, unsigned bytes) {
+    const _Atomic uint16_t *state = ts_unit_states(unit, fine);
+    uint64_t first = (uint64_t)unit * ts_granules_per_unit(fine);
+    unsigned pages = 0;
+    for (uint32_t i = 0; i < ts_granules_per_unit(fine); i++) {
+        uint32_t s = ts_load_acquire(&state[i]);
+        if (!(s & TS_STATE_LIVE)) continue;
+        uint64_t entry = ts_granule_entry(fine, first + i);
+        if (!fine) entry += (s & TS_STATE_START) >> TS_STATE_START_SHIFT;
+        unsigned begin = (unsigned)(entry & (TS_UNIT_ENTRIES - 1)) * 16;
+        pages |= ts_slab_pages_between(begin, begin + bytes > TS_UNIT_BYTES ? TS_UNIT_BYTES : begin + bytes);
+    }
+    return pages;
+}
+
+unsigned ts_hollow_closed_pages(uint32_t unit, uint64_t word) {
+    if (ts_os_page_bytes() != TS_SLAB_PAGE_BYTES) return 0;
+    ts_block *block = ts_block_of_line(ts_word_line(word), (word & TS_UNIT_SCOPE) != 0);
+    uint64_t turn = ts_states_look(unit);
+    unsigned live;
+    if (word & TS_UNIT_SCOPE) {
+        live = live_scope_pages(unit, ts_scope(block));
+    } else {
+        const ts_bin *bin = ts_line_address(ts_word_line(word));
+        live = live_churn_pages(unit, ts_word_is_fine(word), ts_class_bytes[ts_bin_class(ts_churn(block), bin)]);
+    }
+    return ts_states_moved(turn) ? 0
+                                 : ~live & TS_SLAB_ALL_PAGES; /* else nothing would seem live in a slab that was away */
+}
+
+bool ts_hollow_give_closed(ts_heap *heap, ts_allocator *allocator, uint32_t unit, uint64_t word, unsigned pages) {
+    if (!ts_heap_try_enter(heap)) return false;
+    bool lent = ts_foreign_lend(heap, unit, word);
+    ts_heap_leave(heap);
+    if (!lent) return true;
+    unsigned gone = purge(allocator, ts_unit_address(unit), pages);
+    ts_heap_enter(heap);
+    ts_foreign_lent_back(heap);
+    ts_foreign_drain_some(heap, TS_FOREIGN_WORK);
+    ts_heap_leave(heap);
+    return gone == pages;
+}

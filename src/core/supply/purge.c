@@ -1,0 +1,349 @@
+/*
+ * Giving warm memory back to the system.
+ *
+ * What could go wrong: pages go from under an object, or units are lost or counted twice when the system refuses. It
+ * does not: a run is taken off the allocator's lists under the warm lock first, so it is nobody's while the system is
+ * asked. No lock is held meanwhile; what the system refuses goes back to the lists, and counts as warm.
+ */
+#include "supply/purge.h"
+
+#include "base/bits.h"
+#include "base/probe.h"
+#include "memtools/care.h"
+#include "os/os.h"
+#include "region/pool.h"
+#include "supply/nodes.h"
+
+#include <limits.h>
+
+uint64_t ts_purge_limit(const ts_allocator *allocator) {
+    uint64_t reserved = ts_load_relaxed(&allocator->reserved_units), retain = ts_load_relaxed(&allocator->retain.units);
+    /* A budget that was set below what is in use: nothing stays warm until it is met. */
+    uint64_t budget = ts_allocator_budget_units(allocator);
+    if (TS_UNLIKELY(budget != 0 && ts_load_relaxed(&allocator->committed_units) > budget)) return 0;
+    switch (allocator->settings.reclaim_policy) {
+    case SLAB_RECLAIM_KEEP: return UINT64_MAX;
+    case SLAB_RECLAIM_AT_ONCE: return reserved;
+    default: return retain > reserved ? retain : reserved;
+    }
+}
+
+bool ts_purge_is_over(ts_allocator *allocator) {
+    if (ts_warm_shared(allocator) <= ts_purge_limit(allocator)) return false;
+    if (!allocator->retain.rises) return true;
+    ts_lock_acquire(&allocator->warm_lock);
+    uint64_t warm = ts_warm_shared(allocator), committed = ts_load_relaxed(&allocator->committed_units);
+    ts_retain_adapt(&allocator->retain, ts_load_relaxed(&allocator->taken_units), warm,
+                    committed > warm ? committed - warm : 0, ts_os->coarse_ns());
+    ts_lock_release(&allocator->warm_lock);
+    return ts_warm_shared(allocator) > ts_purge_limit(allocator);
+}
+
+uint64_t ts_warm_shared(ts_allocator *allocator) {
+    return (uint64_t)ts_load_relaxed(&allocator->warm[TS_NORMAL].count) + ts_load_relaxed(&allocator->span_warm_units);
+}
+
+/* The state words of a run of units that are nobody's: a thirty-second of their data, and an eighth for those that were FINE. Read as
+   zeros they say what is true, that nothing is live, and that all generations are used up: ts_slab_leave_states has kept what
+   the next use needs. Pages that other units share stay; so do all if the system refuses,
+   which loses nothing. The counters of purges are about data. */
+static bool purge_table(uint32_t first, uint32_t count, bool fine) {
+    size_t page = ts_os_page_bytes(), per_unit = ts_granules_per_unit(fine) * sizeof(uint16_t);
+    uintptr_t states = (uintptr_t)ts_unit_states(first, fine);
+    uintptr_t from = (uintptr_t)ts_align_up(states, page);
+    uintptr_t to = (uintptr_t)ts_align_down(states + count * per_unit, page);
+    if (from >= to) return false;
+    for (uint32_t i = 0; i < count; i++) ts_slab_leave_states(first + i);
+    return ts_os->purge((void *)from, to - from);
+}
+
+/* Units whose state words share a page: eight with pages of 4 KiB, two where they are FINE. */
+static uint32_t units_of_a_state_page(bool fine) {
+    return (uint32_t)(ts_os_page_bytes() / (ts_granules_per_unit(fine) * sizeof(uint16_t)));
+}
+
+/* In one call, from the first unit of which they were written to the last. A unit whose page another one shares keeps its note, and
+   its page, until that one is free too. */
+static void purge_fine_states(uint32_t first, uint32_t count) {
+    ts_run *run = ts_region.run;
+    uint32_t from = first, to = first + count, share = units_of_a_state_page(true);
+    if (share == 0) share = 1;
+    while (from < to && !run[from].fine) from++;
+    if (from == to) return;
+    while (!run[to - 1].fine) to--;
+    from -= from % share;
+    to = (uint32_t)ts_align_up(to, share);
+    if (from < first) from += share;
+    if (to > first + count) to -= share;
+    if (from >= to || !purge_table(from, to - from, true)) return;
+    for (uint32_t unit = from; unit < to; unit++) run[unit].fine = 0;
+}
+
+static void purge_states(uint32_t first, uint32_t count) {
+    (void)purge_table(first, count, false);
+    purge_fine_states(first, count);
+}
+
+bool ts_purge_pages(ts_allocator *allocator, const char *begin, const char *end) {
+    size_t page = ts_os_page_bytes();
+    uintptr_t from = (uintptr_t)ts_align_up((uintptr_t)begin, page);
+    uintptr_t to = (uintptr_t)ts_align_down((uintptr_t)end, page);
+    if (from >= to) return true;
+    ts_fetch_add_relaxed(&allocator->madvise_calls, 1);
+    TS_PROBE2(slab__purge, from, (uint64_t)(to - from));
+    if (!ts_os->purge((void *)from, to - from)) {
+        ts_fetch_add_relaxed(&allocator->madvise_failures, 1);
+        return false;
+    }
+    ts_fetch_add_relaxed(&allocator->madvise_bytes, to - from);
+    return true;
+}
+
+/* A page of the units' state words at either end (and of their data, where pages are
+   larger than a unit) keeps its memory until its other units are free too: who then purges the last of them takes them
+   along; for that moment nobody else can take them. (Two threads that purge parts of one page at the same instant can both
+   miss it; the next purge there does not.) */
+static bool purge_run(ts_allocator *allocator, uint32_t first, uint32_t count, bool to_pool, bool states) {
+    if (TS_UNLIKELY(ts_part_of_unit(first) == TS_FAR)) {
+        const char *at = ts_unit_address(first);
+        bool gone = ts_purge_pages(allocator, at, at + ts_units_bytes(first, count));
+        if (gone && to_pool) ts_pool_give(first, count);
+        return gone;
+    }
+    uint32_t state_units = units_of_a_state_page(false), page_units = (uint32_t)(ts_os_page_bytes() / TS_UNIT_BYTES);
+    uint32_t from = first, units = count;
+    bool around = page_units > 1; /* else the data of the others went back before */
+    if (states && state_units > 1) ts_pool_take_around(&from, &units, state_units);
+    if (around) ts_pool_take_around(&from, &units, page_units);
+    const char *begin = ts_unit_address(around ? from : first);
+    bool purged = ts_purge_pages(allocator, begin, begin + (size_t)(around ? units : count) * TS_UNIT_BYTES);
+    if (purged && states) purge_states(from, units);
+    uint32_t before = first - from, after = units - before - count;
+    if (purged && to_pool) { /* with their neighbours: one step under the pool's lock */
+        ts_pool_give(from, units);
+    } else {
+        if (before) ts_pool_give(from, before);
+        if (after) ts_pool_give(first + count, after);
+    }
+    return purged;
+}
+
+bool ts_purge_run(ts_allocator *allocator, uint32_t first, uint32_t count, bool to_pool) {
+    return purge_run(allocator, first, count, to_pool, true);
+}
+
+void ts_uncommit_of(ts_allocator *allocator, unsigned home, uint64_t units) {
+    ts_nodes_count(allocator, home, (uint64_t)0 - units);
+    ts_uncommit(allocator, units);
+}
+
+void ts_uncommit(ts_allocator *allocator, uint64_t units) { ts_fetch_sub_relaxed(&allocator->committed_units, units); }
+
+/* Up to `most` single units of the allocator's lists become runs. One that is on a queue of foreign frees yet is a zombie instead. */
+unsigned ts_purge_gather(ts_allocator *allocator, uint64_t most) {
+    uint32_t units[TS_PURGE_BATCH];
+    unsigned n = 0, claimed = 0;
+    ts_lock_acquire(&allocator->warm_lock);
+    while (n < most && n < TS_PURGE_BATCH) {
+        uint32_t unit = ts_allocator_warm_pop(allocator);
+        if (!unit) break;
+        units[n++] = unit;
+    }
+    ts_lock_release(&allocator->warm_lock);
+    for (unsigned i = 0; i < n; i++) {
+        ts_slab_at(units[i])->allocator = ts_allocator_index(allocator);
+        if (ts_slab_claim(units[i], &allocator->pins)) units[claimed++] = units[i];
+    }
+    ts_lock_acquire(&allocator->warm_lock);
+    for (unsigned i = 0; i < claimed; i++) ts_runs_give(allocator, units[i], 1);
+    ts_lock_release(&allocator->warm_lock);
+    return n;
+}
+
+static void give_run(ts_allocator *allocator, uint32_t first, uint32_t units) {
+    ts_lock_acquire(&allocator->warm_lock);
+    ts_runs_give(allocator, first, units);
+    ts_lock_release(&allocator->warm_lock);
+}
+
+static bool purge_span(ts_allocator *allocator, uint32_t unit, uint32_t units, bool states) {
+    unsigned home = ts_home_of(unit); /* what the pool has may get another */
+    if (purge_run(allocator, unit, units, true, states)) {
+        ts_uncommit_of(allocator, home, ts_units_weight(unit, units));
+        ts_fetch_add_relaxed(&allocator->overflowed, ts_units_weight(unit, units));
+        return true;
+    }
+    if (TS_UNLIKELY(allocator->care)) ts_care_fill(allocator, ts_unit_address(unit), ts_units_bytes(unit, units));
+    give_run(allocator, unit, units);
+    return false;
+}
+
+bool ts_purge_span(ts_allocator *allocator, uint32_t unit, uint32_t units) {
+    return purge_span(allocator, unit, units, true);
+}
+
+/* FAR ones first, and as much of one as is too much: each is longer than any that takes several calls. */
+uint32_t ts_purge_take_longest(ts_allocator *allocator, uint64_t keep, uint32_t least, uint64_t most, uint32_t *units) {
+    uint32_t first = 0;
+    ts_lock_acquire(&allocator->warm_lock);
+    uint64_t have = ts_warm_shared(allocator), over = have > keep ? have - keep : 0;
+    if (over < most) most = over;
+    if (most > TS_PURGE_BATCH) most = TS_PURGE_BATCH;
+    unsigned homes = ts_nodes_of(allocator) ? TS_HOMES : 1;
+    if (most > 0) first = ts_runs_take_longest(allocator, TS_FAR, TS_HOME_ANY, 1, ts_far_units(over), units);
+    for (unsigned home = 0; home < homes && !first && most > 0; home++)
+        first = ts_runs_take_longest(allocator, TS_NORMAL, home, least, (uint32_t)most, units);
+    ts_lock_release(&allocator->warm_lock);
+    return first;
+}
+
+uint32_t ts_purge_take_stuck(ts_allocator *allocator) {
+    ts_lock_acquire(&allocator->warm_lock);
+    uint32_t unit = allocator->stuck;
+    if (unit) {
+        allocator->stuck = ts_slab_at(unit)->next;
+        ts_fetch_sub_relaxed(&allocator->span_warm_units, ts_span_weight(ts_slab_at(unit)));
+    }
+    ts_lock_release(&allocator->warm_lock);
+    return unit;
+}
+
+/* Runs of `least` units at least, the longest ones first; what the system refuses now it will refuse again: a later call tries. In
+   so many calls. lazy: the state words of short runs stay, a thirty-second of the memory, and a call for each. */
+static uint64_t purge_runs(ts_allocator *allocator, uint64_t keep, uint32_t least, uint64_t most, unsigned calls,
+                           bool lazy) {
+    uint64_t given = 0;
+    for (uint32_t units, first; given < most && calls > 0; given += ts_units_weight(first, units), calls--) {
+        first = ts_purge_take_longest(allocator, keep, least, most - given, &units);
+        if (!first || !purge_span(allocator, first, units, !lazy || units >= TS_PURGE_PIECE_UNITS)) break;
+    }
+    return given;
+}
+
+uint64_t ts_purge_shared(ts_allocator *allocator, uint64_t keep, uint64_t most) {
+    uint64_t have = ts_warm_shared(allocator), over = have > keep ? have - keep : 0, gathered = 0;
+    if (most > over) most = over;
+    /* Neighbours first grow together. */
+    for (unsigned n = 1; n > 0 && gathered < most; gathered += n) n = ts_purge_gather(allocator, most - gathered);
+    uint64_t given = purge_runs(allocator, keep, 1, most, UINT_MAX, false),
+             failures = ts_load_relaxed(&allocator->madvise_failures);
+    for (uint32_t unit; given < most && (unit = ts_purge_take_stuck(allocator)) != 0;) {
+        given += ts_span_weight(ts_slab_at(unit));
+        ts_purge_guarded(allocator, unit);
+        if (ts_load_relaxed(&allocator->madvise_failures) != failures) break;
+    }
+    return given;
+}
+
+static void note_given(ts_allocator *allocator, uint64_t given) {
+    ts_lock_acquire(&allocator->warm_lock);
+    ts_retain_give(&allocator->retain, ts_load_relaxed(&allocator->taken_units), ts_warm_shared(allocator), given,
+                   ts_os->coarse_ns());
+    ts_lock_release(&allocator->warm_lock);
+}
+
+uint64_t ts_allocator_settle(ts_allocator *allocator, uint64_t most) {
+    if (!ts_purge_is_over(allocator)) return 0;
+    uint64_t given = ts_purge_shared(allocator, ts_purge_limit(allocator), most);
+    note_given(allocator, given);
+    return given;
+}
+
+uint64_t ts_allocator_look(ts_allocator *allocator, uint64_t most) {
+    ts_retain *retain = &allocator->retain;
+    uint64_t now = ts_os->coarse_ns();
+    if (!retain->rises ||
+        (ts_load_relaxed(&retain->spare) == 0 && !ts_retain_is_past(ts_load_relaxed(&retain->calm_ns), now)))
+        return 0;
+    uint64_t reserved = ts_load_relaxed(&allocator->reserved_units), keep = retain->usual / TS_RETAIN_KEEP;
+    if (reserved > keep) keep = reserved;
+    ts_lock_acquire(&allocator->warm_lock);
+    uint64_t units =
+        ts_retain_look(retain, ts_load_relaxed(&allocator->taken_units), ts_warm_shared(allocator), keep, most, now);
+    ts_lock_release(&allocator->warm_lock);
+    return units > 0 ? ts_purge_shared(allocator, keep, units) : 0;
+}
+
+/* Nothing may wait where memory goes back at once, or a limit is to be kept. */
+static bool waits(const ts_allocator *allocator, uint64_t limit) {
+    return limit > ts_load_relaxed(&allocator->reserved_units) && !ts_allocator_is_sparing(allocator);
+}
+
+uint64_t ts_allocator_settle_step(ts_allocator *allocator, uint64_t owed) {
+    bool piece = waits(allocator, ts_purge_limit(allocator));
+    if (piece && owed < TS_PURGE_LEAST_UNITS) return owed;
+    if (!ts_purge_is_over(allocator)) return 0;
+    uint64_t limit = ts_purge_limit(allocator), warm = ts_warm_shared(allocator),
+             over = warm > limit ? warm - limit : 0;
+    if (owed > 2 * over) owed = 2 * over;
+    /* A piece. Where far too much is warm, a quarter of the debt: a thread that frees long spans keeps up with what it
+       adds. */
+    uint64_t most = TS_PURGE_PIECE_UNITS;
+    if (owed / 4 > most && over > allocator->retain.usual / 4) most = owed / 4;
+    if (!piece || most > owed) most = owed;
+    (void)ts_purge_gather(allocator, most < 2 * TS_PURGE_LEAST_UNITS ? most : 2 * TS_PURGE_LEAST_UNITS);
+    uint32_t least = !piece || warm / 2 > limit ? 1
+                     : warm - warm / 3 > limit  ? TS_PURGE_LEAST_UNITS
+                                                : TS_PURGE_PIECE_UNITS;
+    if (piece && (owed < least || over < least)) return owed;
+    uint64_t given = purge_runs(allocator, limit, least, most, piece ? TS_PURGE_CALLS : UINT_MAX, piece);
+    /* None is long enough: later frees make longer ones, and note anew what they owe. The end of a phase sees the note
+       that stays. */
+    if (given == 0) return piece ? 1 : 0;
+    note_given(allocator, given);
+    return owed > given ? owed - given : 0;
+}
+
+uint64_t ts_allocator_warm_units(ts_allocator *allocator) {
+    uint64_t sum = ts_warm_shared(allocator);
+    /* acquire: partner of the release in ts_heap_share */
+    for (ts_share *s = ts_load_acquire(&allocator->shares); s; s = s->allocator_next) sum += ts_share_warm_units(s);
+    return sum;
+}
+
+/* Others have left work to the heap. Hints: what comes while this is read is for the next who looks. */
+static bool has_work_left(const ts_heap *heap) {
+    return ts_load_relaxed(&heap->queue) != 0 || ts_load_relaxed(&heap->backlog) != 0 ||
+           ts_load_relaxed(&heap->condemned) != NULL || ts_load_relaxed(&heap->ending) != NULL ||
+           ts_heap_is_called(heap) || ts_load_relaxed(&heap->unflushed) != 0;
+}
+
+/* A thread whose heap is visited waits meanwhile, so none is that has nothing for this. */
+static void collect(ts_allocator *allocator) {
+    /* acquire: partner of the release in ts_heap_share. Nobody drops a share between read_begin and read_end; nor does the record go:
+       the caller has it pinned, or is ending it. */
+    bool reads = ts_allocator_read_begin(allocator, ts_load_relaxed(&allocator->token));
+    for (ts_heap *heap = ts_heaps(); heap; heap = heap->next)
+        if (!reads || heap == ts_thread.heap || has_work_left(heap)) ts_heap_visit(heap, allocator);
+    if (!reads) return;
+    for (ts_share *s = ts_load_acquire(&allocator->shares); s; s = s->allocator_next) {
+        bool warm = ts_share_warm_units(s) != 0;
+        if (s->heap == ts_thread.heap) continue;
+        /* Nobody waits for an ended thread's; and shares of allocators that have ended are dropped there. */
+        if (warm || ts_load_relaxed(&s->heap->state) == TS_HEAP_ABANDONED) ts_heap_visit(s->heap, allocator);
+    }
+    ts_allocator_read_end(allocator);
+}
+
+size_t ts_allocator_trim(ts_allocator *allocator, uint64_t keep_units) {
+    collect(allocator);
+    ts_lock_acquire(&allocator->warm_lock);
+    ts_retain_forget(&allocator->retain);
+    ts_lock_release(&allocator->warm_lock);
+    return (size_t)ts_purge_shared(allocator, keep_units, UINT64_MAX) * TS_UNIT_BYTES;
+}
+
+void ts_purge_guarded(ts_allocator *allocator, uint32_t unit) {
+    ts_slab *slab = ts_slab_at(unit);
+    uint32_t first = unit - slab->u.span.guard, units = slab->u.span.units;
+    if (ts_os->commit(ts_unit_address(first), ts_units_bytes(first, units))) {
+        ts_purge_span(allocator, first, units);
+        return;
+    }
+    ts_fetch_add_relaxed(&allocator->madvise_failures, 1);
+    ts_lock_acquire(&allocator->warm_lock);
+    slab->next = allocator->stuck;
+    allocator->stuck = unit;
+    ts_fetch_add_relaxed(&allocator->span_warm_units, ts_span_weight(slab));
+    ts_lock_release(&allocator->warm_lock);
+}

@@ -1,0 +1,182 @@
+#include "supply/runs.h"
+
+#include "base/assert.h"
+#include "base/bits.h"
+#include "region/pool.h"
+#include "supply/allocator.h"
+#include "supply/nodes.h"
+
+#define LOOKS 8u /* runs looked at in a list of which only some are long enough */
+
+/* Those of a home. Without a record of homes all units are of one, as those of the FAR part are always. */
+static ts_runs *runs_of(ts_allocator *allocator, unsigned part, unsigned home) {
+    ts_nodes *nodes = ts_nodes_of(allocator);
+    return TS_LIKELY(!nodes || home == TS_HOME_ANY) ? &allocator->runs[part] : &nodes->runs[home];
+}
+
+static unsigned list_of(uint32_t units) {
+    if (units < 4) return units;
+    unsigned log2 = ts_log2_64(units);
+    return 4 * (log2 - 1) + ((units >> (log2 - 2)) & 3u);
+}
+
+/* 0: nothing of the allocator begins or ends there. The unit is the pool's, or beyond what it ever handed out, or anybody's: the
+   record is read only if it says that it is this allocator's, whose lock the caller has. */
+static uint32_t length_at(const ts_allocator *allocator, uint32_t unit) {
+    const ts_run *r = &ts_region.run[unit];
+    return ts_load_relaxed(&r->warm_of) == ts_allocator_index(allocator) ? r->next : 0;
+}
+
+/* Units beyond have no record yet; nor does a part go on into the other, whose unit 0 is nobody's. */
+TS_ALWAYS_INLINE bool was_handed_out(uint32_t unit) {
+    const ts_part *far = &ts_region.part[TS_FAR];
+    if (TS_LIKELY(unit < far->first_unit)) return unit < ts_pool_highest(TS_NORMAL);
+    return unit != far->first_unit && unit - far->first_unit < ts_pool_highest(TS_FAR);
+}
+
+/* A run that ends before the unit may be one with what begins there. */
+TS_ALWAYS_INLINE bool ends_before(uint32_t unit) { return was_handed_out(unit) && ts_home_is_same(unit - 1, unit); }
+
+static void set_ends(uint32_t first, uint32_t units, uint32_t warm_of) {
+    ts_run *a = &ts_region.run[first], *b = &ts_region.run[first + units - 1];
+    a->next = b->next = units;
+    /* relaxed: who has the same lock reads more than the word */
+    ts_store_relaxed(&a->warm_of, warm_of);
+    ts_store_relaxed(&b->warm_of, warm_of);
+}
+
+static void insert(ts_allocator *allocator, uint32_t first, uint32_t units) {
+    ts_runs *runs = runs_of(allocator, ts_part_of_unit(first), ts_home_of(first));
+    unsigned list = list_of(units);
+    ts_slab *slab = ts_slab_at(first);
+    set_ends(first, units, ts_allocator_index(allocator));
+    slab->prev = 0;
+    slab->next = runs->head[list];
+    if (slab->next) ts_slab_at(slab->next)->prev = first;
+    runs->head[list] = first;
+    runs->some[list / 64] |= (uint64_t)1 << list % 64;
+}
+
+static void remove_run(ts_allocator *allocator, uint32_t first, uint32_t units) {
+    ts_runs *runs = runs_of(allocator, ts_part_of_unit(first), ts_home_of(first));
+    unsigned list = list_of(units);
+    const ts_slab *slab = ts_slab_at(first);
+    if (slab->prev)
+        ts_slab_at(slab->prev)->next = slab->next;
+    else
+        runs->head[list] = slab->next;
+    if (slab->next) ts_slab_at(slab->next)->prev = slab->prev;
+    if (!runs->head[list]) runs->some[list / 64] &= ~((uint64_t)1 << list % 64);
+    set_ends(first, units, 0);
+}
+
+void ts_runs_give(ts_allocator *allocator, uint32_t first, uint32_t units) {
+    ts_fetch_add_relaxed(&allocator->span_warm_units, ts_units_weight(first, units));
+    /* Unit 0 is nobody's. */
+    uint32_t before = ts_home_is_same(first - 1, first) ? length_at(allocator, first - 1) : 0;
+    if (before) {
+        remove_run(allocator, first - before, before);
+        first -= before;
+        units += before;
+    }
+    uint32_t end = first + units, after = ends_before(end) ? length_at(allocator, end) : 0;
+    if (after) {
+        remove_run(allocator, end, after);
+        units += after;
+    }
+    insert(allocator, first, units);
+}
+
+/* The first list at or above it that is not empty; TS_RUN_LISTS: none. */
+static unsigned list_from(const ts_runs *runs, unsigned list) {
+    for (unsigned word = list / 64; word < 2 && list < TS_RUN_LISTS; word++, list = 64 * word) {
+        uint64_t some = runs->some[word] & (UINT64_MAX << list % 64);
+        if (some) return 64 * word + ts_ctz64(some);
+    }
+    return TS_RUN_LISTS;
+}
+
+/* A run that is long enough: one of its own list, of which some are looked at, or the first of the next list. */
+static uint32_t find(const ts_runs *runs, uint32_t units) {
+    unsigned list = list_of(units), looks = 0;
+    for (uint32_t first = runs->head[list]; first && looks < LOOKS; first = ts_slab_at(first)->next, looks++)
+        if (ts_region.run[first].next >= units) return first;
+    list = list_from(runs, list + 1);
+    return list < TS_RUN_LISTS ? runs->head[list] : 0;
+}
+
+static void take(ts_allocator *allocator, uint32_t first, uint32_t units) {
+    uint32_t length = ts_region.run[first].next;
+    remove_run(allocator, first, length);
+    if (length > units) insert(allocator, first + units, length - units);
+    ts_fetch_sub_relaxed(&allocator->span_warm_units, ts_units_weight(first, units));
+}
+
+uint32_t ts_runs_take(ts_allocator *allocator, unsigned part, unsigned home, uint32_t units) {
+    uint32_t first = find(runs_of(allocator, part, home), units);
+    if (first) take(allocator, first, units);
+    return first;
+}
+
+uint32_t ts_runs_take_longest(ts_allocator *allocator, unsigned part, unsigned home, uint32_t least, uint32_t most,
+                              uint32_t *units) {
+    const ts_runs *runs = runs_of(allocator, part, home);
+    unsigned word = runs->some[1] ? 1 : 0;
+    if (!runs->some[word]) return 0;
+    uint32_t first = runs->head[64 * word + ts_log2_64(runs->some[word])];
+    uint32_t length = ts_region.run[first].next;
+    if (length < least) return 0;
+    *units = length < most ? length : most;
+    uint32_t keep = length - *units;
+    remove_run(allocator, first, length);
+    if (keep) insert(allocator, first, keep);
+    ts_fetch_sub_relaxed(&allocator->span_warm_units, ts_units_weight(first, *units));
+    return first + keep;
+}
+
+bool ts_runs_take_at(ts_allocator *allocator, uint32_t first, uint32_t units) {
+    uint32_t length = ends_before(first) ? length_at(allocator, first) : 0;
+    /* A unit behind a span is the first of a run, not its last, or the only one. */
+    if (length < units) return false;
+    take(allocator, first, units);
+    return true;
+}
+
+static const char *walk(const ts_allocator *allocator, unsigned part, unsigned home, const ts_runs *runs,
+                        ts_runs_visit *visit, void *arg, uint64_t *found) {
+    uint64_t warm = ts_load_relaxed(&allocator->span_warm_units);
+    uint32_t begin = ts_region.part[part].first_unit, end = begin + ts_region.part[part].units;
+    for (unsigned list = 0; list < TS_RUN_LISTS; list++) {
+        bool some = (runs->some[list / 64] >> list % 64) & 1;
+        uint32_t before = 0;
+        if (some != (runs->head[list] != 0)) return "a list of warm runs and its bit";
+        for (uint32_t first = runs->head[list]; first; before = first, first = ts_slab_at(first)->next) {
+            if (first <= begin || first >= end) return "a warm run outside of its part";
+            uint32_t units = length_at(allocator, first);
+            if (units == 0 || units > end - first) return "the length of a warm run";
+            if (length_at(allocator, first + units - 1) != units) return "a warm run with two lengths";
+            if (list_of(units) != list) return "a warm run in the list of another length";
+            if (ts_slab_at(first)->prev != before) return "a list of warm runs that is broken";
+            if (ts_home_of(first) != home || !ts_home_is_same(first, first + units - 1))
+                return "a warm run of another home";
+            if (ts_home_is_same(first - 1, first) && length_at(allocator, first - 1) != 0)
+                return "two warm runs that touch";
+            *found += ts_units_weight(first, units);
+            if (*found > warm)
+                return "more units in warm runs than are counted"; /* a list that is a circle ends here */
+            if (visit && !visit(arg, first, units)) return "a warm run";
+        }
+    }
+    return NULL;
+}
+
+const char *ts_runs_walk(const ts_allocator *allocator, ts_runs_visit *visit, void *arg) {
+    const ts_nodes *nodes = ts_nodes_of(allocator);
+    uint64_t found = 0;
+    const char *fault = NULL;
+    for (unsigned part = 0; !fault && part < TS_PARTS; part++)
+        fault = walk(allocator, part, TS_HOME_ANY, &allocator->runs[part], visit, arg, &found);
+    for (unsigned home = 1; nodes && !fault && home < TS_HOMES; home++)
+        fault = walk(allocator, TS_NORMAL, home, &nodes->runs[home], visit, arg, &found);
+    return fault;
+}

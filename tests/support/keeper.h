@@ -1,0 +1,76 @@
+/*
+ * A keeper of what is away, in memory: for tests of what becomes of the rest. The bytes of the slabs are copied when they are lent, and
+ * written back before the loan ends.
+ */
+#ifndef TEST_KEEPER_H
+#define TEST_KEEPER_H
+
+#include "check.h"
+
+#include "os/os.h"
+#include "region/region.h"
+#include "spill/spill.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+typedef struct keeper {
+    ts_spill spill;
+    ts_spill_piece piece[4096];
+    char *bytes;
+} keeper;
+
+static unsigned takes_left; /* calls for memory that are answered */
+static void *keeper_take(size_t bytes) {
+    if (takes_left == 0) return NULL;
+    takes_left--;
+    return malloc(bytes);
+}
+static const ts_pack_memory keeper_memory = {keeper_take, free};
+
+static void (*keeper_copied)(void); /* called once, before they are sent */
+static inline void keep(keeper *k, ts_allocator *allocator, EpochId epoch, unsigned takes) {
+    takes_left = takes;
+    k->spill = (ts_spill){.piece = k->piece, .room = sizeof k->piece / sizeof *k->piece, .memory = &keeper_memory};
+    SUP_CHECK(ts_spill_begin(allocator, epoch, &k->spill), "begin: %s", strerror(errno));
+    char *to = k->bytes = malloc((size_t)k->spill.units * TS_UNIT_BYTES);
+    for (size_t i = 0; i < k->spill.pieces; i++) {
+        size_t bytes = (size_t)k->piece[i].slabs * TS_UNIT_BYTES;
+        memcpy(to, ts_unit_address(k->piece[i].unit), bytes);
+        to += bytes;
+    }
+    void (*fn)(void) = keeper_copied;
+    keeper_copied = NULL;
+    if (fn) fn();
+    SUP_CHECK(ts_spill_send(&k->spill), "send: %s", strerror(errno));
+}
+
+static inline void bring_back(keeper *k) {
+    const char *from = k->bytes;
+    SUP_CHECK(ts_spill_fetch(&k->spill), "fetch: %s", strerror(errno));
+    for (size_t i = 0; i < k->spill.pieces; i++) {
+        size_t bytes = (size_t)k->piece[i].slabs * TS_UNIT_BYTES;
+        memcpy(ts_unit_address(k->piece[i].unit), from, bytes);
+        from += bytes;
+    }
+    ts_spill_return(&k->spill);
+    free(k->bytes);
+}
+
+/* Units whose state words are packed, and not written again since. */
+static inline unsigned units_packed(const keeper *k) {
+    unsigned n = 0;
+    for (const ts_pack *p = k->spill.packs; p; p = p->next) n += (unsigned)__builtin_popcount(p->left);
+    return n;
+}
+
+static inline bool is_resident(const void *at) {
+    unsigned char resident = 0;
+    size_t page = ts_os_page_bytes();
+    SUP_CHECK(mincore((void *)((uintptr_t)at / page * page), page, &resident) == 0, "mincore");
+    return (resident & 1) != 0;
+}
+
+#endif

@@ -1,0 +1,665 @@
+/*
+ * Allocation and handles with the end of the epoch before each of their steps. alloc.c, free.c, object.c and span.c are
+ * compiled once more, with a place to stop at before every lock and every access of a shared word, unless the thread
+ * is inside of an operation or has a lock; what happens there goes through the library.
+ */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+#include "errands.h"
+#include "identities.h"
+#include "unit.h"
+
+#include "api/runtime.h"
+#include "base/bits.h"
+#include "cache/bin.h"
+#include "cache/fast.h"
+#include "cache/foreign.h"
+#include "cache/scope.h"
+#include "diagnose/misuse.h"
+#include "diagnose/sample.h"
+#include "diagnose/stacks.h"
+#include "epoch/epoch.h"
+#include "memtools/care.h"
+
+#include "steps.h"
+
+#undef ts_store_relaxed
+#define ts_store_relaxed(p, v) (step(), atomic_store_explicit((p), (v), memory_order_relaxed))
+#define ts_alloc_scope stepped_alloc_scope
+#define ts_alloc_aligned stepped_alloc_aligned
+#define ts_alloc_rolling stepped_alloc_rolling
+#define ts_alloc_object stepped_alloc_object
+#define ts_aligned_most stepped_aligned_most
+#define ts_alloc stepped_alloc
+#define ts_aligned_most stepped_aligned_most
+#define ts_free stepped_free
+#define ts_has_as_span stepped_has_as_span
+#define ts_free_closed stepped_free_closed
+#define ts_fast_give(bin, entry, granule) (step(), (ts_fast_give)((bin), (entry), (granule)))
+#define ts_add_carries_16(a, b, sum) (step(), (ts_add_carries_16)((a), (b), (sum)))
+#define ts_realloc stepped_realloc
+#define ts_object_at stepped_object_at
+#define ts_object_owner stepped_object_owner
+#define ts_object_at_in_slab stepped_object_at_in_slab
+#define ts_object_of_handle stepped_object_of_handle
+#define ts_object_usable stepped_object_usable
+#define ts_object_handle stepped_object_handle
+#define ts_object_watch stepped_object_watch
+#define ts_object_watched stepped_object_watched
+#define ts_span_alloc stepped_span_alloc
+#define ts_span_free stepped_span_free
+#define ts_span_grow stepped_span_grow
+#define ts_span_move stepped_span_move
+#define ts_span_lock stepped_span_lock
+#define ts_span_count stepped_span_count
+#define ts_span_release_newer stepped_span_release_newer
+#define ts_span_detach stepped_span_detach
+#define ts_span_release_list stepped_span_release_list
+#define ts_epoch_acquire(e) (step(), locks++, (ts_epoch_acquire)(e))
+#define ts_epoch_release(e) ((ts_epoch_release)(e), locks--)
+#define ts_epoch_find_locked(a, id) stepped_find_locked((a), (id))
+#define ts_foreign_drain_some(heap, most) (step(), (ts_foreign_drain_some)((heap), (most)))
+#define ts_foreign_take_off(heap, unit) (step(), (ts_foreign_take_off)((heap), (unit)))
+static unsigned locks;
+static ts_epoch *stepped_find_locked(ts_allocator *of, EpochId id) {
+    step();
+    ts_epoch *epoch = (ts_epoch_find_locked)(of, id);
+    locks += epoch != NULL;
+    return epoch;
+}
+bool ts_free(uintptr_t token, void *p, uint32_t generation);
+bool ts_free_closed(ts_heap *heap, uintptr_t token, uint64_t entry);
+bool ts_has_as_span(const ts_allocator *allocator, EpochId id, size_t size);
+uintptr_t ts_object_owner(const void *p);
+bool ts_object_at(uintptr_t token, const void *p, ts_object *out);
+bool ts_object_at_in_slab(uintptr_t token, const void *p, ts_object *out);
+size_t ts_object_usable(const ts_object *object);
+SlabHandle ts_object_handle(uintptr_t token, const ts_object *object);
+void *ts_span_alloc(ts_allocator *allocator, EpochId id, size_t size, size_t align, bool *zero, uint64_t *word);
+bool ts_span_free(ts_allocator *allocator, uint32_t unit, uint64_t word, uint32_t generation);
+bool ts_span_grow(ts_allocator *allocator, uint32_t unit, uint64_t word, size_t size);
+bool ts_span_move(ts_allocator *allocator, uint32_t unit, uint64_t word, uint32_t generation, void *to, size_t room);
+uint32_t ts_span_count(ts_allocator *allocator, EpochId id);
+void ts_span_release_list(ts_allocator *allocator, uint32_t first);
+void ts_span_release_newer(ts_allocator *allocator, EpochId id, uint32_t count);
+ts_epoch *ts_span_lock(ts_allocator *allocator, uint32_t unit, uint64_t word);
+#define ts_heap_hold(heap) (before_hold(), (ts_heap_hold)(heap))
+#define ts_care_freed(a, home, p, bytes) (before_care(), (ts_care_freed)((a), (home), (p), (bytes)))
+#define ts_misuse_written(a, p, at, kind, bytes, id, freed) \
+    (reports++, (void)(a), (void)(p), (void)(at), (void)(bytes), (void)(id), (void)(freed))
+#define ts_misuse_written_free(a, at) (reports++, (void)(a), (void)(at))
+static void before_hold(void);
+static void before_care(void);
+static unsigned reports;
+#include "object/alloc.c"
+#include "object/free.c"
+#include "object/realloc.c"
+#undef ts_heap_hold
+#undef ts_care_freed
+#include "diagnose/object.c"
+#include "epoch/span.c"
+#undef ts_misuse_written
+#undef ts_misuse_written_free
+#undef ts_alloc_object
+#undef ts_span_alloc
+#undef ts_span_free
+#undef ts_span_grow
+#undef ts_span_lock
+#undef ts_span_detach
+#undef ts_span_release_list
+#undef ts_epoch_acquire
+#undef ts_epoch_release
+#undef ts_epoch_find_locked
+#undef ts_foreign_drain_some
+#undef ts_foreign_take_off
+#undef ts_alloc_scope
+#undef ts_alloc_aligned
+#undef ts_alloc_rolling
+#undef ts_alloc
+#undef ts_free
+#undef ts_has_as_span
+#undef ts_free_closed
+#undef ts_fast_give
+#undef ts_add_carries_16
+#undef ts_realloc
+#undef ts_object_at
+#undef ts_object_at_in_slab
+#undef ts_object_of_handle
+#undef ts_object_usable
+#undef ts_object_handle
+
+static void (*at_stop)(void);
+static unsigned steps_left;
+static uint32_t stop_in_op; /* 0: outside of operations, 1: inside of them */
+
+static void step(void) {
+    if (at_stop && locks == 0 && atomic_load(&ts_thread.in_op) == stop_in_op && steps_left-- == 0) {
+        void (*fn)(void) = at_stop;
+        at_stop = NULL;
+        fn();
+    }
+}
+
+static void (*at_hold)(void);
+static bool fills, filled_unheld;
+static void before_hold(void) {
+    void (*fn)(void) = at_hold;
+    at_hold = NULL;
+    if (fn) {
+        fn();
+    }
+}
+static void before_care(void) {
+    fills = true;
+    if (ts_load_relaxed(&other_heap->lock.word) == TS_LOCK_FREE) {
+        filled_unheld = true;
+    }
+}
+
+static void arm(unsigned at, void (*fn)(void)) {
+    at_stop = fn;
+    steps_left = at;
+}
+
+static bool disarm(void) {
+    bool stopped = at_stop == NULL;
+    at_stop = NULL;
+    return stopped;
+}
+
+static SlabAllocator *allocator;
+static ts_allocator *record;
+static uintptr_t token;
+
+static int start(void **state) {
+    (void)state;
+    allocator = slab_allocator_create();
+    token = ts_token(allocator);
+    record = ts_allocator_find(token);
+    return record == NULL;
+}
+
+static int stop(void **state) {
+    (void)state;
+    slab_allocator_free(allocator);
+    return 0;
+}
+
+/* ---- the rolling epoch --------------------------------------------------------------------------------------- */
+
+static void advance(void) { assert_int_not_equal(ts_epoch_advance(record, ts_token(allocator)), EPOCH_NONE); }
+
+/* Whenever the epoch moves on: the next object is of the new one. */
+static void advanced_in_an_allocation(void **state) {
+    (void)state;
+    bool stopped = true;
+    for (unsigned at = 0; stopped; at++) {
+        advance();
+        arm(at, advance);
+        void *first = stepped_alloc_rolling(token, 100);
+        stopped = disarm();
+        void *next = slab_malloc(allocator, 100);
+        assert_non_null(first);
+        assert_non_null(next);
+        ts_object object;
+        assert_true(ts_object_at(token, next, &object));
+        assert_int_equal(object.epoch, ts_epoch_current(record, ts_token(allocator)));
+        assert_true(slab_free(allocator, first) && slab_free(allocator, next));
+        sup_check_identities(allocator);
+    }
+}
+
+/* ---- an epoch that is closed or destroyed ---------------------------------------------------------------------- */
+
+static EpochId epoch, other;
+static void *taken[400];
+static unsigned taken_count;
+static unsigned flags;
+
+static uint64_t live_after_the_end;
+
+static void close_it(void) {
+    (void)epoch_close(allocator, epoch);
+    live_after_the_end = sup_live_objects(allocator);
+}
+static void destroy_it(void) {
+    (void)epoch_destroy(allocator, epoch);
+    live_after_the_end = sup_live_objects(allocator);
+}
+
+/* No memory is lost, and no object is made in an epoch that is over. */
+static void ended_in_an_allocation(void **state) {
+    void (*const ends[])(void) = {close_it, destroy_it};
+    (void)state;
+    for (unsigned i = 0; i < 8; i++) {
+        size_t size = i & 4 ? 40000 : 100;
+        bool stopped = true;
+        flags = i & 1 ? EPOCH_SCOPE : EPOCH_CHURN;
+        for (unsigned at = 0; stopped; at++) {
+            epoch = epoch_open(allocator, NULL, flags);
+            void *keeper = slab_malloc_epoch(allocator, 200, epoch); /* a close does not end it */
+            arm(at, ends[i >> 1 & 1]);
+            void *p = stepped_alloc(token, size, epoch);
+            stopped = disarm();
+            assert_true(p != NULL || stopped);
+            if (stopped) {
+                assert_int_equal(sup_live_objects(allocator), live_after_the_end); /* nothing is added to it */
+            }
+            if (epoch_state(allocator, epoch) == EPOCH_CLOSED) {
+                assert_false(slab_owns(allocator, keeper));
+                assert_false(slab_owns(allocator, p));
+            } else {
+                assert_true(slab_free(allocator, keeper));
+                assert_int_equal(slab_free(allocator, p), true); /* NULL too */
+            }
+            (void)epoch_close(allocator, epoch);
+            assert_int_equal(epoch_state(allocator, epoch), EPOCH_CLOSED);
+            assert_int_equal(sup_live_objects(allocator), 0);
+            sup_check_identities(allocator);
+            sup_check_empty(allocator);
+        }
+    }
+}
+
+/* The round with a stop before its first step, then its second and so on, until it ends without; in epochs of both kinds. */
+static void at_each_step(bool (*round)(unsigned at)) {
+    for (flags = EPOCH_CHURN; flags <= EPOCH_SCOPE; flags++) {
+        for (unsigned at = 0; round(at); at++) {
+        }
+    }
+}
+
+/* The same inside of operations, where it is another thread that does something. */
+static void at_each_step_inside(bool (*round)(unsigned at)) {
+    begin();
+    stop_in_op = 1;
+    at_each_step(round);
+    stop_in_op = 0;
+    end();
+}
+
+static void destroy_elsewhere(void) { let(destroy_it); }
+
+/* Another thread ends the epoch while this one is in the middle of an operation: it has to leave the block to this one,
+   which may come upon it in that very operation. Nothing of the operation is left to the block's next epoch. */
+static bool destroyed_inside_an_allocation_round(unsigned at) {
+    other = epoch_open(allocator, NULL, flags);
+    for (unsigned i = 0; i < 400; i++) { /* so there are warm units */
+        SUP_CHECK(slab_malloc_epoch(allocator, 100, other) != NULL, "slab_malloc_epoch");
+    }
+    assert_true(epoch_destroy(allocator, other));
+    epoch = epoch_open(allocator, NULL, flags);
+    assert_non_null(slab_malloc_epoch(allocator, 200, epoch));
+    arm(at, destroy_elsewhere);
+    (void)stepped_alloc(token, 100, epoch);
+    for (unsigned i = 0; at_stop && i < 200; i++) {
+        (void)stepped_alloc(token, 100, epoch);
+    }
+    bool stopped = disarm();
+    (void)epoch_destroy(allocator, epoch);
+    assert_int_equal(sup_live_objects(allocator), 0);
+    other = epoch_open(allocator, NULL, flags);
+    for (unsigned i = 0; i < 400; i++) {
+        taken[i] = slab_malloc_epoch(allocator, 100, other);
+        assert_non_null(taken[i]);
+        assert_true(slab_owns(allocator, taken[i]));
+    }
+    for (unsigned i = 0; i < 400; i++) {
+        SUP_CHECK(slab_free(allocator, taken[i]), "object %u, step %u", i, at);
+    }
+    assert_true(epoch_destroy(allocator, other));
+    sup_check_identities(allocator);
+    return stopped;
+}
+
+static void destroyed_inside_an_allocation(void **state) {
+    (void)state;
+    at_each_step_inside(destroyed_inside_an_allocation_round);
+}
+
+/* A span grows where it is; it is freed, or its epoch ends, before any step of that: the units that it was to get go back. */
+static void *growing, *grown_elsewhere;
+static void free_growing(void) { SUP_CHECK(slab_free(allocator, growing), "slab_free"); }
+/* Where it is, or at another place if the units behind it are those that the stopped call has got. */
+static void let_it_grow(void) {
+    grown_elsewhere = slab_realloc(allocator, growing, 180000);
+    SUP_CHECK(grown_elsewhere != NULL, "slab_realloc");
+}
+
+static void let_it_grow_as_far(void) {
+    grown_elsewhere = slab_realloc(allocator, growing, 120000);
+    SUP_CHECK(grown_elsewhere != NULL, "slab_realloc");
+}
+
+static void ended_while_it_grows(void **state) {
+    void (*const ends[])(void) = {free_growing, destroy_it, let_it_grow, let_it_grow_as_far};
+    (void)state;
+    for (unsigned i = 0; i < 8; i++) {
+        bool stopped = true;
+        unsigned grown = 0;
+        flags = i & 1 ? EPOCH_SCOPE : EPOCH_CHURN;
+        for (unsigned at = 0; stopped; at++) {
+            (void)slab_trim(allocator);
+            epoch = epoch_open(allocator, NULL, flags);
+            growing = slab_malloc_epoch(allocator, 70000, epoch);
+            grown_elsewhere = NULL;
+            arm(at, ends[i >> 1]);
+            void *p = stepped_realloc(token, growing, 16, 120000);
+            stopped = disarm();
+            if (p == growing && !stopped) {
+                assert_int_equal(slab_usable_size(allocator, p), 131072);
+                grown++;
+            }
+            /* Each of them at most once: the object, what the stopped call made of it, what the other made of it. */
+            uint64_t live = slab_owns(allocator, growing);
+            live += p != growing && slab_owns(allocator, p);
+            live += grown_elsewhere != growing && grown_elsewhere != p && slab_owns(allocator, grown_elsewhere);
+            assert_int_equal(sup_live_objects(allocator), live);
+            sup_check_identities(allocator);
+            (void)epoch_destroy(allocator, epoch);
+            assert_int_equal(sup_live_objects(allocator), 0);
+            sup_check_identities(allocator);
+            sup_check_empty(allocator);
+        }
+        assert_int_equal(grown, 1); /* the last time, without a stop */
+    }
+}
+
+/* ---- handles -------------------------------------------------------------------------------------------------- */
+
+static void *place;
+
+static void destroy_and_take_the_place(void) {
+    assert_true(epoch_destroy(allocator, epoch));
+    for (taken_count = 0; taken_count < 400; taken_count++) {
+        taken[taken_count] = slab_malloc_epoch(allocator, 100, other);
+        if (taken[taken_count] == place) {
+            return;
+        }
+    }
+    fail();
+}
+
+/* A handle that is made while its object goes is none, or stale: never one of the next object. */
+static bool destroyed_while_a_handle_is_made_round(unsigned at) {
+    epoch = epoch_open(allocator, NULL, flags);
+    other = epoch_open(allocator, NULL, flags);
+    place = slab_malloc_epoch(allocator, 100, epoch);
+    ts_object object;
+    assert_true(ts_object_at(token, place, &object));
+    arm(at, destroy_and_take_the_place);
+    SlabHandle handle = stepped_object_handle(token, &object);
+    bool stopped = disarm();
+    if (stopped) {
+        assert_true(slab_owns(allocator, place));
+        assert_null(slab_handle_get(allocator, handle));
+        assert_int_not_equal(slab_handle_of(allocator, place), handle);
+    } else {
+        assert_true(slab_handle_get(allocator, handle) == place);
+        assert_true(epoch_destroy(allocator, epoch));
+    }
+    assert_true(epoch_destroy(allocator, other));
+    /* The next round begins with a slab of which no handle is known. */
+    (void)slab_trim(allocator);
+    return stopped;
+}
+
+static void destroyed_while_a_handle_is_made(void **state) {
+    (void)state;
+    at_each_step(destroyed_while_a_handle_is_made_round);
+}
+
+static EpochDomain *shared;
+static SlabHandle handles[400];
+
+static void reset_and_take_the_places(void) {
+    assert_true(epoch_domain_reset(shared, SIZE_MAX));
+    for (unsigned i = 0; i < 400; i++) {
+        taken[i] = alloc_obj_epoch(allocator, 100, epoch, &handles[i]);
+        assert_non_null(taken[i]);
+    }
+}
+
+/* An object that a reset kills before its handle is made is not taken for the next one in its place, which is of the same
+   epoch. */
+static bool reset_before_the_handle_is_made_round(unsigned at) {
+    SlabHandle handle;
+    shared = epoch_domain_create_ex(allocator, NULL, flags | EPOCH_DOMAIN_SHARED);
+    assert_non_null(shared);
+    epoch = epoch_domain_epoch(shared);
+    arm(at, reset_and_take_the_places);
+    void *p = stepped_alloc_object(token, 100, epoch, &handle);
+    bool stopped = disarm();
+    assert_true(p != NULL || stopped);
+    assert_int_equal(p != NULL, handle != SLAB_HANDLE_NONE);
+    for (unsigned i = 0; stopped && i < 400; i++) {
+        SUP_CHECK(handles[i] != handle, "the handle of another's object, step %u", at);
+        SUP_CHECK(slab_handle_get(allocator, handles[i]) == taken[i], "step %u", at);
+    }
+    if (p && slab_handle_get(allocator, handle)) {
+        assert_true(free_obj(allocator, handle));
+    }
+    for (unsigned i = 0; stopped && i < 400; i++) {
+        SUP_CHECK(free_obj(allocator, handles[i]), "object %u, step %u", i, at);
+    }
+    epoch_domain_destroy(shared);
+    (void)slab_trim(allocator);
+    return stopped;
+}
+
+static void reset_before_the_handle_is_made(void **state) {
+    (void)state;
+    at_each_step(reset_before_the_handle_is_made_round);
+}
+
+/* ---- the last two objects of a closed slab ---------------------------------------------------------------------- */
+
+static void *last_but_one, *last;
+static void free_last(void) { SUP_CHECK(slab_free(allocator, last), "slab_free"); }
+static void let_free_last(void) { let(free_last); }
+
+/* The allocator's, or a tool's: then every free is a slow one. */
+static bool has_care(void) { return ts_heap_share(ts_heap_mine(), record)->care != 0; }
+
+static bool free_usual(void *p) { return stepped_free(token, p, TS_ANY_GENERATION); }
+/* As slab_free does, after its fast paths. */
+static bool free_closed(void *p) {
+    ts_op_begin(&ts_thread);
+    SUP_CHECK(ts_load_relaxed(&ts_thread.heap->revoked) == 0, "held by another thread");
+    if (stepped_free_closed(ts_thread.heap, token, ts_entry_of(&ts_region.part[TS_NORMAL], p))) {
+        return true;
+    }
+    ts_op_end(&ts_thread);
+    return false;
+}
+static bool free_at_once(void *p) { return free_closed(p) || free_usual(p); }
+static bool (*free_own_one)(void *p);
+
+/* The owner frees one and another thread the other at any step of it: whoever comes last gives the slab back. */
+static bool both_free_the_last_round(unsigned at) {
+    epoch = epoch_open(allocator, NULL, flags);
+    last_but_one = slab_malloc_epoch(allocator, 100, epoch);
+    last = slab_malloc_epoch(allocator, 100, epoch);
+    assert_true(epoch_close(allocator, epoch));
+    arm(at, let_free_last);
+    SUP_CHECK(free_own_one(last_but_one), "step %u", at);
+    bool stopped = disarm();
+    if (!stopped) {
+        assert_true(slab_free(allocator, last));
+    }
+    SUP_CHECK(epoch_state(allocator, epoch) == EPOCH_CLOSED, "left behind at step %u", at);
+    sup_check_identities(allocator);
+    return stopped;
+}
+
+static void both_free_the_last(void **state) {
+    (void)state;
+    free_own_one = free_usual;
+    for (flags = EPOCH_CHURN; flags <= EPOCH_SCOPE; flags++) {
+        at_each_step_inside(both_free_the_last_round);
+    }
+}
+
+static void both_free_the_last_at_once(void **state) {
+    (void)state;
+    if (has_care()) {
+        skip();
+    }
+    free_own_one = free_at_once;
+    flags = EPOCH_CHURN;
+    at_each_step_inside(both_free_the_last_round);
+}
+
+/* What it refuses is left as it was: freed already, another's place, not closed, another allocator's, dead. */
+static void closed_and_nothing_else(void **state) {
+    (void)state;
+    if (has_care()) {
+        skip();
+    }
+    SlabAllocator *another = slab_allocator_create();
+    char *theirs = slab_malloc(another, 100), *objects[3];
+    EpochId theirs_in = epoch_current(another);
+    epoch = epoch_open(allocator, NULL, EPOCH_CHURN);
+    for (unsigned i = 0; i < 3; i++) {
+        objects[i] = slab_malloc_epoch(allocator, 100, epoch);
+    }
+    assert_false(free_closed(objects[0]));
+    assert_true(epoch_close(allocator, epoch));
+    assert_true(epoch_close(another, theirs_in));
+    assert_false(free_closed(theirs));
+    assert_false(free_closed(objects[0] + 16));
+    uint64_t live = sup_live_objects(allocator);
+    assert_true(free_closed(objects[0]));
+    assert_false(free_closed(objects[0]));
+    assert_int_equal(sup_live_objects(allocator), live - 1);
+    sup_check_identities(allocator);
+    assert_true(epoch_destroy(allocator, epoch));
+    assert_false(free_closed(objects[1]));
+    assert_true(slab_free(another, theirs));
+    slab_allocator_free(another);
+}
+
+/* ---- a free by another thread, with care ------------------------------------------------------------------------ */
+
+static SlabAllocator *careful;
+static unsigned char *its, *again;
+
+static void make_its(void) { its = slab_malloc_epoch(careful, 100, epoch); }
+static void end_it_and_take_the_place(void) {
+    SUP_CHECK(epoch_destroy(careful, epoch), "epoch_destroy");
+    for (unsigned i = 0; i < 400 && again != its; i++) {
+        again = slab_malloc_epoch(careful, 100, other);
+    }
+    SUP_CHECK(again == its, "the place is not used again");
+    memset(again, 0x11, 100);
+}
+static void let_end_it(void) { let(end_it_and_take_the_place); }
+
+/* An object is filled while its owner's heap is held, and not if it died before. */
+static void filled_by_another_thread(void **state) {
+    (void)state;
+    SlabOptions options = {.size = sizeof options, .poison_on_free = 1};
+    careful = slab_allocator_create_ex(&options);
+    for (flags = EPOCH_CHURN; flags <= EPOCH_SCOPE; flags++) {
+        begin();
+        epoch = epoch_open(careful, NULL, flags);
+        other = epoch_open(careful, NULL, flags);
+        let(make_its);
+        fills = filled_unheld = false;
+        assert_true(stepped_free(ts_token(careful), its, TS_ANY_GENERATION));
+        assert_true(fills && !filled_unheld);
+        assert_false(stepped_free(ts_token(careful), its, TS_ANY_GENERATION));
+        let(make_its);
+        again = NULL;
+        at_hold = let_end_it;
+        ts_object object; /* by its handle: its address is another's then */
+        assert_true(ts_object_at(ts_token(careful), its, &object));
+        assert_int_not_equal(slab_handle_of(careful, its), SLAB_HANDLE_NONE);
+        assert_false(stepped_free(ts_token(careful), its, object.generation));
+        assert_null(at_hold);
+        for (unsigned i = 0; i < 100; i++) {
+            assert_int_equal(again[i], 0x11);
+        }
+        assert_true(epoch_destroy(careful, other));
+        end();
+    }
+    slab_allocator_free(careful);
+}
+
+static void end_it_and_write_to_the_places(void) {
+    SUP_CHECK(epoch_destroy(careful, epoch), "epoch_destroy");
+    for (unsigned i = 0; i < 400; i++) {
+        taken[i] = slab_malloc_epoch(careful, 100, other);
+        SUP_CHECK(taken[i] != NULL, "slab_malloc_epoch");
+        memset(taken[i], 0x22, 100);
+    }
+}
+
+/* Care looks at an object while nobody else can have its place: what the next one there has written is no misuse. */
+static bool ended_before_care_has_looked_round(unsigned at) {
+    epoch = epoch_open(careful, NULL, flags);
+    other = epoch_open(careful, NULL, flags);
+    reports = 0;
+    arm(at, end_it_and_write_to_the_places);
+    (void)stepped_alloc(ts_token(careful), 100, epoch);
+    bool stopped = disarm();
+    SUP_CHECK(reports == 0, "a correct program is accused, step %u", at);
+    (void)epoch_destroy(careful, epoch);
+    assert_true(epoch_destroy(careful, other));
+    return stopped;
+}
+
+static void ended_before_care_has_looked(void **state) {
+    (void)state;
+    SlabOptions options = {.size = sizeof options, .poison_on_free = 1, .on_misuse = SLAB_MISUSE_REPORT};
+    careful = slab_allocator_create_ex(&options);
+    at_each_step(ended_before_care_has_looked_round);
+    slab_allocator_free(careful);
+}
+
+static ts_os_table table;
+static bool refuse_purge(void *at, size_t bytes) {
+    (void)at;
+    (void)bytes;
+    return false;
+}
+
+/* A span that the system refuses to take back becomes slabs later: filled, as all that is free. */
+static void kept_by_the_system(void **state) {
+    (void)state;
+    SlabOptions options = {.size = sizeof options, .poison_on_free = 1, .on_misuse = SLAB_MISUSE_REPORT};
+    careful = slab_allocator_create_ex(&options);
+    table = ts_os_native;
+    table.purge = refuse_purge;
+    ts_os = &table;
+    epoch = epoch_open(careful, NULL, EPOCH_CHURN);
+    char *span = slab_malloc_epoch(careful, 2 << 20, epoch);
+    assert_non_null(span);
+    memset(span, 7, 2 << 20);
+    assert_true(slab_free(careful, span));
+    reports = 0;
+    bool same_place = false;
+    for (unsigned i = 0; i < 20000; i++) {
+        char *p = stepped_alloc(ts_token(careful), 100, epoch);
+        assert_non_null(p);
+        same_place |= p >= span && p < span + (2 << 20);
+        memset(p, 1, 100);
+    }
+    ts_os = &ts_os_native;
+    assert_true(same_place);
+    SUP_CHECK(reports == 0, "%u reports of a correct program", reports);
+    slab_allocator_free(careful);
+}
+
+#define WITH(test) cmocka_unit_test_setup_teardown(test, start, stop)
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        WITH(advanced_in_an_allocation),       WITH(ended_in_an_allocation),           WITH(ended_while_it_grows),
+        WITH(destroyed_inside_an_allocation),  WITH(destroyed_while_a_handle_is_made), WITH(both_free_the_last),
+        WITH(both_free_the_last_at_once),      WITH(closed_and_nothing_else),          WITH(filled_by_another_thread),
+        WITH(reset_before_the_handle_is_made), WITH(ended_before_care_has_looked),     WITH(kept_by_the_system),
+    };
+    return cmocka_run_group_tests_name("epoch.alloc_steps", tests, NULL, NULL);
+}

@@ -1,0 +1,325 @@
+/* Warm runs (runs.h): what touches grows together, what is taken is split, and what goes back goes in pieces. */
+#include "check.h"
+#include "identities.h"
+#include "unit.h"
+
+#include "api/runtime.h"
+#include "os/os.h"
+#include "region/pool.h"
+#include "supply/purge.h"
+
+#include <pthread.h>
+#include <string.h>
+
+#define UNIT TS_UNIT_BYTES
+
+static ts_os_table table;
+static struct {
+    unsigned calls, small; /* of data; those of less than a piece */
+    bool refuse;
+} purges;
+
+static bool test_purge(void *at, size_t bytes) {
+    if ((char *)at < (char *)ts_region.part[TS_NORMAL].state[false]) {
+        purges.calls++;
+        purges.small += bytes < TS_PURGE_LEAST_UNITS * UNIT;
+    }
+    return !purges.refuse && ts_os_native.purge(at, bytes);
+}
+
+static SlabAllocator *allocator, *other;
+static EpochId epoch, epoch_of_spans; /* of a scope all above 4 KiB are spans */
+
+static int begin(void **state) {
+    (void)state;
+    const SlabOptions options = {.size = sizeof options, .retain_bytes = 400 * UNIT};
+    table = ts_os_native;
+    table.purge = test_purge;
+    ts_os = &table;
+    memset(&purges, 0, sizeof purges);
+    allocator = slab_allocator_create_ex(&options);
+    other = slab_allocator_create();
+    epoch = epoch_open(allocator, NULL, EPOCH_CHURN);
+    epoch_of_spans = epoch_open(allocator, NULL, EPOCH_SCOPE);
+    return !allocator || !other || epoch == EPOCH_NONE || epoch_of_spans == EPOCH_NONE;
+}
+
+static int end(void **state) {
+    (void)state;
+    sup_check_identities(allocator);
+    slab_allocator_free(allocator);
+    slab_allocator_free(other);
+    ts_os = &ts_os_native;
+    return ts_pool_used_units() != 0;
+}
+
+static ts_allocator *record_of(SlabAllocator *a) { return ts_allocator_find(ts_token(a)); }
+
+typedef struct found {
+    unsigned runs;
+    uint32_t units, longest;
+} found;
+
+static bool visit(void *arg, uint32_t first, uint32_t units) {
+    (void)first;
+    found *f = arg;
+    f->runs++;
+    f->units += units;
+    if (units > f->longest) f->longest = units;
+    return true;
+}
+
+static found runs_of(SlabAllocator *a) {
+    found f = {0, 0, 0};
+    assert_null(ts_runs_walk(record_of(a), visit, &f));
+    assert_int_equal(f.units, ts_load_relaxed(&record_of(a)->span_warm_units));
+    return f;
+}
+
+/* Of more than 16 units, if it is to be a run once it is freed: a thread keeps shorter ones. */
+static void *span(size_t units) {
+    void *p = slab_malloc_epoch(allocator, units * UNIT, epoch_of_spans);
+    assert_non_null(p);
+    return p;
+}
+
+/* In whatever order they are freed, spans that lie side by side are one run, and a span of all of it fits. */
+static void neighbours_grow_together(void **state) {
+    static const unsigned orders[][3] = {{0, 1, 2}, {0, 2, 1}, {1, 0, 2}, {1, 2, 0}, {2, 0, 1}, {2, 1, 0}};
+    (void)state;
+    for (unsigned k = 0; k < 6; k++) {
+        char *p[3];
+        for (unsigned i = 0; i < 3; i++) p[i] = span(20 + i);
+        assert_true(p[1] == p[0] + 20 * UNIT && p[2] == p[1] + 21 * UNIT);
+        for (unsigned i = 0; i < 3; i++) assert_true(slab_free(allocator, p[orders[k][i]]));
+        assert_int_equal(runs_of(allocator).runs, 1);
+        char *all = span(63);
+        assert_ptr_equal(all, p[0]);
+        assert_int_equal(runs_of(allocator).runs, 0);
+        assert_true(slab_free(allocator, all));
+    }
+    assert_int_equal(purges.calls, 0);
+}
+
+/* A shorter span leaves the rest; of several runs one that is long enough is found, however they came. */
+static void a_run_is_split(void **state) {
+    (void)state;
+    char *p = span(40);
+    assert_true(slab_free(allocator, p));
+    for (size_t units = 1; units <= 8; units++) {
+        char *q = span(units);
+        assert_true(q >= p && q + units * UNIT <= p + 40 * UNIT);
+    }
+    assert_int_equal(runs_of(allocator).units, 40 - 36);
+    assert_int_equal(runs_of(allocator).runs, 1);
+}
+
+static void of_the_same_list_one_that_is_long_enough(void **state) {
+    char *p[5], *between[5];
+    (void)state;
+    for (unsigned i = 0; i < 5; i++) { /* 80 to 95 units are in one list */
+        p[i] = span(80 + 3 * i);
+        between[i] = span(1);
+    }
+    assert_non_null(between[4]);
+    for (unsigned i = 5; i-- > 0;) assert_true(slab_free(allocator, p[i]));
+    assert_int_equal(runs_of(allocator).runs, 5);
+    assert_ptr_equal(span(91), p[4]);
+    assert_ptr_equal(span(87), p[3]);
+}
+
+/* A run of another allocator beside it is not touched. */
+static void runs_are_an_allocators_own(void **state) {
+    EpochId its = epoch_open(other, NULL, EPOCH_CHURN);
+    (void)state;
+    char *a = span(20), *b = slab_malloc_epoch(other, 20 * UNIT, its), *c = span(20);
+    assert_true(b == a + 20 * UNIT && c == b + 20 * UNIT);
+    assert_true(slab_free(allocator, a) && slab_free(allocator, c) && slab_free(other, b));
+    assert_int_equal(runs_of(allocator).runs, 2);
+    assert_int_equal(runs_of(allocator).longest, 20);
+    assert_int_equal(runs_of(other).longest, 20);
+    char *again = slab_malloc_epoch(other, 20 * UNIT, its);
+    assert_ptr_equal(again, b);
+}
+
+/* The units behind a warm run, which went back before, are taken along where the run alone is too short. */
+static void a_run_and_what_is_free_behind_it(void **state) {
+    (void)state;
+    char *a = span(30), *b = span(30), *c = span(1);
+    assert_non_null(c);
+    assert_true(slab_free(allocator, b));
+    assert_int_equal(slab_trim(allocator), 30 * UNIT);
+    assert_true(slab_free(allocator, a));
+    char *p = span(50);
+    assert_ptr_equal(p, a);
+    memset(p, 1, 50 * UNIT);
+    assert_int_equal(runs_of(allocator).runs, 0);
+}
+
+static void grows_into_a_warm_run(void **state) {
+    (void)state;
+    char *a = span(20), *b = span(20), *c = span(1);
+    assert_non_null(c);
+    memset(a, 7, 20 * UNIT);
+    memset(b, 8, 20 * UNIT);
+    assert_true(slab_free(allocator, b));
+    uint64_t committed = ts_load_relaxed(&record_of(allocator)->committed_units);
+    assert_ptr_equal(slab_realloc(allocator, a, 37 * UNIT), a);
+    assert_int_equal(ts_load_relaxed(&record_of(allocator)->committed_units), committed);
+    assert_int_equal(runs_of(allocator).units, 3);
+    assert_int_equal(a[20 * UNIT - 1], 7);
+}
+
+/* Over the budget, what is freed unit by unit goes back in pieces, though every second unit stays at first. */
+static void goes_back_in_pieces(void **state) {
+    enum { SLABS = 3000, PER_SLAB = 4 };
+    static void *objects[SLABS * PER_SLAB];
+    (void)state;
+    for (unsigned i = 0; i < SLABS * PER_SLAB; i++)
+        assert_non_null(objects[i] = slab_malloc_epoch(allocator, 4096, epoch));
+    for (unsigned half = 0; half < 2; half++)
+        for (unsigned slab = half; slab < SLABS; slab += 2)
+            for (unsigned i = 0; i < PER_SLAB; i++) assert_true(slab_free(allocator, objects[slab * PER_SLAB + i]));
+    SlabGlobalStats stats;
+    assert_true(slab_stats_global(allocator, &stats));
+    /* Half as much again waits for longer pieces. */
+    assert_true(stats.retained_bytes <= (600 + 3 * TS_LOCAL_WARM_UNITS) * UNIT);
+    /* Of the first half only what is beyond twice the budget goes back unit by unit. */
+    assert_true(purges.small <= SLABS / 2 - 2 * 400 + 2 * TS_LOCAL_WARM_UNITS);
+    assert_true(purges.calls > purges.small && purges.calls - purges.small <= SLABS / TS_PURGE_LEAST_UNITS / 2);
+}
+
+/* ---- spans that a thread keeps --------------------------------------------------------------------------------- */
+
+static ts_share *share_of_mine(void) {
+    assert_non_null(slab_malloc_epoch(allocator, 100, epoch));
+    ts_share *share = ts_share_of_mine(ts_token(allocator));
+    assert_non_null(share);
+    return share;
+}
+
+static uint32_t kept(void) { return ts_load_relaxed(&share_of_mine()->span_units); }
+
+static void a_thread_keeps_short_ones(void **state) {
+    (void)state;
+    (void)share_of_mine();
+    char *p = span(3), *q = span(16), *longer = span(17);
+    assert_true(slab_free(allocator, p) && slab_free(allocator, q) && slab_free(allocator, longer));
+    assert_int_equal(kept(), 19);
+    SlabGlobalStats stats;
+    assert_true(slab_stats_global(allocator, &stats));
+    assert_true(stats.retained_bytes >= (19 + 17) * UNIT);
+    assert_ptr_equal(span(3), p);
+    assert_ptr_equal(span(15), q); /* an eighth longer at most */
+    assert_int_equal(kept(), 0);
+    assert_true(slab_free(allocator, q));
+    assert_ptr_not_equal(span(14), q);
+    assert_int_equal(slab_usable_size(allocator, p), 3 * UNIT);
+}
+
+static void not_more_than_a_bound(void **state) {
+    char *p[20];
+    (void)state;
+    (void)share_of_mine();
+    for (unsigned i = 0; i < 20; i++) p[i] = span(10);
+    for (unsigned i = 0; i < 20; i++) assert_true(slab_free(allocator, p[i]));
+    assert_int_equal(kept(), 60);
+    assert_true(runs_of(allocator).units >= 140);
+}
+
+/* Idle, at a trim and at the end of the thread they become runs. */
+static void *keeps_and_ends(void *arg) {
+    (void)arg;
+    (void)share_of_mine();
+    char *p = span(7);
+    SUP_CHECK(slab_free(allocator, p), "free");
+    SUP_CHECK(kept() == 7, "%u units kept", kept());
+    return NULL;
+}
+
+static void kept_ones_go_with_the_thread(void **state) {
+    pthread_t thread;
+    (void)state;
+    (void)share_of_mine();
+    assert_true(slab_free(allocator, span(5)));
+    slab_thread_idle();
+    assert_int_equal(kept(), 0);
+    assert_true(slab_free(allocator, span(5)));
+    assert_int_equal(kept(), 5);
+    assert_true(slab_trim(allocator) >= 5 * UNIT);
+    assert_int_equal(kept(), 0);
+    assert_int_equal(pthread_create(&thread, NULL, keeps_and_ends, NULL), 0);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    found f = runs_of(allocator);
+    assert_true(f.longest >= 7);
+}
+
+/* Another thread's trim reaches what this one keeps. */
+static void *trims(void *arg) {
+    *(size_t *)arg = slab_trim(allocator);
+    return NULL;
+}
+
+static void kept_ones_are_trimmed_by_others(void **state) {
+    pthread_t thread;
+    size_t trimmed = 0;
+    (void)state;
+    (void)share_of_mine();
+    assert_true(slab_free(allocator, span(9)));
+    assert_int_equal(pthread_create(&thread, NULL, trims, &trimmed), 0);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    if (ts_os->barrier_all()) assert_true(trimmed >= 9 * UNIT && kept() == 0);
+}
+
+static void refused_it_stays_a_run(void **state) {
+    (void)state;
+    char *p = span(600);
+    purges.refuse = true;
+    assert_true(slab_free(allocator, p));
+    assert_true(purges.calls > 0);
+    assert_int_equal(runs_of(allocator).longest, 600);
+    purges.refuse = false;
+    assert_int_equal(slab_trim(allocator), 600 * UNIT);
+}
+
+/* Buffers of megabytes that come and go lie between others that live: what is warm among them is taken again, and stays. */
+static void buffers_that_come_and_go(void **state) {
+    enum { LIVE = 20, ROUNDS = 40000, LEAST = 70, MOST = 512 };
+    void *buffer[LIVE] = {0};
+    uint64_t rng = 88172645463325252u;
+    (void)state;
+    for (unsigned i = 0; i < ROUNDS; i++) {
+        rng ^= rng << 13;
+        rng ^= rng >> 7;
+        rng ^= rng << 17;
+        void **p = &buffer[rng / 1024 % LIVE];
+        if (*p) assert_true(slab_free(other, *p));
+        *p = slab_malloc(other, (LEAST + rng % (MOST - LEAST)) * UNIT);
+        assert_non_null(*p);
+        if (i == ROUNDS / 2) purges.calls = 0; /* the budget has risen */
+    }
+    assert_true(purges.calls < ROUNDS / 200);
+    for (unsigned i = 0; i < LIVE; i++) assert_true(slab_free(other, buffer[i]));
+    assert_true(ts_warm_shared(record_of(other)) <= TS_RETAIN_MOST * TS_RETAIN_BYTES / UNIT);
+}
+
+#define RUNS(test) cmocka_unit_test_setup_teardown(test, begin, end)
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        RUNS(neighbours_grow_together),
+        RUNS(a_run_is_split),
+        RUNS(of_the_same_list_one_that_is_long_enough),
+        RUNS(runs_are_an_allocators_own),
+        RUNS(a_run_and_what_is_free_behind_it),
+        RUNS(grows_into_a_warm_run),
+        RUNS(goes_back_in_pieces),
+        RUNS(refused_it_stays_a_run),
+        RUNS(buffers_that_come_and_go),
+        RUNS(a_thread_keeps_short_ones),
+        RUNS(not_more_than_a_bound),
+        RUNS(kept_ones_go_with_the_thread),
+        RUNS(kept_ones_are_trimmed_by_others),
+    };
+    return cmocka_run_group_tests_name("heap.runs", tests, NULL, NULL);
+}

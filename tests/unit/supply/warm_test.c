@@ -1,0 +1,762 @@
+/* Warm units and the reclaim policies, by the purge calls that they make. */
+#include "identities.h"
+#include "rng.h"
+#include "unit.h"
+
+#include "bins.h"
+
+#include "supply/purge.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define UNIT TS_UNIT_BYTES
+
+static ts_os_table table;
+static struct {
+    unsigned calls, refused, in_an_operation, populated;
+    size_t bytes, state_bytes; /* of data, and of state words, which no counter of the allocator counts */
+    bool refuse;
+} purges;
+
+static bool test_purge(void *at, size_t bytes) {
+    purges.in_an_operation += ts_is_in_op(&ts_thread);
+    if ((char *)at >= (char *)ts_region.part[TS_NORMAL].state[false]) {
+        if (purges.refuse) return false;
+        purges.state_bytes += bytes;
+        return ts_os_native.purge(at, bytes);
+    }
+    purges.calls++;
+    if (purges.refuse) {
+        purges.refused++;
+        return false;
+    }
+    purges.bytes += bytes;
+    return ts_os_native.purge(at, bytes);
+}
+
+static bool test_populate(void *at, size_t bytes) {
+    if ((char *)at < (char *)ts_region.part[TS_NORMAL].state[false]) purges.populated += (unsigned)(bytes / UNIT);
+    return ts_os_native.populate(at, bytes);
+}
+
+/* What a thread has not used for seconds becomes warm by the clock: not in here, however slow this machine is. */
+static uint64_t now = 1;
+static uint64_t test_time(void) { return now; }
+
+static bool refuse_units;
+static bool test_commit(void *at, size_t bytes) {
+    return !(refuse_units && (char *)at < (char *)ts_region.part[TS_NORMAL].state[false]) &&
+           ts_os_native.commit(at, bytes);
+}
+
+static uint64_t units_before;
+
+static int start(void **state) {
+    (void)state;
+    table = ts_os_native;
+    table.purge = test_purge;
+    table.populate = test_populate;
+    table.commit = test_commit;
+    table.coarse_ns = test_time;
+    ts_os = &table;
+    units_before = ts_pool_used_units();
+    memset(&purges, 0, sizeof purges);
+    return 0;
+}
+
+static SlabAllocator *make(int policy, size_t retain) {
+    SlabOptions options = {.size = sizeof options, .reclaim_policy = policy, .retain_bytes = retain};
+    SlabAllocator *allocator = slab_allocator_create_ex(&options);
+    assert_non_null(allocator);
+    return allocator;
+}
+
+static SlabGlobalStats stats_of(SlabAllocator *allocator) {
+    SlabGlobalStats global;
+    assert_true(slab_stats_global(allocator, &global));
+    assert_int_equal(global.madvise_calls, purges.calls);
+    assert_int_equal(global.madvise_failures, purges.refused);
+    assert_int_equal(global.madvise_bytes, purges.bytes);
+    return global;
+}
+
+static void finish(SlabAllocator *allocator) {
+    assert_int_equal(purges.in_an_operation, 0); /* a system call never holds anybody up */
+    sup_check_identities(allocator);
+    slab_allocator_free(allocator);
+    assert_int_equal(ts_pool_used_units(), units_before);
+    ts_pool_check();
+}
+
+/* An epoch with so many units, all of them touched. */
+static EpochId fill(SlabAllocator *allocator, unsigned units, unsigned flags) {
+    EpochId epoch = epoch_open(allocator, NULL, flags);
+    for (unsigned i = 0; i < units * 4; i++) {
+        char *p = slab_malloc_epoch(allocator, 4096, epoch);
+        assert_non_null(p);
+        p[0] = p[4095] = 1;
+    }
+    SlabEpochStats stats;
+    assert_true(slab_stats_epoch(allocator, SLAB_ALL_CLASSES, epoch, &stats));
+    assert_int_equal(stats.slab_count, units);
+    return epoch;
+}
+
+static const unsigned kinds[] = {EPOCH_CHURN, EPOCH_SCOPE};
+
+/* ---- lists ------------------------------------------------------------------------------------------------ */
+
+static void lists(void **state) {
+    enum { MOST = 64 };
+    struct sup_rng rng = {41};
+    SlabAllocator *allocator = make(SLAB_RECLAIM_KEEP, 0);
+    uint32_t units[2][MOST], counts[2] = {0, 0}, first = ts_pool_take(TS_NORMAL, MOST, 1), unused[MOST], n = MOST;
+    ts_warm warm[2];
+    (void)state;
+    memset(warm, 0, sizeof warm);
+    for (uint32_t i = 0; i < MOST; i++) {
+        unused[i] = first + i;
+    }
+    for (int i = 0; i < 20000; i++) {
+        unsigned k = (unsigned)sup_rng_below(&rng, 2), other = 1 - k;
+        uint64_t what = sup_rng_below(&rng, 10);
+        if (what < 5 && n > 0) {
+            ts_warm_push(&warm[k], unused[--n]);
+            units[k][counts[k]++] = unused[n];
+        } else if (what < 9) {
+            uint32_t unit = ts_warm_pop(&warm[k]);
+            assert_int_equal(unit, counts[k] ? units[k][counts[k] - 1] : 0); /* the newest */
+            if (unit) {
+                counts[k]--;
+                unused[n++] = unit;
+            }
+        } else {
+            ts_warm_splice(&warm[k], &warm[other]);
+            memcpy(units[k] + counts[k], units[other], counts[other] * sizeof **units);
+            counts[k] += counts[other];
+            counts[other] = 0;
+        }
+        assert_int_equal(ts_load_relaxed(&warm[k].count), counts[k]);
+        assert_int_equal(ts_load_relaxed(&warm[other].count), counts[other]);
+        assert_int_equal(warm[k].tail, counts[k] ? units[k][0] : 0);
+    }
+    ts_pool_give(first, MOST);
+    finish(allocator);
+}
+
+/* ---- groups ----------------------------------------------------------------------------------------------- */
+
+enum { GROUPED = 2000 }; /* objects, four to a unit */
+static void *grouped[GROUPED];
+
+static uint32_t listed(const ts_allocator *record) { return ts_load_relaxed(&record->warm[TS_NORMAL].count); }
+
+/* Freed one by one, so all that is beyond what the bin and the thread keep is in groups. */
+static ts_allocator *make_groups(SlabAllocator *allocator, EpochId epoch) {
+    for (int i = 0; i < GROUPED; i++) {
+        grouped[i] = slab_malloc_epoch(allocator, 4096, epoch);
+        assert_non_null(grouped[i]);
+    }
+    for (int i = 0; i < GROUPED; i++) {
+        assert_true(slab_free(allocator, grouped[i]));
+        if (i % 100 == 0) sup_check_identities(allocator);
+    }
+    ts_allocator *record = ts_allocator_find((uintptr_t)allocator);
+    assert_int_not_equal(record->warm_group, 0);
+    assert_int_equal(record->warm_group, record->warm[TS_NORMAL].head);
+    assert_true(listed(record) >= 8 * TS_WARM_UNITS_MOVED && listed(record) % TS_WARM_UNITS_MOVED == 0);
+    return record;
+}
+
+/* Each time that the thread takes some, it takes a group while the list begins with one and is long. */
+static void allocate_by_groups(SlabAllocator *allocator, EpochId epoch, const ts_allocator *record) {
+    unsigned whole = 0, single = 0;
+    for (int i = 0; i < GROUPED; i++) {
+        uint32_t before = listed(record);
+        bool group = record->warm_group && record->warm_group == record->warm[TS_NORMAL].head;
+        grouped[i] = slab_malloc_epoch(allocator, 4096, epoch);
+        assert_non_null(grouped[i]);
+        uint32_t taken = before - listed(record);
+        if (taken == 0) continue;
+        if (group && before >= 4 * TS_WARM_UNITS_MOVED) {
+            assert_int_equal(taken, TS_WARM_UNITS_MOVED);
+            whole++;
+        } else {
+            assert_in_range(taken, 1, before / 8 + 1);
+            single++;
+        }
+        sup_check_identities(allocator);
+    }
+    assert_true(whole >= 4 && single >= 4);
+    assert_int_equal(listed(record), 0);
+    assert_int_equal(record->warm_group, 0);
+}
+
+static void groups(void **state) {
+    (void)state;
+    for (int begun = 0; begun < 2; begun++) {
+        (void)start(NULL);
+        SlabAllocator *allocator = make(SLAB_RECLAIM_KEEP, 0);
+        EpochId epoch = epoch_open(allocator, NULL, EPOCH_CHURN);
+        ts_allocator *record = make_groups(allocator, epoch);
+        if (begun) { /* a purge has taken some of the first: the others are no group */
+            uint32_t first = record->warm_group;
+            assert_int_equal(ts_purge_gather(record, 5), 5);
+            assert_true(record->warm_group != first && record->warm_group != record->warm[TS_NORMAL].head);
+            sup_check_identities(allocator);
+        }
+        allocate_by_groups(allocator, epoch, record);
+        for (int i = 0; i < GROUPED; i++) {
+            assert_true(slab_free(allocator, grouped[i]));
+        }
+        assert_int_not_equal(record->warm_group, 0);
+        (void)slab_trim(allocator);
+        assert_int_equal(record->warm_group, 0);
+        assert_true(epoch_destroy(allocator, epoch));
+        finish(allocator);
+    }
+}
+
+/* ---- policies --------------------------------------------------------------------------------------------- */
+
+static void keep_everything(void **state) {
+    (void)state;
+    for (int k = 0; k < 2; k++) {
+        (void)start(NULL);
+        SlabAllocator *allocator = make(SLAB_RECLAIM_KEEP, 0);
+        EpochId epoch = fill(allocator, 500, kinds[k]);
+        assert_true(epoch_destroy(allocator, epoch));
+        assert_int_equal(purges.calls, 0);
+        assert_int_equal(stats_of(allocator).retained_bytes, 500 * UNIT);
+        /* What is warm is used again. */
+        epoch = fill(allocator, 500, kinds[1 - k]);
+        assert_int_equal(stats_of(allocator).committed_bytes, 500 * UNIT);
+        assert_true(epoch_destroy(allocator, epoch));
+        assert_int_equal(purges.calls, 0);
+        assert_int_equal(slab_trim(allocator), 500 * UNIT);
+        assert_int_equal(purges.bytes, 500 * UNIT);
+        assert_true(purges.calls <= 8); /* neighbours go in one call */
+        SlabGlobalStats stats = stats_of(allocator);
+        assert_int_equal(stats.committed_bytes, 0);
+        assert_int_equal(stats.empty_slab_overflowed, 500);
+        assert_int_equal(slab_trim(allocator), 0);
+        finish(allocator);
+    }
+}
+
+static uint64_t local_units(SlabAllocator *allocator) {
+    return ts_allocator_warm_units(ts_allocator_find(ts_token(allocator))) -
+           ts_warm_shared(ts_allocator_find(ts_token(allocator)));
+}
+
+/* A thread takes several of the allocator's warm units under one lock: at most 16, and an eighth and one more of few. */
+static void taken_several_at_a_time(void **state) {
+    (void)state;
+    for (int k = 0; k < 2; k++) {
+        (void)start(NULL);
+        SlabAllocator *allocator = make(SLAB_RECLAIM_KEEP, 0);
+        assert_true(epoch_destroy(allocator, fill(allocator, 500, kinds[k])));
+        assert_int_equal(local_units(allocator), 0);
+        uint64_t before = stats_of(allocator).lock_fast_acquire;
+        EpochId first = fill(allocator, 1, kinds[1 - k]);
+        assert_int_equal(local_units(allocator), 15);
+        EpochId next = fill(allocator, 320, kinds[k]);
+        assert_int_equal(local_units(allocator), 15);
+        SlabGlobalStats stats = stats_of(allocator);
+        assert_int_equal(stats.lock_fast_acquire - before, 21);
+        EpochId last = fill(allocator, 179, kinds[k]);
+        assert_int_equal(stats_of(allocator).cache_size, 0);
+        assert_int_equal(stats_of(allocator).committed_bytes, 500 * UNIT);
+        assert_true(epoch_destroy(allocator, first) && epoch_destroy(allocator, next) &&
+                    epoch_destroy(allocator, last));
+        finish(allocator);
+    }
+    SlabAllocator *allocator = make(SLAB_RECLAIM_KEEP, 0);
+    assert_true(slab_reserve(allocator, 20 * UNIT));
+    EpochId epoch = fill(allocator, 1, EPOCH_SCOPE);
+    assert_int_equal(local_units(allocator), 2); /* three were taken */
+    assert_true(epoch_destroy(allocator, epoch));
+    finish(allocator);
+    allocator = make(SLAB_RECLAIM_KEEP, 0); /* one at a time near the budget */
+    assert_true(slab_set_budget(allocator, 110 * UNIT));
+    assert_true(slab_reserve(allocator, 100 * UNIT));
+    epoch = fill(allocator, 1, EPOCH_CHURN);
+    assert_int_equal(local_units(allocator), 0);
+    assert_true(slab_set_budget(allocator, 116 * UNIT));
+    EpochId other = fill(allocator, 1, EPOCH_CHURN);
+    assert_int_equal(local_units(allocator), 12);
+    assert_true(epoch_destroy(allocator, epoch) && epoch_destroy(allocator, other));
+    finish(allocator);
+    allocator = make(SLAB_RECLAIM_AT_ONCE, 0); /* where a thread keeps none */
+    assert_true(slab_reserve(allocator, 100 * UNIT));
+    epoch = fill(allocator, 1, EPOCH_SCOPE);
+    assert_int_equal(local_units(allocator), 0);
+    assert_true(epoch_destroy(allocator, epoch));
+    finish(allocator);
+}
+
+static void give_back_at_once(void **state) {
+    (void)state;
+    for (int k = 0; k < 2; k++) {
+        (void)start(NULL);
+        SlabAllocator *allocator = make(SLAB_RECLAIM_AT_ONCE, 0);
+        EpochId epoch = epoch_open(allocator, NULL, kinds[k]);
+        void *objects[400];
+        for (int i = 0; i < 400; i++) {
+            objects[i] = slab_malloc_epoch(allocator, 4096, epoch);
+        }
+        uint64_t committed = stats_of(allocator).committed_bytes;
+        assert_int_equal(committed, 100 * UNIT);
+        for (int i = 0; i < 400; i++) {
+            assert_true(slab_free(allocator, objects[i]));
+            assert_int_equal(stats_of(allocator).retained_bytes, 0);
+        }
+        assert_true(purges.calls >= 60); /* one a slab; what the magazine holds and a few in the bin stay */
+        assert_true(epoch_close(allocator, epoch));
+        assert_int_equal(epoch_state(allocator, epoch), EPOCH_CLOSED);
+        assert_int_equal(stats_of(allocator).committed_bytes, 0);
+        assert_int_equal(purges.bytes, 100 * UNIT);
+        finish(allocator);
+    }
+}
+
+static void retain_a_budget(void **state) {
+    (void)state;
+    for (int k = 0; k < 2; k++) {
+        (void)start(NULL);
+        SlabAllocator *allocator = make(SLAB_RECLAIM_BUDGET, 200 * UNIT);
+        assert_true(epoch_destroy(allocator, fill(allocator, 200, kinds[k])));
+        assert_int_equal(purges.calls, 0); /* within it: nothing goes */
+        assert_int_equal(stats_of(allocator).retained_bytes, 200 * UNIT);
+        assert_true(epoch_destroy(allocator, fill(allocator, 600, kinds[k])));
+        SlabGlobalStats stats = stats_of(allocator);
+        assert_true(purges.calls > 0 && stats.retained_bytes <= 200 * UNIT);
+        assert_true(stats.retained_bytes >= (200 - TS_LOCAL_WARM_UNITS) * UNIT); /* no further */
+        /* At the same size again and again it settles: what is warm is used first. */
+        for (int i = 0; i < 5; i++) {
+            assert_true(epoch_destroy(allocator, fill(allocator, 150, kinds[k])));
+        }
+        unsigned calls = purges.calls;
+        for (int i = 0; i < 20; i++) {
+            assert_true(epoch_destroy(allocator, fill(allocator, 150, kinds[k])));
+        }
+        assert_int_equal(purges.calls, calls);
+        finish(allocator);
+    }
+}
+
+/* So much time passes first. */
+static void phase(SlabAllocator *allocator, unsigned units, unsigned kind, uint64_t ns) {
+    now += ns;
+    assert_true(epoch_destroy(allocator, fill(allocator, units, kind)));
+}
+
+static uint64_t budget_of(SlabAllocator *allocator) {
+    SlabClassStats figures;
+    assert_true(slab_stats_class(allocator, 0, &figures));
+    return figures.cache_capacity;
+}
+
+/* An allocator that was given no budget: what phases take back each time stays, up to five times the usual. One that comes once
+   goes back, and so do larger ones, and those that come seldom; a budget that was given stays what it is. */
+static void what_is_taken_back_stays(void **state) {
+    enum { CYCLE = 3200, USUAL = TS_RETAIN_BYTES / UNIT, SPIKE = TS_RETAIN_MOST * USUAL + 1000 };
+    (void)state;
+    for (int k = 0; k < 2; k++) {
+        (void)start(NULL);
+        SlabAllocator *allocator = make(SLAB_RECLAIM_BUDGET, 0);
+        for (int again = 0; again < 2; again++) {
+            phase(allocator, CYCLE, kinds[k], 2 * TS_RETAIN_NS);
+            assert_true(stats_of(allocator).retained_bytes <= USUAL * UNIT); /* once */
+            phase(allocator, CYCLE, kinds[k], 2 * TS_RETAIN_NS);
+            assert_true(stats_of(allocator).retained_bytes <= USUAL * UNIT); /* seldom */
+            phase(allocator, CYCLE, kinds[k], 0);
+            unsigned calls = purges.calls;
+            for (int i = 0; i < 3; i++) { /* and again */
+                phase(allocator, CYCLE, kinds[k], 0);
+                assert_int_equal(purges.calls, calls);
+                assert_true(stats_of(allocator).retained_bytes >= CYCLE * UNIT);
+            }
+            assert_int_equal(budget_of(allocator), TS_RETAIN_MOST * USUAL);
+            if (again) {
+                assert_true(slab_trim(allocator) >= CYCLE * UNIT);
+            } else {
+                for (int i = 0; i < 3; i++) {
+                    phase(allocator, SPIKE, kinds[k], 0);
+                    assert_true(stats_of(allocator).retained_bytes <= USUAL * UNIT);
+                }
+                assert_int_equal(budget_of(allocator), USUAL);
+                (void)slab_trim(allocator); /* which forgets them */
+            }
+            assert_int_equal(budget_of(allocator), USUAL);
+        }
+        finish(allocator);
+        (void)start(NULL);
+        allocator = make(SLAB_RECLAIM_BUDGET, TS_RETAIN_BYTES);
+        for (int i = 0; i < 4; i++) {
+            phase(allocator, CYCLE, kinds[k], 0);
+            assert_true(stats_of(allocator).retained_bytes <= USUAL * UNIT);
+        }
+        finish(allocator);
+    }
+}
+
+/* Over the budget one free purges a few units, the next goes on: no free pays for all of them, and yet what is warm stays
+   near the budget. Objects of four and 64 to a unit, and of two units each. */
+static void free_by_free(void **state) {
+    static const size_t sizes[] = {4096, 256, 2 * UNIT - 100};
+    (void)state;
+    for (int k = 0; k < 3; k++) {
+        (void)start(NULL);
+        SlabAllocator *allocator = make(SLAB_RECLAIM_BUDGET, 200 * UNIT);
+        EpochId epoch = epoch_open(allocator, NULL, EPOCH_CHURN);
+        size_t units = 1000, count = units * UNIT / sizes[k] + 100;
+        void **objects = calloc(count, sizeof *objects);
+        for (size_t i = 0; i < count; i++) {
+            objects[i] = slab_malloc_epoch(allocator, sizes[k], epoch);
+            assert_non_null(objects[i]);
+        }
+        assert_true(stats_of(allocator).committed_bytes >= units * UNIT);
+        size_t most = 0;
+        for (size_t i = 0; i < count; i++) {
+            size_t before = purges.bytes;
+            assert_true(slab_free(allocator, objects[i]));
+            most = purges.bytes - before > most ? purges.bytes - before : most;
+            if (i % 64 == 0) {
+                /* 64 local ones beyond what is shared, and as many again until the next note. */
+                assert_true(stats_of(allocator).retained_bytes <= (200 + 3 * TS_LOCAL_WARM_UNITS) * UNIT);
+            }
+        }
+        assert_true(most > 0 && most <= TS_PURGE_PIECE_UNITS * UNIT);
+        assert_true(stats_of(allocator).retained_bytes <= (300 + TS_LOCAL_WARM_UNITS + TS_PURGE_PIECE_UNITS) * UNIT);
+        assert_true(epoch_destroy(allocator, epoch));
+        /* Slabs of two units are kept apart. */
+        assert_true(stats_of(allocator).retained_bytes <= (200 + (k == 2 ? TS_LOCAL_SPANS_UNITS : 0)) * UNIT);
+        free(objects);
+        finish(allocator);
+    }
+}
+
+/* Frees leave what lies in short runs; the close of the epoch gives it back. Every sixteenth slab has live objects. */
+static void a_close_pays_for_the_frees_before_it(void **state) {
+    enum { UNITS = 1000, EACH = 4, OBJECTS = UNITS * EACH };
+    static void *objects[OBJECTS];
+    (void)state;
+    SlabAllocator *allocator = make(SLAB_RECLAIM_BUDGET, 200 * UNIT);
+    EpochId epoch = epoch_open(allocator, NULL, EPOCH_CHURN);
+    for (int i = 0; i < OBJECTS; i++) {
+        objects[i] = slab_malloc_epoch(allocator, 4096, epoch);
+        assert_non_null(objects[i]);
+    }
+    for (int i = 0; i < OBJECTS; i++) {
+        if (i / EACH % 16 != 0) {
+            assert_true(slab_free(allocator, objects[i]));
+        }
+    }
+    assert_true(stats_of(allocator).retained_bytes > (200 + TS_LOCAL_WARM_UNITS) * UNIT);
+    size_t before = purges.bytes;
+    ts_settle_now(10); /* as the end of a phase that released five */
+    assert_in_range(purges.bytes - before, UNIT, 10 * UNIT);
+    assert_true(epoch_close(allocator, epoch));
+    assert_true(stats_of(allocator).retained_bytes <= (200 + TS_LOCAL_WARM_UNITS) * UNIT);
+    for (int i = 0; i < OBJECTS; i += 16 * EACH) {
+        for (int k = i; k < i + EACH; k++) {
+            assert_true(slab_free(allocator, objects[k]));
+        }
+    }
+    finish(allocator);
+}
+
+/* The end of a small domain pays for a small one, however many are warm. */
+static void domain_by_domain(void **state) {
+    enum { DOMAINS = 300, OBJECTS = 20 }; /* five units each */
+    EpochDomain *domains[DOMAINS];
+    (void)state;
+    SlabAllocator *allocator = make(SLAB_RECLAIM_BUDGET, 200 * UNIT);
+    for (int i = 0; i < DOMAINS; i++) {
+        domains[i] = epoch_domain_create(allocator);
+        assert_true(epoch_domain_enter(domains[i]));
+        for (int k = 0; k < OBJECTS; k++) {
+            assert_non_null(slab_alloc(4000));
+        }
+        assert_true(epoch_domain_exit(domains[i]));
+    }
+    size_t most = 0;
+    for (int i = 0; i < DOMAINS; i++) {
+        size_t before = purges.bytes;
+        epoch_domain_destroy(domains[i]);
+        most = purges.bytes - before > most ? purges.bytes - before : most;
+        assert_true(stats_of(allocator).retained_bytes <= (200 + 3 * TS_LOCAL_WARM_UNITS) * UNIT);
+    }
+    assert_true(most > 0 && most <= 2 * TS_PURGE_PIECE_UNITS * UNIT); /* two steps */
+    assert_true(stats_of(allocator).retained_bytes <= (300 + TS_LOCAL_WARM_UNITS + TS_PURGE_PIECE_UNITS) * UNIT);
+    finish(allocator);
+}
+
+/* The end of a large domain pays for all of it. */
+static void one_large_domain_after_the_other(void **state) {
+    enum { UNITS = 400 };
+    (void)state;
+    SlabAllocator *allocator = make(SLAB_RECLAIM_BUDGET, 200 * UNIT);
+    for (unsigned i = 0; i < 4; i++) {
+        EpochDomain *domain = epoch_domain_create(allocator);
+        assert_true(epoch_domain_enter(domain));
+        for (unsigned k = 0; k < UNITS * (UNIT / 4096); k++) {
+            assert_non_null(slab_alloc(4096));
+        }
+        assert_true(epoch_domain_exit(domain));
+        size_t before = purges.bytes;
+        epoch_domain_destroy(domain);
+        assert_true(purges.bytes - before >= 100 * UNIT);
+        assert_in_range(ts_load_relaxed(&ts_thread.heap->shares->warm[TS_NORMAL].count), 0, TS_LOCAL_WARM_UNITS);
+        assert_true(stats_of(allocator).retained_bytes <= (300 + TS_LOCAL_WARM_UNITS + TS_PURGE_PIECE_UNITS) * UNIT);
+    }
+    finish(allocator);
+}
+
+static void *leave_warm_units(void *allocator) {
+    SUP_CHECK(epoch_destroy(allocator, fill(allocator, 300, EPOCH_SCOPE)), "epoch_destroy");
+    return NULL;
+}
+
+static void *end_allocator(void *allocator) {
+    slab_allocator_free(allocator);
+    return NULL;
+}
+
+/* What a thread owes to one allocator is not asked of the next that has its record. */
+static void owed_to_one_that_ended(void **state) {
+    (void)state;
+    SlabAllocator *allocator = make(SLAB_RECLAIM_BUDGET, 200 * UNIT);
+    EpochId epoch = epoch_open(allocator, NULL, EPOCH_CHURN);
+    static void *objects[4 * 900];
+    for (int i = 0; i < 4 * 900; i++) {
+        objects[i] = slab_malloc_epoch(allocator, 4096, epoch);
+        assert_non_null(objects[i]);
+    }
+    for (int i = 0; i < 4 * 900 && !ts_thread.settle; i++) {
+        assert_true(slab_free(allocator, objects[i]));
+    }
+    assert_non_null(ts_thread.settle);
+    const ts_allocator *record = ts_thread.settle;
+    pthread_t thread;
+    assert_int_equal(pthread_create(&thread, NULL, end_allocator, allocator), 0);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    ts_heap_enter(ts_thread.heap);
+    ts_heap_drop_dead_shares(ts_thread.heap);
+    ts_heap_leave(ts_thread.heap);
+    assert_ptr_equal(ts_thread.settle, record);
+    SlabAllocator *next = make(SLAB_RECLAIM_BUDGET, 400 * UNIT);
+    assert_ptr_equal(ts_allocator_find(ts_token(next)), record);
+    assert_int_equal(pthread_create(&thread, NULL, leave_warm_units, next), 0);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    assert_int_equal(ts_allocator_warm_units(ts_allocator_find(ts_token(next))), 300);
+    unsigned calls = purges.calls;
+    assert_ptr_equal(ts_thread.settle, record);
+    ts_settle_now(UINT64_MAX);
+    assert_null(ts_thread.settle);
+    assert_int_equal(purges.calls, calls);
+    slab_allocator_free(next);
+}
+
+/* Every allocator keeps to its own budget, also when one thread lets go of several at once. */
+static void idle_settles_every_allocator(void **state) {
+    (void)state;
+    SlabAllocator *allocators[3];
+    for (int i = 0; i < 3; i++) {
+        allocators[i] = make(SLAB_RECLAIM_BUDGET, UNIT);
+        assert_true(epoch_destroy(allocators[i], fill(allocators[i], 40, EPOCH_SCOPE)));
+    }
+    slab_thread_idle();
+    for (int i = 0; i < 3; i++) {
+        SlabGlobalStats global;
+        assert_true(slab_stats_global(allocators[i], &global));
+        assert_true(global.retained_bytes <= UNIT);
+    }
+    for (int i = 0; i < 3; i++) {
+        slab_allocator_free(allocators[i]);
+    }
+    assert_int_equal(ts_pool_used_units(), units_before);
+}
+
+/* ---- refusals --------------------------------------------------------------------------------------------- */
+
+static void refused_purges_stay_warm(void **state) {
+    (void)state;
+    SlabAllocator *allocator = make(SLAB_RECLAIM_AT_ONCE, 0);
+    EpochId epoch = fill(allocator, 300, EPOCH_CHURN);
+    purges.refuse = true;
+    assert_true(epoch_destroy(allocator, epoch));
+    SlabGlobalStats stats = stats_of(allocator);
+    assert_int_equal(stats.committed_bytes, 300 * UNIT);
+    assert_int_equal(stats.retained_bytes, 300 * UNIT);
+    assert_int_equal(stats.empty_slab_overflowed, 0);
+    assert_true(purges.refused > 0 && purges.refused <= 4); /* it does not ask for every unit */
+    assert_int_equal(slab_trim(allocator), 0);
+    /* And is used again; zeroed where zeros were asked for. */
+    epoch = epoch_open(allocator, NULL, EPOCH_CHURN);
+    for (int i = 0; i < 1200; i++) {
+        unsigned char *p = slab_calloc_epoch(allocator, 1, 4096, epoch);
+        assert_true(p && p[0] == 0 && p[4095] == 0);
+    }
+    assert_int_equal(stats_of(allocator).committed_bytes, 300 * UNIT);
+    purges.refuse = false;
+    assert_true(epoch_destroy(allocator, epoch));
+    (void)slab_trim(allocator);
+    assert_int_equal(stats_of(allocator).committed_bytes, 0);
+    finish(allocator);
+}
+
+/* ---- spans ------------------------------------------------------------------------------------------------ */
+
+static void spans_stay_warm(void **state) {
+    (void)state;
+    SlabAllocator *allocator = make(SLAB_RECLAIM_BUDGET, 0);
+    EpochId epoch = epoch_open(allocator, NULL, EPOCH_CHURN);
+    for (size_t units = 5; units <= 1000; units = units * 3 + 1) {
+        char *p = slab_malloc_epoch(allocator, units * UNIT, epoch);
+        memset(p, 7, units * UNIT);
+        uint64_t committed = stats_of(allocator).committed_bytes;
+        assert_true(slab_free(allocator, p));
+        assert_true(stats_of(allocator).retained_bytes >= units * UNIT);
+        char *q = slab_calloc_epoch(allocator, 1, units * UNIT, epoch);
+        assert_int_equal(stats_of(allocator).committed_bytes, committed);
+        for (size_t i = 0; i < units * UNIT; i += 997) {
+            assert_int_equal(q[i], 0);
+        }
+        assert_true(slab_free(allocator, q));
+        assert_int_equal(purges.calls, 0);
+    }
+    finish(allocator);
+}
+
+/* ---- reserve ---------------------------------------------------------------------------------------------- */
+
+static void reserved_units(void **state) {
+    (void)state;
+    SlabAllocator *allocator = make(SLAB_RECLAIM_AT_ONCE, 0);
+    assert_true(slab_reserve(allocator, 700 * UNIT));
+    assert_int_equal(purges.populated, 700);
+    assert_int_equal(stats_of(allocator).retained_bytes, 700 * UNIT);
+    for (int k = 0; k < 2; k++) {
+        assert_true(epoch_destroy(allocator, fill(allocator, 700, kinds[k])));
+        SlabGlobalStats stats = stats_of(allocator);
+        assert_int_equal(stats.retained_bytes, 700 * UNIT); /* kept, although the policy is to keep nothing */
+        assert_int_equal(stats.slow_path_cache_miss, 0);
+    }
+    assert_true(epoch_destroy(allocator, fill(allocator, 800, EPOCH_SCOPE)));
+    assert_int_equal(stats_of(allocator).retained_bytes, 700 * UNIT);
+    assert_int_equal(slab_trim(allocator), 700 * UNIT); /* until a trim */
+    assert_true(epoch_destroy(allocator, fill(allocator, 10, EPOCH_SCOPE)));
+    assert_int_equal(stats_of(allocator).retained_bytes, 0);
+    finish(allocator);
+}
+
+/* The state words of what is purged go back too, and no handle of before is good again: every slot has a stale one, made
+   in another generation of the slot, when the slabs come back. No more generations are used up than there were. */
+static void states_go_and_handles_stay_stale(void **state) {
+    enum { UNITS = 64, BYTES = 128, SLOTS = UNITS * TS_UNIT_BYTES / BYTES, ROUNDS = 3 };
+    static SlabHandle stale[ROUNDS][SLOTS];
+    static void *objects[SLOTS];
+    static uint32_t others[1 << 16];
+    SlabAllocator *allocator = make(SLAB_RECLAIM_KEEP, 0);
+    (void)state;
+    /* All other units that the pool has: the same ones come every time. */
+    assert_true(epoch_destroy(allocator, fill(allocator, UNITS, EPOCH_CHURN)));
+    uint32_t count = 0;
+    refuse_units = true;
+    while ((others[count] = ts_pool_take(TS_NORMAL, 1, 1)) != 0) assert_true(++count < sizeof others / sizeof *others);
+    assert_int_equal(slab_trim(allocator), UNITS * UNIT);
+    for (unsigned round = 0; round < ROUNDS; round++) {
+        EpochId epoch = epoch_open(allocator, NULL, EPOCH_CHURN);
+        for (size_t i = 0; i < SLOTS; i++) assert_non_null(objects[i] = slab_malloc_epoch(allocator, BYTES, epoch));
+        for (unsigned use = round; use < ROUNDS; use++) /* fewer generations of each slot every time */
+            for (size_t i = 0; i < SLOTS; i++) {
+                assert_true(slab_free(allocator, objects[i]));
+                assert_non_null(objects[i] = alloc_obj_epoch(allocator, BYTES, epoch, &stale[round][i]));
+            }
+        for (size_t i = 0; i < SLOTS; i++)
+            for (unsigned before = 0; before < round; before++)
+                assert_null(slab_handle_get(allocator, stale[before][i]));
+        for (size_t i = 0; i < SLOTS; i++) assert_ptr_equal(slab_handle_get(allocator, stale[round][i]), objects[i]);
+        for (size_t i = 0; i < SLOTS; i++)
+            assert_true((stale[round][i] >> 18 & TS_GEN_MAX) <= 1 + ROUNDS * (ROUNDS + 1));
+        assert_true(epoch_destroy(allocator, epoch));
+        size_t state_bytes = purges.state_bytes;
+        assert_int_equal(slab_trim(allocator), UNITS * UNIT);
+        if (ts_os_page_bytes() <= 4096) /* all but what lies in pages shared with other units */
+            assert_true(purges.state_bytes - state_bytes >= UNITS * TS_STATES_COARSE * 2 - 2 * 4096);
+        for (size_t i = 0; i < SLOTS; i++) {
+            assert_null(slab_handle_get(allocator, stale[round][i]));
+            assert_false(slab_free(allocator, objects[i]));
+        }
+    }
+    refuse_units = false;
+    while (count > 0) ts_pool_give(others[--count], 1);
+    finish(allocator);
+}
+
+/* slab_reserve beyond the budget: what can be had is kept. */
+static void reserve_beyond_the_budget(void **state) {
+    (void)state;
+    SlabOptions options = {.size = sizeof options, .budget_bytes = 300 * UNIT};
+    SlabAllocator *allocator = slab_allocator_create_ex(&options);
+    errno = 0;
+    assert_false(slab_reserve(allocator, 1000 * UNIT));
+    assert_int_equal(errno, ENOMEM);
+    uint64_t kept = stats_of(allocator).retained_bytes;
+    slab_allocator_free(allocator);
+    assert_int_equal(kept, 300 * UNIT);
+}
+
+/* Unit by unit: with the last of those whose state words share a page, that goes as well. */
+static void states_go_piece_by_piece(void **state) {
+    enum { COUNT = 2000 };
+    static void *objects[COUNT];
+    (void)state;
+    SlabOptions options = {.size = sizeof options, .reclaim_policy = SLAB_RECLAIM_AT_ONCE};
+    SlabAllocator *allocator = slab_allocator_create_ex(&options);
+    EpochId epoch = epoch_open(allocator, NULL, EPOCH_CHURN);
+    for (int i = 0; i < COUNT; i++) {
+        objects[i] = slab_malloc_epoch(allocator, 2000, epoch);
+        assert_non_null(objects[i]);
+    }
+    memset(&purges, 0, sizeof purges);
+    for (int i = 0; i < COUNT; i++) {
+        assert_true(slab_free(allocator, objects[i]));
+    }
+    size_t units = purges.bytes / UNIT, of_states = UNIT / 64 * sizeof(uint16_t);
+    assert_true(purges.calls > 50 && units > 100);
+    assert_true(ts_os_page_bytes() > UNIT || purges.state_bytes >= units * of_states * 3 / 4);
+    slab_allocator_free(allocator);
+}
+
+#define WITH_TABLE(test) cmocka_unit_test_setup(test, start)
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        WITH_TABLE(lists),
+        WITH_TABLE(groups),
+        WITH_TABLE(keep_everything),
+        WITH_TABLE(taken_several_at_a_time),
+        WITH_TABLE(give_back_at_once),
+        WITH_TABLE(retain_a_budget),
+        WITH_TABLE(what_is_taken_back_stays),
+        WITH_TABLE(free_by_free),
+        WITH_TABLE(a_close_pays_for_the_frees_before_it),
+        WITH_TABLE(domain_by_domain),
+        WITH_TABLE(one_large_domain_after_the_other),
+        WITH_TABLE(owed_to_one_that_ended),
+        WITH_TABLE(idle_settles_every_allocator),
+        WITH_TABLE(refused_purges_stay_warm),
+        WITH_TABLE(spans_stay_warm),
+        WITH_TABLE(reserved_units),
+        WITH_TABLE(reserve_beyond_the_budget),
+        WITH_TABLE(states_go_and_handles_stay_stale),
+        WITH_TABLE(states_go_piece_by_piece),
+    };
+    return cmocka_run_group_tests_name("heap.warm", tests, NULL, NULL);
+}
