@@ -28,7 +28,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 TIMEOUT = {"unit": 20}  # by the first part of the name; a unit test takes a second or two
 TIMEOUT_OTHERS = 60
 FLAGS = ["-std=c11", "-O1", "-g", "-w", "-pthread", "-fno-omit-frame-pointer", "-DTSLAB_ASSERT=2",
-         "-Isrc/core", "-Iinclude", "-Itests/support", '-DTSLAB_MAP="%s"' % (ROOT / "cmake/tslab.map")]
+         "-Isrc/core", "-Isrc", "-Iinclude", "-Itests", "-Itests/support", '-DTSLAB_MAP="%s"' % (ROOT / "cmake/tslab.map")]
 VARIANTS = {
     "plain": [],
     "thread": ["-fsanitize=thread"],
@@ -38,9 +38,6 @@ ENVIRONMENT = {
     "ASAN_OPTIONS": "allocator_may_return_null=1:detect_stack_use_after_return=0",
     "TSAN_OPTIONS": "detect_deadlocks=0:die_after_fork=0:allocator_may_return_null=1",
 }
-
-
-WALK = tuple(f"src/core/{file}.c" for file in ("walk/check", "walk/check_epochs", "walk/check_heaps", "walk/check_slabs"))
 
 
 class Broken(Exception):
@@ -58,12 +55,12 @@ def tests_of(mutant):
 
 
 def library_sources(tree):
-    found = sorted(str(p.relative_to(tree)) for p in (tree / "src/core").glob("*/*.c"))
-    return found + sorted(str(p.relative_to(tree)) for p in (tree / "tests/support").glob("*.c"))
+    folders = ("src/core/*", "src/advice", "tests/walk", "tests/support")
+    return [str(p.relative_to(tree)) for folder in folders for p in sorted(tree.glob(folder + "/*.c"))]
 
 
 def copy_tree(to, tests):
-    for part in ("src", "include", "tests/support"):
+    for part in ("src", "include", "tests/support", "tests/walk"):
         shutil.copytree(ROOT / part, to / part)
     # What CMake makes of the sources: all libraries of a mutant are of one build.
     (to / "include/tslab_build.h").write_text('#define TSLAB_BUILD "mutant"\n', encoding="utf-8")
@@ -111,7 +108,7 @@ class Build:
         out = tree / "objects" / variant / (source.replace("/", ".") + ".o")
         out.parent.mkdir(parents=True, exist_ok=True)
         # The deep walk is in every test program, as in tests/CMakeLists.txt.
-        level = ["-UTSLAB_ASSERT", "-DTSLAB_ASSERT=3"] if source in WALK else []
+        level = ["-UTSLAB_ASSERT", "-DTSLAB_ASSERT=3"] if source.startswith("tests/walk/") else []
         command = ["gcc", *FLAGS, *VARIANTS[variant], *level, "-MD", "-MF", str(out) + ".d", "-c", source, "-o", str(out)]
         done = subprocess.run(command, cwd=tree, capture_output=True, text=True)
         if done.returncode != 0:
