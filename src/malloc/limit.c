@@ -12,7 +12,8 @@
 
 #if defined(__GLIBC__) && (!defined(TSLAB_MALLOC_STATIC) || UINTPTR_MAX > UINT32_MAX)
 
-/* Holds nothing. Of a child of vfork it is the parent's memory, which only loses a little time. What is warm goes back first: there may be large objects in it. */
+/* Holds nothing. Retained memory goes back first: large objects may be in it. In a child of vfork that is the parent's memory, which
+   loses a little time by it. */
 static void follow(pid_t pid, int resource, uint64_t bytes, uint64_t none) {
     SlabAllocator *allocator = ts_process_allocator();
     if (bytes == none || !allocator || (pid != 0 && pid != getpid())) return;

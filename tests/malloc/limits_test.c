@@ -25,12 +25,15 @@
 #define LIMIT (512 * MIB)
 #define THREADS 4
 
-static size_t address_space(void) {
-    char text[64] = "";
+/* A field of statm, in bytes: 0 the address space, 5 what RLIMIT_DATA counts, and the stack. */
+static size_t statm_bytes(unsigned field) {
+    char text[128] = "", *at = text;
     int fd = open("/proc/self/statm", O_RDONLY | O_CLOEXEC);
     CHECK(fd >= 0 && read(fd, text, sizeof text - 1) > 0 && close(fd) == 0);
-    return strtoull(text, NULL, 10) * (size_t)sysconf(_SC_PAGESIZE);
+    while (field-- > 0) (void)strtoull(at, &at, 10);
+    return strtoull(at, NULL, 10) * (size_t)sysconf(_SC_PAGESIZE);
 }
+static size_t address_space(void) { return statm_bytes(0); }
 
 static void *take_a_little(void *arg) {
     char *p = malloc(hidden_size(30000));
@@ -188,6 +191,11 @@ static void not_limited(void) {
     if (pid == 0) _exit(setrlimit(RLIMIT_AS, &limit) == 0 ? 0 : 1);
     int status;
     CHECK(pid > 0 && waitpid(pid, &status, 0) == pid && status == 0 && address_space() == before);
+    free(malloc(hidden_size(100 * MIB))); /* a first large object takes its room */
+    before = statm_bytes(5);
+    pid = vfork();
+    if (pid == 0) _exit(setrlimit(RLIMIT_DATA, &limit) == 0 ? 0 : 1);
+    CHECK(pid > 0 && waitpid(pid, &status, 0) == pid && status == 0 && statm_bytes(5) == before);
     char *p = malloc(hidden_size(300 * MIB));
     CHECK(p != NULL);
     free(p);

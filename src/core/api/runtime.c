@@ -344,7 +344,7 @@ void ts_private_limit_address_space(uint64_t bytes) {
 
 void ts_private_limit_data(void) {
     pthread_mutex_lock(&start_mutex);
-    if (region_made) ts_pool_limit_data();
+    if (region_made) ts_limit_data();
     pthread_mutex_unlock(&start_mutex);
 }
 

@@ -31,9 +31,16 @@ static uint32_t units_within(uint64_t limit) {
     return units < ts_region_part_end(TS_NORMAL) ? (uint32_t)units : ts_region_part_end(TS_NORMAL);
 }
 
-/* Not beside a tool that watches the region as a whole. A child of vfork has a limit of its own, and its parent's memory. */
+/* A child of vfork has a limit of its own, and its parent's memory. */
+static bool has_region(void) { return ts_load_relaxed(&process) == (uint64_t)getpid(); }
+
+void ts_limit_data(void) {
+    if (has_region()) ts_pool_limit_data();
+}
+
+/* Not beside a tool that watches the region as a whole. */
 void ts_shrink(uint64_t limit) {
-    if (ts_care_tools || ts_load_relaxed(&process) != (uint64_t)getpid() || leaves_enough(limit)) return;
+    if (ts_care_tools || !has_region() || leaves_enough(limit)) return;
     ts_store_relaxed(&ts_region.far_bytes, SIZE_MAX);
     if (ts_region.part[TS_FAR].units != 0) ts_pool_shrink(TS_FAR, 0);
     if (leaves_enough(limit)) return;

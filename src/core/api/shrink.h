@@ -9,7 +9,8 @@
 
 /* The process that has the region: at the start, and in a child of fork. */
 void ts_shrink_note_process(void);
-/* Bytes of address space that the process may have from now on. Caller: has the start mutex; the region is there. */
-void ts_shrink(uint64_t limit);
+/* Two limits of the calling process; nothing in a child of vfork, which has its parent's memory. Caller: has the start mutex. */
+void ts_shrink(uint64_t limit); /* bytes of address space; the region and the tables are there */
+void ts_limit_data(void);       /* any number of bytes of data; the region is there */
 
 #endif
