@@ -59,6 +59,7 @@ help:
 	@echo "make bench-smoke   the same harness for a few seconds: does it work"
 	@echo "make amalgamation  the core library as two files: build/amalgamation/tslab.c and tslab.h"
 	@echo "make test-rust     make test-python    the bindings: bindings/rust, bindings/python"
+	@echo "make abi-update    records the interface of the libraries, beside which install.abi looks at each build"
 	@echo "make dist          a release: tarball, checksum, bill of materials (build/dist)"
 	@echo "make deb-test      installs mmdebstrap: Debian packages, built and tested in clean chroots (as root)"
 	@echo "make install PREFIX=DIR   libraries, headers, tslab.pc, CMake package, man pages (DESTDIR works)"
@@ -282,6 +283,10 @@ test-python:
 dist:
 	@packaging/dist.sh
 
+abi-update: setup-test-all | build
+	$(call build,release,-DTSLAB_BUILD_TESTS=ON)
+	@packaging/abi_test.py --update build/release
+
 # Debian packages: built in a clean chroot, looked at by lintian, installed in another one, tested, removed.
 deb-test: setup-deb
 	@packaging/deb_test.sh
@@ -313,5 +318,5 @@ clean:
 	@rm -rf build
 
 .PHONY: synthetic_bench benchmark_accurate churn_test vm-test vm-coverage zones-agree test-valgrind programs bench-programs bench-capture nightly fuzz fuzz-afl fuzz-corpus all help build-release run run-smoke bench-all bench-gate report mutation soak t test test-all test-rest test-release test-long test-asan test-tsan test-clang test-cxx test-adapt cross coverage model \
-    bench bench-smoke install demo-leak check-observability docs format format-check clean
+    bench bench-smoke abi-update install demo-leak check-observability docs format format-check clean
 .NOTPARALLEL:

@@ -13,7 +13,7 @@ case "$#:${1-}" in
     1:install) wanted="make gcc libc6-dev cmake" ;;
     1:run) wanted=$run ;;
     1:test) wanted="$run libcmocka-dev $http ninja-build" ;;
-    1:test-all) wanted="$run libcmocka-dev $http ninja-build gdb" ;;
+    1:test-all) wanted="$run libcmocka-dev $http ninja-build gdb abigail-tools" ;;
     1:coverage) wanted="$run libcmocka-dev $http gdb gcovr valgrind" ;;
     1:afl) wanted="$run libcmocka-dev clang afl++" ;;
     1:clang) wanted="$run libcmocka-dev clang" ;;
@@ -68,6 +68,7 @@ present() {
         cargo-web) new_cargo ;;
         libclang-rt-dev) echo 'int LLVMFuzzerTestOneInput(void) { return 0; }' | clang -fsanitize=fuzzer,address -x c - -o /dev/null ;;
         libc++-dev | libc++abi-dev) printf '#include <vector>\nint main() { return std::vector<int>(1)[0]; }\n' | clang++ -stdlib=libc++ -x c++ - -o /dev/null ;;
+        abigail-tools) command -v abidiff ;;
         afl++) command -v afl-clang-fast && command -v afl-fuzz ;;
         ninja-build) command -v ninja ;;
         libc6-dev) echo '#include <stdio.h>' | gcc -E - ;;
