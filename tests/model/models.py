@@ -231,7 +231,7 @@ MODELS = [
             "src/core/spill/packed.c": ["restore", "ts_packed_restore", "pack_page", "is_as_before", "is_lent_still", "publish_pack",
                                   "send_batch", "ts_packed_return", "restore_unit", "ts_packed_take_lent", "withdraw"],
             "src/core/spill/packed.h": ["ts_states_look", "ts_states_moved", "ts_states_keep"],
-            "src/core/spill/spilled.h": ["ts_is_lent", "ts_lend", "ts_take_lent"],
+            "src/core/slab/lent.h": ["ts_is_lent", "ts_lend", "ts_take_lent"],
             "src/core/spill/spilled.c": ["ts_spilled_lend_slab", "ts_spilled_take_out", "ts_spilled_freed"],
             "src/core/cache/foreign.c": ["ts_foreign_all_freed"],
             "src/core/object/free.c": ["free_lent"],

@@ -3221,8 +3221,8 @@ MUTANTS = [
     },
     {
         "name": "far-lent-for-ever",
-        "protocol": "spilled.h, 3",
-        "file": "src/core/spill/spilled.h",
+        "protocol": "lent.h, 3",
+        "file": "src/core/slab/lent.h",
         "old": "return atomic_compare_exchange_strong_explicit(&ts_region.run[unit].warm_of, &lent, 0, memory_order_acq_rel,\n"
         "                                                       memory_order_acquire);",
         "new": "return ts_load_relaxed(&ts_region.run[unit].warm_of) == lent;",
@@ -3230,8 +3230,8 @@ MUTANTS = [
     },
     {
         "name": "far-lent-is-not-seen",
-        "protocol": "spilled.h, 1",
-        "file": "src/core/spill/spilled.h",
+        "protocol": "lent.h, 1",
+        "file": "src/core/slab/lent.h",
         "old": "    if (ts_part_of_unit(unit) == TS_FAR) return ts_load_acquire(&ts_region.run[unit].warm_of) == TS_RUN_LENT;\n",
         "new": "    if (ts_part_of_unit(unit) == TS_FAR) return false;\n",
         "tests": ["unit.epoch.far"],

@@ -7,8 +7,8 @@
 #include "epoch/past.h"
 #include "os/os.h"
 #include "region/pool.h"
+#include "slab/lent.h"
 #include "spill/spill.h"
-#include "spill/spilled.h"
 #include "supply/nodes.h"
 
 #include <stdlib.h>

@@ -5,8 +5,8 @@
 #include "domain/tree.h"
 #include "epoch/epoch.h"
 #include "os/os.h"
+#include "slab/lent.h"
 #include "spill/spill.h"
-#include "spill/spilled.h"
 #include "supply/nodes.h"
 
 #include <string.h>

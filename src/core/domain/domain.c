@@ -15,7 +15,7 @@
 #include "cache/fast.h"
 #include "diagnose/misuse.h"
 #include "epoch/blocks.h"
-#include "spill/spilled.h"
+#include "slab/lent.h"
 
 #include <errno.h>
 #include <string.h>

@@ -16,7 +16,7 @@
 #include "epoch/limit.h"
 #include "memtools/care.h"
 #include "os/os.h"
-#include "spill/spilled.h"
+#include "slab/lent.h"
 #include "supply/nodes.h"
 
 #include <errno.h>

@@ -17,7 +17,7 @@
 #include "epoch/epoch.h"
 #include "memtools/care.h"
 #include "os/os.h"
-#include "spill/spilled.h"
+#include "slab/lent.h"
 
 /* FREED_FOR_ANOTHER: freed, but another thread is told so (foreign.c, 7). */
 typedef enum verdict { FREED, FREED_FOR_ANOTHER, NOT_LIVE, AGAIN } verdict;

@@ -12,7 +12,7 @@
 #include "cache/scope.h"
 #include "epoch/epoch.h"
 #include "memtools/care.h"
-#include "spill/spilled.h"
+#include "slab/lent.h"
 
 #include <errno.h>
 #include <string.h>

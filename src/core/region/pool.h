@@ -30,7 +30,7 @@ typedef struct ts_run {
     uint32_t length; /* first and last unit of a free run: units in it; otherwise 0 */
     uint32_t next;   /* first unit: list of the size bin; units are numbered within the part. Handed out: see warm_of */
     uint32_t prev; /* handed out, with a slab on a queue of foreign frees: supply/nodes.h; written by who set FOREIGN */
-    _Atomic uint32_t warm_of; /* of units handed out: supply/runs.h; of a FAR span, spill/spilled.h; else 0 */
+    _Atomic uint32_t warm_of; /* of units handed out: supply/runs.h; of a FAR span, slab/lent.h; else 0 */
     uint32_t
         fine; /* of a unit: its FINE state words were written since they went back to the system. Whose the unit is */
 } ts_run;

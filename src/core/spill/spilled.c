@@ -30,9 +30,6 @@
 #include "spill/packed.h"
 #include "supply/nodes.h"
 
-_Atomic uint32_t ts_spills;
-_Atomic uint64_t ts_spilled_units[TS_SPILLED_WORDS];
-
 bool ts_spilled_lend_slab(uint32_t unit, uint64_t word) {
     ts_lend(unit);
     /* seq_cst: as in ts_foreign_lend. Who sees FOREIGN sees the bit. */

@@ -3,7 +3,7 @@
 #include "epoch/past.h"
 #include "os/os.h"
 #include "region/pool.h"
-#include "spill/spilled.h"
+#include "slab/lent.h"
 #include "stats/snapshot.h"
 
 #include <string.h>

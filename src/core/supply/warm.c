@@ -20,7 +20,7 @@
 #include "memtools/care.h"
 #include "os/os.h"
 #include "region/pool.h"
-#include "spill/spilled.h"
+#include "slab/lent.h"
 #include "supply/nodes.h"
 #include "supply/purge.h"
 

@@ -24,7 +24,7 @@
 #include "errands.h"
 #include "memtools/care.h"
 #include "ownership/bias.h"
-#include "spill/spilled.h"
+#include "slab/lent.h"
 
 #include <errno.h>
 #include <stdatomic.h>
