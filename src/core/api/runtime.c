@@ -381,7 +381,8 @@ ts_allocator *ts_allocator_make(const ts_settings *settings) {
     ts_store_relaxed(&a->token, (uintptr_t)id);
     a->settings = *settings;
     ts_store_relaxed(&a->on_misuse, settings->on_misuse);
-    a->care = (uint8_t)((settings->poison_on_free ? TS_CARE_FILL : 0) |
+    unsigned tell = settings->on_misuse != SLAB_MISUSE_IGNORE ? TS_CARE_TELL : 0;
+    a->care = (uint8_t)((settings->poison_on_free ? TS_CARE_FILL | tell : 0) |
                         (ts_care_tools && settings->memory_tools != SLAB_TOOLS_OFF ? TS_CARE_MARK : 0));
     if (settings->memory_tools == SLAB_TOOLS_LEAKS) ts_listen_for_leaks();
     ts_stacks_set_rate(a, settings->sample_stacks);

@@ -5,6 +5,7 @@
 #include "base/probe.h"
 #include "memtools/care.h"
 #include "supply/account.h"
+#include "supply/allocator.h"
 
 static uint32_t slab_of_entry(uint32_t entry) { return entry >> TS_ENTRY_UNIT_SHIFT; }
 static unsigned granule_in_slab(bool fine, uint32_t entry) {
@@ -193,7 +194,7 @@ void ts_bin_count_empty(ts_churn_block *block, unsigned cls) {
 
 void ts_bin_add(ts_churn_block *block, unsigned cls, uint32_t unit) {
     ts_bin *bin = &block->bin[cls];
-    ts_care_begin(block->b.share->allocator, ts_unit_address(unit), ts_class_units(cls) * TS_UNIT_BYTES, true);
+    ts_care_begin(block->b.share->allocator->care, ts_unit_address(unit), ts_class_units(cls) * TS_UNIT_BYTES, true);
     push_head(bin, ts_slab_at(unit), unit);
     count_empty(block, cls, ts_slab_at(unit));
     ts_add_owned(&bin->slabs, 1);

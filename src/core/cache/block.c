@@ -94,7 +94,7 @@ ts_tally ts_block_tally(const ts_block *block, uint32_t cls) {
 static void end_slabs(const ts_block *block, uint32_t unit) {
     EpochId epoch = ts_load_relaxed(&block->epoch_id);
     for (; unit; unit = ts_slab_at(unit)->next)
-        ts_care_end(block->share->allocator, ts_unit_address(unit), TS_UNIT_BYTES, epoch);
+        ts_care_end(block->share->allocator->care, ts_unit_address(unit), TS_UNIT_BYTES, epoch);
 }
 
 static void keep_slabs(ts_share *share, unsigned part, const ts_warm *list) {

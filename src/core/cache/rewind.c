@@ -5,6 +5,7 @@
 #include "cache/foreign.h"
 #include "cache/renew.h"
 #include "memtools/care.h"
+#include "supply/allocator.h"
 
 static uint64_t bits_from(unsigned word, uint32_t entry) {
     if (entry >= (word + 1) * 64) return 0;
@@ -54,7 +55,7 @@ static uint32_t kill_from(ts_scope_block *block, uint32_t unit, uint32_t entry) 
             uint32_t at = w * 64 + ts_ctz64(live);
             size_t bytes = ts_scope_object_bytes(block, unit, at);
             char *home = ts_slab_unit_address(unit);
-            if (TS_UNLIKELY(allocator->care)) ts_care_freed(allocator, home, home + at * 16, bytes);
+            if (TS_UNLIKELY(allocator->care)) ts_care_freed(allocator->care, home, home + at * 16, bytes);
             ts_count(&block->bytes_freed, bytes);
         }
         ts_store_release(&bits->freed[w], freed | start); /* as a free's */

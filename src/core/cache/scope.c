@@ -79,7 +79,7 @@ static void append(ts_scope_block *block, uint32_t unit) {
         ts_scope_append_at(block, unit, ts_slab_at(unit), ts_slab_address(unit), TS_PIECE_BYTES, 0);
         return;
     }
-    ts_care_begin(block->b.share->allocator, ts_unit_address(unit), TS_UNIT_BYTES, true);
+    ts_care_begin(block->b.share->allocator->care, ts_unit_address(unit), TS_UNIT_BYTES, true);
     ts_scope_append(block, unit, ts_slab_at(unit), 0);
 }
 

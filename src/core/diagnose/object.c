@@ -115,7 +115,7 @@ bool ts_object_at_in_slab(uintptr_t token, const void *p, ts_object *out) {
 
 size_t ts_object_usable(const ts_object *object) {
     if (TS_LIKELY(!object->care_of->care)) return object->bytes;
-    return ts_care_size(object->care_of, object->address, object->bytes);
+    return ts_care_size(object->care_of->care, object->address, object->bytes);
 }
 
 static unsigned handle_class(const ts_object *o) {

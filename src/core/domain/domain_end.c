@@ -279,7 +279,8 @@ static ts_epoch *lock_quiet(ts_domain *d, uint64_t id) {
    done. */
 static bool destroy_at_once(ts_domain *d, uint64_t id) {
     if (ts_load_relaxed(&d->ends_epoch) != TS_EPOCH_ENDS || ts_domain_is_entered(id)) return false;
-    ts_care_call_ends(ts_load_relaxed(&d->allocator), ts_load_relaxed(&d->epoch));
+    if (TS_UNLIKELY(ts_care_on_asan))
+        ts_care_call_ends(ts_load_relaxed(&d->allocator)->care, ts_load_relaxed(&d->epoch));
     ts_epoch *epoch = lock_quiet(d, id);
     if (!epoch) return false;
     end_use(d);

@@ -64,8 +64,8 @@ ts_epoch *ts_epoch_find_to_end(ts_allocator *allocator, EpochId id, uint32_t how
 /* What was asked. After a close there can be more. */
 static uint32_t answer(ts_epoch *epoch) {
     uint32_t how = 0;
-    if ((ts_load_relaxed(&epoch->asked) & 3) > TS_ASKED_COUNT)
-        ts_care_call_ends(ts_load_relaxed(&epoch->allocator), ts_load_relaxed(&epoch->entry.id));
+    if (TS_UNLIKELY(ts_care_on_asan) && (ts_load_relaxed(&epoch->asked) & 3) > TS_ASKED_COUNT)
+        ts_care_call_ends(ts_load_relaxed(&epoch->allocator)->care, ts_load_relaxed(&epoch->entry.id));
     ts_lock_acquire(ts_epoch_lock(epoch));
     /* Else it is of another thread by now, which answers. */
     if (ts_epoch_try_unbias(epoch)) {

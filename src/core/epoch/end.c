@@ -162,7 +162,7 @@ static void kill_locked(ts_epoch *epoch) {
 }
 
 bool ts_epoch_destroy(ts_allocator *allocator, EpochId id) {
-    ts_care_call_ends(allocator, id);
+    if (TS_UNLIKELY(ts_care_on_asan)) ts_care_call_ends(allocator->care, id);
     ts_epoch *epoch = ts_epoch_find_locked(allocator, id);
     if (!epoch) return false;
     ts_epoch_destroy_locked(epoch);
@@ -171,7 +171,7 @@ bool ts_epoch_destroy(ts_allocator *allocator, EpochId id) {
 
 bool ts_epoch_destroy_or_ask(ts_allocator *allocator, EpochId id) {
     bool left;
-    ts_care_call_ends(allocator, id);
+    if (TS_UNLIKELY(ts_care_on_asan)) ts_care_call_ends(allocator->care, id);
     ts_epoch *epoch = ts_epoch_find_to_end(allocator, id, TS_ASKED_DESTROY, &left);
     if (epoch) ts_epoch_destroy_locked(epoch);
     return epoch || left;
@@ -509,7 +509,7 @@ void ts_epoch_give_up(ts_allocator *allocator, EpochId id) {
 }
 
 bool ts_epoch_reset(ts_allocator *allocator, EpochId id, uint64_t *units_freed) {
-    ts_care_call_ends(allocator, id);
+    if (TS_UNLIKELY(ts_care_on_asan)) ts_care_call_ends(allocator->care, id);
     ts_epoch *epoch = ts_epoch_find_locked(allocator, id);
     if (!epoch || ts_load_relaxed(&epoch->state) != EPOCH_ACTIVE) {
         if (epoch) ts_epoch_release(epoch);

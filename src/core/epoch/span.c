@@ -28,8 +28,8 @@ TS_COLD static void give_out_span(ts_allocator *allocator, uint32_t unit, size_t
     if (slab->u.span.written)
         ts_misuse_written(ts_load_relaxed(&allocator->token), p, slab->u.span.written - 1, TS_COUNT_SPAN,
                           ts_load_relaxed(&slab->u.span.bytes), ts_load_relaxed(&slab->u.span.epoch), true);
-    ts_care_allocated(allocator, p, p, size, ts_load_relaxed(&slab->u.span.bytes), false);
-    if (zero) ts_care_defined(allocator, p, size);
+    ts_care_allocated(allocator->care, p, p, size, ts_load_relaxed(&slab->u.span.bytes), false);
+    if (zero) ts_care_defined(allocator->care, p, size);
 }
 
 /* A number that no part has, if it is more than the machine has. */
@@ -112,7 +112,7 @@ TS_ALWAYS_INLINE void *alloc_in_part(const unsigned part, ts_allocator *allocato
     char *at = ts_part_unit_address(part, unit);
     ts_store_relaxed(&slab->u.span.epoch, id);
     uint64_t bytes = ts_load_relaxed(&slab->u.span.bytes), weight = ts_part_weight(part, slab->u.span.units);
-    ts_care_begin(allocator, at, bytes, false);
+    ts_care_begin(allocator->care, at, bytes, false);
     if (TS_UNLIKELY(allocator->care)) give_out_span(allocator, unit, size, *zero && fresh);
     if (*zero && !fresh) memset(at, 0, size);
     epoch = ts_epoch_find_locked(allocator, id);
@@ -160,7 +160,7 @@ void *ts_span_alloc(ts_allocator *allocator, EpochId id, size_t size, size_t ali
 /* Its object is dead, and nobody else has the units. */
 TS_COLD static void take_back_span(const ts_allocator *allocator, uint32_t unit) {
     char *p = ts_unit_address(unit);
-    ts_care_span_end(allocator, p, ts_load_relaxed(&ts_slab_at(unit)->u.span.bytes));
+    ts_care_span_end(allocator->care, p, ts_load_relaxed(&ts_slab_at(unit)->u.span.bytes));
 }
 
 /* Caller has the lock. share: the calling thread's, or NULL. */
@@ -295,7 +295,7 @@ bool ts_span_grow(ts_allocator *allocator, uint32_t unit, uint64_t word, size_t 
     bool fresh, taken = grown && (!account || ts_limit_take(account, weight, id));
     grown = taken;
     if (grown && ts_span_acquire_behind(allocator, unit + before, more, (uint32_t)units, &fresh)) {
-        ts_care_begin(allocator, ts_unit_address(unit + before), bytes, false);
+        ts_care_begin(allocator->care, ts_unit_address(unit + before), bytes, false);
         epoch = ts_span_lock(allocator, unit, word);
         grown = epoch && !ts_is_lent(unit);
         if (grown) {

@@ -2,7 +2,9 @@
 
 #include "memtools/origin.h"
 #include "memtools/tools.h"
+#include "os/os.h"
 #include "os/stack.h"
+#include "region/region.h"
 
 #include <string.h>
 
@@ -14,9 +16,10 @@
 
 bool ts_care_tools;
 bool ts_care_on_asan;
+_Thread_local char *ts_care_written;
 static bool on_memcheck; /* constant after ts_care_start */
 
-/* Other tools of Valgrind do not know the request, and answer 0 like no tool at all. */
+/* Other tools of Valgrind do not know the request. They answer 0, as no tool does. */
 bool ts_care_on_memcheck(void) {
 #if defined(TSLAB_VALGRIND)
     char byte = 0, bits = 0;
@@ -49,7 +52,7 @@ void ts_care_start(void) {
     on_memcheck = ts_care_on_memcheck();
     ts_care_on_asan = is_asan_there();
 #if TS_HAS_WEAK
-    /* What only objects point to is no leak. */
+    /* Memory that only our objects point to is no leak. */
     for (unsigned part = 0; part < TS_PARTS && __lsan_register_root_region; part++)
         if (ts_region.part[part].units)
             __lsan_register_root_region(ts_region.part[part].base, ts_part_bytes(part, ts_region.part[part].units));
@@ -89,7 +92,8 @@ static void allow(void *at, size_t bytes, bool defined) {
     (void)defined;
 }
 
-/* What is live in it is freed here, to memcheck too: it says later where. (Of a pool that is only destroyed it forgets all.) */
+/* Trims the pool first, so that memcheck takes each live object for freed here, and can say so later. It forgets the
+   objects of a pool that is only destroyed. */
 static void end_pool(void *at) {
 #if defined(TSLAB_VALGRIND)
     if (on_memcheck && VALGRIND_MEMPOOL_EXISTS(at)) {
@@ -118,19 +122,18 @@ static size_t marked_size(size_t size) { return size == 0 ? 1 : size; }
 
 /* ---- ranges --------------------------------------------------------------------------------------------- */
 
-/* All that is in nobody's slab is filled: memory from the system as it comes (ts_unit_acquire, ts_allocator_reserve), what was freed and
-   what died since. Who holds the heap tells nothing: that is left to the allocation (alloc.c, give_out). */
-static void look_and_fill(const ts_allocator *allocator, char *at, size_t bytes) {
-    if (!(allocator->care & TS_CARE_FILL)) return;
-    size_t other =
-        allocator->settings.on_misuse != SLAB_MISUSE_IGNORE ? ts_care_check(allocator, at, bytes) : TS_CARE_CLEAN;
-    if (other != TS_CARE_CLEAN && !ts_thread.written) ts_thread.written = at + other;
-    ts_care_fill(allocator, at, bytes);
+/* All memory that is in no slab is filled: memory from the system when it comes (ts_unit_acquire, ts_allocator_reserve),
+   other memory when its last object ends. A changed byte is only noted, as the caller holds its heap (ts_care_written). */
+static void look_and_fill(unsigned care, char *at, size_t bytes) {
+    if (!(care & TS_CARE_FILL)) return;
+    size_t other = care & TS_CARE_TELL ? ts_care_check(care, at, bytes) : TS_CARE_CLEAN;
+    if (other != TS_CARE_CLEAN && !ts_care_written) ts_care_written = at + other;
+    ts_care_fill(care, at, bytes);
 }
 
-void ts_care_begin_tools(const ts_allocator *allocator, void *at, size_t bytes, bool fill) {
-    if (fill) look_and_fill(allocator, at, bytes);
-    if (allocator->care & TS_CARE_MARK) {
+void ts_care_begin_tools(unsigned care, void *at, size_t bytes, bool fill) {
+    if (fill) look_and_fill(care, at, bytes);
+    if (care & TS_CARE_MARK) {
         begin_pool(at);
         forbid(at, bytes);
     } else if (ts_care_tools) {
@@ -139,42 +142,42 @@ void ts_care_begin_tools(const ts_allocator *allocator, void *at, size_t bytes, 
     }
 }
 
-void ts_care_end(const ts_allocator *allocator, void *at, size_t bytes, EpochId epoch) {
-    ts_care_fill(allocator, at, bytes);
-    if (allocator->care & TS_CARE_MARK) {
+void ts_care_end(unsigned care, void *at, size_t bytes, EpochId epoch) {
+    ts_care_fill(care, at, bytes);
+    if (care & TS_CARE_MARK) {
         ts_origin_ended_with(at, bytes, epoch);
         end_pool(at);
         forbid(at, bytes);
     }
 }
 
-void ts_care_span_end(const ts_allocator *allocator, void *at, size_t bytes) {
-    if (!(allocator->care & TS_CARE_MARK)) return;
+void ts_care_span_end(unsigned care, void *at, size_t bytes) {
+    if (!(care & TS_CARE_MARK)) return;
     ts_origin_ended(at);
     end_pool(at);
     forbid(at, bytes);
 }
 
-void ts_care_fill(const ts_allocator *allocator, void *at, size_t bytes) {
-    if (!(allocator->care & TS_CARE_FILL)) return;
+void ts_care_fill(unsigned care, void *at, size_t bytes) {
+    if (!(care & TS_CARE_FILL)) return;
     if (ts_care_tools) allow(at, bytes, false);
     memset(at, POISON, bytes);
-    if (allocator->care & TS_CARE_MARK) forbid(at, bytes);
+    if (care & TS_CARE_MARK) forbid(at, bytes);
 }
 
-size_t ts_care_check(const ts_allocator *allocator, void *at, size_t bytes) {
-    if (!(allocator->care & TS_CARE_FILL)) return TS_CARE_CLEAN;
+size_t ts_care_check(unsigned care, void *at, size_t bytes) {
+    if (!(care & TS_CARE_FILL)) return TS_CARE_CLEAN;
     if (ts_care_tools) allow(at, bytes, true);
     size_t other = first_other(at, bytes);
-    if (allocator->care & TS_CARE_MARK) forbid(at, bytes);
+    if (care & TS_CARE_MARK) forbid(at, bytes);
     return other;
 }
 
 /* ---- objects -------------------------------------------------------------------------------------------- */
 
-size_t ts_care_allocated(const ts_allocator *allocator, void *home, void *p, size_t size, size_t usable, bool check) {
-    size_t other = check ? ts_care_check(allocator, p, usable) : TS_CARE_CLEAN;
-    if (allocator->care & TS_CARE_MARK) {
+size_t ts_care_allocated(unsigned care, void *home, void *p, size_t size, size_t usable, bool check) {
+    size_t other = check ? ts_care_check(care, p, usable) : TS_CARE_CLEAN;
+    if (care & TS_CARE_MARK) {
         size = marked_size(size);
         forbid((char *)p + size / 16 * 16, usable - size / 16 * 16);
         allow(p, size, false);
@@ -187,24 +190,24 @@ size_t ts_care_allocated(const ts_allocator *allocator, void *home, void *p, siz
     return other;
 }
 
-void ts_care_defined(const ts_allocator *allocator, void *p, size_t size) {
-    if (allocator->care & TS_CARE_MARK) allow(p, size, true);
+void ts_care_defined(unsigned care, void *p, size_t size) {
+    if (care & TS_CARE_MARK) allow(p, size, true);
 }
 
-void ts_care_freed(const ts_allocator *allocator, void *home, void *p, size_t usable) {
+void ts_care_freed(unsigned care, void *home, void *p, size_t usable) {
 #if defined(TSLAB_VALGRIND)
-    if (on_memcheck && (allocator->care & TS_CARE_MARK)) VALGRIND_MEMPOOL_FREE(home, p);
+    if (on_memcheck && (care & TS_CARE_MARK)) VALGRIND_MEMPOOL_FREE(home, p);
 #endif
     (void)home;
-    ts_care_fill(allocator, p, usable);
-    if (!(allocator->care & TS_CARE_MARK)) return;
+    ts_care_fill(care, p, usable);
+    if (!(care & TS_CARE_MARK)) return;
     ts_origin_ended(p);
     forbid(p, usable);
 }
 
-void ts_care_resized(const ts_allocator *allocator, void *home, void *p, size_t size, size_t usable) {
-    if (!(allocator->care & TS_CARE_MARK)) return;
-    size_t before = ts_care_size(allocator, p, usable), after = marked_size(size);
+void ts_care_resized(unsigned care, void *home, void *p, size_t size, size_t usable) {
+    if (!(care & TS_CARE_MARK)) return;
+    size_t before = ts_care_size(care, p, usable), after = marked_size(size);
     if (after < before) {
         forbid((char *)p + after / 16 * 16, usable - after / 16 * 16);
 #if defined(TSLAB_VALGRIND)
@@ -226,7 +229,7 @@ void ts_care_resized(const ts_allocator *allocator, void *home, void *p, size_t 
     (void)home;
 }
 
-/* Of an allocator that marks: one of the two listens. */
+/* The allocator marks, so one of the two tools listens. */
 static bool is_allowed(const char *at) {
 #if TS_HAS_WEAK
     if (ts_care_on_asan) return !__asan_address_is_poisoned(at);
@@ -241,12 +244,12 @@ static bool is_allowed(const char *at) {
 }
 
 /*
- * The bytes that are allowed come first: the border is found by halving. One byte at a time, as another thread
- * may free the object and forbid it meanwhile: then the answer is anything up to the size that it had.
- * (__asan_region_is_poisoned looks at the range twice, and ends the program where it finds something else the second time.)
+ * The allowed bytes come first, so halving finds the border. One byte is asked for at a time, as another thread may free
+ * the object meanwhile. The answer is then anything up to the size that it had. (__asan_region_is_poisoned looks at a
+ * range twice, and ends the program if the second look differs.)
  */
-size_t ts_care_size(const ts_allocator *allocator, const void *p, size_t usable) {
-    if (!(allocator->care & TS_CARE_MARK)) return usable;
+size_t ts_care_size(unsigned care, const void *p, size_t usable) {
+    if (!(care & TS_CARE_MARK)) return usable;
     size_t low = 0, high = usable;
     while (low < high) {
         size_t middle = low + (high - low) / 2;

@@ -44,7 +44,7 @@ typedef struct ts_taken {
 TS_COLD static void care_for(const ts_allocator *allocator, void *p, uint32_t kind, ts_taken *t) {
     bool check = allocator->settings.on_misuse != SLAB_MISUSE_IGNORE;
     size_t usable = kind < TS_CLASSES ? ts_class_bytes[kind] : ts_scope_round(t->size);
-    t->written = ts_care_allocated(allocator, ts_slab_start(p), p, t->size, usable, check);
+    t->written = ts_care_allocated(allocator->care, ts_slab_start(p), p, t->size, usable, check);
     t->again = false;
     if (kind >= TS_CLASSES) return;
     uint64_t entry = ts_entry_of(&ts_region.part[TS_NORMAL], p);
@@ -355,9 +355,9 @@ static ts_block *find_block(ts_heap *heap, ts_allocator *allocator, EpochId id) 
 
 /* Tells what care has found at an object in a slab; kind: a class or TS_COUNT_SCOPE. */
 TS_COLD static void tell(ts_allocator *allocator, EpochId id, void *p, uint32_t kind, const ts_taken *t) {
-    if (TS_UNLIKELY(ts_thread.written)) {
-        const char *at = ts_thread.written;
-        ts_thread.written = NULL;
+    if (TS_UNLIKELY(ts_care_written)) {
+        const char *at = ts_care_written;
+        ts_care_written = NULL;
         ts_misuse_written_free(ts_load_relaxed(&allocator->token), at);
     }
     size_t usable = kind < TS_CLASSES ? ts_class_bytes[kind] : ts_scope_round(t->size);
@@ -455,7 +455,7 @@ static ts_heap *prepare(uintptr_t token, ts_allocator **allocator) {
         errno = EINVAL;
         return NULL;
     }
-    ts_care_call(*allocator);
+    ts_care_call((*allocator)->care);
     return ts_heap_mine();
 }
 

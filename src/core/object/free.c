@@ -34,7 +34,7 @@ TS_COLD static void take_back(const ts_block *block, uint32_t unit, uint64_t ent
         bytes = ts_class_bytes[ts_bin_class((const ts_churn_block *)(const void *)block,
                                             ts_line_address(ts_word_line(word)))];
     }
-    ts_care_freed(block->share->allocator, home, home + (size_t)in_unit * 16, bytes);
+    ts_care_freed(block->share->allocator->care, home, home + (size_t)in_unit * 16, bytes);
 }
 
 /* A free with the object's generation is exact: of several at one instant one is told true (foreign.c, 7). */
@@ -166,7 +166,7 @@ static verdict free_foreign(uint32_t unit, uint64_t entry, uintptr_t token, uint
             if (owner) ts_heap_drop(owner);
             return NOT_LIVE;
         }
-        ts_care_freed(allocator, ts_slab_start(p), p, object.bytes);
+        ts_care_freed(allocator->care, ts_slab_start(p), p, object.bytes);
     }
     /* In the bracket of this thread's heap, if it has one, for the sake of fork: see foreign.c. (Who holds another's keeps
        a fork waiting too.) */
@@ -230,7 +230,7 @@ static bool free_fast_again(ts_heap *heap, uintptr_t token, uint32_t unit, uint6
 
 TS_COLD static void take_call(uintptr_t token) {
     const ts_allocator *allocator = ts_allocator_find(token);
-    if (allocator) ts_care_call(allocator);
+    if (allocator) ts_care_call(allocator->care);
 }
 
 bool ts_free(uintptr_t token, void *p, uint32_t generation) {

@@ -40,7 +40,7 @@ static bool scope_resize(const ts_object *object, size_t bytes) {
 static void *resized(const ts_object *object, size_t size, size_t usable) {
     const ts_allocator *allocator = object->care_of;
     void *home = object->kind == TS_COUNT_SPAN ? object->address : ts_slab_start(object->address);
-    if (TS_UNLIKELY(allocator->care)) ts_care_resized(allocator, home, object->address, size, usable);
+    if (TS_UNLIKELY(allocator->care)) ts_care_resized(allocator->care, home, object->address, size, usable);
     return object->address;
 }
 
@@ -74,7 +74,7 @@ TS_ENTRY void *ts_realloc(uintptr_t token, void *p, size_t alignment, size_t siz
     if (object.kind == TS_COUNT_SCOPE) {
         size_t bytes = size <= TS_SCOPE_MAX_BYTES ? ts_scope_round(size) : 0;
         if (bytes != 0 && scope_resize(&object, bytes)) {
-            if (bytes < object.bytes) ts_care_fill(object.care_of, object.address + bytes, object.bytes - bytes);
+            if (bytes < object.bytes) ts_care_fill(object.care_of->care, object.address + bytes, object.bytes - bytes);
             return resized(&object, size, bytes > object.bytes ? bytes : object.bytes);
         }
         /* The rest of a smaller object cannot be given back anyway. */

@@ -338,7 +338,6 @@ typedef struct ts_tls {
     unsigned settled;   /* calls of ts_epoch_settle */
     uint64_t opened_ns; /* when it opened its newest epoch */
     unsigned others;    /* calls for other allocators than that of `token`, which found their way without it */
-    char *written; /* a byte that was no longer filled when its slab was taken (care.c), to be told of; NULL: none */
 } ts_tls;
 
 typedef struct ts_heap {

@@ -173,7 +173,7 @@ static bool purge_span(ts_allocator *allocator, uint32_t unit, uint32_t units, b
         ts_fetch_add_relaxed(&allocator->overflowed, ts_units_weight(unit, units));
         return true;
     }
-    if (TS_UNLIKELY(allocator->care)) ts_care_fill(allocator, ts_unit_address(unit), ts_units_bytes(unit, units));
+    if (TS_UNLIKELY(allocator->care)) ts_care_fill(allocator->care, ts_unit_address(unit), ts_units_bytes(unit, units));
     give_run(allocator, unit, units);
     return false;
 }

@@ -279,7 +279,7 @@ uint32_t ts_unit_acquire(ts_heap *heap, ts_share *share, unsigned home, bool *fr
     unit = take_fresh(share->allocator, TS_NORMAL, home, 1, 1);
     if (!unit) return 0;
     ts_slab_at(unit)->touched = ts_slab_at(unit)->given = 0;
-    if (TS_UNLIKELY(share->allocator->care)) ts_care_fill(share->allocator, ts_unit_address(unit), TS_UNIT_BYTES);
+    if (TS_UNLIKELY(share->allocator->care)) ts_care_fill(share->allocator->care, ts_unit_address(unit), TS_UNIT_BYTES);
     return unit;
 }
 
@@ -307,7 +307,7 @@ static uint32_t take_warm_span(ts_allocator *allocator, unsigned part, unsigned 
             ts_fetch_add_relaxed(&allocator->taken_units, weight);
             ts_nodes_count(allocator, ts_home_of(unit + length), weight);
             if (TS_UNLIKELY(allocator->care))
-                ts_care_fill(allocator, ts_unit_address(unit + length), ts_units_bytes(unit, units - length));
+                ts_care_fill(allocator->care, ts_unit_address(unit + length), ts_units_bytes(unit, units - length));
             return unit;
         }
         ts_uncommit(allocator, weight);
@@ -475,7 +475,7 @@ uint32_t ts_span_acquire(ts_allocator *allocator, ts_share *share, unsigned part
             unit = take_fresh(allocator, part, home, units, align_units);
             *fresh = ts_pool_is_zero();
         } else if (TS_UNLIKELY(allocator->care)) {
-            written = ts_care_check(allocator, ts_unit_address(unit), ts_units_bytes(unit, units));
+            written = ts_care_check(allocator->care, ts_unit_address(unit), ts_units_bytes(unit, units));
         }
         if (!unit) return 0;
         if (ts_slab_reset_span(unit)) {
@@ -566,7 +566,7 @@ void ts_span_release(ts_allocator *allocator, ts_share *share, uint32_t unit, ui
         ts_purge_span(allocator, unit, units);
         return;
     }
-    if (TS_UNLIKELY(allocator->care)) ts_care_fill(allocator, ts_unit_address(unit), ts_units_bytes(unit, units));
+    if (TS_UNLIKELY(allocator->care)) ts_care_fill(allocator->care, ts_unit_address(unit), ts_units_bytes(unit, units));
     bool far = ts_part_of_unit(unit) == TS_FAR;
     if (share && !far && TS_LIKELY(keep_own_span(share, unit, units))) return;
     ts_thread.released += ts_units_weight(unit, units);
@@ -612,7 +612,8 @@ bool ts_allocator_reserve(ts_allocator *allocator, uint64_t units) {
             continue;
         }
         bool populated = populate(first, n);
-        if (TS_UNLIKELY(allocator->care)) ts_care_fill(allocator, ts_unit_address(first), n * (size_t)TS_UNIT_BYTES);
+        if (TS_UNLIKELY(allocator->care))
+            ts_care_fill(allocator->care, ts_unit_address(first), n * (size_t)TS_UNIT_BYTES);
         ts_fetch_add_relaxed(&allocator->reserved_units, n);
         ts_lock_acquire(&allocator->warm_lock);
         ts_warm_push_run(&allocator->warm[TS_NORMAL], first, n);
