@@ -1,0 +1,151 @@
+#!/usr/bin/env python3
+"""Does style.py see what it is there for? A small tree, good at first, is broken in one way after the other.
+
+    style_test.py [--cc CC] [--nm NM]
+"""
+import argparse
+import pathlib
+import subprocess
+import sys
+import tempfile
+
+STYLE = pathlib.Path(__file__).resolve().parent / "style.py"
+GOOD = {
+    "src/core/base/low.h": "/* What low.c gives: ts_low. CAP_SYS_ADMIN, acq_rel, ts_lo* exist. */\nint ts_low(void);\n",
+    "src/core/base/low.c": '#include "base/low.h"\nint ts_low(void) {\n    return 0;\n}\n',
+    "src/core/api/high.h": "int ts_high(void);\nextern int ts_datum;\n",
+    "src/core/api/high.c": '#include "api/high.h"\n#include "base/low.h"\nint ts_datum;\n'
+                           "int ts_high(void) {\n    return ts_low();\n}\n",
+    "tests/unit/low_test.c": "// Does ts_low (low.h) work? See low_test and base/low.c.\n",
+}
+
+
+OBJECTS = {}  # source text -> object
+
+
+def ring(count):
+    """Rooms of one floor, each of which calls the next."""
+    text = "void ts_r%d(void);\nvoid ts_r%d(void) {\n    ts_r%d();\n}\n"
+    return {"src/core/os/r%d.c" % n: text % ((n + 1) % count, n, (n + 1) % count) for n in range(count)}
+
+
+TEST, LOW = "tests/unit/low_test.c", "src/core/base/low.h"
+LOW_C, LONG_C = "src/core/base/low.c", "src/core/base/long.c"
+LONG_LINE = "int x; //" + " x" * 56 + "\n"
+FUNCTION = "int ts_f(void);\nint ts_f(void) {\n%s    return 0;\n}\n"
+LOW_BODY = "int ts_low(void);\nint ts_low(void) {\n    return %s;\n}\n"
+
+# (rule, files to change, a line that the output must have)
+BAD = [
+    ("dead_references", {TEST: "// Does gone.c work?\n"}, TEST + ": line 1: there is no file gone.c"),
+    ("dead_references", {TEST: "// See api/low.h.\n"}, "there is no file api/low.h"),
+    ("dead_references", {LOW: "int ts_low(void);\n/* It\n   is ts_gone. */\n"}, "line 3: there is no ts_gone"),
+    ("dead_references", {LOW: "/* As IS_GONE. */\nint ts_low(void);\n"}, "there is no IS_GONE"),
+    ("dead_references", {LOW: "/* As gone(). */\nint ts_low(void);\n"}, "there is no gone"),
+    ("long_lines", {TEST: LONG_LINE}, "line 1 has 121 columns"),
+    ("long_files", {"src/core/base/long.h": "int x;\n" * 501}, "src/core/base/long.h: 501 lines"),
+    ("long_functions", {LONG_C: FUNCTION % ("    ;\n" * 58)}, "line 2: ts_f has 61 lines"),
+    ("includes_upwards", {LOW_C: '#include "api/high.h"\n' + LOW_BODY % 0}, "low.c: includes api/high.h"),
+    ("calls_upwards", {LOW_C: "int ts_high(void);\n" + LOW_BODY % "ts_high()"}, "uses ts_high of src/core/api/"),
+    ("calls_upwards", {LOW_C: "extern int ts_datum;\n" + LOW_BODY % "ts_datum"}, "uses ts_datum of src/core/api/"),
+    ("circles", ring(7), "one of a circle of 7"),
+]
+for sentence in ("Of units it takes two.", "It goes to the thread that asked, likewise.", "A thread who waits.", "Whoever waits.",
+                 "It ends; what is left goes.", "It ends. What is left goes.", "In a span it does the same."):
+    BAD.append(("words", {LOW: "/* %s */\nint ts_low(void);\n" % sentence}, 'low.h: line 1: "'))
+
+# Files to change: they look like a breach and are none.
+FINE = [
+    {LOW: '/* It says "x". What could go wrong: nothing. What for? For the same reason. */\nint ts_low(void);\n'},
+    {LOW_C: 'const char *ts_text = "/* who is ts_gone */";\n' + LOW_BODY % 0},
+    {LONG_C: FUNCTION % ("    ;\n" * 57)},
+    ring(6),
+]
+
+
+def write_tree(root, files, cc):
+    for name, text in files.items():
+        path = root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    for name, text in files.items():
+        if name.endswith(".c") and name.startswith("src/"):
+            out = root / "build/release/CMakeFiles/tslab_objects.dir" / (name + ".o")
+            out.parent.mkdir(parents=True, exist_ok=True)
+            if text not in OBJECTS:
+                command = [cc, "-w", "-O0", "-I", str(root / "src/core"), "-c", str(root / name), "-o", str(out)]
+                subprocess.run(command, check=True)
+                OBJECTS[text] = out.read_bytes()
+            out.write_bytes(OBJECTS[text])
+
+
+def run(root, nm, *more):
+    command = [sys.executable, str(STYLE), "--root", str(root), "--nm", nm, *more]
+    done = subprocess.run(command, capture_output=True, text=True)
+    return done.returncode, done.stdout + done.stderr
+
+
+def broken_rules(output):
+    return {line.split()[0] for line in output.split("\n") if " BROKEN: " in line}
+
+
+def expect(what, condition, output):
+    if not condition:
+        sys.exit("style_test.py: %s\n%s" % (what, output))
+
+
+def check_rules(cc, nm):
+    for rule, files, line in BAD + [(None, files, "") for files in FINE] + [(None, {}, "")]:
+        with tempfile.TemporaryDirectory() as folder:
+            root = pathlib.Path(folder)
+            write_tree(root, {**GOOD, **files}, cc)
+            status, output = run(root, nm)
+            expect("%s: status %d" % (files, status), status == (1 if rule else 0), output)
+            expect("%s breaks %s" % (files, rule), broken_rules(output) == ({rule} if rule else set()), output)
+            expect("%s: no word of %s" % (files, line), line in output, output)
+
+
+def check_exceptions(cc, nm):
+    """A count allows what it says, falls with the places, and never rises."""
+    with tempfile.TemporaryDirectory() as folder:
+        root = pathlib.Path(folder)
+        listed = root / "tests/style/exceptions.txt"
+        write_tree(root, {**GOOD, TEST: LONG_LINE * 2,
+                          "tests/style/exceptions.txt": "# Known.\n[long_lines] 2\ntests/unit/low_test.c 2\n"}, cc)
+        status, output = run(root, nm)
+        expect("two of two long lines", status == 0 and "long_lines        2 of 2" in output, output)
+        write_tree(root, {"tests/unit/more_test.c": LONG_LINE}, cc)
+        before = listed.read_text()
+        status, output = run(root, nm, "--update")
+        expect("three of two long lines", status == 1 and "more_test.c: line 1 has 121" in output, output)
+        expect("the old places are not told again", "low_test.c" not in output, output)
+        expect("the count has not risen", "[long_lines] 2\ntests/unit/low_test.c 2\n" in listed.read_text(), before)
+        write_tree(root, {TEST: "int x;\n"}, cc)
+        status, output = run(root, nm, "--update")
+        fallen = "[long_lines] 1\ntests/unit/more_test.c 1\n" in listed.read_text()
+        expect("the count falls", status == 0 and fallen, output)
+        write_tree(root, {"tests/unit/more_test.c": "int x;\n"}, cc)
+        status, output = run(root, nm, "--update")
+        expect("a rule that holds has no section", status == 0 and "long_lines" not in listed.read_text(), output)
+        write_tree(root, {"tests/unit/more_test.c": LONG_LINE}, cc)
+        status, output = run(root, nm, "--update")
+        expect("and gets none", status == 1 and "long_lines" not in listed.read_text(), output)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
+    parser.add_argument("--cc", default="cc", help="the compiler for the objects of the small tree")
+    parser.add_argument("--nm", default="nm", help="nm for them")
+    arguments = parser.parse_args()
+    check_rules(arguments.cc, arguments.nm)
+    check_exceptions(arguments.cc, arguments.nm)
+    with tempfile.TemporaryDirectory() as folder:
+        write_tree(pathlib.Path(folder), {"src/core/base/low.h": "int x;\n"}, arguments.cc)
+        status, output = run(pathlib.Path(folder), arguments.nm)
+        expect("no objects is an error", status == 2 and "build tslab_static first" in output, output)
+    print("style_test.py: %d ways to break a rule are seen" % len(BAD))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
