@@ -158,7 +158,7 @@ static void there_and_back(size_t all, size_t each, size_t object, unsigned flag
            small ? 1.1 : 1.02);
     figure(work, "fill at reset",
            (double)end.reset_filled_bytes_total / ((double)end.reset_zones_total * (double)end.capacity_bytes), -1);
-    figure(work, "% of memory that stays", 100 * ((double)away - (double)before) / ((double)full - (double)before), 2);
+    figure(work, "% of memory that stays", 100 * ((double)away - (double)before) / ((double)full - (double)before), -1);
     slab_allocator_free(a);
     NEED(slab_zones_close(zones));
     free(e);
@@ -221,10 +221,10 @@ static void beside_dd(size_t bytes) {
     NEED(slab_zones_close(zones));
 }
 
-enum { WITHOUT, DESTROYED, ONE_AWAY, BOTH_AWAY };
+enum { WITHOUT, DESTROYED, ONE_AWAY };
 
 /* KiB that are resident in the end: two epochs of so many slabs took them by turns, so that no two of one epoch lie side by side. WITHOUT: there
-   is the second alone; else the first has ended, is away, or both are. 0: refused, *error says why. */
+   is the second alone; else the first has ended, or is away. 0: refused, *error says why. */
 static size_t scattered_rest(size_t slabs, size_t object, int what, int *error) {
     SlabZones *zones = open_zones(2 * slabs * 16 >> 10);
     SlabAllocator *a = slab_allocator_create();
@@ -240,8 +240,7 @@ static size_t scattered_rest(size_t slabs, size_t object, int what, int *error) 
     }
     bool done = what == WITHOUT || epoch_close(a, one);
     if (what == DESTROYED) done = epoch_destroy(a, one);
-    if (what >= ONE_AWAY) done = epoch_spill(a, one, zones);
-    if (what == BOTH_AWAY && done) done = epoch_close(a, other) && epoch_spill(a, other, zones);
+    if (what == ONE_AWAY) done = epoch_spill(a, one, zones);
     *error = errno;
     (void)slab_trim(a);
     return done ? resident_kib() : 0;
@@ -276,7 +275,7 @@ static rest scattered_rest_apart(size_t slabs, size_t object, int what) {
 static void scattered(size_t slabs, size_t object) {
     char work[96];
     rest without = scattered_rest_apart(slabs, object, WITHOUT), ended = scattered_rest_apart(slabs, object, DESTROYED),
-         one = scattered_rest_apart(slabs, object, ONE_AWAY), both = scattered_rest_apart(slabs, object, BOTH_AWAY);
+         one = scattered_rest_apart(slabs, object, ONE_AWAY);
     double whole = (double)slabs * 16;
     (void)snprintf(work, sizeof work, "%zu scattered slabs; churn of %zu B", slabs, object);
     printf("%s: ", work);
@@ -289,13 +288,8 @@ static void scattered(size_t slabs, size_t object) {
     double stays = 100 * ((double)one.kib - (double)without.kib) / whole,
            more = 100 * ((double)one.kib - (double)ended.kib) / whole;
     printf("memory away %.2f %% of what it was, %.2f %% more than if it had ended", stays, more);
-    figure(work, "% of memory that stays", stays, 2);
+    figure(work, "% of memory that stays", stays, -1);
     figure(work, "% that stays beyond what its end leaves", more, -1);
-    if (both.kib != 0) {
-        printf("; both away %.2f %%", 100 * (double)both.kib / (2 * whole));
-        figure(work, "% of memory that stays when the neighbours are away too", 100 * (double)both.kib / (2 * whole),
-               2);
-    }
     printf("\n");
 }
 

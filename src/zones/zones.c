@@ -58,14 +58,11 @@ void ts_record_drop(ts_record *record) {
     free(record);
 }
 
-static const ts_pack_memory pack_memory = {malloc, free};
-
 ts_record *ts_record_make(SlabZones *zones, size_t pieces) {
     ts_record *r = calloc(1, sizeof *r);
     if (!r) return NULL;
     r->zones = zones;
     r->spill.room = pieces;
-    r->spill.memory = &pack_memory;
     r->spill.piece = calloc(pieces, sizeof *r->spill.piece);
     r->uses = calloc(zones->device->zones / 8 + 1, 1);
     if (r->spill.piece && r->uses) return r;

@@ -218,23 +218,17 @@ MODELS = [
     {
         "name": "spill",
         "file": "tests/model/spill.pml",
-        "property": "A slab that is away is freed in, dies and comes back: no free is lost or works twice, what its packed state words "
-                    "said is what they say again, it ends once, and goes to nobody before it is taken out.",
-        "bound": "1 slab of 2 objects; its keeper lends, packs, purges and returns it once; its owner and another thread free one each, or "
-                 "two others the same one; another spill with a slab in the same page sends that once; sequentially consistent, words go and "
-                 "come back one by one",
-        "runs": [[], ["-DDOUBLE"], ["-DSHARED"], ["-DSHARED", "-DDOUBLE"]],
-        "controls": [(c, []) for c in (
-            "GOING", "MOVED", "TAKER", "RESTORE_OF_THE_DEAD", "KEEP", "FREE_OF_THE_LENT", "LENT_STILL", "BITS_SEEN",
-            "RESTORE_FIRST", "WAIT")] + [("ONE_STEP", ["-DSHARED"]), ("CHANGES", ["-DSHARED"])],
+        "property": "A slab that is away is freed in, dies and comes back: no free is lost or works twice, it ends once, with its last "
+                    "object if that is freed while it is away, and goes to nobody before it is taken out.",
+        "bound": "1 slab of 2 objects; its keeper lends and returns it once; its owner and another thread free one each, or two others the "
+                 "same one; sequentially consistent",
+        "runs": [[], ["-DDOUBLE"], ["-DLASTING"], ["-DLASTING", "-DDOUBLE"]],
+        "controls": [(c, []) for c in ("TAKER", "HOLD", "PUSH", "WAIT")] + [(c, ["-DLASTING"]) for c in ("OWNERS_LOOK", "BIT_FIRST")],
         "functions": {
-            "src/core/spill/packed.c": ["restore", "ts_packed_restore", "pack_page", "is_as_before", "is_lent_still", "publish_pack",
-                                  "send_batch", "ts_packed_return", "restore_unit", "ts_packed_take_lent", "withdraw"],
-            "src/core/spill/packed.h": ["ts_states_look", "ts_states_moved", "ts_states_keep"],
             "src/core/slab/lent.h": ["ts_is_lent", "ts_lend", "ts_take_lent"],
             "src/core/spill/spilled.c": ["ts_spilled_lend_slab", "ts_spilled_take_out", "ts_spilled_freed"],
             "src/core/cache/foreign.c": ["ts_foreign_all_freed"],
-            "src/core/object/free.c": ["free_lent"],
+            "src/core/object/free.c": ["free_once"],
             "src/core/spill/spill.c": ["ts_spill_return"],
         },
     },

@@ -14,7 +14,6 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 
 typedef struct keeper {
     ts_spill spill;
@@ -22,18 +21,9 @@ typedef struct keeper {
     char *bytes;
 } keeper;
 
-static unsigned takes_left; /* calls for memory that are answered */
-static void *keeper_take(size_t bytes) {
-    if (takes_left == 0) return NULL;
-    takes_left--;
-    return malloc(bytes);
-}
-static const ts_pack_memory keeper_memory = {keeper_take, free};
-
 static void (*keeper_copied)(void); /* called once, before they are sent */
-static inline void keep(keeper *k, ts_allocator *allocator, EpochId epoch, unsigned takes) {
-    takes_left = takes;
-    k->spill = (ts_spill){.piece = k->piece, .room = sizeof k->piece / sizeof *k->piece, .memory = &keeper_memory};
+static inline void keep(keeper *k, ts_allocator *allocator, EpochId epoch) {
+    k->spill = (ts_spill){.piece = k->piece, .room = sizeof k->piece / sizeof *k->piece};
     SUP_CHECK(ts_spill_begin(allocator, epoch, &k->spill), "begin: %s", strerror(errno));
     char *to = k->bytes = malloc((size_t)k->spill.units * TS_UNIT_BYTES);
     for (size_t i = 0; i < k->spill.pieces; i++) {
@@ -57,20 +47,6 @@ static inline void bring_back(keeper *k) {
     }
     ts_spill_return(&k->spill);
     free(k->bytes);
-}
-
-/* Units whose state words are packed, and not written again since. */
-static inline unsigned units_packed(const keeper *k) {
-    unsigned n = 0;
-    for (const ts_pack *p = k->spill.packs; p; p = p->next) n += (unsigned)__builtin_popcount(p->left);
-    return n;
-}
-
-static inline bool is_resident(const void *at) {
-    unsigned char resident = 0;
-    size_t page = ts_os_page_bytes();
-    SUP_CHECK(mincore((void *)((uintptr_t)at / page * page), page, &resident) == 0, "mincore");
-    return (resident & 1) != 0;
 }
 
 #endif

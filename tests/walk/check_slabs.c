@@ -3,7 +3,6 @@
 #include "base/bits.h"
 #include "cache/bin.h"
 #include "cache/scope.h"
-#include "spill/packed.h"
 #include "walk/check_require.h"
 
 #include <stdarg.h>
@@ -150,7 +149,6 @@ static bool check_churn_slab(ts_check *check, const ts_churn_block *block, unsig
     const ts_slab *slab = ts_slab_at(unit);
     const _Atomic uint64_t *bitmap = ts_slab_free_words(fine, ts_slab_at(unit));
     const _Atomic uint16_t *state = ts_unit_states(unit, fine);
-    (void)ts_states_look(unit);
     uint64_t elsewhere[16] = {0};
     unsigned free_count = 0, bits = 0, retired = 0, live_slots = 0;
     for (unsigned i = 0; i < free_now->count; i++) {
@@ -292,7 +290,6 @@ static bool check_scope_slab(ts_check *check, const ts_scope_block *block, uint3
                              uint64_t *live_bytes) {
     const ts_slab *slab = ts_slab_at(unit);
     const ts_scope_bits *bits = ts_slab_scope_bits(unit);
-    (void)ts_states_look(unit);
     uint32_t end = ts_load_relaxed(&slab->end);
     bool current = unit == ts_load_relaxed(&block->current);
     unsigned freed = 0, started = ts_scope_count_started(unit);

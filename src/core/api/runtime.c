@@ -18,7 +18,6 @@
 #include "os/os.h"
 #include "os/purge_probe.h"
 #include "region/pool.h"
-#include "spill/packed.h"
 #include "stats/page.h"
 #include "supply/nodes.h"
 
@@ -97,11 +96,9 @@ static void fork_prepare(void) {
     ts_lines_fork_prepare();
     ts_pool_fork_prepare();
     ts_account_fork_prepare();
-    ts_packed_fork_prepare();
 }
 
 static void release_before_heaps(void) {
-    ts_packed_fork_done();
     ts_account_fork_done();
     ts_pool_fork_done();
     ts_lines_fork_done();
@@ -144,7 +141,6 @@ static void fork_child(void) {
         release_start(TS_FORK_CHILD);
         return;
     }
-    ts_packed_fork_child();
     release_before_heaps();
     ts_heap_fork_child();
     release_after_heaps(TS_FORK_CHILD);
@@ -248,7 +244,6 @@ static bool start_locked(void) {
     if (!tables_made) {
         if (!ts_heap_init()) return false;
         ts_account_init();
-        ts_packed_init();
         ts_epoch_init();
         ts_contention_start();
         ts_domain_init();

@@ -35,7 +35,6 @@ typedef enum ts_rank {
     TS_RANK_GROWTH,    /* the untouched end of a part of the region */
     TS_RANK_POOL,      /* free units of the region */
     TS_RANK_ACCOUNT,   /* what limited epochs hold (supply/account.h) */
-    TS_RANK_PACKED,    /* state words of slabs that are away (spill/packed.h) */
 } ts_rank;
 
 enum { TS_LOCK_FREE, TS_LOCK_HELD, TS_LOCK_WAITED };

@@ -7,7 +7,6 @@
 #include "cache/rewind.h"
 #include "cache/scope.h"
 #include "memtools/care.h"
-#include "spill/packed.h"
 #include "supply/account.h"
 #include "supply/allocator.h"
 
@@ -303,7 +302,6 @@ static void rebuild_scope(ts_scope_block *block) {
     }
     for (uint32_t unit = block->head; unit; unit = ts_slab_at(unit)->next) {
         ts_slab *slab = ts_slab_at(unit);
-        (void)ts_states_look(unit);
         const ts_scope_bits *bits = ts_slab_scope_bits(unit);
         slab->free_count = (uint16_t)(ts_scope_count_started(unit) - ts_scope_count_live(unit));
         live += ts_scope_count_live(unit);
@@ -332,7 +330,6 @@ void ts_block_rebuild(ts_heap *heap, ts_block *block) {
         ts_bin_forget_magazine(bin);
         (void)ts_bin_take_word(bin); /* its bits are found again by the state words */
         for (uint32_t unit = bin->head; unit; unit = ts_slab_at(unit)->next) {
-            (void)ts_states_look(unit);
             ts_slab_rebuild(unit, cls);
             live += ts_slab_count_live(unit, ts_class_is_fine(cls));
         }

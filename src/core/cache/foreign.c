@@ -77,7 +77,6 @@
 #include "cache/bin.h"
 #include "cache/foreign_open.h"
 #include "cache/scope.h"
-#include "spill/packed.h"
 #include "spill/spilled.h"
 #include "supply/allocator.h"
 #include "supply/nodes.h"
@@ -174,7 +173,6 @@ ts_foreign_result ts_foreign_free(uint32_t unit, uint64_t entry, uintptr_t alloc
                                   uint64_t *retries) {
     _Atomic uint64_t *word = ts_unit_word(unit);
     for (;; ++*retries) {
-        uint64_t turn = ts_states_look(unit);
         uint64_t u = ts_load_acquire(word);
         bool scope = (u & TS_UNIT_SCOPE) != 0;
         if (u == 0 || (u & (TS_UNIT_SPAN | TS_UNIT_ZOMBIE))) return TS_FOREIGN_NOT_LIVE;
@@ -194,17 +192,11 @@ ts_foreign_result ts_foreign_free(uint32_t unit, uint64_t entry, uintptr_t alloc
             const ts_scope_bits *map = ts_slab_scope_bits(unit);
             uint32_t in_unit = (uint32_t)entry & (TS_UNIT_ENTRIES - 1);
             uint64_t mask = (uint64_t)1 << (in_unit & 63);
-            if (!(ts_load_acquire(&map->start[in_unit >> 6]) & mask)) {
-                if (ts_states_moved(turn)) continue;
-                return TS_FOREIGN_NOT_LIVE;
-            }
+            if (!(ts_load_acquire(&map->start[in_unit >> 6]) & mask)) return TS_FOREIGN_NOT_LIVE;
             if (ts_load_acquire(&map->freed[in_unit >> 6]) & mask) return TS_FOREIGN_NOT_LIVE;
         } else {
             uint32_t s = ts_load_acquire(ts_entry_state(entry, ts_word_is_fine(u)));
-            if (!ts_state_is_of(s, entry)) {
-                if (ts_states_moved(turn)) continue;
-                return TS_FOREIGN_NOT_LIVE;
-            }
+            if (!ts_state_is_of(s, entry)) return TS_FOREIGN_NOT_LIVE;
             slot_generation = ts_state_generation(s);
         }
         if (generation != TS_ANY_GENERATION && generation != ts_load_relaxed(&ts_slab_at(unit)->gen) + slot_generation)
@@ -213,7 +205,6 @@ ts_foreign_result ts_foreign_free(uint32_t unit, uint64_t entry, uintptr_t alloc
         uint64_t count = x & TS_FOREIGN_COUNT_MASK;
         if (!ts_cas_seq(foreign, &x, t << TS_FOREIGN_TAG_SHIFT | count | bits | bit)) continue;
         queue_slab(unit, u & ~TS_UNIT_FOREIGN);
-        if (TS_UNLIKELY(ts_is_lent(unit))) ts_states_keep(unit);
         return TS_FOREIGN_FREED;
     }
 }
@@ -240,12 +231,8 @@ static bool all_pending(uint32_t unit, uint64_t word, unsigned i, const _Atomic 
 bool ts_foreign_all_freed(uint32_t unit, uint64_t word) {
     unsigned first, end;
     const _Atomic uint64_t *words = ts_slab_foreign_words(unit, word, &first, &end);
-    uint64_t turn;
-    do {
-        turn = ts_states_look(unit);
-        for (unsigned i = first; i < end; i++)
-            if (!all_pending(unit, word, i, words)) return false;
-    } while (ts_states_moved(turn));
+    for (unsigned i = first; i < end; i++)
+        if (!all_pending(unit, word, i, words)) return false;
     return true;
 }
 

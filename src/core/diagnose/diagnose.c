@@ -1,7 +1,6 @@
 #include "diagnose/diagnose.h"
 #include "cache/foreign.h"
 #include "region/lines.h"
-#include "spill/packed.h"
 
 typedef enum finding {
     NO_OBJECTS, /* nothing in the unit */
@@ -82,7 +81,6 @@ static void in_churn(place *at, uint32_t unit, uint32_t offset, uint64_t w, bool
     at->inside = offset - start;
     if (slot >= ts_classes.slots[cls]) return; /* the end of the slab that is too short for an object */
     uint64_t entry = (uint64_t)unit * TS_UNIT_ENTRIES + start / 16;
-    (void)ts_states_look(unit);
     uint32_t s = ts_load_acquire(ts_entry_state(entry, ts_word_is_fine(w)));
     /* 0 is a slot that is retired; but of a retired slab nothing is known, its state words may have been purged before. */
     bool unknown = s == 0 && ts_slab_kind(ts_slab_at(unit)) == TS_KIND_RETIRED;
@@ -105,7 +103,6 @@ static void in_scope(place *at, uint32_t unit, uint32_t offset, uint64_t w, bool
     const ts_scope_block *block = ts_scope(ts_block_of_line(ts_word_line(w), true));
     const ts_slab *slab = ts_slab_at(unit);
     const ts_scope_bits *bits = ts_slab_scope_bits(unit);
-    (void)ts_states_look(unit);
     uint32_t entry = offset / 16, end = ts_load_acquire(&slab->end);
     at->kind = TS_COUNT_SCOPE;
     at->found = NEVER;

@@ -7,7 +7,6 @@
 #include "cache/scope.h"
 #include "epoch/epoch.h"
 #include "memtools/care.h"
-#include "spill/packed.h"
 
 static bool look_span(ts_allocator *allocator, ts_object *o) {
     if (o->entry_in_unit != 0) return false;
@@ -44,7 +43,7 @@ static bool look_churn(uint32_t unit, uint64_t entry, ts_object *o) {
     return true;
 }
 
-/* As long as its state words do not go away. */
+/* In a slab whose UNIT word was w. */
 static bool look_slab(uintptr_t token, uint32_t unit, uint64_t entry, uint64_t w, ts_object *o) {
     bool scope = (w & TS_UNIT_SCOPE) != 0;
     o->block = ts_block_of_line(ts_word_line(w), scope);
@@ -61,15 +60,6 @@ static bool look_slab(uintptr_t token, uint32_t unit, uint64_t entry, uint64_t w
     return ts_era(o->block) == ts_word_era(w);
 }
 
-/* In a slab whose UNIT word was w. */
-static bool look_in_slab(uintptr_t token, uint32_t unit, uint64_t entry, uint64_t w, ts_object *o) {
-    for (;;) {
-        uint64_t turn = ts_states_look(unit);
-        bool is_live = look_slab(token, unit, entry, w, o);
-        if (!ts_states_moved(turn)) return is_live;
-    }
-}
-
 static bool look(uintptr_t token, uint32_t unit, uint64_t entry, const bool spans, ts_object *o) {
     uint64_t w = ts_load_acquire(ts_unit_word(unit));
     ts_allocator *allocator = ts_allocator_find(token);
@@ -80,7 +70,7 @@ static bool look(uintptr_t token, uint32_t unit, uint64_t entry, const bool span
     o->word = w & ~TS_UNIT_FOREIGN;
     o->address = ts_slab_unit_address(unit) + (size_t)o->entry_in_unit * 16;
     if (w & TS_UNIT_SPAN) return spans && look_span(allocator, o);
-    return look_in_slab(token, unit, entry, w, o);
+    return look_slab(token, unit, entry, w, o);
 }
 
 bool ts_object_at(uintptr_t token, const void *p, ts_object *out) {
@@ -173,7 +163,7 @@ static bool observe(uintptr_t token, const void *p, uint64_t want, ts_watch *out
         return (entry & (TS_UNIT_ENTRIES - 1)) == 0 && ts_allocator_find(token) != NULL;
     }
     ts_object o = {.word = w, .entry_in_unit = (uint32_t)entry & (TS_UNIT_ENTRIES - 1)};
-    if (!look_in_slab(token, unit, entry, w, &o)) return false;
+    if (!look_slab(token, unit, entry, w, &o)) return false;
     atomic_thread_fence(memory_order_acquire);
     out->tag = ts_load_relaxed(&ts_slab_at(unit)->tag);
     out->generation = o.generation;

@@ -17,7 +17,6 @@
 #include "epoch/epoch.h"
 #include "memtools/care.h"
 #include "os/os.h"
-#include "slab/lent.h"
 
 /* FREED_FOR_ANOTHER: freed, but another thread is told so (foreign.c, 7). */
 typedef enum verdict { FREED, FREED_FOR_ANOTHER, NOT_LIVE, AGAIN } verdict;
@@ -60,13 +59,6 @@ static verdict free_churn_own(ts_churn_block *block, uint64_t word, uint32_t uni
     return v;
 }
 
-/* A slab that is away: its state words are nobody's to write (spill/packed.h, 1), so the owner leaves a bit as anybody does. */
-TS_COLD static verdict free_lent(const ts_block *block, uint32_t unit, uint64_t entry, uint32_t generation) {
-    uint64_t retries = 0;
-    ts_foreign_result r = ts_foreign_free(unit, entry, ts_load_relaxed(&block->allocator), generation, &retries);
-    return r == TS_FOREIGN_FREED ? FREED : NOT_LIVE;
-}
-
 /* word: what the unit's was when the block was found. */
 static verdict free_own(ts_heap *heap, ts_block *block, uint32_t unit, uint64_t entry, uint32_t generation,
                         uint64_t word) {
@@ -85,7 +77,6 @@ static verdict free_own(ts_heap *heap, ts_block *block, uint32_t unit, uint64_t 
     uint64_t w = ts_load_relaxed(ts_unit_word(unit));
     if (((w ^ word) & ~TS_UNIT_FOREIGN) != 0 || ts_word_era(w) != ts_era(block)) return AGAIN;
     if ((w & TS_UNIT_FOREIGN) && ts_foreign_pending(unit, w, entry)) return NOT_LIVE;
-    if (TS_UNLIKELY((w & TS_UNIT_FOREIGN) && ts_is_lent(unit))) return free_lent(block, unit, entry, generation);
     if (!block->scope) return free_churn_own(ts_churn(block), w, unit, entry, generation);
     uint32_t in_unit = (uint32_t)entry & (TS_UNIT_ENTRIES - 1);
     const ts_scope_bits *bits = ts_slab_scope_bits(unit);

@@ -6,7 +6,6 @@
 
 #include "base/bits.h"
 #include "region/pool.h"
-#include "spill/packed.h"
 
 typedef struct walk {
     uintptr_t token;
@@ -26,7 +25,6 @@ static void look(walk *w, char *p) {
 
 static void walk_scope(walk *w, uint32_t unit) {
     const ts_scope_bits *bits = ts_slab_scope_bits(unit);
-    (void)ts_states_look(unit);
     for (uint32_t i = ts_scope_first_word(unit); i < ts_scope_end_word(unit); i++)
         for (uint64_t start = ts_load_acquire(&bits->start[i]); start && !w->stopped; start &= start - 1)
             look(w, ts_slab_unit_address(unit) + (i * 64 + ts_ctz64(start)) * 16);
@@ -34,7 +32,6 @@ static void walk_scope(walk *w, uint32_t unit) {
 
 static void walk_churn(walk *w, uint32_t unit, bool fine) {
     const _Atomic uint16_t *state = ts_unit_states(unit, fine);
-    (void)ts_states_look(unit);
     uint64_t first = (uint64_t)unit * ts_granules_per_unit(fine);
     for (uint32_t i = 0; i < ts_granules_per_unit(fine) && !w->stopped; i++) {
         uint32_t s = ts_load_acquire(&state[i]);

@@ -176,14 +176,12 @@ bool ts_spill_begin(ts_allocator *allocator, EpochId id, ts_spill *spill) {
     spill->state = TS_SPILL_LENT;
     spill->pieces = spill->runs = 0;
     spill->units = spill->kept = 0;
-    spill->packs = NULL;
     spill->hides = false;
     epoch->spill = spill;
     epoch->pins++;
     /* Who frees the allocator ends this epoch before the record, and so comes after this. */
     ts_allocator_pin(allocator);
     ts_fetch_add_relaxed(&ts_spills, 1);
-    ts_packed_loan_begins();
     bool lent = lend_spans(spill);
     ts_block *blocks = ts_load_relaxed(&epoch->blocks);
     ts_epoch_release(epoch);
@@ -225,16 +223,6 @@ static bool purge(const ts_spill *spill, char *at, size_t bytes) {
     return true;
 }
 
-/* The state words of the runs, packed. FAR units have none. */
-static void pack_states(ts_spill *spill) {
-    for (size_t i = 0; spill->memory && i < spill->pieces;) {
-        uint32_t first = spill->piece[i].unit, units;
-        i = run_from(spill, i, &units);
-        if (ts_part_of_unit(first) == TS_FAR) continue;
-        ts_packed_send(first, first + units, spill->memory, &spill->packs);
-    }
-}
-
 /* What is away counts on no node; what comes back, on that of its addresses. */
 static void count_nodes(const ts_spill *spill, bool back) {
     if (!ts_nodes_of(spill->allocator)) return;
@@ -273,7 +261,6 @@ bool ts_spill_send(ts_spill *spill) {
         return false;
     }
     (void)each_run(spill, purge);
-    pack_states(spill);
     uncommit(spill);
     spill->state = TS_SPILL_AWAY;
     set_away(spill, true);
@@ -336,12 +323,11 @@ static void wait_until_dead(uint32_t unit) {
 void ts_spill_return(ts_spill *spill) {
     ts_epoch *epoch = spill->epoch;
     ts_allocator *allocator = spill->allocator;
-    uint32_t dead = 0, dead_units = 0;                                /* dead pieces in a row */
-    if (spill->packs) ts_packed_return(&spill->packs, spill->memory); /* before a bit is turned off: packed.h, 2 */
+    uint32_t dead = 0, dead_units = 0; /* dead pieces in a row */
     for (size_t i = 0; i < spill->pieces; i++) {
         const ts_spill_piece *piece = &spill->piece[i];
         bool span = (piece->units_and_kind & TS_SPILL_SPAN) != 0;
-        if (span ? ts_take_lent(piece->unit) : ts_packed_take_lent(piece->unit)) {
+        if (ts_take_lent(piece->unit)) {
             if (!span) ts_spilled_return_slab(piece->unit);
             continue;
         }

@@ -23,9 +23,8 @@
  *  4. Pages that are hidden have lost their bytes. So where the first page of a spill can be hidden it is AWAY, whatever is refused
  *     later: that is protected, or, where that is refused too, reads as zero.
  *
- * What is touched of an object that is away. A free leaves a foreign bit, which lies outside of the pages, as do the
- * state words that say what is live, packed or not (spill/packed.h); filling (poison_on_free), marking for a tool and guards are not: an allocator with any of them lends
- * nothing (ENOTSUP). A slab that is away is not handed on, purged by the page (supply/hollow.c), claimed or drained:
+ * What is touched of an object that is away. A free writes state words and foreign bits, which lie outside of the pages. Filling
+ * (poison_on_free), marks for a tool and guards lie in the pages: an allocator with any of them lends nothing (ENOTSUP). A slab that is away is not handed on, purged by the page (supply/hollow.c), claimed or drained:
  * FOREIGN is on. Its block is closing, so nothing is allocated in it; realloc and promote ask ts_is_lent. The units
  * of a dead piece come to nobody before they are accessible. A child of fork keeps the record's state as it is, and
  * calls none of these.
@@ -34,7 +33,7 @@
 #define TS_SPILL_SPILL_H
 
 #include "epoch/epoch.h"
-#include "spill/packed.h"
+#include "spill/spilled.h"
 
 /* Units in a row that one slab or span has. */
 typedef struct ts_spill_piece {
@@ -62,8 +61,6 @@ typedef struct ts_spill {
     size_t runs;      /* of units in a row without a gap: each costs two mappings, where nothing can be hidden */
     bool no_mappings; /* the keeper's: where nothing can be hidden it is not sent */
     bool hides;       /* what is AWAY is hidden (os.h), and in the mappings that it was in */
-    const ts_pack_memory *memory; /* the keeper's; NULL: state words stay where they are */
-    ts_pack *packs;               /* what the state words say, while it is AWAY or FETCHED */
 } ts_spill;
 
 /* Pieces that the epoch can have at most: as many as a record needs room for. 0 with errno: EINVAL no such epoch, or

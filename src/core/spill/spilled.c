@@ -27,7 +27,6 @@
 #include "cache/foreign.h"
 #include "cache/scope.h"
 #include "os/os.h"
-#include "spill/packed.h"
 #include "supply/nodes.h"
 
 bool ts_spilled_lend_slab(uint32_t unit, uint64_t word) {
@@ -37,8 +36,7 @@ bool ts_spilled_lend_slab(uint32_t unit, uint64_t word) {
         ts_nodes_queue_empty(unit);
         return true;
     }
-    (void)ts_packed_take_lent(
-        unit); /* for a moment it was lent, and somebody else's page of state words may have been sent */
+    (void)ts_take_lent(unit);
     return false;
 }
 
@@ -53,7 +51,6 @@ void ts_spilled_take_out(const ts_heap *heap, uint32_t unit) {
     ts_block *block = block_of(unit, &word);
     if (!block || ts_era(block) != ts_word_era(word) || ts_load_relaxed(&block->heap) != heap) return;
     if (!ts_foreign_all_freed(unit, word) || !ts_take_lent(unit)) return;
-    ts_packed_restore(unit); /* they are written now */
     ts_foreign_take_in(block, unit, word);
     if (block->scope)
         ts_scope_take_out(ts_scope(block), unit);

@@ -3,7 +3,6 @@
 #include "epoch/past.h"
 #include "os/os.h"
 #include "region/pool.h"
-#include "slab/lent.h"
 #include "stats/snapshot.h"
 
 #include <string.h>
@@ -100,8 +99,7 @@ static void row_pending(SlabEpochStats *out, uint64_t pending, uint64_t bytes) {
 
 static bool is_reclaimable(uint32_t unit, uint64_t word, uint64_t pending) {
     unsigned live = word & TS_UNIT_SCOPE ? ts_scope_count_live(unit) : ts_slab_count_live(unit, ts_word_is_fine(word));
-    /* A slab that is away has live objects, or it would have been taken out; its state words may be packed (spill/packed.h). */
-    return live <= pending && !((word & TS_UNIT_FOREIGN) && ts_is_lent(unit));
+    return live <= pending;
 }
 
 static void row_reclaimable(SlabEpochStats *out, uint32_t slab) {

@@ -25,7 +25,6 @@
 #include "cache/scope.h"
 #include "os/os.h"
 #include "region/pool.h"
-#include "spill/packed.h"
 #include "supply/purge.h"
 
 /* The owner's bin of the unit, if it is a churn slab of this thread's in the allocator, and nobody has set FOREIGN; *word: its UNIT
@@ -129,7 +128,6 @@ static unsigned live_churn_pages(uint32_t unit, bool fine, unsigned bytes) {
 unsigned ts_hollow_closed_pages(uint32_t unit, uint64_t word) {
     if (ts_os_page_bytes() != TS_SLAB_PAGE_BYTES) return 0;
     ts_block *block = ts_block_of_line(ts_word_line(word), (word & TS_UNIT_SCOPE) != 0);
-    uint64_t turn = ts_states_look(unit);
     unsigned live;
     if (word & TS_UNIT_SCOPE) {
         live = live_scope_pages(unit, ts_scope(block));
@@ -137,8 +135,7 @@ unsigned ts_hollow_closed_pages(uint32_t unit, uint64_t word) {
         const ts_bin *bin = ts_line_address(ts_word_line(word));
         live = live_churn_pages(unit, ts_word_is_fine(word), ts_class_bytes[ts_bin_class(ts_churn(block), bin)]);
     }
-    return ts_states_moved(turn) ? 0
-                                 : ~live & TS_SLAB_ALL_PAGES; /* else nothing would seem live in a slab that was away */
+    return ~live & TS_SLAB_ALL_PAGES;
 }
 
 bool ts_hollow_give_closed(ts_heap *heap, ts_allocator *allocator, uint32_t unit, uint64_t word, unsigned pages) {

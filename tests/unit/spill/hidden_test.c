@@ -110,7 +110,7 @@ static void in_their_mappings(void **state) {
         bool hidden = ts_spill_hides();
         unsigned before = mappings();
         errno = 7;
-        keep(&kept, record, one, UINT32_MAX);
+        keep(&kept, record, one);
         assert_int_equal(errno, 7);
         assert_int_equal(kept.spill.runs, SLABS);
         assert_true(kept.spill.hides == hidden || SUP_EMULATED);
@@ -128,7 +128,7 @@ static void none_can_be_hidden(void **state) {
     (void)state;
     NEEDS_LOANS();
     hides_left = 0;
-    keep(&kept, record, one, UINT32_MAX);
+    keep(&kept, record, one);
     assert_false(kept.spill.hides);
     if (!SUP_EMULATED) assert_int_equal(inaccessible(), SLABS);
     bring_back(&kept);
@@ -163,7 +163,7 @@ static void some_can_be_hidden(void **state) {
         for (unsigned protects = 0; protects < 2; protects++) {
             hides_left = granted;
             protects_left = protects ? UINT32_MAX : 0;
-            keep(&kept, record, one, UINT32_MAX);
+            keep(&kept, record, one);
             assert_true(kept.spill.hides);
             assert_int_equal(inaccessible(), protects ? SLABS : granted - 1);
             for (unsigned i = 0; i < SLABS; i++)
@@ -183,7 +183,7 @@ static void forked_child(void *arg) {
 static void forked(void **state) {
     (void)state;
     NEEDS_LOANS();
-    keep(&kept, record, one, UINT32_MAX);
+    keep(&kept, record, one);
     sup_in_child(forked_child, NULL);
     bring_back(&kept);
     check();
@@ -193,7 +193,7 @@ static void forked(void **state) {
 static void buried(void **state) {
     (void)state;
     NEEDS_LOANS();
-    keep(&kept, record, one, UINT32_MAX);
+    keep(&kept, record, one);
     assert_true(epoch_destroy(allocator, one));
     assert_true(ts_spill_bury(&kept.spill));
     free(kept.bytes);
