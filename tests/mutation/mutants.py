@@ -82,24 +82,24 @@ MUTANTS = [
     # ---- a look at one's own object -----------------------------------------------------------------------------
     {
         "name": "look-without-a-second-look",
-        "protocol": "fast.h: ts_fast_look",
-        "file": "src/core/cache/fast.h",
+        "protocol": "free.h: ts_fast_look",
+        "file": "src/core/cache/free.h",
         "old": "    return TS_UNLIKELY(ts_is_other_relaxed_64(unit_word, word)) ? NULL : bin;",
         "new": "    return bin;",
         "tests": ["unit.cache.look_steps"],
     },
     {
         "name": "look-without-the-key",
-        "protocol": "fast.h: ts_fast_look",
-        "file": "src/core/cache/fast.h",
+        "protocol": "free.h: ts_fast_look",
+        "file": "src/core/cache/free.h",
         "old": "    if (TS_UNLIKELY(ts_is_other_relaxed_64(&ts_bin_block(bin)->b.key, tls->share_key | (uint32_t)word))) return NULL;\n    *state",
         "new": "    (void)tls;\n    *state",
         "tests": ["unit.cache.look_steps"],
     },
     {
         "name": "look-without-the-state",
-        "protocol": "fast.h: ts_fast_look",
-        "file": "src/core/cache/fast.h",
+        "protocol": "free.h: ts_fast_look",
+        "file": "src/core/cache/free.h",
         "old": "    if (TS_UNLIKELY(!ts_state_is_of(*state, entry))) return NULL;\n    atomic",
         "new": "    atomic",
         "tests": ["unit.cache.look_steps"],
@@ -180,7 +180,7 @@ MUTANTS = [
     {
         "name": "exact-free-looks-at-no-bit",
         "protocol": "foreign, 7",
-        "file": "src/core/cache/fast.h",
+        "file": "src/core/cache/free.h",
         "old": "        r.late = !ts_foreign_is_first(slab, foreign, bit);\n",
         "new": "        (void)foreign;\n",
         "tests": ["unit.cache.foreign_steps", "stress.exact_free"],
@@ -188,7 +188,7 @@ MUTANTS = [
     {
         "name": "exact-free-of-any-object",
         "protocol": "handles",
-        "file": "src/core/cache/fast.h",
+        "file": "src/core/cache/free.h",
         "old": "TS_UNLIKELY(!ts_handle_is(handle, generation, ts_bin_class(block, r.bin)))",
         "new": "TS_UNLIKELY((uint32_t)handle == generation + UINT32_MAX)",
         "tests": ["unit.api.handles"],
@@ -212,7 +212,7 @@ MUTANTS = [
     {
         "name": "exact-free-without-a-handle-made",
         "protocol": "handles",
-        "file": "src/core/cache/fast.h",
+        "file": "src/core/cache/free.h",
         "old": " ||\n            TS_UNLIKELY(!ts_load_relaxed(&slab->handled)))\n",
         "new": ")\n",
         "tests": ["unit.slab.generation"],
@@ -236,7 +236,7 @@ MUTANTS = [
     {
         "name": "scope-free-of-what-is-freed",
         "protocol": "heap.h, 2",
-        "file": "src/core/cache/fast.h",
+        "file": "src/core/cache/free.h",
         "old": "    if (TS_UNLIKELY(with == gone)) return false; /* freed already */\n",
         "new": "",
         "tests": ["unit.api.family"],
@@ -244,7 +244,7 @@ MUTANTS = [
     {
         "name": "scope-free-of-the-last-object",
         "protocol": "heap.h, 2",
-        "file": "src/core/cache/fast.h",
+        "file": "src/core/cache/free.h",
         "old": "    if (TS_UNLIKELY(slab->free_count + 1u == slab->empty_at)) return false;\n",
         "new": "",
         "tests": ["unit.cache.scope"],
@@ -252,7 +252,7 @@ MUTANTS = [
     {
         "name": "scope-of-any-epoch",
         "protocol": "named calls",
-        "file": "src/core/cache/named.h",
+        "file": "src/core/cache/allocate.h",
         "old": "so its heap, its token, and no care. */\n    if (!block || !ts_is_relaxed_64(&block->b.open_id, epoch) || block->b.slow ||",
         "new": "so its heap, its token, and no care. */\n    if (!block || block->b.slow ||",
         "tests": ["unit.api.family"],
@@ -260,7 +260,7 @@ MUTANTS = [
     {
         "name": "churn-of-any-allocator",
         "protocol": "named calls",
-        "file": "src/core/cache/named.h",
+        "file": "src/core/cache/allocate.h",
         "old": "if (!block || !ts_is_relaxed_64(&block->b.open_id, epoch) || block->b.slow ||\n        ts_load_relaxed(&block->b.key) >> TS_KEY_SHARE_SHIFT != share_key >> TS_KEY_SHARE_SHIFT)\n        return NULL;\n    return block;",
         "new": "(void)share_key;\n    if (!block || !ts_is_relaxed_64(&block->b.open_id, epoch) || block->b.slow)\n        return NULL;\n    return block;",
         "tests": ["unit.api.objects", "unit.api.others"],
@@ -521,7 +521,7 @@ MUTANTS = [
     {
         "name": "open-foreign-word-not-read-again",
         "protocol": "foreign, 4 and 5",
-        "file": "src/core/cache/foreign_open.h",
+        "file": "src/core/cache/free.h",
         "old": "((again ^ u) & ~TS_UNIT_FOREIGN) != 0 || ",
         "new": "",
         "tests": ["unit.cache.foreign_steps"],
@@ -529,7 +529,7 @@ MUTANTS = [
     {
         "name": "open-foreign-era-not-looked-at",
         "protocol": "foreign, 5",
-        "file": "src/core/cache/foreign_open.h",
+        "file": "src/core/cache/free.h",
         "old": " || (key & TS_UNIT_ERA_MASK) != ts_word_era(u)))\n        return TS_FOREIGN_NOT_LIVE;",
         "new": "))\n        return TS_FOREIGN_NOT_LIVE;",
         "tests": ["unit.cache.foreign"],
@@ -537,7 +537,7 @@ MUTANTS = [
     {
         "name": "open-foreign-takes-own-blocks",
         "protocol": "objects.c, slab_free",
-        "file": "src/core/cache/foreign_open.h",
+        "file": "src/core/cache/free.h",
         "old": " || ts_load_acquire(&block->heap) == heap))\n        return TS_FOREIGN_NOT_LIVE;",
         "new": "))\n        return TS_FOREIGN_NOT_LIVE;\n    (void)heap;",
         "tests": ["unit.cache.foreign", "unit.api.objects"],
@@ -545,7 +545,7 @@ MUTANTS = [
     {
         "name": "open-foreign-of-any-allocator",
         "protocol": "objects: who may say live, 5",
-        "file": "src/core/cache/foreign_open.h",
+        "file": "src/core/cache/free.h",
         "old": "    if (TS_UNLIKELY(ts_load_relaxed(&block->allocator) != allocator)) return TS_FOREIGN_NOT_LIVE;\n    uint32_t s",
         "new": "    (void)allocator;\n    uint32_t s",
         "tests": ["unit.cache.foreign", "unit.api.objects"],
@@ -553,7 +553,7 @@ MUTANTS = [
     {
         "name": "open-foreign-state-not-looked-at",
         "protocol": "objects: who may say live, 2",
-        "file": "src/core/cache/foreign_open.h",
+        "file": "src/core/cache/free.h",
         "old": "!ts_state_is_of(s, entry) || (x & bit)",
         "new": "s == 0 || (x & bit)",
         "tests": ["unit.cache.foreign", "misuse.garbage"],
@@ -561,7 +561,7 @@ MUTANTS = [
     {
         "name": "open-foreign-bit-not-looked-at",
         "protocol": "foreign, 6",
-        "file": "src/core/cache/foreign_open.h",
+        "file": "src/core/cache/free.h",
         "old": "!ts_state_is_of(s, entry) || (x & bit))) return TS_FOREIGN_NOT_LIVE;",
         "new": "!ts_state_is_of(s, entry))) return TS_FOREIGN_NOT_LIVE;",
         "tests": ["unit.cache.foreign_steps", "unit.cache.foreign", "stress.foreign_double_free"],
@@ -666,16 +666,16 @@ MUTANTS = [
     },
     {
         "name": "given-slab-stays-among-the-full",
-        "protocol": "fast.h, ts_fast_give",
-        "file": "src/core/cache/fast.h",
+        "protocol": "free.h, ts_fast_give",
+        "file": "src/core/cache/free.h",
         "old": "before - 1 >= slab->empty_at - 2u",
         "new": "before + 1 >= slab->empty_at",
         "tests": ["property.model", "unit.cache.bin"],
     },
     {
         "name": "given-slab-stays-when-empty",
-        "protocol": "fast.h, ts_fast_give",
-        "file": "src/core/cache/fast.h",
+        "protocol": "free.h, ts_fast_give",
+        "file": "src/core/cache/free.h",
         "old": "before - 1 >= slab->empty_at - 2u",
         "new": "before == 0",
         "tests": ["unit.cache.bin", "property.model"],
@@ -700,7 +700,7 @@ MUTANTS = [
     {
         "name": "fast-free-ignores-era",
         "protocol": "destroy",
-        "file": "src/core/cache/fast.h",
+        "file": "src/core/cache/free.h",
         "old": "    if (TS_UNLIKELY(ts_is_other_relaxed_64(&block->b.key, key))) return r;\n",
         "new": "    if (TS_UNLIKELY(ts_load_relaxed(&block->b.key) >> 32 != key >> 32)) return r;\n",
         "tests": ["unit.cache.foreign", "unit.api.epochs", "misuse.garbage"],
@@ -708,7 +708,7 @@ MUTANTS = [
     {
         "name": "fast-free-ignores-share",
         "protocol": "heap.h, 2",
-        "file": "src/core/cache/fast.h",
+        "file": "src/core/cache/free.h",
         "old": "    if (TS_UNLIKELY(ts_is_other_relaxed_64(&block->b.key, key))) return r;\n",
         "new": "    if (TS_UNLIKELY((uint32_t)ts_load_relaxed(&block->b.key) != (uint32_t)key)) return r;\n",
         "tests": ["stress.ring"],
@@ -966,8 +966,8 @@ MUTANTS = [
     },
     {
         "name": "handle-of-the-slab-before",
-        "protocol": "renew.h: ts_block.handle",
-        "file": "src/core/cache/renew.h",
+        "protocol": "allocate.h: ts_block.handle",
+        "file": "src/core/cache/allocate.h",
         "old": "    ts_keep(&block->b.handle, 0);\n",
         "new": "",
         "tests": ["unit.api.handles"],
@@ -1954,48 +1954,48 @@ MUTANTS = [
     },
     {
         "name": "scope-block-with-the-last-uses-frees",
-        "protocol": "ended.h",
-        "file": "src/core/cache/ended.h",
+        "protocol": "free.h",
+        "file": "src/core/cache/free.h",
         "old": "    ts_keep_relaxed(&block->frees, 0);\n",
         "new": "",
         "tests": ["unit.cache.scope", "unit.stats.snapshot"],
     },
     {
         "name": "scope-block-with-the-last-uses-bytes",
-        "protocol": "ended.h",
-        "file": "src/core/cache/ended.h",
+        "protocol": "free.h",
+        "file": "src/core/cache/free.h",
         "old": "    ts_store_relaxed(&block->bytes_allocated, 0); /* mostly it is not 0, but in a build that does not count */\n",
         "new": "",
         "tests": ["unit.cache.scope", "unit.stats.snapshot"],
     },
     {
         "name": "scope-block-with-the-last-uses-bytes-freed",
-        "protocol": "ended.h",
-        "file": "src/core/cache/ended.h",
+        "protocol": "free.h",
+        "file": "src/core/cache/free.h",
         "old": "    ts_keep_relaxed(&block->bytes_freed, 0);\n",
         "new": "",
         "tests": ["unit.cache.scope", "unit.stats.snapshot"],
     },
     {
         "name": "next-slab-first-of-nothing",
-        "protocol": "renew.h",
-        "file": "src/core/cache/renew.h",
+        "protocol": "allocate.h",
+        "file": "src/core/cache/allocate.h",
         "old": "    ts_keep(&slab->prev, 0);\n",
         "new": "",
         "tests": ["unit.cache.scope"],
     },
     {
         "name": "next-slab-with-the-last-slabs-count",
-        "protocol": "renew.h",
-        "file": "src/core/cache/renew.h",
+        "protocol": "allocate.h",
+        "file": "src/core/cache/allocate.h",
         "old": "    ts_keep(&block->skipped, 0);\n",
         "new": "",
         "tests": ["unit.cache.scope"],
     },
     {
         "name": "next-slab-with-an-end",
-        "protocol": "renew.h",
-        "file": "src/core/cache/renew.h",
+        "protocol": "allocate.h",
+        "file": "src/core/cache/allocate.h",
         "old": "    ts_keep_relaxed(&slab->end, 0);\n",
         "new": "",
         "tests": ["unit.cache.scope"],
@@ -2036,7 +2036,7 @@ MUTANTS = [
     {
         "name": "renewal-for-nobody",
         "protocol": "allocator records",
-        "file": "src/core/cache/renew.h",
+        "file": "src/core/cache/allocate.h",
         "old": "    ts_keep(&slab->allocator, share->index); /* as in ts_share_take */\n",
         "new": "",
         "tests": ["unit.epoch.epoch"],
@@ -2044,7 +2044,7 @@ MUTANTS = [
     {
         "name": "next-slab-keeps-its-tag",
         "protocol": "foreign, 4",
-        "file": "src/core/cache/renew.h",
+        "file": "src/core/cache/allocate.h",
         "old": "    ts_store_release(&slab->tag, tag + 1);",
         "new": "    ts_store_release(&slab->tag, tag);",
         "tests": ["unit.cache.scope"],
@@ -2052,7 +2052,7 @@ MUTANTS = [
     {
         "name": "next-slab-beyond-the-last-tag",
         "protocol": "slab.h, 4",
-        "file": "src/core/cache/renew.h",
+        "file": "src/core/cache/allocate.h",
         "old": "    if (TS_UNLIKELY(ts_slab_kind(slab) != TS_KIND_SCOPE || tag >= TS_UNIT_ERA_MASK)) return NULL;",
         "new": "    if (TS_UNLIKELY(ts_slab_kind(slab) != TS_KIND_SCOPE)) return NULL;",
         "tests": ["unit.cache.scope"],
@@ -2060,7 +2060,7 @@ MUTANTS = [
     {
         "name": "next-slab-of-another-kind",
         "protocol": "slab.h, 2",
-        "file": "src/core/cache/renew.h",
+        "file": "src/core/cache/allocate.h",
         "old": "    if (TS_UNLIKELY(ts_slab_kind(slab) != TS_KIND_SCOPE || tag >= TS_UNIT_ERA_MASK)) return NULL;",
         "new": "    if (TS_UNLIKELY(tag >= TS_UNIT_ERA_MASK)) return NULL;",
         "tests": ["unit.cache.scope"],
@@ -2068,7 +2068,7 @@ MUTANTS = [
     {
         "name": "next-slab-with-old-frees",
         "protocol": "slab.h, 2",
-        "file": "src/core/cache/renew.h",
+        "file": "src/core/cache/allocate.h",
         "old": "        ts_slab_clear16(bits->freed);\n        slab->free_count = 0;\n",
         "new": "        slab->free_count = 0;\n",
         "tests": ["unit.cache.scope"],
@@ -2076,7 +2076,7 @@ MUTANTS = [
     {
         "name": "next-slab-with-old-starts",
         "protocol": "slab.h, 2",
-        "file": "src/core/cache/renew.h",
+        "file": "src/core/cache/allocate.h",
         "old": "    ts_slab_clear16(bits->start);\n",
         "new": "",
         "tests": ["unit.cache.scope"],
@@ -2092,7 +2092,7 @@ MUTANTS = [
     {
         "name": "renewal-forgets-handles",
         "protocol": "handles",
-        "file": "src/core/cache/renew.h",
+        "file": "src/core/cache/allocate.h",
         "old": "!ts_slab_claim_clean(unit) || ts_load_seq(&slab->handled))) return NULL;",
         "new": "!ts_slab_claim_clean(unit))) return NULL;",
         "tests": ["unit.api.handles", "unit.cache.scope", "property.model"],
@@ -2100,7 +2100,7 @@ MUTANTS = [
     {
         "name": "renewal-keeps-an-empty-slab",
         "protocol": "reclaim",
-        "file": "src/core/cache/renew.h",
+        "file": "src/core/cache/allocate.h",
         "old": "ts_slab_at(last)->free_count != 0) && ts_scope_is_current_empty(block)) return NULL;",
         "new": "false)) return NULL;",
         "tests": ["unit.cache.scope", "unit.object.alloc_steps"],
@@ -2116,7 +2116,7 @@ MUTANTS = [
     {
         "name": "renewal-without-care",
         "protocol": "care",
-        "file": "src/core/cache/renew.h",
+        "file": "src/core/cache/allocate.h",
         "old": "if (TS_UNLIKELY(!unit || share->looks || block->b.account)) return NULL;",
         "new": "if (TS_UNLIKELY(!unit || block->b.account)) return NULL;",
         "tests": ["misuse.on_misuse"],
@@ -2368,7 +2368,7 @@ MUTANTS = [
     {
         "name": "restart-keeps-its-slabs-counted",
         "protocol": "reset",
-        "file": "src/core/cache/ended.h",
+        "file": "src/core/cache/free.h",
         "old": "    else\n        ts_store_relaxed(&block->b.slabs, 0);\n",
         "new": "",
         "tests": ["unit.domain.reset"],
@@ -2899,7 +2899,7 @@ MUTANTS = [
     {
         "name": "sealed-slab-in-the-same-turn",
         "protocol": "scope.c, allocs",
-        "file": "src/core/cache/renew.h",
+        "file": "src/core/cache/allocate.h",
         "old": "TS_ALLOCS_SHIFT)) ^ TS_ALLOCS_TURN);",
         "new": "TS_ALLOCS_SHIFT)));",
         "tests": ["unit.cache.scope"],
@@ -2907,7 +2907,7 @@ MUTANTS = [
     {
         "name": "next-slab-in-the-turn-of-the-last",
         "protocol": "scope.c, allocs",
-        "file": "src/core/cache/renew.h",
+        "file": "src/core/cache/allocate.h",
         "old": "(ts_load_relaxed(&block->allocs) & TS_ALLOCS_TURN) * TS_BUMP_TURN);",
         "new": "ts_load_relaxed(&block->bump) & TS_BUMP_TURN);",
         "tests": ["unit.cache.scope", "property.model"],
@@ -2923,7 +2923,7 @@ MUTANTS = [
     {
         "name": "sealed-slab-not-counted",
         "protocol": "scope.c, allocs",
-        "file": "src/core/cache/renew.h",
+        "file": "src/core/cache/allocate.h",
         "old": "(ts_load_relaxed(&block->allocs) + (ts_bump_count(bump) << TS_ALLOCS_SHIFT))",
         "new": "(ts_load_relaxed(&block->allocs) + 0)",
         "tests": ["unit.cache.scope", "property.model"],
@@ -2955,7 +2955,7 @@ MUTANTS = [
     {
         "name": "new-slab-counted-before-it-is-its-blocks",
         "protocol": "snapshot.c, rising",
-        "file": "src/core/cache/renew.h",
+        "file": "src/core/cache/allocate.h",
         "old": "    ts_scope_append(block, unit, slab, bytes);\n",
         "new": "    ts_count_release(&share->count[TS_COUNT_SCOPE].new_slab_count, 1);\n    ts_scope_append(block, unit, slab, bytes);\n"
                "    ts_count_release(&share->count[TS_COUNT_SCOPE].new_slab_count, (uint64_t)-1);\n",
@@ -2989,7 +2989,7 @@ MUTANTS = [
     {
         "name": "fast-free-does-not-retire",
         "protocol": "slab.h, 4",
-        "file": "src/core/cache/fast.h",
+        "file": "src/core/cache/free.h",
         "old": "    if (TS_UNLIKELY(ts_add_carries_16((uint16_t)s, TS_STATE_FREE_STEP, &next))) return r; /* retires */\n",
         "new": "    (void)ts_add_carries_16((uint16_t)s, TS_STATE_FREE_STEP, &next);\n",
         "tests": ["unit.slab.generation"],
@@ -3089,7 +3089,7 @@ MUTANTS = [
     {
         "name": "places-inside-an-object",
         "protocol": "misuse",
-        "file": "src/core/cache/fast.h",
+        "file": "src/core/cache/free.h",
         "old": "    if (TS_UNLIKELY(!ts_state_is_of(s, entry))) return r;",
         "new": "    if (TS_UNLIKELY((s & TS_STATE_LIVE) == 0)) return r;",
         "tests": ["misuse.garbage"],
@@ -3863,7 +3863,7 @@ MUTANTS = [
     {
         "name": "another-writer-is-not-told-of",
         "protocol": "foreign, 5",
-        "file": "src/core/cache/foreign_open.h",
+        "file": "src/core/cache/free.h",
         "old": "x | bit))) return TS_FOREIGN_MET;",
         "new": "x | bit))) return TS_FOREIGN_NOT_LIVE;",
         "tests": ["unit.cache.foreign_steps"],
@@ -4354,7 +4354,7 @@ MUTANTS = [
     {
         "name": "frees-past-the-magazine-uncounted",
         "protocol": "types.h, direct_frees",
-        "file": "src/core/cache/fast.h",
+        "file": "src/core/cache/free.h",
         "old": "    ts_count_release(&bin->direct_frees, TS_DIRECT_ONE);\n",
         "new": "",
         "tests": ["unit.cache.bin"],
@@ -5262,8 +5262,8 @@ MUTANTS = [
     },
     {
         "name": "foreign-fast-no-look-at-shut",
-        "protocol": "foreign_open.h, ts_foreign_freed",
-        "file": "src/core/cache/foreign_open.h",
+        "protocol": "free.h, ts_foreign_freed",
+        "file": "src/core/cache/free.h",
         "old": "ts_load_seq(&block->key) >> TS_KEY_SHARE_SHIFT != 0 ? TS_FOREIGN_FREED : TS_FOREIGN_FREED_SHUT;",
         "new": "TS_FOREIGN_FREED;",
         "tests": ["unit.cache.foreign_steps"],

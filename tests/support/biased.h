@@ -13,7 +13,7 @@
 #include "unit.h"
 
 #include "api/runtime.h"
-#include "cache/ended.h"
+#include "cache/free.h"
 #include "domain/domain.h"
 #include "epoch/blocks.h"
 #include "errands.h"

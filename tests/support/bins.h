@@ -7,7 +7,6 @@
 #include "api/runtime.h"
 #include "base/bits.h"
 #include "cache/bin.h"
-#include "cache/fast.h"
 #include "os/os.h"
 #include "region/pool.h"
 

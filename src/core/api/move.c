@@ -13,7 +13,7 @@
 
 #include "api/runtime.h"
 #include "cache/bin.h"
-#include "cache/fast.h"
+#include "cache/free.h"
 #include "epoch/epoch.h"
 
 #include <errno.h>

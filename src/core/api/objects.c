@@ -5,11 +5,9 @@
 #include "api/runtime.h"
 
 #include "base/bits.h"
+#include "cache/allocate.h"
 #include "cache/bin.h"
-#include "cache/fast.h"
-#include "cache/foreign_open.h"
-#include "cache/named.h"
-#include "cache/renew.h"
+#include "cache/free.h"
 #include "cache/scope.h"
 #include "diagnose/hint.h"
 #include "diagnose/misuse.h"

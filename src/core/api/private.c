@@ -3,7 +3,7 @@
 #include "api/background.h"
 #include "api/move.h"
 #include "api/runtime.h"
-#include "cache/fast.h"
+#include "cache/free.h"
 #include "diagnose/misuse.h"
 #include "diagnose/stacks.h"
 #include "memtools/care.h"

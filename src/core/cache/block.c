@@ -1,9 +1,10 @@
 /* Modelled in tests/model: hold, exit, epoch, orders. */
 #include "base/assert.h"
 #include "base/bits.h"
+#include "cache/allocate.h"
 #include "cache/bin.h"
-#include "cache/ended.h"
 #include "cache/foreign.h"
+#include "cache/free.h"
 #include "cache/rewind.h"
 #include "cache/scope.h"
 #include "memtools/care.h"

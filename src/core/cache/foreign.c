@@ -75,7 +75,7 @@
 #include "base/assert.h"
 #include "base/bits.h"
 #include "cache/bin.h"
-#include "cache/foreign_open.h"
+#include "cache/free.h"
 #include "cache/scope.h"
 #include "spill/spilled.h"
 #include "supply/allocator.h"

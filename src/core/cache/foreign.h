@@ -19,7 +19,7 @@ typedef enum ts_foreign_result {
    object's, or TS_ANY_GENERATION. retries: counted up. */
 ts_foreign_result ts_foreign_free(uint32_t unit, uint64_t entry, uintptr_t allocator, uint32_t generation,
                                   uint64_t *retries);
-/* The last steps of ts_foreign_open (foreign_open.h), which also says whether they are needed. */
+/* The last steps of ts_foreign_open (free.h), which also says whether they are needed. */
 ts_foreign_result ts_foreign_queue(uint64_t entry, uint64_t seen);
 /* After such a free, with nothing held: if the block is closed and this was the last live object of its slab, what waits
    on the owner's queue is taken in for it, in part: the owner may sleep, and the memory goes back now. */

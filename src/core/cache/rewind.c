@@ -2,8 +2,8 @@
 
 #include "base/assert.h"
 #include "base/bits.h"
+#include "cache/allocate.h"
 #include "cache/foreign.h"
-#include "cache/renew.h"
 #include "memtools/care.h"
 #include "supply/allocator.h"
 

@@ -2,9 +2,8 @@
 #include "cache/scope.h"
 #include "base/assert.h"
 #include "base/bits.h"
-#include "cache/fast.h"
+#include "cache/allocate.h"
 #include "cache/piece.h"
-#include "cache/renew.h"
 #include "memtools/care.h"
 #include "supply/account.h"
 

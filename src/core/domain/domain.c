@@ -12,7 +12,7 @@
 #include "domain/mark.h"
 #include "domain/tree.h"
 
-#include "cache/fast.h"
+#include "cache/allocate.h"
 #include "diagnose/misuse.h"
 #include "epoch/blocks.h"
 #include "slab/lent.h"

@@ -13,7 +13,7 @@
 #include "epoch/limit.h"
 
 #include "base/line.h"
-#include "cache/ended.h"
+#include "cache/free.h"
 #include "epoch/blocks.h"
 #include "memtools/care.h"
 

@@ -7,7 +7,7 @@
 #define TS_EPOCH_BLOCKS_H
 
 #include "base/probe.h"
-#include "cache/ended.h"
+#include "cache/free.h"
 #include "epoch/epoch.h"
 #include "epoch/past.h"
 #include "os/os.h"

@@ -8,8 +8,8 @@
  */
 /* Modelled in tests/model: orders. */
 #include "base/bits.h"
+#include "cache/allocate.h"
 #include "cache/bin.h"
-#include "cache/fast.h"
 #include "cache/foreign.h"
 #include "cache/piece.h"
 #include "cache/scope.h"
@@ -236,7 +236,7 @@ TS_ALWAYS_INLINE void *bump(ts_scope_block *block, size_t bytes, size_t align) {
     return next <= ts_load_relaxed(&block->limit) ? ts_fast_bump(block, word, next) : NULL;
 }
 
-/* Found at once by the next call with the epoch's id, or its domain (api/named.h). */
+/* Found at once by the next call with the epoch's id, or its domain (cache/allocate.h). */
 static void remember_last(ts_heap *heap, ts_scope_block *block) {
     ts_heap_bind(heap, block->b.share);
     bool fast = !block->b.slow && heap->sample_rate == 0;

@@ -7,9 +7,10 @@
  * is AGAIN, and all is looked at anew.
  */
 /* Modelled in tests/model: foreign, spill, orders. */
+#include "cache/free.h"
 #include "base/park.h"
+#include "cache/allocate.h"
 #include "cache/bin.h"
-#include "cache/fast.h"
 #include "cache/foreign.h"
 #include "cache/scope.h"
 #include "diagnose/sample.h"

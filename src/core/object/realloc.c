@@ -7,7 +7,7 @@
  * an object while it is resized has broken the contract; what is copied then is memory of the region in any case.
  */
 #include "base/bits.h"
-#include "cache/fast.h"
+#include "cache/allocate.h"
 #include "cache/foreign.h"
 #include "cache/scope.h"
 #include "epoch/epoch.h"

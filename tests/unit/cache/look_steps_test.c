@@ -1,5 +1,5 @@
 /*
- * A look of a thread at its own object, without an operation (ts_fast_look): fast.h is compiled once more, with a place to stop at before
+ * A look of a thread at its own object, without an operation (ts_fast_look): cache/free.h is compiled once more, with a place to stop at before
  * each look at a shared word, where another thread ends the epoch and has the slab.
  */
 #ifndef _GNU_SOURCE
@@ -16,7 +16,7 @@
 
 #undef ts_is_other_relaxed_64
 #define ts_is_other_relaxed_64(p, v) (step(), atomic_load_explicit((p), memory_order_relaxed) != (v))
-#include "cache/fast.h"
+#include "cache/free.h"
 
 enum { SIZE = 64, OBJECTS = 600, TAKEN = 4000 };
 

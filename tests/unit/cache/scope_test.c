@@ -5,6 +5,7 @@
 #include "unit.h"
 
 #include "bins.h"
+#include "cache/allocate.h"
 #include "cache/scope.h"
 
 static SlabAllocator *allocator;

@@ -11,8 +11,8 @@
 #include "turns.h"
 #include "unit.h"
 
-#include "cache/ended.h"
-#include "cache/fast.h"
+#include "cache/allocate.h"
+#include "cache/free.h"
 #include "domain/domain.h"
 #include "epoch/blocks.h"
 #include "errands.h"

@@ -13,8 +13,8 @@
 #include "turns.h"
 #include "unit.h"
 
-#include "cache/ended.h"
-#include "cache/fast.h"
+#include "cache/allocate.h"
+#include "cache/free.h"
 #include "diagnose/hint.h"
 #include "domain/domain.h"
 #include "domain/mark.h"

@@ -12,9 +12,10 @@
 
 #include "api/runtime.h"
 #include "base/bits.h"
+#include "cache/allocate.h"
 #include "cache/bin.h"
-#include "cache/fast.h"
 #include "cache/foreign.h"
+#include "cache/free.h"
 #include "cache/scope.h"
 #include "diagnose/misuse.h"
 #include "diagnose/sample.h"

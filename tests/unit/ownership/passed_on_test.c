@@ -13,7 +13,7 @@
 #include "unit.h"
 
 #include "cache/bin.h"
-#include "cache/foreign_open.h"
+#include "cache/free.h"
 #include "cache/scope.h"
 #include "os/os.h"
 #include "supply/allocator.h"

@@ -1,49 +1,20 @@
 /*
- * The fast paths: an allocation from the magazine or the claimed word of a bin, a free into the magazine, a bump in a
- * scope slab. Each is called inside of an operation by the thread that owns the block; none takes a
- * lock, makes a system call, or moves more than one slot.
- *
- * All sizes take one path. What differs between FINE slabs and others, where a state word is, is selected by a conditional move:
- * a branch on it would be mispredicted wherever sizes mix.
+ * Frees on the fast paths: into the magazine of a bin, in a scope, of another thread's object in an open churn block, and of all that an
+ * ended scope block has. A thread frees its own objects inside an operation, and takes no lock.
  */
-/* Modelled in tests/model: bump, look, orders. */
-#ifndef TS_CACHE_FAST_H
-#define TS_CACHE_FAST_H
+/* Modelled in tests/model: foreign, look, orders. */
+#ifndef TS_CACHE_FREE_H
+#define TS_CACHE_FREE_H
 
 #include "base/bits.h"
+#include "cache/foreign.h"
+#include "cache/piece.h"
 #include "cache/scope.h"
 #include "ownership/heap.h"
+#include "supply/account.h"
+#include "supply/allocator.h"
 
-/* The object on top of the magazine, made live; NULL: the magazine is empty. */
-TS_ALWAYS_INLINE void *ts_fast_pop(ts_bin *bin) {
-    uint64_t top = ts_load_relaxed(&bin->top);
-    uint64_t depth = ts_low_byte(top);
-    if (TS_UNLIKELY((uint32_t)depth == 0)) return NULL;
-    uint64_t granule = bin->magazine->granule[depth - 1];
-    char *object = bin->magazine->object[depth - 1];
-    TS_RETURNED(object);
-    TS_ASSUME(object != NULL);
-    ts_store_relaxed(&bin->top, top + TS_TOP_POP);
-    /* relaxed: the owner's own word; others learn of the object through the program's own hand-over */
-    ts_or_owned_16(&bin->state[granule], TS_STATE_LIVE);
-    return object;
-}
-
-/* The next object of the claimed word, made live; NULL: the word is used up. Only when the magazine is empty, so that
-   what was freed last is used first. It lies where its 64 bytes are, and where in these the state word says. */
-TS_ALWAYS_INLINE void *ts_fast_word(ts_bin *bin) {
-    uint64_t word = ts_load_relaxed(&bin->word);
-    if (TS_UNLIKELY(word == 0)) return NULL;
-    ts_store_relaxed(&bin->word, word & (word - 1)); /* counts it, too: ts_bin_word_allocs */
-    uint64_t granule = (uint64_t)bin->word_granule + ts_ctz64(word), coarse = ts_granule_entry(false, granule);
-    _Atomic uint16_t *state = &bin->state[granule];
-    uint64_t entry = ts_bin_is_fine(bin) ? granule & ~UINT64_C(3) : coarse;
-    char *object = ts_entry_address(&ts_region.part[TS_NORMAL], entry);
-    object += (ts_load_relaxed(state) & TS_STATE_START) * (16u >> TS_STATE_START_SHIFT);
-    ts_or_owned_16(state, TS_STATE_LIVE);
-    TS_ASSUME(object != NULL);
-    return object;
-}
+/* ---- an object of the thread's own ----------------------------------------------------------------------- */
 
 #define TS_UNIT_BIN_SHIFT (TS_UNIT_LINE_SHIFT - 6u)
 _Static_assert(TS_CACHE_LINE == 1u << 6, "a shift by 6 less gives the place of a line");
@@ -158,35 +129,6 @@ TS_ALWAYS_INLINE bool ts_fast_give(ts_bin *bin, uint64_t entry, uint64_t granule
     return true;
 }
 
-#define TS_SCOPE_MAX_BYTES 4096u
-
-/* size rounded to granules, 0 if it is not for a scope slab; size 0 is one granule. */
-TS_ALWAYS_INLINE size_t ts_scope_round(size_t size) {
-    size_t n = (size + 15) & ~(size_t)15;
-    if (TS_UNLIKELY(n - 16 > TS_SCOPE_MAX_BYTES - 16)) n = size == 0 ? 16 : 0;
-    return n;
-}
-
-/* Takes the next bytes of the current slab, in which they fit: its bump word is `bump`, and then `next`. A unit begins on a multiple
-   of its size. Returns the object. */
-TS_ALWAYS_INLINE char *ts_fast_bump(ts_scope_block *block, uint64_t bump, uint64_t next) {
-    char *at = ts_bump_at(bump);
-    ts_state64 *start = &block->bits->start[((uintptr_t)at >> 10) & 15];
-    ts_store_relaxed(start, ts_with_bit(ts_load_relaxed(start), (uintptr_t)at >> 4));
-    /* release: who reads bump sees the start bits below it (ts_scope_object_bytes) */
-    ts_store_release(&block->bump, next);
-    return at;
-}
-
-/* Whether the current slab of a scope has room for an object of `size` bytes, not 0: its bump word is *bump, and *next then. */
-TS_ALWAYS_INLINE bool ts_fast_has_room(const ts_scope_block *block, size_t size, uint64_t *bump, uint64_t *next) {
-    size_t last = (size - 1) | 15; /* rounded up by its last byte: that of size 0 is beyond all */
-    if (TS_UNLIKELY(last >= TS_UNIT_BYTES)) return false;
-    *bump = ts_load_relaxed(&block->bump);
-    *next = ts_bump_next(*bump, last + 1);
-    return TS_LIKELY(!ts_is_below_relaxed_64(&block->limit, *next));
-}
-
 /* Frees an object of the calling thread's own, open scope: its bit, and three counts. The slab stays: that of the last object is
    the slow path's, as is whatever a flag in the UNIT word tells of. false: nothing was done. `entry` is below the
    region's limit. While the block is open nobody else changes its slabs (heap.h, 2). last: also an object behind which none begins in
@@ -224,5 +166,91 @@ TS_ALWAYS_INLINE bool ts_fast_free_scope(const ts_tls *tls, uint64_t entry, cons
     ts_count(&block->bytes_freed, bytes);
     return true;
 }
+
+/* ---- another thread's object: ts_foreign_free (foreign.c) in as few steps as an open churn block takes ---- */
+
+/* After 5 and, if this thread queued the slab, 7. seq_cst: who shuts the block and then drains finds the bit and the slab, or it is
+   seen here to be shut. Also where another has pushed the slab: he may have done so since the close, and looked for what is live
+   before this bit was set. */
+TS_ALWAYS_INLINE ts_foreign_result ts_foreign_freed(const ts_block *block) {
+    return ts_load_seq(&block->key) >> TS_KEY_SHARE_SHIFT != 0 ? TS_FOREIGN_FREED : TS_FOREIGN_FREED_SHUT;
+}
+
+/* ts_foreign_free (foreign.c has the steps) in as few steps as that case takes, from inside of this thread's own heap. NOT_LIVE: nothing was
+   done, and the other finds out what there is. QUEUE: freed, and the slab has to be queued, by ts_foreign_queue with *seen, which
+   returns the rest of the answer: so nothing is live across a call. */
+TS_ALWAYS_INLINE ts_foreign_result ts_foreign_open(const ts_heap *heap, uint64_t entry, uintptr_t allocator,
+                                                   uint64_t *seen) {
+    const ts_part *region = &ts_region.part[TS_NORMAL];
+    uint32_t unit = (uint32_t)(entry >> TS_ENTRY_UNIT_SHIFT);
+    _Atomic uint64_t *word = &region->unit[unit];
+    uint64_t u = *seen = ts_load_acquire(word); /* step 1 */
+    if (TS_UNLIKELY(u == 0 || (u & (TS_UNIT_ZOMBIE | TS_UNIT_SCOPE | TS_UNIT_SPAN)))) return TS_FOREIGN_NOT_LIVE;
+    uint64_t bit;
+    _Atomic uint64_t *foreign = ts_slab_foreign_word(u, entry, &bit);
+    uint64_t x = ts_load_acquire(foreign); /* 2: such a word always has the present tag */
+    const ts_block *block = ts_block_of_line(ts_word_line(u), false);
+    uint64_t again = ts_load_acquire(word), key = ts_load_acquire(&block->key); /* 3 */
+    if (TS_UNLIKELY(((again ^ u) & ~TS_UNIT_FOREIGN) != 0 || (key & TS_UNIT_ERA_MASK) != ts_word_era(u)))
+        return TS_FOREIGN_NOT_LIVE;
+    /* Open to its owner, who is not this thread: neither closing nor poisoned. */
+    if (TS_UNLIKELY(key >> TS_KEY_SHARE_SHIFT == 0 || ts_load_acquire(&block->heap) == heap))
+        return TS_FOREIGN_NOT_LIVE;
+    if (TS_UNLIKELY(ts_load_relaxed(&block->allocator) != allocator)) return TS_FOREIGN_NOT_LIVE;
+    uint32_t s = ts_load_acquire(ts_entry_state(entry, ts_word_is_fine(u))); /* 4 */
+    if (TS_UNLIKELY(!ts_state_is_of(s, entry) || (x & bit))) return TS_FOREIGN_NOT_LIVE;
+    if (TS_UNLIKELY(!ts_cas_seq(foreign, &x, x | bit))) return TS_FOREIGN_MET;             /* 5 */
+    if (TS_UNLIKELY(ts_load_seq(word) == (u & ~TS_UNIT_FOREIGN))) return TS_FOREIGN_QUEUE; /* 6 */
+    return ts_foreign_freed(block);
+}
+
+/* ---- the end of a scope block without a call --------------------------------------------------------------- */
+
+/* All objects of an ended block are dead, so one count tells what was allocated and freed in it. */
+TS_ALWAYS_INLINE void ts_share_fold(ts_share *share, uint32_t kind, uint64_t allocated) {
+    ts_count(&share->count[kind].ended, allocated);
+}
+
+/* A block whose eras are used up is not used again. era: of its next use. */
+TS_ALWAYS_INLINE bool ts_era_is_used_up(uint64_t era) { return era >= TS_UNIT_ERA_MASK - 4; }
+
+/* The last of an end: the block is in no epoch, and one of the heap's free ones. */
+TS_ALWAYS_INLINE void ts_block_set_free(ts_heap *heap, ts_block *block, const bool scope) {
+    if (TS_UNLIKELY(ts_block_account(block) != NULL)) ts_block_set_account(block, NULL);
+    ts_store_relaxed(&block->slabs, 0);
+    ts_heap_unlink(block);
+    ts_store_relaxed(&block->epoch, NULL);
+    if (TS_UNLIKELY(ts_era_is_used_up(ts_era(block)))) return;
+    ts_block **list = scope ? &heap->free_scope : &heap->free_churn;
+    block->heap_next = *list;
+    *list = block;
+    ts_add_owned(&heap->free_blocks[scope], 1);
+}
+
+/* The block is killed, its epoch's list has it no more, and its allocator has no care. All that it has dies, and its slabs become
+   warm; true: that are more than a share keeps (ts_share_overflow). free: it becomes one of the heap's free ones, else it stays
+   in its epoch, for its next era. Caller holds the heap. */
+TS_ALWAYS_INLINE bool ts_scope_empty(ts_heap *heap, ts_scope_block *block, const bool free) {
+    ts_share *share = block->b.share;
+    ts_share_fold(share, TS_COUNT_SCOPE, ts_scope_allocs_held(block));
+    if (TS_UNLIKELY(ts_is_piece(block->tail))) ts_scope_part_pieces(block);
+    uint32_t slabs = ts_load_relaxed(&block->b.slabs);
+    uint32_t head = block->head, tail = block->tail;
+    block->head = block->tail = 0;
+    ts_store_relaxed(&block->current, 0);
+    ts_store_relaxed(&block->limit, 0);
+    block->bits = NULL;
+    ts_store_relaxed(&block->bump, 0);
+    ts_store_relaxed(&block->allocs, 0);
+    ts_keep_relaxed(&block->frees, 0);
+    ts_store_relaxed(&block->bytes_allocated, 0); /* mostly it is not 0, but in a build that does not count */
+    ts_keep_relaxed(&block->bytes_freed, 0);
+    if (free)
+        ts_block_set_free(heap, &block->b, true);
+    else
+        ts_store_relaxed(&block->b.slabs, 0);
+    return ts_share_add_warm(share, TS_NORMAL, head, tail, slabs);
+}
+TS_ALWAYS_INLINE bool ts_scope_end(ts_heap *heap, ts_scope_block *block) { return ts_scope_empty(heap, block, true); }
 
 #endif

@@ -1,0 +1,232 @@
+/*
+ * Allocation on the fast paths: from the magazine or the claimed word of a bin, or from the current slab of a scope, and the next slab of
+ * a scope in the usual case. Each function is called inside an operation by the thread that owns the block. None takes a lock, makes a
+ * system call, or moves more than one slot.
+ *
+ * All sizes take one path. The place of a state word differs between FINE slabs and others; a conditional move selects it, as a branch
+ * would be mispredicted wherever sizes mix.
+ */
+/* Modelled in tests/model: foreign, bump, orders. */
+#ifndef TS_CACHE_ALLOCATE_H
+#define TS_CACHE_ALLOCATE_H
+
+#include "base/assert.h"
+#include "base/bits.h"
+#include "base/probe.h"
+#include "cache/scope.h"
+#include "ownership/heap.h"
+
+/* ---- from a bin ------------------------------------------------------------------------------------------ */
+
+/* The object on top of the magazine, made live; NULL: the magazine is empty. */
+TS_ALWAYS_INLINE void *ts_fast_pop(ts_bin *bin) {
+    uint64_t top = ts_load_relaxed(&bin->top);
+    uint64_t depth = ts_low_byte(top);
+    if (TS_UNLIKELY((uint32_t)depth == 0)) return NULL;
+    uint64_t granule = bin->magazine->granule[depth - 1];
+    char *object = bin->magazine->object[depth - 1];
+    TS_RETURNED(object);
+    TS_ASSUME(object != NULL);
+    ts_store_relaxed(&bin->top, top + TS_TOP_POP);
+    /* relaxed: the owner's own word; others learn of the object through the program's own hand-over */
+    ts_or_owned_16(&bin->state[granule], TS_STATE_LIVE);
+    return object;
+}
+
+/* The next object of the claimed word, made live; NULL: the word is used up. Only when the magazine is empty, so that
+   what was freed last is used first. It lies where its 64 bytes are, and where in these the state word says. */
+TS_ALWAYS_INLINE void *ts_fast_word(ts_bin *bin) {
+    uint64_t word = ts_load_relaxed(&bin->word);
+    if (TS_UNLIKELY(word == 0)) return NULL;
+    ts_store_relaxed(&bin->word, word & (word - 1)); /* counts it, too: ts_bin_word_allocs */
+    uint64_t granule = (uint64_t)bin->word_granule + ts_ctz64(word), coarse = ts_granule_entry(false, granule);
+    _Atomic uint16_t *state = &bin->state[granule];
+    uint64_t entry = ts_bin_is_fine(bin) ? granule & ~UINT64_C(3) : coarse;
+    char *object = ts_entry_address(&ts_region.part[TS_NORMAL], entry);
+    object += (ts_load_relaxed(state) & TS_STATE_START) * (16u >> TS_STATE_START_SHIFT);
+    ts_or_owned_16(state, TS_STATE_LIVE);
+    TS_ASSUME(object != NULL);
+    return object;
+}
+
+/* ---- from the current slab of a scope -------------------------------------------------------------------- */
+
+#define TS_SCOPE_MAX_BYTES 4096u
+
+/* size rounded to granules, 0 if it is not for a scope slab; size 0 is one granule. */
+TS_ALWAYS_INLINE size_t ts_scope_round(size_t size) {
+    size_t n = (size + 15) & ~(size_t)15;
+    if (TS_UNLIKELY(n - 16 > TS_SCOPE_MAX_BYTES - 16)) n = size == 0 ? 16 : 0;
+    return n;
+}
+
+/* Takes the next bytes of the current slab, in which they fit: its bump word is `bump`, and then `next`. A unit begins on a multiple
+   of its size. Returns the object. */
+TS_ALWAYS_INLINE char *ts_fast_bump(ts_scope_block *block, uint64_t bump, uint64_t next) {
+    char *at = ts_bump_at(bump);
+    ts_state64 *start = &block->bits->start[((uintptr_t)at >> 10) & 15];
+    ts_store_relaxed(start, ts_with_bit(ts_load_relaxed(start), (uintptr_t)at >> 4));
+    /* release: who reads bump sees the start bits below it (ts_scope_object_bytes) */
+    ts_store_release(&block->bump, next);
+    return at;
+}
+
+/* Whether the current slab of a scope has room for an object of `size` bytes, not 0: its bump word is *bump, and *next then. */
+TS_ALWAYS_INLINE bool ts_fast_has_room(const ts_scope_block *block, size_t size, uint64_t *bump, uint64_t *next) {
+    size_t last = (size - 1) | 15; /* rounded up by its last byte: that of size 0 is beyond all */
+    if (TS_UNLIKELY(last >= TS_UNIT_BYTES)) return false;
+    *bump = ts_load_relaxed(&block->bump);
+    *next = ts_bump_next(*bump, last + 1);
+    return TS_LIKELY(!ts_is_below_relaxed_64(&block->limit, *next));
+}
+
+/* ---- the next slab of a scope; the other cases are ts_scope_renew's (scope.c) ---------------------------- */
+
+/* Nothing is added to the current slab any more. Afterwards bump is another's, and then the slab is released if it is empty, which can
+   only be done once it is no longer the current one. */
+TS_ALWAYS_INLINE void ts_scope_seal(ts_scope_block *block, ts_slab *slab) {
+    uint64_t bump = ts_load_relaxed(&block->bump);
+    uint32_t unit = ts_load_relaxed(&block->current);
+    size_t used = ts_slab_bytes(unit) - (size_t)((ts_load_relaxed(&block->limit) - bump) >> TS_BUMP_SHIFT);
+    slab->empty_at = ts_scope_current_allocs(block);
+    /* release, and before bump changes: a reader that takes the end from bump looks at `end` before and after */
+    ts_store_release(&slab->end, (uint16_t)(used / 16 + ts_scope_first_entry(unit)));
+    if (!TS_COUNTED) return;
+    ts_store_release(&block->bytes_allocated,
+                     ts_load_relaxed(&block->bytes_allocated) + used); /* block.c: scope_bytes */
+    /* release: scope.c: ts_scope_allocs */
+    ts_store_release(&block->allocs,
+                     (ts_load_relaxed(&block->allocs) + (ts_bump_count(bump) << TS_ALLOCS_SHIFT)) ^ TS_ALLOCS_TURN);
+}
+
+/* It is sealed because an allocation needs the next one. */
+TS_ALWAYS_INLINE void ts_scope_fill(ts_scope_block *block, ts_slab *slab) {
+    ts_count(&block->b.share->count[TS_COUNT_SCOPE].current_partial_full, 1);
+    ts_scope_seal(block, slab);
+}
+
+/* A reset unit becomes the first of the block's slabs, and the current one; its first object is as long as `bytes`, if any.
+   What that is made of is written before. */
+TS_ALWAYS_INLINE void ts_scope_append_at(ts_scope_block *block, uint32_t unit, ts_slab *slab, char *at,
+                                         const size_t slab_bytes, const size_t bytes) {
+    uint32_t second = block->head;
+    TS_PROBE2(slab__new, at, (uint64_t)0);
+    ts_keep(&slab->prev, 0);
+    slab->next = second;
+    if (second)
+        ts_slab_at(second)->prev = unit;
+    else
+        block->tail = unit;
+    block->head = unit;
+    ts_add_owned(&block->b.slabs, 1);
+    ts_store_relaxed(&block->current, unit);
+    block->bits = ts_slab_scope_bits(unit);
+    ts_keep(&block->skipped, 0);
+    ts_keep(&block->b.handle, 0);
+    ts_store_relaxed(&block->limit, ts_bump_limit(at, slab_bytes));
+    uint64_t bump = ts_bump_word(at, (ts_load_relaxed(&block->allocs) & TS_ALLOCS_TURN) * TS_BUMP_TURN);
+    /* release: as in ts_fast_bump */
+    ts_store_release(&block->bump, bytes != 0 ? ts_bump_next(bump, bytes) : bump);
+    /* release: who reads the word sees the reset slab */
+    ts_store_release(ts_unit_word(unit), ts_scope_word(block));
+}
+/* The same of a unit. */
+TS_ALWAYS_INLINE void ts_scope_append(ts_scope_block *block, uint32_t unit, ts_slab *slab, const size_t bytes) {
+    TS_ASSUME(!ts_is_piece(unit));
+    char *at = ts_region.part[TS_NORMAL].base + (size_t)unit * TS_UNIT_BYTES; /* NORMAL is numbered from 0 */
+    ts_scope_append_at(block, unit, slab, at, TS_UNIT_BYTES, bytes);
+}
+
+/* The first warm unit of the share becomes the current slab, with an object of so many bytes, a result of ts_scope_round and not
+   0. NULL: it is another case (there is none; a foreign free is on its way to it; it was no scope slab, or a handle of it was
+   made, or its tags are used up; all of the last slab is freed; care), and nothing has changed that matters: where a handle was
+   made the unit is claimed, and stays on its list, nobody's. Caller holds the heap.
+   What the last use had in common with this one need not be written: the kind, and the generation, which moves on only if a
+   handle was made. */
+TS_ALWAYS_INLINE char *ts_scope_next(ts_scope_block *block, size_t bytes) {
+    ts_share *share = block->b.share;
+    ts_warm *warm = &share->warm[TS_NORMAL];
+    uint32_t unit = warm->head, last = ts_load_relaxed(&block->current);
+    TS_ASSUME(!ts_is_piece(unit));
+    ts_slab *slab = ts_slab_at(unit);
+    if (TS_UNLIKELY(!unit || share->looks || block->b.account)) return NULL;
+    if (last && TS_UNLIKELY(ts_slab_at(last)->free_count != 0) && ts_scope_is_current_empty(block)) return NULL;
+    ts_assert(2, !last || ts_scope_current_allocs(block) != 0); /* so it is not empty */
+    uint32_t tag = ts_load_relaxed(&slab->tag);
+    if (TS_UNLIKELY(ts_slab_kind(slab) != TS_KIND_SCOPE || tag >= TS_UNIT_ERA_MASK)) return NULL;
+    ts_keep(&slab->allocator, share->index); /* as in ts_share_take */
+    /* handled: seq_cst, after the claim: as in ts_slab_next_generation */
+    if (TS_UNLIKELY(!ts_slab_claim_clean(unit) || ts_load_seq(&slab->handled))) return NULL;
+    ts_assert(2, ts_load_relaxed(ts_unit_word(unit)) == 0);
+    warm->head = slab->next;
+    if (!warm->head) warm->tail = 0;
+    ts_add_owned(&warm->count, (uint32_t)-1);
+    atomic_thread_fence(memory_order_release); /* as in ts_slab_next_use, and the next */
+    ts_store_release(&slab->tag, tag + 1);
+    ts_scope_bits *bits = ts_slab_scope_bits(unit);
+    ts_slab_clear16(bits->start);
+    if (TS_UNLIKELY(slab->free_count != 0)) {
+        ts_slab_clear16(bits->freed);
+        slab->free_count = 0;
+    }
+    ts_keep_relaxed(&slab->end, 0);
+    /* release, partner of the acquire in object.c: who looks with a pointer of the last use and sees the new start does not take the
+       old end for its own. The object of that pointer was freed, so any answer would do; this is the better one. */
+    ts_store_release(&bits->start[0], 1);
+    if (last) ts_scope_fill(block, ts_slab_at(last));
+    ts_scope_append(block, unit, slab, bytes);
+    ts_count(&share->count[TS_COUNT_SCOPE].slow_path_hits, 1);
+    /* after the block's own count: snapshot.c, `rising` */
+    ts_count_release(&share->count[TS_COUNT_SCOPE].new_slab_count, 1);
+    return ts_region.part[TS_NORMAL].base + (size_t)unit * TS_UNIT_BYTES;
+}
+
+/* ---- by the id of an epoch ------------------------------------------------------------------------------- */
+
+/* Makes `last` the thread's own open block of a scope epoch, which it used before it used another. false: it has none, or none
+   that the fast paths may use. Inside an operation, bound to the block's allocator. */
+TS_ALWAYS_INLINE bool ts_find_scope(ts_tls *tls, EpochId epoch) {
+    if (TS_UNLIKELY(!tls->heap)) return false; /* bound to what is no allocator */
+    ts_scope_block *block = tls->heap->scope_map[(uint32_t)epoch % TS_HEAP_MAP];
+    /* Open to this thread's share of this allocator: so its heap, its token, and no care. */
+    if (!block || !ts_is_relaxed_64(&block->b.open_id, epoch) || block->b.slow ||
+        ts_load_relaxed(&block->b.key) >> TS_KEY_SHARE_SHIFT != tls->share_key >> TS_KEY_SHARE_SHIFT)
+        return false;
+    tls->last = block;
+    return true;
+}
+
+/* The thread's own open block of a churn epoch of the allocator whose share has that key. NULL: as above. Inside an operation. */
+TS_ALWAYS_INLINE ts_churn_block *ts_churn_of(const ts_heap *heap, uint64_t share_key, EpochId epoch) {
+    ts_churn_block *block = heap->map[(uint32_t)epoch % TS_HEAP_MAP];
+    if (!block || !ts_is_relaxed_64(&block->b.open_id, epoch) || block->b.slow ||
+        ts_load_relaxed(&block->b.key) >> TS_KEY_SHARE_SHIFT != share_key >> TS_KEY_SHARE_SHIFT)
+        return NULL;
+    return block;
+}
+
+/* The same of the allocator that the thread is bound to: its block in the epoch is `block` then. */
+TS_ALWAYS_INLINE bool ts_find_churn(ts_tls *tls, EpochId epoch) {
+    if (TS_UNLIKELY(!tls->heap)) return false;
+    ts_churn_block *block = ts_churn_of(tls->heap, tls->share_key, epoch);
+    if (!block) return false;
+    tls->block = block;
+    return true;
+}
+
+/* An object in a scope block of the thread: from its current slab, or else, if it may, the next, if that can be had in the usual way. NULL:
+   another case. Inside an operation. */
+TS_ALWAYS_INLINE void *ts_named_next(ts_tls *tls, ts_scope_block *block, size_t size, bool may_renew) {
+    uint64_t bump, next;
+    if (ts_fast_has_room(block, size, &bump, &next)) return ts_fast_bump(block, bump, next);
+    size_t bytes = (size + 15) & ~(size_t)15;
+    /* in_op is 1, so the heap is held unless another thread revoked it; what the caller has seen may have been before that. */
+    if (TS_UNLIKELY(bytes - 16 > TS_SCOPE_MAX_BYTES - 16 || ts_load_acquire(&tls->heap->revoked) != 0 ||
+                    ts_load_relaxed(&block->b.open_id) == TS_ID_NEVER || ts_heap_is_waited_for(tls->heap)) ||
+        !may_renew)
+        return NULL;
+    void *at = ts_scope_next(block, bytes);
+    return TS_LIKELY(at != NULL) ? at : ts_scope_renew_for(block, bytes);
+}
+
+#endif
