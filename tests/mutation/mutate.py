@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
 """Does some test fail when a step of a protocol is removed?
 
-Applies the mutants of mutants.py one at a time to a copy of the sources, builds the tests that a mutant names, runs
-them and prints which one failed. Nothing of the checkout is written to.
+Applies the mutants of the rooms (rooms.py says how they are written) one at a time to a copy of the sources, builds the
+tests that a mutant names, runs them and prints which one failed. Nothing of the checkout is written to.
 
-    mutate.py [--list] [--only NAME]... [--jobs N] [--keep DIR]
+    mutate.py [--list] [--only NAME]... [--room FLOOR/ROOM]... [--jobs N] [--keep DIR]
 
 Exit status: 0 every mutant is killed (or is recorded as equivalent); 1 a mutant survived; 2 the list does not fit the
-code: a text is not found exactly once, a mutant does not compile, or a named test fails without any mutant.
+code: an anchor is not found exactly once, a mutant does not compile, or a named test fails without any mutant.
 """
 import argparse
 import concurrent.futures
@@ -22,7 +22,8 @@ import time
 
 sys.dont_write_bytecode = True  # the checkout stays as it is
 
-import mutants as table  # noqa: E402
+import places  # noqa: E402
+import rooms  # noqa: E402
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 TIMEOUT = {"unit": 20}  # by the first part of the name; a unit test takes a second or two
@@ -73,11 +74,23 @@ def copy_tree(to, tests):
         shutil.copy(header, to / header.relative_to(ROOT))
 
 
+def locate(mutants):
+    """Gives each mutant the file that it changes, and where."""
+    table, misfits = places.Places(ROOT, ("src", "tests/walk")), []
+    for mutant in mutants:
+        found = table.find(mutant["in"], mutant["old"], mutant["room"])
+        if len(found) == 1:
+            mutant["file"], mutant["begin"], mutant["end"] = found[0]
+            continue
+        elsewhere = ", ".join(table.names_with(mutant["old"])) or "nowhere"
+        misfits.append("%s (tests/mutation/%s.txt): the anchor is found %d times in %s; in all: %s" %
+                       (mutant["name"], mutant["room"], len(found), mutant["in"], elsewhere))
+    if misfits:
+        raise Broken("\n".join(misfits))
+
+
 def mutated_text(mutant, text):
-    count = text.count(mutant["old"])
-    if count != 1:
-        raise Broken("%s: the text is found %d times in %s" % (mutant["name"], count, mutant["file"]))
-    return text.replace(mutant["old"], mutant["new"])
+    return text[:mutant["begin"]] + mutant["new"] + text[mutant["end"]:]
 
 
 def run(command, cwd, timeout, log):
@@ -178,7 +191,7 @@ def try_mutant(build, mutant, directory):
     tree = directory / mutant["name"]
     shutil.copytree(build.tree, tree, ignore=shutil.ignore_patterns("objects", "programs", "*.log"))
     path = tree / mutant["file"]
-    path.write_text(mutated_text(mutant, path.read_text()))
+    path.write_text(mutated_text(mutant, path.read_text(encoding="utf-8")), encoding="utf-8")
     what, by = "SURVIVED", ""
     for test, arguments in tests:
         program = build.program(tree, variant, test, mutant["file"])
@@ -196,19 +209,21 @@ def try_mutant(build, mutant, directory):
     return what, by, time.monotonic() - from_time
 
 
-def choose(only):
-    names = [m["name"] for m in table.MUTANTS]
-    if len(set(names)) != len(names):
-        raise Broken("two mutants of one name")
-    unknown = [name for name in only if name not in names]
+def choose(only, of_rooms):
+    mutants = rooms.read_mutants(ROOT / "tests/mutation")
+    names = [m["name"] for m in mutants]
+    if not names or len(set(names)) != len(names):
+        raise Broken("no mutants, or two of one name")
+    unknown = [name for name in only if name not in names] + list(set(of_rooms) - {m["room"] for m in mutants})
     if unknown:
-        raise Broken("no such mutant: " + ", ".join(unknown))
-    return [m for m in table.MUTANTS if not only or m["name"] in only]
+        raise Broken("no such mutant or room: " + ", ".join(unknown))
+    chosen = [m for m in mutants if not only + of_rooms or m["name"] in only or m["room"] in of_rooms]
+    locate(chosen)
+    return chosen
 
 
 def print_list(chosen):
     for m in chosen:
-        mutated_text(m, (ROOT / m["file"]).read_text())
         for test, _ in tests_of(m):
             if not (ROOT / source_of(test)).is_file():
                 raise Broken("%s: there is no test %s" % (m["name"], test))
@@ -228,8 +243,6 @@ def try_all(chosen, jobs, directory):
     """Prints a line per mutant. Returns the number of survivors."""
     base = directory / "base"
     copy_tree(base, {test for m in chosen for test, _ in tests_of(m)})
-    for m in chosen:
-        mutated_text(m, (base / m["file"]).read_text())
     build = Build(base)
     check_base(build, chosen)
     survivors = 0
@@ -248,11 +261,12 @@ def main():
     parser = argparse.ArgumentParser(description="Does some test fail when a step of a protocol is removed?")
     parser.add_argument("--list", action="store_true", help="only say which mutants there are, and whether they fit the code")
     parser.add_argument("--only", action="append", default=[], metavar="NAME", help="this mutant; can be repeated")
+    parser.add_argument("--room", action="append", default=[], metavar="FLOOR/ROOM", help="those of this room")
     parser.add_argument("--jobs", type=int, default=1, metavar="N", help="mutants at a time (1)")
     parser.add_argument("--keep", metavar="DIR", help="work in DIR, which must not exist, and leave the logs there")
     arguments = parser.parse_args()
     try:
-        chosen = choose(arguments.only)
+        chosen = choose(arguments.only, arguments.room)
         if arguments.list:
             list_mutants(chosen)
             return 0
@@ -262,7 +276,7 @@ def main():
             return 1 if try_all(chosen, arguments.jobs, directory) else 0
         with tempfile.TemporaryDirectory(prefix="tslab-mutation-") as directory:
             return 1 if try_all(chosen, arguments.jobs, pathlib.Path(directory)) else 0
-    except Broken as broken:
+    except (Broken, rooms.Malformed) as broken:
         print("mutate.py: %s" % broken, file=sys.stderr)
         return 2
 
