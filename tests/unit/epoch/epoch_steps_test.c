@@ -9,6 +9,7 @@
 #include "unit.h"
 
 #include "bins.h"
+#include "cache/allocate.h"
 #include "cache/foreign.h"
 #include "epoch/epoch.h"
 #include "errands.h"
