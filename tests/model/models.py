@@ -226,7 +226,7 @@ MODELS = [
         "controls": [(c, []) for c in ("TAKER", "HOLD", "PUSH", "WAIT")] + [(c, ["-DLASTING"]) for c in ("OWNERS_LOOK", "BIT_FIRST")],
         "functions": {
             "src/core/slab/lent.h": ["ts_is_lent", "ts_lend", "ts_take_lent"],
-            "src/core/spill/spilled.c": ["ts_spilled_lend_slab", "ts_spilled_take_out", "ts_spilled_freed"],
+            "src/core/spill/spilled.c": ["ts_spilled_lend_slab", "take_out_slab", "hold_and_take_out"],
             "src/core/cache/foreign.c": ["ts_foreign_all_freed"],
             "src/core/object/free.c": ["free_once"],
             "src/core/spill/spill.c": ["ts_spill_return"],

@@ -66,7 +66,7 @@ inline drain() {
 
 inline take_lent(got) { atomic { got = lent; lent = false } }
 
-/* ts_spilled_take_out; holds the heap */
+/* take_out_slab; holds the heap */
 inline take_out() {
     if
     :: alive ->
@@ -160,7 +160,7 @@ inline foreign_free(o, answer) {
     od
 }
 
-/* ts_foreign_give_closed, ts_spilled_freed */
+/* ts_foreign_give_closed, hold_and_take_out */
 inline give_closed() {
     if
     :: alive && foreign ->

@@ -77,7 +77,7 @@
 #include "cache/bin.h"
 #include "cache/free.h"
 #include "cache/scope.h"
-#include "spill/spilled.h"
+#include "slab/lent.h"
 #include "supply/allocator.h"
 #include "supply/nodes.h"
 
@@ -250,7 +250,7 @@ void ts_foreign_give_closed(uint32_t unit, uint64_t entry) {
     if (!all_pending(unit, u, (unsigned)(ts_foreign_index(u, entry) >> 5), words)) return;
     if (!ts_foreign_all_freed(unit, u)) return;
     if (TS_UNLIKELY(ts_is_lent(unit))) {
-        ts_spilled_freed(unit);
+        ts_loan_of_lent()->freed(unit);
         if (((ts_load_acquire(word) ^ u) & ~TS_UNIT_FOREIGN) != 0) return; /* taken out */
     }
     ts_heap *heap = ts_load_acquire(&block->heap);
@@ -375,7 +375,7 @@ void ts_foreign_take_off(ts_heap *heap, uint32_t unit) {
     unsigned work = 0;
     if (!(ts_load_acquire(ts_unit_word(unit)) & TS_UNIT_FOREIGN)) return;
     if (TS_UNLIKELY(ts_is_lent(unit))) {
-        ts_spilled_take_out(heap, unit);
+        ts_loan_of_lent()->take_out(heap, unit);
         return;
     }
     if (ts_load_relaxed(&heap->state) == TS_HEAP_ABANDONED) { /* nobody comes for the rest */

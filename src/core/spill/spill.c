@@ -1,19 +1,18 @@
 /*
- * Lending the memory of a closed epoch, and what becomes of it. See spill.h for the states, spill/spilled.h for the
- * loan of one slab or span.
+ * Lends the memory of a closed epoch, and takes it back. spill.h has the states, slab/lent.h the loan of one slab or
+ * span.
  *
  * Why a free, a destroy and the keeper agree
- *  1. Begin lends slabs with the heap of their block held, spans under the epoch's lock. The blocks are flushed (a
- *     block that is not, is one whose thread has yet to let go of it: EBUSY), so no slab is added, and each that
- *     stays has FOREIGN off when it is lent: it is on no queue, and gets on none while it is lent.
- *  2. A free of the last object of a slab, or of a span, takes the bit off and makes the piece dead; return takes the
- *     bit off and makes it whose it was. The bit has one taker (spill/spilled.c, 2).
- *  3. Destroy, and the end of the epoch by its last free, only kill: the spill has the epoch pinned (end.c). Spans that
- *     die so are released by who destroys, which takes the bit off; slabs stay in their blocks, stale, with their bits.
- *  4. Return comes after the memory is accessible and counted. What it gives back by the queue is alive, or stale:
- *     who drains it finds out which. Dead pieces go to the system. Then the pin goes, and with it, if the epoch is
- *     over, its blocks.
- * Which units count as committed: all of LENT and FETCHED, none of AWAY.
+ *  1. Begin lends slabs with the heap of their block held, spans under the epoch's lock. The blocks are flushed, so
+ *     no slab is added. (A block that is not flushed belongs to a thread that has yet to give it up: EBUSY.) Each
+ *     slab has FOREIGN off when it is lent: it is on no queue, and gets on none while it is lent.
+ *  2. A free of the last object of a slab, or of a span, takes the bit and makes the piece dead. Return takes the bit
+ *     and gives the piece back. The bit has one taker (slab/lent.h, 3).
+ *  3. Destroy, and the end of the epoch by its last free, take nothing apart: the spill has the epoch pinned (end.c).
+ *     Destroy releases the spans, which takes their bits. Slabs stay in their blocks, stale, with their bits.
+ *  4. Return comes after the memory is accessible and counted. A slab that it gives back by the queue is alive or
+ *     stale: the drain finds out. Dead pieces go to the system. Then the pin goes. If the epoch is over, its blocks
+ *     go with the pin. Which units count as committed: all of LENT and FETCHED, none of AWAY.
  */
 /* Modelled in tests/model: spill. */
 #include "spill/spill.h"
@@ -49,7 +48,7 @@ static ts_epoch *find_closing(ts_allocator *allocator, EpochId id) {
 size_t ts_spill_most(ts_allocator *allocator, EpochId id) {
     ts_epoch *epoch = find_closing(allocator, id);
     if (!epoch) return 0;
-    /* Of a closing epoch both only fall; a block that is not flushed yet is found by begin. */
+    /* In a closing epoch both only fall; begin finds a block that is not flushed yet. */
     size_t most = (size_t)ts_load_relaxed(&epoch->span_units);
     for (const ts_block *b = ts_load_relaxed(&epoch->blocks); b; b = ts_load_relaxed(&b->epoch_next))
         most += ts_load_relaxed(&b->slabs);
@@ -100,7 +99,7 @@ static bool lend_block(ts_spill *spill, ts_block *block) {
     return true;
 }
 
-/* The heap of a block that nobody takes apart, held. NULL: not now. */
+/* Holds the heap of a block that no thread takes apart, and returns it. NULL: not now. */
 static ts_heap *hold_heap_of(const ts_block *block) {
     for (unsigned naps = 0; naps < HOLD_NAPS; naps++) {
         ts_heap *heap = ts_load_acquire(&block->heap);
@@ -179,8 +178,9 @@ bool ts_spill_begin(ts_allocator *allocator, EpochId id, ts_spill *spill) {
     spill->hides = false;
     epoch->spill = spill;
     epoch->pins++;
-    /* Who frees the allocator ends this epoch before the record, and so comes after this. */
+    /* The end of the allocator ends this epoch first, and so comes after this. */
     ts_allocator_pin(allocator);
+    ts_store_relaxed(&ts_loans, &ts_spilled_loan);
     ts_fetch_add_relaxed(&ts_spills, 1);
     bool lent = lend_spans(spill);
     ts_block *blocks = ts_load_relaxed(&epoch->blocks);
@@ -219,11 +219,11 @@ static bool allow(const ts_spill *spill, char *at, size_t bytes) {
     return (!spill->hides || ts_os->hide(at, bytes, false)) && ts_os->commit(at, bytes);
 }
 static bool purge(const ts_spill *spill, char *at, size_t bytes) {
-    (void)ts_purge_pages(spill->allocator, at, at + bytes); /* what the system keeps is counted, and harms nothing */
+    (void)ts_purge_pages(spill->allocator, at, at + bytes); /* a refusal is counted, and harms nothing */
     return true;
 }
 
-/* What is away counts on no node; what comes back, on that of its addresses. */
+/* Memory that is away counts on no node. When it comes back it counts on the node of its addresses. */
 static void count_nodes(const ts_spill *spill, bool back) {
     if (!ts_nodes_of(spill->allocator)) return;
     for (size_t i = 0; i < spill->pieces; i++) {
@@ -245,13 +245,13 @@ static void set_away(const ts_spill *spill, bool away) {
 
 bool ts_spill_hides(void) { return ts_os->hide(NULL, 0, true); }
 
-/* Inaccessible, all or none; of the former case see spill.h, 4. */
+/* Makes all runs inaccessible, or none. Where pages can be hidden it is all (spill.h, 4). */
 static bool forbid_all(ts_spill *spill) {
     spill->hides = spill->pieces != 0 && ts_os->hide(ts_unit_address(spill->piece[0].unit), ts_os_page_bytes(), true);
     if (spill->hides) return each_run(spill, forbid_if) == spill->pieces;
     if (spill->no_mappings) return false;
     if (each_run(spill, forbid) == spill->pieces) return true;
-    (void)each_run(spill, allow); /* what was accessible all along costs a call */
+    (void)each_run(spill, allow); /* a run that was accessible all along costs a call */
     return false;
 }
 
@@ -296,8 +296,8 @@ void ts_spill_resend(ts_spill *spill) {
 
 /* ---- return ------------------------------------------------------------------------------------------------------ */
 
-/* What came back by the queues is drained now, as far as heaps can be held: of an epoch that closed long ago nobody
-   else may come for it. */
+/* Drains the slabs that came back by the queues, as far as heaps can be held. The epoch may have closed long ago, and
+   then no other call would drain them. */
 static void drain_blocks(const ts_block *blocks) {
     for (const ts_block *b = blocks; b; b = ts_load_relaxed(&b->epoch_next)) {
         ts_heap *heap = ts_load_acquire(&b->heap);
@@ -315,7 +315,7 @@ static void drain_blocks(const ts_block *blocks) {
     }
 }
 
-/* Of a slab that a free takes out of its block: a moment. A span's word is 0 already. */
+/* A free takes the slab out of its block, which takes a moment. The word of a span is 0 already. */
 static void wait_until_dead(uint32_t unit) {
     while (ts_load_acquire(ts_unit_word(unit)) != 0) ts_nap();
 }

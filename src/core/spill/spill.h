@@ -1,5 +1,5 @@
 /*
- * The memory of a CLOSING epoch is lent to somebody who keeps its bytes elsewhere (libtslab-zones), and comes back.
+ * The memory of a CLOSING epoch is lent to a keeper, which has its bytes elsewhere (libtslab-zones), and comes back.
  *
  *     none --begin--> LENT --send--> AWAY --fetch--> FETCHED
  *       ^               |             ^  |             |  |
@@ -13,21 +13,24 @@
  *     FETCHED   they are accessible and count again; the keeper fills them
  *
  * Invariants
- *  1. The record, and the pages that it names, are the keeper's from begin to return (or bury). He calls these for
- *     one record from one thread at a time. Frees, close and destroy of the epoch come from any thread, at any time.
- *  2. The epoch is pinned all the while, so its entry and blocks stay, also when it is destroyed or its last object is
- *     freed: then it is over to the program (its id is stale), and to be buried by the keeper. The allocator's record
- *     is pinned too: it may end meanwhile.
- *  3. A piece that is not lent any more, by a free's doing, is dead: nobody's but the record's. Its units stay
- *     inaccessible with the others until return or bury, so that what is inaccessible is in as few mappings as it was.
- *  4. Pages that are hidden have lost their bytes. So where the first page of a spill can be hidden it is AWAY, whatever is refused
- *     later: that is protected, or, where that is refused too, reads as zero.
+ *  1. The record, and the pages that it names, are the keeper's from begin to return (or bury). The keeper calls
+ *     these for one record from one thread at a time. Frees, close and destroy of the epoch come from any thread, at
+ *     any time.
+ *  2. A spill pins the epoch, so the epoch's entry and blocks stay, also when it is destroyed or its last object is
+ *     freed. Then its id is stale for the program, and the keeper has to bury it. A spill pins the allocator's
+ *     record, too: the allocator may end meanwhile.
+ *  3. A free can end the loan of a piece. Such a piece is dead, and belongs to the record alone. Its units stay
+ *     inaccessible with the others until return or bury, so that inaccessible memory stays in as few mappings as it
+ *     was.
+ *  4. Hidden pages have lost their bytes. So a spill whose first page can be hidden is AWAY, whatever the system
+ *     refuses later. Pages that it refuses to hide are protected, or, where it refuses that too, read as zero.
  *
- * What is touched of an object that is away. A free writes state words and foreign bits, which lie outside of the pages. Filling
- * (poison_on_free), marks for a tool and guards lie in the pages: an allocator with any of them lends nothing (ENOTSUP). A slab that is away is not handed on, purged by the page (supply/hollow.c), claimed or drained:
- * FOREIGN is on. Its block is closing, so nothing is allocated in it; realloc and promote ask ts_is_lent. The units
- * of a dead piece come to nobody before they are accessible. A child of fork keeps the record's state as it is, and
- * calls none of these.
+ * Objects that are away. A free writes state words and foreign bits, which lie outside of the
+ * pages. Filling (poison_on_free), marks for a tool and guards lie in the pages: an allocator with any of them lends
+ * nothing (ENOTSUP). A slab that is away has FOREIGN on. So no thread hands it on, purges it by the page
+ * (supply/hollow.c), claims it or drains it. Its block is closing, so nothing is allocated in it. realloc and promote
+ * ask ts_is_lent. The units of a dead piece are accessible again before anything gets them. A child of fork keeps the
+ * record's state as it is, and calls none of these.
  */
 #ifndef TS_SPILL_SPILL_H
 #define TS_SPILL_SPILL_H
@@ -66,22 +69,23 @@ typedef struct ts_spill {
 /* Pieces that the epoch can have at most: as many as a record needs room for. 0 with errno: EINVAL no such epoch, or
    it is active; ESTALE it has ended; EBUSY it is spilled already. */
 size_t ts_spill_most(ts_allocator *allocator, EpochId id);
-/* `piece` and `room` are set. false with errno, and nothing changed: as ts_spill_most; EBUSY too if a thread has not
-   let go of what it has of the epoch yet, or there is no room; ENOTSUP an allocator with care or guards, or pages
+/* `piece` and `room` are set. false with errno, and nothing changed: the cases of ts_spill_most; EBUSY a thread has
+   not given up its block of the epoch yet, or there is no room; ENOTSUP an allocator with care or guards, or pages
    larger than a unit. */
 bool ts_spill_begin(ts_allocator *allocator, EpochId id, ts_spill *spill);
 /* Whether the system can hide pages: then a spill needs no mappings, unless the program has locked its memory. */
 bool ts_spill_hides(void);
-/* LENT to AWAY. false with errno EBUSY: the system has no mappings left, or they are not to be used; it is LENT still. */
+/* LENT to AWAY. false with errno EBUSY: the system has no mappings left, or they are not to be used; it is LENT
+   still. */
 bool ts_spill_send(ts_spill *spill);
 /* AWAY to FETCHED. false with errno ENOMEM: over budget, or the system refuses; it is AWAY still. */
 bool ts_spill_fetch(ts_spill *spill);
-/* FETCHED to AWAY: what was to be filled could not be read. */
+/* FETCHED to AWAY: the keeper could not read the bytes. */
 void ts_spill_resend(ts_spill *spill);
-/* LENT or FETCHED to none: pieces go to whose they are. */
+/* LENT or FETCHED to none: slabs go to their blocks, spans to their epoch, dead pieces to the system. */
 void ts_spill_return(ts_spill *spill);
-/* Whether the epoch is over, so that nobody can want its bytes any more. */
+/* Whether the epoch is over, so that nothing can need its bytes any more. */
 bool ts_spill_is_over(const ts_spill *spill);
-/* The same as fetch and return of one that is over, but that nothing is filled. false: the system refuses, now. */
+/* Fetches and returns an epoch that is over, and fills nothing. false: the system refuses, now. */
 bool ts_spill_bury(ts_spill *spill);
 #endif

@@ -1,22 +1,21 @@
 /*
- * The loan of slabs. Who may be at one slab at the same time:
+ * The loan of slabs. Three kinds of threads may be at one slab at the same time:
  *
- *     a free, the owner's too   writes a foreign word, then looks whether all that is live has its bit (ts_foreign_give_closed)
+ *     a free, the owner's too   writes a state or a foreign bit, then looks for live objects (ts_foreign_all_freed)
  *     the end of the epoch      writes the block's key; takes nothing apart while the spill has the epoch pinned
  *     the end of the loan       takes the bit in ts_spilled_units
  *
- *  1. Of the frees of the last objects one finds the slab empty. Each writes first and looks then, all seq_cst: the
- *     argument is that of ts_foreign_give_closed. It takes the slab out with the heap held, so two do not.
- *  2. Taking out and the end of the loan meet in the bit: one gets it. If the free does, it gets the slab out without
- *     waiting for anyone, and stores 0 in the UNIT word last: who ends the loan waits for that, some hundred
- *     instructions. If the end does, the slab is pushed on the queue of its block's heap, and drained: bits that
- *     frees left meanwhile are found there.
- *  3. A free that found the bit on, and finds it off once it holds the heap, goes the usual way: it takes the slab
- *     off the queue, or the end of the loan, which has not pushed it yet, drains it.
- *  4. The owner's heap may be held by others for a moment. A free that cannot hold it waits: if it did not, nobody
- *     would come for the slab before the loan ends. That is the only wait, and only of who frees the last object of a
- *     slab that is away. Where no heap can be held (no barrier; a thread lost in a fork) the slab stays until the
- *     loan ends.
+ *  1. One of the frees of the last objects finds the slab empty. Each writes first and looks then, all seq_cst: that
+ *     is the argument of ts_foreign_give_closed. A free takes the slab out with the heap held, so no two do.
+ *  2. A free that takes the slab out and the end of the loan meet in the bit: one of them gets it. If the free gets
+ *     it, it takes the slab out without waiting, and stores 0 in the UNIT word last. The end of the loan waits for
+ *     that, some hundred instructions. If the end gets it, it pushes the slab on the queue of its block's heap. The
+ *     drain finds the bits that frees left meanwhile.
+ *  3. A free may find the bit on, and find it off once it holds the heap. Then it goes the usual way: it takes the
+ *     slab off the queue. If the slab is not on it yet, the end of the loan drains it.
+ *  4. A free that cannot hold the owner's heap waits. If it did not, the slab would stay until the loan ends. Only
+ *     the free of the last object of a slab that is away waits so. Where no heap can be held (no barrier; a thread
+ *     lost in a fork) the slab stays.
  */
 /* Modelled in tests/model: spill. */
 #include "spill/spilled.h"
@@ -31,7 +30,7 @@
 
 bool ts_spilled_lend_slab(uint32_t unit, uint64_t word) {
     ts_lend(unit);
-    /* seq_cst: as in ts_foreign_lend. Who sees FOREIGN sees the bit. */
+    /* seq_cst: as in ts_foreign_lend. A thread that sees FOREIGN sees the bit. */
     if (ts_cas_seq(ts_unit_word(unit), &word, word | TS_UNIT_FOREIGN)) {
         ts_nodes_queue_empty(unit);
         return true;
@@ -46,7 +45,7 @@ static ts_block *block_of(uint32_t unit, uint64_t *word) {
     return ts_block_of_line(ts_word_line(w), (w & TS_UNIT_SCOPE) != 0);
 }
 
-void ts_spilled_take_out(const ts_heap *heap, uint32_t unit) {
+static void take_out_slab(const ts_heap *heap, uint32_t unit) {
     uint64_t word;
     ts_block *block = block_of(unit, &word);
     if (!block || ts_era(block) != ts_word_era(word) || ts_load_relaxed(&block->heap) != heap) return;
@@ -57,10 +56,10 @@ void ts_spilled_take_out(const ts_heap *heap, uint32_t unit) {
     else
         ts_bin_take_out(ts_churn(block), ts_line_address(ts_word_line(word)), unit);
     ts_store_relaxed(&ts_slab_at(unit)->u.last_word, word & ~TS_UNIT_FOREIGN);
-    ts_store_release(ts_unit_word(unit), 0); /* partner: who ends the loan */
+    ts_store_release(ts_unit_word(unit), 0); /* partner: wait_until_dead */
 }
 
-void ts_spilled_freed(uint32_t unit) {
+static void hold_and_take_out(uint32_t unit) {
     while (ts_is_lent(unit)) {
         uint64_t word;
         const ts_block *block = block_of(unit, &word);
@@ -68,13 +67,13 @@ void ts_spilled_freed(uint32_t unit) {
         if (!heap || ts_load_relaxed(&heap->state) == TS_HEAP_LOST) return;
         if (heap == ts_thread.heap) {
             ts_heap_enter(heap);
-            ts_spilled_take_out(heap, unit);
+            take_out_slab(heap, unit);
             ts_heap_leave(heap);
             return;
         }
         if (ts_heap_hold(heap)) {
             bool home = ts_load_relaxed(&block->heap) == heap;
-            ts_spilled_take_out(heap, unit);
+            take_out_slab(heap, unit);
             ts_heap_drop(heap);
             if (home) return;
         } else if (!ts_os->barrier_all()) {
@@ -84,6 +83,8 @@ void ts_spilled_freed(uint32_t unit) {
         }
     }
 }
+
+const ts_loan ts_spilled_loan = {take_out_slab, hold_and_take_out};
 
 void ts_spilled_return_slab(uint32_t unit) {
     uint64_t word;

@@ -1,6 +1,7 @@
 /*
- * Objects of an epoch that is away (spill/spill.h): each free, size and handle is answered as if the epoch were in memory, by its owner,
- * by other threads and in a child of fork, and the bytes of the objects that are left come back.
+ * Objects of an epoch that is away (spill/spill.h): each free, size and handle is answered as if the epoch were in
+ * memory, by its owner, by other threads and in a child of fork, and the bytes of the objects that are left come
+ * back.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
@@ -102,7 +103,7 @@ static void end_epoch(void) {
     forget();
 }
 
-/* ---- meanwhile ---------------------------------------------------------------------------------------------------- */
+/* ---- meanwhile --------------------------------------------------------------------------------------------------- */
 
 /* Sizes, handles, doubles and foreign addresses. */
 static void looks(void **state) {
@@ -209,7 +210,7 @@ static void stale(void **state) {
     }
 }
 
-/* ---- a child of fork ---------------------------------------------------------------------------------------------- */
+/* ---- a child of fork --------------------------------------------------------------------------------------------- */
 
 static void child(void) {
     static const int faults[] = {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT};

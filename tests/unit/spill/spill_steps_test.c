@@ -1,6 +1,7 @@
 /*
- * The loan of slabs with another thread between its steps. spilled.c is compiled once more, in place of the library's, with
- * places to stop at: before and after a slab's word is written that lends it, and before that which says it is dead.
+ * The loan of slabs with another thread between its steps. spilled.c is compiled once more, in place of the
+ * library's, with places to stop at: before and after a slab's word is written that lends it, and before that which
+ * says it is dead.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
@@ -142,7 +143,7 @@ static void freed_while_lent(void **state) {
     }
 }
 
-/* ---- a block whose thread has not let go of it -------------------------------------------------------------------- */
+/* ---- a block whose thread has not let go of it ------------------------------------------------------------------- */
 
 static void block_not_flushed(void **state) {
     (void)state;
@@ -167,7 +168,7 @@ static void block_not_flushed(void **state) {
     }
 }
 
-/* ---- a slab that dies while its loan ends -------------------------------------------------------------------------- */
+/* ---- a slab that dies while its loan ends ------------------------------------------------------------------------ */
 
 static atomic_bool returned;
 static bool returned_too_early;
@@ -202,7 +203,7 @@ static void returned_while_it_dies(void **state) {
     }
 }
 
-/* ---- a child of fork ----------------------------------------------------------------------------------------------- */
+/* ---- a child of fork --------------------------------------------------------------------------------------------- */
 
 static void child(ts_epoch *e) {
     static const int faults[] = {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT};
