@@ -25,6 +25,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#define SUP_OWN_STEP
 #include "steps.h"
 
 #ifdef STOPS_BEFORE_END_OF_USE /* the domain has ended by then, its epoch not yet */

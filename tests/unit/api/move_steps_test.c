@@ -34,16 +34,8 @@ static char *objects[OBJECTS], *object;
 static bool was_taken, was_freed, ran, slowly;
 static unsigned taken, times_taken;
 
-static void (*meanwhile)(void);
-static unsigned looks_left;
-
-static void step(void) {
-    if (meanwhile && looks_left-- == 0) {
-        void (*fn)(void) = meanwhile;
-        meanwhile = NULL;
-        let(fn);
-    }
-}
+static void (*there)(void);
+static void let_there(void) { let(there); }
 
 /* Two slabs and more; the object is in the second. */
 static void begin_epoch(size_t size) {
@@ -117,15 +109,14 @@ static void while_other(void (*fn)(void), size_t size, size_t wanted, void (*jud
         }
         void *q = NULL;
         ran = true;
-        meanwhile = fn;
-        looks_left = at;
+        there = fn;
+        sup_stop_arm(&at_step, at, let_there);
         bool moved;
         if (slowly)
             moved = (q = ts_realloc(ts_token(allocator), object, 16, wanted)) != NULL;
         else
             moved = ts_move_own(allocator, object, slab_usable_size(allocator, object), wanted, &q);
-        bool all = meanwhile != NULL;
-        meanwhile = NULL;
+        bool all = !sup_stop_disarm(&at_step);
         if (!all) judge(moved, q);
         end_epoch();
         if (all) {

@@ -23,7 +23,7 @@
 
 #define PAIRS 8u
 
-static unsigned at_step, steps, sets, heard, heard_of;
+static unsigned sets, heard, heard_of;
 static unsigned current;    /* number of the last pair that was set */
 static unsigned waited_for; /* of those before it, the first that may still be called */
 static char number[PAIRS];
@@ -46,36 +46,26 @@ static void set_next(void) {
     }
 }
 
-static void step(void) {
-    static bool acting;
-    if (acting || ++steps != at_step) {
-        return;
-    }
-    acting = true;
-    for (unsigned i = 0; i < sets; i++) {
-        set_next();
-    }
-    acting = false;
+static void set_them(void) {
+    for (unsigned i = 0; i < sets; i++) set_next();
 }
 
 static void at_every_step(void **state) {
     unsigned met = 0;
     (void)state;
     for (sets = 1; sets <= 4; sets++) {
-        for (at_step = 1;; at_step++) {
-            steps = 0;
+        bool stopped = true;
+        for (unsigned at = 0; stopped; at++) {
             current = 0;
             waited_for = 0;
             heard = 0;
             (void)ts_message_set_sink(hear_even, &number[0]);
-            steps = 0;
+            sup_stop_arm(&at_step, at, set_them);
             ts_message_write("a line\n", 7);
             assert_int_equal(heard, 1);
             assert_int_equal(atomic_load(&slot[0].running) + atomic_load(&slot[1].running), 0);
-            if (steps < at_step) {
-                break;
-            }
-            met++;
+            stopped = sup_stop_disarm(&at_step);
+            met += stopped;
             assert_true(heard_of == current || heard_of == 0);
         }
     }

@@ -14,17 +14,6 @@
 
 #include "cache/block.c"
 
-static void (*at_step)(void);
-static unsigned steps_left;
-
-static void step(void) {
-    if (at_step && steps_left-- == 0) {
-        void (*fn)(void) = at_step;
-        at_step = NULL;
-        fn();
-    }
-}
-
 static SlabAllocator *allocator;
 static EpochId epoch;
 
@@ -54,11 +43,9 @@ static void neither_missed_nor_twice(void **state) {
                 assert_true(slab_free(allocator, p[i]));
             }
             uint64_t before = ts_block_tally(block, TS_COUNT_SCOPE).bytes_allocated;
-            steps_left = at;
-            at_step = acts[act];
+            sup_stop_arm(&at_step, at, acts[act]);
             ts_tally t = ts_block_tally(block, TS_COUNT_SCOPE);
-            stopped = at_step == NULL;
-            at_step = NULL;
+            stopped = sup_stop_disarm(&at_step);
             uint64_t after = ts_block_tally(block, TS_COUNT_SCOPE).bytes_allocated;
             SUP_CHECK(t.bytes_allocated >= before && t.bytes_allocated <= after,
                       "step %u: %llu bytes, %llu before, %llu after", at, (unsigned long long)t.bytes_allocated,

@@ -30,17 +30,6 @@ static ts_foreign_result stepped_free_open(const ts_heap *heap, uint64_t entry, 
     return result == TS_FOREIGN_QUEUE ? stepped_queue(entry, seen) : result;
 }
 
-static void (*at_stop)(void);
-static unsigned steps_left;
-
-static void step(void) {
-    if (at_stop && steps_left-- == 0) {
-        void (*fn)(void) = at_stop;
-        at_stop = NULL;
-        fn();
-    }
-}
-
 enum { COUNT = 60, MOST = 400 };
 static SlabAllocator *allocator;
 static uintptr_t token;
@@ -125,16 +114,14 @@ static unsigned met; /* how often another writer was */
 static bool free_with(unsigned at, void (*fn)(void), uint32_t generation, ts_foreign_result *result) {
     uint64_t entry, retries = 0;
     uint32_t unit = unit_of(objects[0], &entry);
-    at_stop = fn;
-    steps_left = at;
+    sup_stop_arm(&at_step, at, fn);
     bool usual = open_first && generation == TS_ANY_GENERATION;
     /* Of no heap: as if by another thread. */
     *result = usual ? stepped_free_open(NULL, entry, token) : TS_FOREIGN_NOT_LIVE;
     met += *result == TS_FOREIGN_MET;
     if (*result == TS_FOREIGN_NOT_LIVE || *result == TS_FOREIGN_MET)
         *result = stepped_free(unit, entry, token, generation, &retries);
-    bool stopped = at_stop == NULL;
-    at_stop = NULL;
+    bool stopped = sup_stop_disarm(&at_step);
     return stopped;
 }
 
@@ -170,11 +157,9 @@ static void a_close(void **state) {
         begin(&kinds[2]);
         uint64_t entry;
         (void)unit_of(objects[0], &entry);
-        at_stop = close_it;
-        steps_left = at;
+        sup_stop_arm(&at_step, at, close_it);
         ts_foreign_result r = stepped_free_open(NULL, entry, token);
-        stopped = at_stop == NULL;
-        at_stop = NULL;
+        stopped = sup_stop_disarm(&at_step);
         bool queued = ts_load_relaxed(&ts_thread.heap->queue) != 0;
         SUP_CHECK(!stopped || !queued || r == TS_FOREIGN_FREED_SHUT, "step %u: nobody knows of the slab", at);
         told += r == TS_FOREIGN_FREED_SHUT;
@@ -326,8 +311,7 @@ static void free_and_have_another_in_its_place(void) {
     for (unsigned i = 0; i < MOST && again != objects[0]; i++) again = slab_malloc_epoch(allocator, kind->size, epoch);
     assert_true(again == objects[0] || meanwhile == TS_FOREIGN_NOT_LIVE);
     if (again != objects[0]) return;
-    at_stop = new_one_is_live;
-    steps_left = steps_until_look;
+    sup_stop_arm(&at_step, steps_until_look, new_one_is_live);
 }
 
 /* Whoever has looked before it is freed and its place had again does not even touch the new one. */
@@ -506,13 +490,11 @@ static void a_release(void **state) {
 /* ---- while the owner drains ---------------------------------------------------------------------------------- */
 
 static bool drain_with(unsigned at, void (*fn)(void)) {
-    at_stop = fn;
-    steps_left = at;
+    sup_stop_arm(&at_step, at, fn);
     ts_heap_enter(ts_thread.heap);
     stepped_drain(ts_thread.heap);
     ts_heap_leave(ts_thread.heap);
-    bool stopped = at_stop == NULL;
-    at_stop = NULL;
+    bool stopped = sup_stop_disarm(&at_step);
     ts_epoch_settle();
     return stopped;
 }

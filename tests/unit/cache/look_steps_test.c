@@ -25,16 +25,8 @@ static EpochId epoch, others_epoch;
 static void *objects[OBJECTS], *object;
 static bool was_taken;
 
-static void (*meanwhile)(void);
-static unsigned looks_left;
-
-static void step(void) {
-    if (meanwhile && looks_left-- == 0) {
-        void (*fn)(void) = meanwhile;
-        meanwhile = NULL;
-        let(fn);
-    }
-}
+static void (*there)(void);
+static void let_there(void) { let(there); }
 
 /* Two slabs and more; the object is in the second. */
 static void begin_epoch(void) {
@@ -98,11 +90,10 @@ static void taken_meanwhile(void (*fn)(void)) {
     for (unsigned at = 0;; at++) {
         begin_epoch();
         for (unsigned i = 0; i < OBJECTS; i++) assert_true(slab_free(allocator, objects[i]));
-        meanwhile = fn;
-        looks_left = at;
+        there = fn;
+        sup_stop_arm(&at_step, at, let_there);
         size_t bytes = look();
-        bool all = meanwhile != NULL;
-        meanwhile = NULL;
+        bool all = !sup_stop_disarm(&at_step);
         SUP_CHECK(bytes == 0, "look %u: %zu bytes of another's object", at, bytes);
         taken += was_taken;
         end_epoch();

@@ -15,6 +15,7 @@
 #include <pthread.h>
 #include <semaphore.h>
 
+#define SUP_OWN_STEP
 #include "steps.h"
 
 #undef ts_store_relaxed

@@ -22,6 +22,7 @@
 #include <stdatomic.h>
 #include <time.h>
 
+#define SUP_OWN_STEP
 #include "steps.h"
 
 /* An owner counts with a load and a store, and may be stopped between the two. */

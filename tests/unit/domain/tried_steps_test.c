@@ -29,6 +29,7 @@
 #include <errno.h>
 #include <stdatomic.h>
 
+#define SUP_OWN_STEP
 #include "steps.h"
 
 static bool exchange_here(_Atomic uint64_t *p, uint64_t *expected, uint64_t value) {

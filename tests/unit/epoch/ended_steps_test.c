@@ -14,37 +14,20 @@
 #include "domain/domain.h"
 #include "epoch/epoch.h"
 #include "errands.h"
+#include "stops.h"
 #include "walk/check.h"
 
-static void (*after_release)(void), (*after_join)(void), (*before_scope)(void), (*before_adopt)(void),
-    (*after_publish)(void), (*after_label)(void), (*before_id)(void);
+static sup_stop after_release, after_join, before_scope, before_adopt, after_publish, after_label, before_id;
 static _Thread_local bool stops; /* this thread does, the other one never */
 
-static void at(void (**stop)(void)) {
-    void (*fn)(void) = stops ? *stop : NULL;
-    if (fn) {
-        *stop = NULL;
-        fn();
-    }
+static void pass(sup_stop *stop) {
+    if (stops) sup_stop_here(stop);
 }
 
-static unsigned releases_before; /* not the first so many times */
-static void at_release(void) {
-    if (stops && after_release && releases_before > 0) {
-        releases_before--;
-    } else {
-        at(&after_release);
-    }
-}
-#define ts_epoch_release(e) ((ts_epoch_release)(e), at_release())
-#define ts_epoch_set_label(e, l) ((ts_epoch_set_label)((e), (l)), at(&after_label))
-/* Not the first so many times, but the next. */
-static unsigned passed_by;
-static void at_last(void (**stop)(void)) {
-    if (stops && *stop && passed_by-- == 0) at(stop);
-}
-#define ts_table_publish(e, i) ((ts_table_publish)((e), (i)), at_last(&after_publish))
-#define ts_table_next_id(t, e) (at_last(&before_id), (ts_table_next_id)((t), (e)))
+#define ts_epoch_release(e) ((ts_epoch_release)(e), pass(&after_release))
+#define ts_epoch_set_label(e, l) ((ts_epoch_set_label)((e), (l)), pass(&after_label))
+#define ts_table_publish(e, i) ((ts_table_publish)((e), (i)), pass(&after_publish))
+#define ts_table_next_id(t, e) (pass(&before_id), (ts_table_next_id)((t), (e)))
 #include "epoch/end.c"
 #include "epoch/epoch.c"
 #undef ts_epoch_release
@@ -52,18 +35,18 @@ static void at_last(void (**stop)(void)) {
 
 static ts_block *join_and_stop(ts_heap *heap, ts_allocator *a, EpochId id) {
     ts_block *b = ts_epoch_join(heap, a, id);
-    at(&after_join);
+    pass(&after_join);
     return b;
 }
 
 #define ts_epoch_join join_and_stop
-#define ts_alloc_scope(h, b, n, e) (at(&before_scope), (ts_alloc_scope)((h), (b), (n), (e)))
+#define ts_alloc_scope(h, b, n, e) (pass(&before_scope), (ts_alloc_scope)((h), (b), (n), (e)))
 #include "domain/domain.c"
 #include "domain/domain_end.c"
 #undef ts_alloc_scope
 #undef ts_table_publish
 #undef ts_table_next_id
-#define ts_epoch_adopt(h, e, id, c) (at(&before_adopt), (ts_epoch_adopt)((h), (e), (id), (c)))
+#define ts_epoch_adopt(h, e, id, c) (pass(&before_adopt), (ts_epoch_adopt)((h), (e), (id), (c)))
 #include "object/alloc.c"
 #undef ts_epoch_adopt
 #undef ts_epoch_join
@@ -147,11 +130,10 @@ static void reset_while_joined(void **state) {
     begin();
     have_many_ended_blocks();
     epoch = epoch_open(allocator, NULL, flags);
-    after_release = let_empty_it;
-    releases_before = 1; /* there the block is got */
-    after_join = let_join_with_it;
+    sup_stop_arm(&after_release, 1, let_empty_it); /* at the first the block is got */
+    sup_stop_arm(&after_join, 0, let_join_with_it);
     void *p = slab_malloc_epoch(allocator, 100, epoch);
-    SUP_CHECK(!after_release && !after_join, "not stopped");
+    SUP_CHECK(sup_stop_disarm(&after_release) && sup_stop_disarm(&after_join), "not stopped");
     SUP_CHECK(p != NULL, "the epoch goes on, and there is no object");
     SUP_CHECK(ts_load_relaxed(&block_of(p)->heap) == ts_thread.heap, "an object in the block of another thread");
     end();
@@ -164,13 +146,13 @@ static void let_reset_domain(void) { let(reset_domain); }
 static void domain_reset_while_joined(void **state) {
     (void)state;
     begin();
-    void (**const places[])(void) = {&after_join, &before_scope};
+    sup_stop *const places[] = {&after_join, &before_scope};
     for (unsigned i = 0; i < 2; i++) {
         domain = epoch_domain_create_ex(allocator, NULL, EPOCH_DOMAIN_SHARED);
         assert_true(epoch_domain_enter(domain));
-        *places[i] = let_reset_domain;
+        sup_stop_arm(places[i], 0, let_reset_domain);
         assert_non_null(slab_alloc(100));
-        SUP_CHECK(!*places[i], "not stopped");
+        SUP_CHECK(sup_stop_disarm(places[i]), "not stopped");
         assert_true(epoch_domain_exit(domain));
         epoch_domain_destroy(domain);
     }
@@ -199,11 +181,10 @@ static void domain_ended_while_joined(void **state) {
     have_many_ended_blocks();
     domain = epoch_domain_create_ex(allocator, NULL, EPOCH_DOMAIN_SHARED);
     assert_true(epoch_domain_enter(domain));
-    after_release = let_end_domain;
-    releases_before = 1; /* as above */
-    after_join = let_use_it;
+    sup_stop_arm(&after_release, 1, let_end_domain); /* as above */
+    sup_stop_arm(&after_join, 0, let_use_it);
     assert_null(slab_alloc(100));
-    SUP_CHECK(!after_release && !after_join, "not stopped");
+    SUP_CHECK(sup_stop_disarm(&after_release) && sup_stop_disarm(&after_join), "not stopped");
     void *p = slab_alloc(100);
     SUP_CHECK(!p, "an object in %s",
               ts_load_relaxed(&block_of(p)->heap) == ts_thread.heap ? "no domain" : "the block of another thread");
@@ -228,9 +209,9 @@ static void allocator_ends_while_adopting(void **state) {
     assert_true(ts_load_relaxed(&ts_heaps_abandoned) != 0);
     begin();
     epoch = epoch_open(allocator, NULL, EPOCH_CHURN);
-    before_adopt = let_free_allocator;
+    sup_stop_arm(&before_adopt, 0, let_free_allocator);
     assert_null(slab_malloc_epoch(allocator, 100, epoch));
-    SUP_CHECK(!before_adopt, "not stopped");
+    SUP_CHECK(sup_stop_disarm(&before_adopt), "not stopped");
     end();
     slab_allocator_free(second);
     static ts_check check;
@@ -260,13 +241,12 @@ static void allocator_ends_while_something_begins(void **state) {
     static const unsigned places[HOW] = {2, 1, 1, 1}; /* of an epoch's, of a domain's, or both */
     for (unsigned how = 0; how < HOW; how++) {
         for (unsigned place = 0; place < 2 * places[how]; place++) {
-            void (**stop)(void) = place < places[how] ? &after_publish : &before_id;
+            sup_stop *to_end_at = place < places[how] ? &after_publish : &before_id;
             begin();
             have_a_bias();
             epoch_domain_destroy(epoch_domain_create(allocator)); /* entries to spare, and a block */
             epoch = how == WRAPPED ? epoch_open(allocator, NULL, EPOCH_SCOPE) : EPOCH_NONE;
-            passed_by = place % places[how];
-            *stop = let_free_allocator;
+            sup_stop_arm(to_end_at, place % places[how], let_free_allocator);
             errno = 0;
             switch (how) {
             case DOMAIN: assert_null(epoch_domain_create(allocator)); break;
@@ -275,7 +255,7 @@ static void allocator_ends_while_something_begins(void **state) {
             default: assert_null(epoch_domain_wrap(allocator, epoch, true));
             }
             assert_int_equal(errno, EINVAL);
-            SUP_CHECK(!*stop, "not stopped");
+            SUP_CHECK(sup_stop_disarm(to_end_at), "not stopped");
             end();
             nothing_is_left();
             allocator = slab_allocator_create();
@@ -307,12 +287,11 @@ static void domains_entry_waits(void **state) {
     epoch_domain_destroy(epoch_domain_create(allocator));
     const ts_heap *heap = ts_thread.heap;
     const void *spare = heap->spare[TS_TABLE_DOMAIN][heap->spares[TS_TABLE_DOMAIN] - 1];
-    passed_by = 0;
-    after_publish = let_end_and_take;
+    sup_stop_arm(&after_publish, 0, let_end_and_take);
     errno = 0;
     assert_null(epoch_domain_create(allocator));
     assert_int_equal(errno, EINVAL);
-    SUP_CHECK(!after_publish, "not stopped");
+    SUP_CHECK(sup_stop_disarm(&after_publish), "not stopped");
     for (unsigned i = 0; i < TS_SPARE_ENTRIES; i++) {
         assert_ptr_not_equal(ts_domain_find((uint64_t)(uintptr_t)taken[i]), spare);
     }
@@ -337,11 +316,11 @@ static void let_exchange_allocators(void) { let(exchange_allocators); }
 static void record_in_use_again_while_an_epoch_opens(void **state) {
     (void)state;
     begin();
-    after_label = let_exchange_allocators;
+    sup_stop_arm(&after_label, 0, let_exchange_allocators);
     errno = 0;
     assert_int_equal(epoch_open(allocator, "a label", EPOCH_CHURN), EPOCH_NONE);
     assert_int_equal(errno, EINVAL);
-    SUP_CHECK(!after_label, "not stopped");
+    SUP_CHECK(sup_stop_disarm(&after_label), "not stopped");
     SUP_CHECK(ts_allocator_find(ts_token(second)) == record, "another record");
     sup_check_empty(second);
     SlabGlobalStats stats;

@@ -17,6 +17,7 @@
 #include "region/home.h"
 #include "walk/check.h"
 
+#define SUP_OWN_STEP
 #include "steps.h"
 
 static void condemns(void);
@@ -40,8 +41,7 @@ static void condemns(void);
 #undef ts_heap_give_entry
 #undef ts_table_publish
 
-static void (*at_step)(void), (*at_condemn)(void);
-static unsigned steps_left;
+static sup_stop at_step, at_condemn;
 static bool steps_are_free; /* only those at which the thread has no lock and is in no operation */
 
 static _Thread_local bool stops; /* this thread does, the others never */
@@ -68,26 +68,11 @@ static bool has_a_lock(void) {
 }
 
 static void step(void) {
-    if (!stops) {
-        return;
-    }
-    if (at_step && steps_are_free && (has_a_lock() || atomic_load(&ts_thread.in_op) != 0)) {
-        return;
-    }
-    if (at_step && steps_left-- == 0) {
-        void (*fn)(void) = at_step;
-        at_step = NULL;
-        fn();
-    }
+    if (!stops || (at_step.fn && steps_are_free && (has_a_lock() || atomic_load(&ts_thread.in_op) != 0))) return;
+    sup_stop_here(&at_step);
 }
 
-static void condemns(void) {
-    void (*fn)(void) = at_condemn;
-    at_condemn = NULL;
-    if (fn) {
-        fn();
-    }
-}
+static void condemns(void) { sup_stop_here(&at_condemn); }
 
 static SlabAllocator *allocator;
 static ts_allocator *record;
@@ -103,7 +88,7 @@ static int start(void **state) {
     table.barrier_all = barrier;
     ts_os = &table;
     refuse_barrier = false;
-    at_step = at_condemn = NULL;
+    at_step = at_condemn = (sup_stop){NULL, 0};
     stops = true;
     steps_are_free = false;
     allocator = slab_allocator_create_ex(&options);
@@ -173,12 +158,10 @@ static void allocated_while_looked_for(void **state) {
         refuse_barrier = false;
         ts_epoch *e = ts_epoch_find(record, epoch);
         assert_non_null(e);
-        at_step = let_it_allocate;
-        steps_left = at;
+        sup_stop_arm(&at_step, at, let_it_allocate);
         ts_epoch_finish(e, epoch);
         bool over = ts_epoch_is_over(e, epoch);
-        stopped = at_step == NULL;
-        at_step = NULL;
+        stopped = sup_stop_disarm(&at_step);
         SUP_CHECK(!over, "step %u: said to be over", at);
         SUP_CHECK(epoch_state(allocator, epoch) == EPOCH_CLOSING, "step %u: the epoch ended over a live object", at);
         if (stopped) {
@@ -268,11 +251,9 @@ static bool close_with(unsigned at, void (*fn)(void)) {
     epoch = epoch_open(allocator, NULL, EPOCH_CHURN);
     begin();
     let(make_objects);
-    at_step = fn;
-    steps_left = at;
+    sup_stop_arm(&at_step, at, fn);
     assert_true(epoch_close(allocator, epoch));
-    bool stopped = at_step == NULL;
-    at_step = NULL;
+    bool stopped = sup_stop_disarm(&at_step);
     if (!stopped) {
         fn();
     }
@@ -333,12 +314,10 @@ static void ended_while_rolling(void **state) {
         bool stopped = true;
         for (unsigned at = 0; stopped; at++) {
             begin();
-            at_step = let_exchange;
-            steps_left = at;
+            sup_stop_arm(&at_step, at, let_exchange);
             (void)(advance ? ts_epoch_advance(record, ts_token(allocator))
                            : ts_epoch_current(record, ts_token(allocator)));
-            stopped = at_step == NULL;
-            at_step = NULL;
+            stopped = sup_stop_disarm(&at_step);
             if (stopped) {
                 meet();
                 /* Without an allocation: this thread has no share that keeps the record from its next use. */
@@ -360,9 +339,9 @@ static void ends_before_its_block_is_condemned(void **state) {
     begin();
     let(allocate);
     refuse_barrier = true;
-    at_condemn = end;
+    sup_stop_arm(&at_condemn, 0, end);
     assert_true(epoch_destroy(allocator, epoch));
-    assert_null(at_condemn);
+    assert_true(sup_stop_disarm(&at_condemn));
     assert_int_equal(ts_load_relaxed(&other_heap->state), TS_HEAP_ABANDONED);
     SUP_CHECK(atomic_load(&other_heap->condemned) == NULL, "a dead block is left to nobody");
     sup_check_empty(allocator);
@@ -409,12 +388,10 @@ static void forked_in_the_middle(void **state) {
         for (unsigned at = 0; stopped; at++) {
             begin();
             steps_are_free = true;
-            steps_left = at;
             if ((kind & ~8u) < 2) {
-                at_step = fork_elsewhere;
+                sup_stop_arm(&at_step, at, fork_elsewhere);
                 epoch = ts_epoch_open(record, record->token, NULL, flags, true);
-                stopped = at_step == NULL;
-                at_step = NULL;
+                stopped = sup_stop_disarm(&at_step);
                 assert_int_not_equal(epoch, EPOCH_NONE);
             } else {
                 epoch = ts_epoch_open(record, record->token, NULL, flags, true);
@@ -423,10 +400,9 @@ static void forked_in_the_middle(void **state) {
                     let(make_anothers);
                 }
                 refuse_barrier = (kind & 8) != 0; /* the other thread's block is left to it */
-                at_step = fork_elsewhere;
+                sup_stop_arm(&at_step, at, fork_elsewhere);
                 assert_true(kind & 2 ? ts_epoch_destroy(record, epoch) : ts_epoch_close(record, epoch));
-                stopped = at_step == NULL;
-                at_step = NULL;
+                stopped = sup_stop_disarm(&at_step);
                 refuse_barrier = false;
             }
             (void)epoch_destroy(allocator, epoch);

@@ -23,6 +23,7 @@
 #include "epoch/epoch.h"
 #include "memtools/care.h"
 
+#define SUP_OWN_STEP
 #include "steps.h"
 
 #undef ts_store_relaxed
@@ -130,27 +131,15 @@ static unsigned reports;
 #undef ts_object_usable
 #undef ts_object_handle
 
-static void (*at_stop)(void);
-static unsigned steps_left;
+static sup_stop at_step, at_hold;
 static uint32_t stop_in_op; /* 0: outside of operations, 1: inside of them */
 
 static void step(void) {
-    if (at_stop && locks == 0 && atomic_load(&ts_thread.in_op) == stop_in_op && steps_left-- == 0) {
-        void (*fn)(void) = at_stop;
-        at_stop = NULL;
-        fn();
-    }
+    if (locks == 0 && atomic_load(&ts_thread.in_op) == stop_in_op) sup_stop_here(&at_step);
 }
 
-static void (*at_hold)(void);
 static bool fills, filled_unheld;
-static void before_hold(void) {
-    void (*fn)(void) = at_hold;
-    at_hold = NULL;
-    if (fn) {
-        fn();
-    }
-}
+static void before_hold(void) { sup_stop_here(&at_hold); }
 static void before_care(void) {
     fills = true;
     if (ts_load_relaxed(&other_heap->lock.word) == TS_LOCK_FREE) {
@@ -158,16 +147,8 @@ static void before_care(void) {
     }
 }
 
-static void arm(unsigned at, void (*fn)(void)) {
-    at_stop = fn;
-    steps_left = at;
-}
-
-static bool disarm(void) {
-    bool stopped = at_stop == NULL;
-    at_stop = NULL;
-    return stopped;
-}
+static void arm(unsigned at, void (*fn)(void)) { sup_stop_arm(&at_step, at, fn); }
+static bool disarm(void) { return sup_stop_disarm(&at_step); }
 
 static SlabAllocator *allocator;
 static ts_allocator *record;
@@ -294,7 +275,7 @@ static bool destroyed_inside_an_allocation_round(unsigned at) {
     assert_non_null(slab_malloc_epoch(allocator, 200, epoch));
     arm(at, destroy_elsewhere);
     (void)stepped_alloc(token, 100, epoch);
-    for (unsigned i = 0; at_stop && i < 200; i++) {
+    for (unsigned i = 0; at_step.fn && i < 200; i++) {
         (void)stepped_alloc(token, 100, epoch);
     }
     bool stopped = disarm();
@@ -573,12 +554,12 @@ static void filled_by_another_thread(void **state) {
         assert_false(stepped_free(ts_token(careful), its, TS_ANY_GENERATION));
         let(make_its);
         again = NULL;
-        at_hold = let_end_it;
+        sup_stop_arm(&at_hold, 0, let_end_it);
         ts_object object; /* by its handle: its address is another's then */
         assert_true(ts_object_at(ts_token(careful), its, &object));
         assert_int_not_equal(slab_handle_of(careful, its), SLAB_HANDLE_NONE);
         assert_false(stepped_free(ts_token(careful), its, object.generation));
-        assert_null(at_hold);
+        assert_true(sup_stop_disarm(&at_hold));
         for (unsigned i = 0; i < 100; i++) {
             assert_int_equal(again[i], 0x11);
         }

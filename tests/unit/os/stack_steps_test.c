@@ -38,6 +38,7 @@
 #endif
 
 #ifdef TEST_HAS_UNWINDER
+#define SUP_OWN_STEP
 #include "steps.h"
 
 static void step(void) { sup_turn_step(); }

@@ -12,6 +12,7 @@
 #include "bins.h"
 #include "cache/foreign.h"
 #include "errands.h"
+#include "stops.h"
 #include "supply/allocator.h"
 #include "walk/check_slabs.h"
 
@@ -33,26 +34,14 @@ static bool barrier(void) { return at_barrier ? at_barrier() : ts_os_native.barr
 static bool no_barrier(void) { return false; }
 
 static const ts_lock *stop_lock;
-static void (*at_acquire)(void), (*at_release)(void);
-
-static void run(void (**place)(void)) {
-    void (*fn)(void) = *place;
-    *place = NULL;
-    if (fn) {
-        fn();
-    }
-}
+static sup_stop at_acquire, at_release;
 
 static void acquires(const ts_lock *lock) {
-    if (lock == stop_lock) {
-        run(&at_acquire);
-    }
+    if (lock == stop_lock) sup_stop_here(&at_acquire);
 }
 
 static void released(const ts_lock *lock) {
-    if (lock == stop_lock) {
-        run(&at_release);
-    }
+    if (lock == stop_lock) sup_stop_here(&at_release);
 }
 
 static int start(void **state) {
@@ -63,7 +52,7 @@ static int start(void **state) {
     ts_os = &table;
     at_barrier = NULL;
     stop_lock = NULL;
-    at_acquire = at_release = NULL;
+    at_acquire = at_release = (sup_stop){NULL, 0};
     allocator = slab_allocator_create_ex(&options);
     record = ts_allocator_find(ts_token(allocator));
     return record == NULL || ts_heap_mine() == NULL;
@@ -138,9 +127,9 @@ static void used_again_before_it_is_listed(void **state) {
     EpochId first = epoch;
     other = epoch_open(allocator, NULL, EPOCH_CHURN);
     stop_lock = &seen->lock;
-    at_release = served_a_thread_more;
+    sup_stop_arm(&at_release, 0, served_a_thread_more);
     assert_true(epoch_destroy(allocator, first)); /* holds the heap, ends its last block, lets go */
-    assert_null(at_release);
+    assert_true(sup_stop_disarm(&at_release));
     assert_non_null(ts_heap_first_block(seen));
     SUP_CHECK(!seen->listed_free, "a heap with blocks is listed as free");
     begin();
@@ -397,9 +386,9 @@ static void freed_while_its_thread_ends(void **state) {
     (void)state;
     begin_with_objects();
     stop_lock = &other_heap->lock;
-    at_acquire = third_thread;
+    sup_stop_arm(&at_acquire, 0, third_thread);
     end();
-    assert_null(at_acquire);
+    assert_true(sup_stop_disarm(&at_acquire));
     assert_int_equal(ts_load_relaxed(&block->slabs), 0);
     assert_int_equal(sup_live_objects(allocator), 0);
     assert_true(epoch_destroy(allocator, epoch));

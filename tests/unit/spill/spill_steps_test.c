@@ -14,6 +14,7 @@
 #include "errands.h"
 #include "spill/spill.h"
 #include "spill/spilled.h"
+#include "stops.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -22,26 +23,19 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-static void (*stop)(void);
-static unsigned stops_before; /* so many times it goes on */
-static void at_stop(void) {
-    void (*fn)(void) = stop;
-    if (!fn || stops_before-- > 0) return;
-    stop = NULL;
-    fn();
-}
+static sup_stop at_word;
 
 static bool stopping_cas(_Atomic uint64_t *at, uint64_t *expected, uint64_t value) {
-    at_stop();
+    sup_stop_here(&at_word);
     bool done =
         atomic_compare_exchange_strong_explicit(at, expected, value, memory_order_seq_cst, memory_order_acquire);
-    at_stop();
+    sup_stop_here(&at_word);
     return done;
 }
 #undef ts_cas_seq
 #define ts_cas_seq(p, e, v) stopping_cas((p), (e), (v))
 #undef ts_store_release
-#define ts_store_release(p, v) (at_stop(), atomic_store_explicit((p), (v), memory_order_release))
+#define ts_store_release(p, v) (sup_stop_here(&at_word), atomic_store_explicit((p), (v), memory_order_release))
 #define block_of block_of_unit /* bins.h has another */
 #include "spill/spilled.c"
 #undef block_of
@@ -124,11 +118,10 @@ static void freed_while_lent(void **state) {
         fill();
         assert_true(epoch_close(allocator, epoch));
         atomic_store(&freed, false);
-        stops_before = at % 2;
-        stop = others_free;
+        sup_stop_arm(&at_word, at % 2, others_free);
         bool lent = ts_spill_begin(record, epoch, &spill);
         int error = errno;
-        assert_null(stop); /* it was there */
+        assert_true(sup_stop_disarm(&at_word));
         meet();
         assert_true(atomic_load(&freed));
         if (lent) {
@@ -192,10 +185,9 @@ static void returned_while_it_dies(void **state) {
         assert_true(epoch_close(allocator, epoch));
         assert_true(ts_spill_begin(record, epoch, &spill));
         atomic_store(&returned, false);
-        stops_before = 0;
-        stop = others_return;
+        sup_stop_arm(&at_word, 0, others_return);
         free_all();
-        assert_null(stop);
+        assert_true(sup_stop_disarm(&at_word));
         SUP_CHECK(!returned_too_early, "the loan ended in the middle of taking a slab out");
         meet();
         assert_true(atomic_load(&returned));

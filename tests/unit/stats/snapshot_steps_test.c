@@ -19,16 +19,6 @@ enum { KEPT = 300000, OTHER = 200000, GROWN = 240000 };
 static SlabAllocator *allocator;
 static EpochId epoch, second;
 static void *object;
-static void (*at_step)(void);
-static unsigned steps_left;
-
-static void step(void) {
-    if (at_step && steps_left-- == 0) {
-        void (*fn)(void) = at_step;
-        at_step = NULL;
-        fn();
-    }
-}
 
 /* ---- what happens at a step ------------------------------------------------------------------------------------ */
 
@@ -118,11 +108,9 @@ static bool look_meanwhile(figures (*look)(void), void (*act)(void), unsigned at
     figures before = look();
     assert_int_equal(before.objects, 1);
     assert_true(before.bytes >= KEPT && before.committed >= before.bytes);
-    steps_left = at;
-    at_step = act;
+    sup_stop_arm(&at_step, at, act);
     figures meanwhile = look();
-    bool met = at_step == NULL;
-    at_step = NULL;
+    bool met = sup_stop_disarm(&at_step);
     /* The other was perhaps counted when it came, and not yet when it went. */
     SUP_CHECK(meanwhile.objects >= before.objects && meanwhile.objects <= before.objects + 1, "step %u: %u objects", at,
               (unsigned)meanwhile.objects);

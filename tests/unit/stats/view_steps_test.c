@@ -20,22 +20,12 @@
 #define SINCE_CLOSE (5 * SECOND)
 
 static EpochId leaking, next;
-static void (*at_step)(void);
-static unsigned steps_left;
 
 static int start(void **state) {
     (void)state;
     own_clock_begin();
     allocator = slab_allocator_create();
     return allocator == NULL;
-}
-
-static void step(void) {
-    if (at_step && steps_left-- == 0) {
-        void (*fn)(void) = at_step;
-        at_step = NULL;
-        fn();
-    }
 }
 
 /* The epoch ends, and its entry is that of another, which nobody has closed. */
@@ -51,14 +41,11 @@ static void ended_while_counted(void **state) {
         leaking = epoch_open(allocator, "leaking", EPOCH_CHURN);
         assert_non_null(slab_malloc_epoch(allocator, 100, leaking));
         assert_true(epoch_close(allocator, leaking));
-        next = EPOCH_NONE;
         now += SINCE_CLOSE;
-        steps_left = at;
-        at_step = use_the_entry_again;
+        sup_stop_arm(&at_step, at, use_the_entry_again);
         ts_view *view = ts_view_make(ts_allocator_find(ts_token(allocator)), ts_token(allocator));
-        at_step = NULL;
+        more = sup_stop_disarm(&at_step);
         assert_non_null(view);
-        more = next != EPOCH_NONE;
         assert_true(more || at > 1); /* there were steps */
         for (unsigned i = 0; i < view->label_rows; i++) {
             uint64_t since = view->label[i].closing_for_ns;
