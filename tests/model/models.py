@@ -371,5 +371,5 @@ MODELS += [
           {"src/core/epoch/label.c": ["ts_epoch_set_label", "ts_epoch_read_label"]}),
     order("cell", "A unit of the pool's cells has one owner, who sees what the last one did.",
           "take-cas take-acquire fill-when-empty fill-release empty-exchange",
-          {"src/core/region/pool.c": ["take_of_cell", "fill_cells", "empty_cells"]}),
+          {"src/core/region/cells.c": ["take_of_cell", "ts_cells_fill", "ts_cells_empty"]}),
 ]

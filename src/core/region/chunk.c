@@ -2,7 +2,7 @@
 
 #include "os/os.h"
 
-#define RUN_CHUNKS 8u /* 32 KiB: what one thread gives back for each chunk that it frees */
+#define RUN_CHUNKS 8u /* 32 KiB: the most that a thread gives back for each chunk that it frees */
 
 void ts_chunk_pool_init(ts_chunk_pool *pool, ts_lock *lock) {
     pool->lock = lock;
@@ -30,7 +30,7 @@ uint32_t ts_chunk_take(ts_chunk_pool *pool, bool *bare) {
     return chunk;
 }
 
-/* The first ones that lie side by side, off the list. Returns how many; *from: the lowest. */
+/* Takes the first chunks of the list that lie side by side. Returns how many; *from is the lowest. */
 static uint32_t take_run(ts_chunk_pool *pool, uint32_t keep, uint32_t *from) {
     uint32_t count = 0, have = ts_load_relaxed(&pool->count);
     for (; count < RUN_CHUNKS && have > keep; count++, have--) {
@@ -48,10 +48,11 @@ static void give_bare(ts_chunk_pool *pool, uint32_t chunk) {
     ts_store_relaxed(&pool->bare, chunk);
 }
 
-/* While the system is asked the chunks are on no list, so nobody takes them. (A thread that vanishes in a fork just then loses them.) */
+/* While the system is asked the chunks are on no list, so no thread takes them. A fork at that moment loses them in its
+   child. */
 void ts_chunk_purge(ts_chunk_pool *pool, uint32_t keep, uint32_t calls) {
     bool done = ts_os_page_bytes() <= TS_LINES_CHUNK;
-    uint32_t most = ts_load_relaxed(&pool->count); /* however many others add meanwhile */
+    uint32_t most = ts_load_relaxed(&pool->count); /* a bound: other threads may add more meanwhile */
     for (calls = calls < most ? calls : most; done && calls > 0; calls--) {
         uint32_t from = 0;
         ts_lock_acquire(pool->lock);

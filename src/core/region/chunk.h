@@ -1,7 +1,8 @@
 /*
- * Chunks of the lines that nobody has (lines.h). So many keep their memory; the others give it back, read as zero then, and are taken
- * last. What must not be forgotten of a chunk, or is wanted of one that is not looked at, is in its note, which lies elsewhere.
- * Chunk 0 means none: it is in no pool.
+ * Free chunks of the lines (lines.h), 4 KiB each. A pool keeps the memory of a number of them. The others are BARE:
+ * their memory went back to the system, they read as zero, and they are taken last.
+ * Each chunk has a note, which lies outside of it. The note has the links of the lists, and a value that must outlive
+ * the chunk's memory. Chunk 0 means none: it is in no pool.
  */
 #ifndef TS_REGION_CHUNK_H
 #define TS_REGION_CHUNK_H
@@ -10,10 +11,10 @@
 #include "region/lines.h"
 
 typedef struct ts_chunk_note {
-    uint32_t next, prev; /* in a list of chunks; a pool has no prev */
-    uint32_t kept;       /* whatever the user of the chunk wants to find again: an era, which magazines are free */
+    uint32_t next, prev; /* links of a list of chunks; a pool uses no prev */
+    uint32_t kept;       /* a value that the user of the chunk finds again: an era, or a bit for each free magazine */
 } ts_chunk_note;
-_Static_assert(sizeof(ts_chunk_note) == TS_CHUNK_NOTE_BYTES, "what region.c makes room for");
+_Static_assert(sizeof(ts_chunk_note) == TS_CHUNK_NOTE_BYTES, "region.c makes room for it");
 
 static inline uint32_t ts_chunk_of(const void *p) { return ts_line_of(p) / (TS_LINES_CHUNK / TS_CACHE_LINE); }
 static inline void *ts_chunk_address(uint32_t chunk) { return ts_region.lines + (size_t)chunk * TS_LINES_CHUNK; }
@@ -22,25 +23,28 @@ static inline ts_chunk_note *ts_chunk_note_of(uint32_t chunk) {
 }
 
 typedef struct ts_chunk_pool {
-    ts_lock *lock;          /* of who uses it, also for its own lists; guards the rest */
-    uint32_t first;         /* with memory */
-    _Atomic uint32_t count; /* of them; a hint to others, as the next */
-    _Atomic uint32_t bare;  /* first without memory */
+    ts_lock *lock;          /* belongs to the user of the pool; guards the other fields */
+    uint32_t first;         /* first chunk with memory */
+    _Atomic uint32_t count; /* chunks with memory; a hint to threads without the lock, as is `bare` */
+    _Atomic uint32_t bare;  /* first chunk without memory */
 } ts_chunk_pool;
 
 void ts_chunk_pool_init(ts_chunk_pool *pool, ts_lock *lock);
-/* Whether there is any. A hint. */
+/* Whether the pool has a chunk. A hint. */
 static inline bool ts_chunk_pool_has(const ts_chunk_pool *pool) {
     return (ts_load_relaxed(&pool->count) | ts_load_relaxed(&pool->bare)) != 0;
 }
-/* Caller has the lock. */
+/* Puts a chunk with memory into the pool. Caller has the lock. */
 void ts_chunk_give(ts_chunk_pool *pool, uint32_t chunk);
-/* Likewise. Those without memory last: *bare, all of it is zero. 0: there is none. */
+/* Takes a chunk, a bare one only if there is no other. *bare: it reads as zero. 0: the pool is empty. Caller has the
+   lock. */
 uint32_t ts_chunk_take(ts_chunk_pool *pool, bool *bare);
-/* All but `keep` of those with memory give it back, by `calls` calls of the system at most, of 32 KiB each at most: neighbours that
-   come one after the other in the list go together. Not where pages are larger than a chunk. Caller holds nothing. */
+/* Gives back the memory of all but `keep` chunks, with at most `calls` system calls of at most 32 KiB each.
+   Neighbours that follow one another in the list go back together. Does nothing where pages are larger than a chunk.
+   Caller holds no lock. */
 void ts_chunk_purge(ts_chunk_pool *pool, uint32_t keep, uint32_t calls);
-/* Shows each to visit (false ends the walk). What does not hold, or NULL. For checks: caller has the lock. */
+/* Shows each chunk of the pool to visit (false ends the walk). Returns the invariant that does not hold, or NULL.
+   Caller has the lock. */
 typedef bool ts_chunk_visit(void *arg, uint32_t chunk, bool bare);
 const char *ts_chunk_pool_walk(const ts_chunk_pool *pool, ts_chunk_visit *visit, void *arg);
 

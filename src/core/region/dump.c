@@ -2,7 +2,8 @@
 
 #include "os/os.h"
 
-/* What the pool grew by last was not used yet, perhaps: so many units beside those that come back are looked at, too. */
+/* The last units that the pool grew by may never have been used. So the choice reaches this many units beyond those
+   that come back. */
 #define NEVER_USED (2 * TS_DUMP_UNITS)
 
 _Atomic uint64_t ts_dump_hidden[TS_SLAB_PARTS][TS_DUMP_WORDS];
@@ -14,7 +15,7 @@ void ts_dump_init(void) {
 
 unsigned ts_dump_runs(unsigned part) {
     unsigned runs = 0;
-    uint64_t before = 0; /* the bit before the word */
+    uint64_t before = 0; /* the last bit of the word before */
     for (size_t i = 0; i < TS_DUMP_WORDS; i++) {
         uint64_t bits = ts_load_relaxed(&ts_dump_hidden[part][i]);
         runs += ts_popcount64(bits & ~(bits << 1 | before));
@@ -27,7 +28,7 @@ bool ts_dump_choose(unsigned part, uint32_t first, uint32_t count, uint32_t *fro
     uint64_t low = ts_align_down(first, TS_DUMP_UNITS), high = ts_align_up((uint64_t)first + count, TS_DUMP_UNITS);
     low = low < NEVER_USED ? 0 : low - NEVER_USED;
     high += NEVER_USED;
-    if (low < *from) low = ts_align_up(*from - (*from == 1), TS_DUMP_UNITS); /* unit 0 is nobody's */
+    if (low < *from) low = ts_align_up(*from - (*from == 1), TS_DUMP_UNITS); /* nobody has unit 0 */
     if (high > *end) high = ts_align_down(*end, TS_DUMP_UNITS);
     while (low < high && ts_dump_is_hidden(part, (uint32_t)low)) low += TS_DUMP_UNITS;
     while (low < high && ts_dump_is_hidden(part, (uint32_t)high - 1)) high -= TS_DUMP_UNITS;
@@ -40,7 +41,7 @@ bool ts_dump_choose(unsigned part, uint32_t first, uint32_t count, uint32_t *fro
     return beside || ts_dump_runs(part) < TS_DUMP_RUNS;
 }
 
-/* Whole pages only. What is hidden are the pages within the range, and what is shown those that it touches. */
+/* Hides the whole pages within the range, or shows all pages that it touches. */
 static void advise(const void *at, size_t bytes, bool on) {
     size_t page = ts_os_page_bytes();
     uintptr_t from = (uintptr_t)at, to = from + bytes;
@@ -49,7 +50,7 @@ static void advise(const void *at, size_t bytes, bool on) {
     if (from < to) ts_os->dump((void *)from, to - from, on);
 }
 
-/* What FINE slabs need, where it is accessible. */
+/* The FINE metadata of these units, where it is accessible. */
 static void advise_fine(uint32_t from, uint32_t end, bool on) {
     const size_t states = TS_STATES_FINE * sizeof(uint16_t);
     for (uint32_t unit = from; unit < end;) {
@@ -75,10 +76,10 @@ static void advise_units(unsigned part, uint32_t from, uint32_t end, bool on) {
     advise_fine(from, end, on);
 }
 
-static void mark(unsigned part, uint32_t from, uint32_t end, bool hidden) {
-    for (uint32_t block = from >> TS_DUMP_SHIFT; block < end >> TS_DUMP_SHIFT; block++) {
-        _Atomic uint64_t *word = &ts_dump_hidden[part][block / 64];
-        uint64_t bit = (uint64_t)1 << block % 64;
+static void mark_hidden(unsigned part, uint32_t from, uint32_t end, bool hidden) {
+    for (uint32_t huge = from >> TS_DUMP_SHIFT; huge < end >> TS_DUMP_SHIFT; huge++) {
+        _Atomic uint64_t *word = &ts_dump_hidden[part][huge / 64];
+        uint64_t bit = (uint64_t)1 << huge % 64;
         if (hidden)
             (void)atomic_fetch_or_explicit(word, bit, memory_order_relaxed);
         else
@@ -87,7 +88,7 @@ static void mark(unsigned part, uint32_t from, uint32_t end, bool hidden) {
 }
 
 void ts_dump_hide(unsigned part, uint32_t from, uint32_t end) {
-    mark(part, from, end, true);
+    mark_hidden(part, from, end, true);
     advise_units(part, from, end, false);
 }
 
@@ -98,5 +99,5 @@ void ts_dump_show(unsigned part, uint32_t first, uint32_t count) {
     while (from < end && !ts_dump_is_hidden(part, end - 1)) end -= TS_DUMP_UNITS;
     if (from >= end) return;
     advise_units(part, from, end, true);
-    mark(part, from, end, false);
+    mark_hidden(part, from, end, false);
 }

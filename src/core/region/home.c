@@ -3,20 +3,20 @@
 #include "base/assert.h"
 #include "os/os.h"
 
-_Atomic uint8_t ts_home_blocks[TS_HOME_BLOCKS];
+_Atomic uint8_t ts_home_huge_pages[TS_HOME_HUGE_PAGES];
 
-/* Written by ts_homes_start alone, all but the last before `ts_homes_known`. */
+/* Only ts_homes_start writes these. It writes ts_homes_known last. */
 static bool asked;
 static unsigned nodes;
 static bool binds;
 static int node_ids[TS_HOME_NODES];
-_Atomic uint32_t ts_homes_known; /* release and acquire: who sees it sees the rest */
+_Atomic uint32_t ts_homes_known; /* release and acquire: a thread that sees it sees the others */
 
-/* By the id of a node: 1 + the home of a thread that runs there, 0: not looked for yet. */
+/* By the id of a node: 1 + the home of a thread that runs there; 0: not looked for yet. */
 #define KNOWN_NODES 1024u
-static _Atomic uint8_t near_home[KNOWN_NODES]; /* relaxed: each value is found anew by who does not see it */
+static _Atomic uint8_t near_home[KNOWN_NODES]; /* relaxed: a thread that does not see a value finds it anew */
 
-/* A page of no use; its end is to be told to the system. NULL: refused. */
+/* A page to try things on. The caller releases it. NULL: refused. */
 static char *borrow_page(void) {
     size_t page = ts_os_page_bytes();
     char *at = ts_os->reserve(page);
@@ -70,8 +70,9 @@ bool ts_home_of_node(int node, unsigned *home) {
 
 void ts_home_set(uint32_t first, uint32_t units, unsigned home) {
     ts_assert(1, first % TS_HOME_UNITS == 0 && units % TS_HOME_UNITS == 0 && home < TS_HOMES);
-    for (uint32_t block = first >> TS_HOME_SHIFT; block < (first + units) >> TS_HOME_SHIFT; block++)
-        ts_store_release(&ts_home_blocks[block], (uint8_t)home); /* after what the last pool did with the units */
+    /* release: comes after all that the old pool did with the units */
+    for (uint32_t huge = first >> TS_HOME_SHIFT; huge < (first + units) >> TS_HOME_SHIFT; huge++)
+        ts_store_release(&ts_home_huge_pages[huge], (uint8_t)home);
 }
 
 bool ts_home_bind(uint32_t first, uint32_t units, unsigned home) {
@@ -79,7 +80,7 @@ bool ts_home_bind(uint32_t first, uint32_t units, unsigned home) {
     return ts_os->bind(ts_unit_address(first), (size_t)units * TS_UNIT_BYTES, node);
 }
 
-/* Of a node without memory: where a page comes from that is touched first there. One is, and the system is asked. */
+/* For a node without memory: touches a page first, and asks the system which node it came from. */
 static unsigned home_near(void) {
     unsigned home = TS_HOME_ANY;
     int node = -1;

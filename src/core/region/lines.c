@@ -1,9 +1,9 @@
 /*
  * Lines: the memory of records.
  *
- * What could go wrong: somebody who frees a pointer of any value at all looks at a record while that is made anew. It
- * does no harm: records of a kind stay records of that kind, and blocks are cleared by atomic stores (clear). What
- * such a look finds is the old block, or one that is open to nothing.
+ * What could go wrong: a thread frees a pointer of any value at all, and reads a record while another thread makes it
+ * anew. It does no harm. Records of a kind stay records of that kind, and blocks are cleared by atomic stores
+ * (clear_record). Such a read finds the old block, or one that is open to no operation.
  */
 #include "region/lines.h"
 
@@ -17,12 +17,12 @@
 
 #define GROW_BYTES ((size_t)256 << 10)
 
-/* Guarded by lock. The first block taken is at line 0: see ts_heap_init. */
+/* The lock guards all of these. The first block taken is at line 0: see ts_heap_init. */
 static ts_lock lock;
 static size_t used_bytes;
-static _Atomic size_t accessible_bytes; /* read by anyone */
-static void *free_list[TS_LINES_KINDS]; /* but of magazines */
-static uint32_t some_free;              /* chunks with magazines of which some are free, linked both ways */
+static _Atomic size_t accessible_bytes; /* read by any thread */
+static void *free_list[TS_LINES_KINDS]; /* by kind; magazines have none */
+static uint32_t some_free;              /* chunks in which some magazines are free, linked both ways */
 ts_chunk_pool ts_magazine_pool;
 
 void ts_lines_init(void) {
@@ -34,8 +34,8 @@ void ts_lines_init(void) {
     ts_chunk_pool_init(&ts_magazine_pool, &lock);
 }
 
-/* Growth happens once per 256 KiB of metadata, under the lock: who waits for it needs it as well. The call
-   only changes page protection; it does not touch pages. */
+/* The lines grow by 256 KiB at a time, under the lock: a thread that waits for it needs a record as well. The system
+   call only changes page protection, and touches no page. */
 static bool make_accessible(size_t end) {
     size_t limit = (size_t)ts_region.line_limit * TS_CACHE_LINE, from = ts_load_relaxed(&accessible_bytes);
     if (end <= from) return true;
@@ -71,28 +71,28 @@ static char *extend(size_t size, size_t align) {
     return ts_region.lines + at;
 }
 
-/* Blocks are cleared and linked by atomic stores: a free of any address at all reads a UNIT word without order, and then the key
-   of the block that it leads to (ts_fast_free), however new that is. The key is found by way of the word, so it is not older
-   than the word where addresses that depend on a load come after it. */
+/* Blocks are cleared and linked by atomic stores. A free of any address at all reads a UNIT word without order, and
+   then the key of the block that the word leads to (ts_fast_free), however new that block is. The key's address
+   depends on the word. Where such a load comes after the one that it depends on, the key is not older than the word. */
 typedef _Atomic uint64_t TS_MAY_ALIAS line_word;
 typedef _Atomic(void *) TS_MAY_ALIAS line_link;
 
-static void clear(void *record, size_t size) {
+static void clear_record(void *record, size_t size) {
     line_word *words = record;
     for (size_t i = 0; i < size / sizeof *words; i++) ts_store_relaxed(&words[i], 0);
 }
 
-static void push(ts_line_kind kind, void *record) {
+static void push_record(ts_line_kind kind, void *record) {
     ts_store_relaxed((line_link *)record, free_list[kind]);
     free_list[kind] = record;
 }
 
-/* ---- magazines: a bit of the chunk's note for each that is free ------------------------------------------------- */
+/* ---- magazines: a bit in the note of the chunk for each free one ------------------------------------------------- */
 
 #define MAGAZINES (TS_LINES_CHUNK / TS_LINES_MAGAZINE_BYTES)
 #define ALL_FREE (((uint32_t)1 << MAGAZINES) - 1)
 
-/* The last one ends with the chunk. */
+/* The last magazine of a chunk ends with the chunk. */
 #define FIRST_MAGAZINE (TS_LINES_CHUNK - MAGAZINES * TS_LINES_MAGAZINE_BYTES)
 static char *magazine_at(uint32_t chunk, unsigned which) {
     return (char *)ts_chunk_address(chunk) + FIRST_MAGAZINE + which * TS_LINES_MAGAZINE_BYTES;
@@ -118,7 +118,7 @@ static void unlink_some(uint32_t chunk) {
     if (note->next) ts_chunk_note_of(note->next)->prev = note->prev;
 }
 
-/* Of a chunk in which others are in use, if there is one, so that whole ones stay free. */
+/* Takes from a chunk in which other magazines are in use, if there is one: so other chunks stay wholly free. */
 static void *take_magazine(void) {
     uint32_t chunk = some_free;
     bool bare;
@@ -148,19 +148,20 @@ static void give_magazine(const void *magazine) {
 }
 
 /*
- * A chunk of scope blocks behind a key that matches nothing. None at its end, which is for a magazine: the end of a page is where
- * linkers put the offset table (.got) of a library and of a program, of which every call loads an entry or two. Such a load, and the
- * store to a bump pointer of the call before, in the same place of another page, are taken for the same address by processors that
- * compare the low 12 bits first. On Zen 5 that costs an allocation an eighth of its time when it goes well, and one process of five
- * takes 1.7 or 2.7 times as long as without, for good (docs/decisions.md).
+ * A chunk of scope blocks begins with a key that matches nothing, and ends with a magazine. No scope block lies at
+ * the end of a page, because linkers put the offset table (.got) of libraries and programs there. Every call loads
+ * from that table. The call before stored to a bump pointer. If both have one offset in their pages, processors that
+ * compare the low 12 bits first take them for one address. On Zen 5 that costs an allocation an eighth of its time,
+ * and one process in five far more (docs/decisions.md).
  */
 static void extend_scope_blocks(size_t size) {
     char *chunk = extend(TS_LINES_CHUNK, TS_LINES_CHUNK);
     if (!chunk) return;
     ts_store_relaxed((_Atomic uint64_t *)(void *)chunk, UINT64_MAX);
-    give_magazine(chunk + TS_LINES_CHUNK - TS_LINES_MAGAZINE_BYTES); /* the others of this chunk never are */
+    give_magazine(chunk + TS_LINES_CHUNK -
+                  TS_LINES_MAGAZINE_BYTES); /* the other magazines of this chunk are never free */
     for (size_t at = TS_CACHE_LINE; at + size <= TS_LINES_CHUNK - TS_LINES_MAGAZINE_BYTES; at += size)
-        push(TS_LINES_SCOPE_BLOCK, chunk + at);
+        push_record(TS_LINES_SCOPE_BLOCK, chunk + at);
 }
 
 void *ts_lines_take(ts_line_kind kind, size_t bytes) {
@@ -177,7 +178,7 @@ void *ts_lines_take(ts_line_kind kind, size_t bytes) {
     else if (kind != TS_LINES_SCOPE_BLOCK)
         record = extend(size, TS_CACHE_LINE);
     ts_lock_release(&lock);
-    if (record) clear(record, size);
+    if (record) clear_record(record, size);
     return record;
 }
 
@@ -187,7 +188,7 @@ void ts_lines_give(ts_line_kind kind, void *record) {
     if (kind == TS_LINES_MAGAZINE)
         give_magazine(record);
     else
-        push(kind, record);
+        push_record(kind, record);
     ts_lock_release(&lock);
 }
 

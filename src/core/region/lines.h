@@ -1,7 +1,10 @@
 /*
- * Lines: metadata that is addressed by a 28-bit line number (64 bytes each): heaps, shares, blocks with their bins,
- * magazines, cleanup records. Memory of one kind stays of that kind for ever, so that a reader with an old pointer still
- * reads a record of that kind. That of churn blocks and of magazines which nobody has may go back, and then reads as zero (chunk.h).
+ * Lines: records that are addressed by a 28-bit line number. A line has 64 bytes. Heaps, shares, blocks with their
+ * bins, magazines and cleanup records lie here.
+ *
+ * Memory of one kind of record stays of that kind for ever. So a reader with an old pointer still reads a record of
+ * that kind. The memory of free churn blocks and free magazines may go back to the system; it reads as zero then
+ * (chunk.h).
  */
 #ifndef TS_REGION_LINES_H
 #define TS_REGION_LINES_H
@@ -9,8 +12,8 @@
 #include "base/attr.h"
 #include "region/region.h"
 
-/* What a UNIT word leads to lies in chunks of this size that begin with a key (heap.h): the key of a churn block, or
-   one that matches nothing. So a fast free may look at the beginning of the chunk before it knows what is in it. A churn
+/* The line in a UNIT word lies in a chunk of this size. The chunk begins with a key (ownership/heap.h): that of a churn
+   block, or a key that matches nothing. So a fast free may read the key before it knows what lies in the chunk. A churn
    block has its chunk alone. Magazines share chunks with one another. */
 #define TS_LINES_CHUNK 4096u
 #define TS_LINES_MAGAZINE_BYTES (64u * (sizeof(void *) + 4u))
@@ -31,12 +34,12 @@ typedef enum ts_line_kind {
 } ts_line_kind;
 
 void ts_lines_init(void);
-/* A zeroed record of the kind, aligned to a chunk for CHURN_BLOCK, else to 64 bytes. NULL: no memory. bytes must be the
-   same at every call with that kind; TS_LINES_MAGAZINE_BYTES for a MAGAZINE. A CHURN_BLOCK does not come back here. */
+/* Takes a zeroed record, aligned to a chunk for CHURN_BLOCK, else to 64 bytes. NULL: no memory. All calls with one
+   kind give one value of bytes; for MAGAZINE it is TS_LINES_MAGAZINE_BYTES. A CHURN_BLOCK is not given back here. */
 void *ts_lines_take(ts_line_kind kind, size_t bytes);
-/* Its first 8 bytes become the link of the free list. */
+/* Gives a record back. Its first 8 bytes become the link of the free list. */
 void ts_lines_give(ts_line_kind kind, void *record);
-/* Chunks of magazines that are all free. */
+/* Chunks in which every magazine is free. */
 struct ts_chunk_pool;
 extern TS_HIDDEN struct ts_chunk_pool ts_magazine_pool;
 
@@ -45,12 +48,14 @@ static inline uint32_t ts_line_of(const void *p) {
 }
 TS_ALWAYS_INLINE void *ts_line_address(uint64_t line) { return ts_region.lines + line * TS_CACHE_LINE; }
 
-/* Bytes of the lines that are accessible: a mark that only rises. Takes no lock. */
+/* Accessible bytes of the lines; only rises. Takes no lock. */
 size_t ts_lines_accessible(void);
-/* So many bytes of lines, or those that are accessible, are all that there can be from now on. */
+/* Limits the lines to this many bytes, or to the accessible ones. The rest of their address space goes back. */
 void ts_lines_shrink(size_t bytes);
-/* Lines ever taken; and shows each free record to visit (false ends the walk). What does not hold, or NULL. For checks. */
+/* Lines ever taken. For checks. */
 uint32_t ts_lines_used(void);
+/* Shows each free record to visit (false ends the walk). Returns the invariant that does not hold, or NULL. For
+   checks. */
 typedef bool ts_lines_visit(void *arg, ts_line_kind kind, const void *record);
 const char *ts_lines_walk(ts_lines_visit *visit, void *arg);
 

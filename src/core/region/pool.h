@@ -1,24 +1,34 @@
 /*
- * The pool: the free units of the region, which hold no memory (never touched, or purged). Two-level
- * segregated fit over runs of units: finding, splitting and merging take a fixed number of steps, whatever
- * the heap looks like.
+ * The pool: the free units of the region. They hold no memory: they were never touched, or their memory went back to
+ * the system.
  *
- * Most units are taken one by one. They come from two cells, pieces of free runs that anyone takes the first unit of with one
- * compare-and-swap, so that while one has units nobody waits for who has the lock, and perhaps lost its processor.
+ * The NORMAL part has a pool for each NUMA home in use (home.h), the FAR part has one. Each pool has its own locks and
+ * cells. The pool of home ANY has the untouched end of the part: the units that were never handed out. The pools of
+ * other homes get whole huge pages from it, and from one another when it has none left. A process that places no
+ * memory on nodes has one pool for each part.
  *
- * Each home (home.h) that is in use has such a pool, with a lock and cells of its own. That of ANY has the untouched end; the others
- * get blocks of it, two at a time, and of one another when there are no more. What is said below of a pool is of each. Where no home
- * but ANY is in use there is one, and all units are its.
+ * Most units are taken one by one. They come from two CELLS: parts of free runs from which any thread takes the first
+ * unit with one compare-and-swap. So a thread that needs a unit does not wait for one that has the lock and has lost
+ * its processor.
  *
- * Invariants (guarded by the pool's lock, all but who takes a unit of a cell)
- *  1. Every unit below `high` is either in exactly one free run, or in one cell, or handed out, all of the pool of its home; or in the
- *     hands of who takes it from one pool to another. `high` only rises, and the mark of the part (region.h) is no lower.
- *  2. No two free runs of one home touch: a freed run is merged with its neighbours.
- *  3. run[first] and run[last] of a free run hold its length and FREE; the record of a unit in the middle of
- *     a free run is stale and not read, and the records of units handed out, and of those in cells, say 0.
- *  4. A cell gets units only when it is empty. Who wants units in a row that may be in one, or finds no run, empties it first: so
- *     a cell keeps nothing from being whole again, neither a run nor a page that goes back.
- * Making units accessible is done by one thread at a time, outside of the pool's lock, on a range that no one else can see.
+ *     free_runs    the record of a pool, and the lists of its free runs
+ *     cells        single units, taken without the lock
+ *     growth       the untouched end, and the limits on it
+ *     pool_homes   huge pages that pass from the pool of one home to that of another
+ *     pool         takes units and gives them back
+ *     pool_check   a walk that checks every invariant
+ *
+ * Invariants (guarded by the pool's lock; only taking a unit of a cell needs no lock)
+ *  1. Each unit below `high` is in one free run, or in one cell, or handed out, or on its way from one pool to
+ *     another in the hands of one thread. In the first three cases it belongs to the pool of its home. `high` only
+ *     rises, and the part's mark (region.h) is never below it.
+ *  2. No two free runs of one home touch: units that come back are merged with the free units beside them.
+ *  3. run[first] and run[last] of a free run hold its length. The records between them are stale, and nothing reads
+ *     them. Units that are handed out, or in a cell, have length 0.
+ *  4. A cell gets units only while it is empty. A thread that finds no run, or wants units in a row that may lie in a
+ *     cell, empties the cells first. So a cell keeps no run, and no page that could go back, from being whole.
+ * One thread at a time makes the units of a range accessible. It holds no pool's lock then, and no other thread can
+ * see the range yet.
  */
 #ifndef TS_REGION_POOL_H
 #define TS_REGION_POOL_H
@@ -26,61 +36,68 @@
 #include "base/atomic.h"
 #include "base/attr.h"
 
+/* The record of a unit. Units are numbered within their part here. */
 typedef struct ts_run {
-    uint32_t length; /* first and last unit of a free run: units in it; otherwise 0 */
-    uint32_t next;   /* first unit: list of the size bin; units are numbered within the part. Handed out: see warm_of */
-    uint32_t prev; /* handed out, with a slab on a queue of foreign frees: supply/nodes.h; written by who set FOREIGN */
-    _Atomic uint32_t warm_of; /* of units handed out: supply/runs.h; of a FAR span, slab/lent.h; else 0 */
+    uint32_t length; /* first and last unit of a free run: its units; else 0 */
+    uint32_t next;   /* first unit of a free run: the next run in its list. Of a retained run: supply/runs.h */
+    uint32_t prev; /* first unit of a free run: the run before it. Handed out, with its slab on a queue of cross-thread
+                        frees: supply/nodes.h; written by the thread that set FOREIGN */
+    _Atomic uint32_t
+        warm_of; /* in a retained run: its allocator (supply/runs.h); of a lent FAR span: slab/lent.h; else 0 */
     uint32_t
-        fine; /* of a unit: its FINE state words were written since they went back to the system. Whose the unit is */
+        fine; /* the unit's FINE state words were written since they went back to the system; of the unit's owner */
 } ts_run;
-#define TS_RUN_LENT UINT32_MAX /* in warm_of: no allocator's index */
+#define TS_RUN_LENT UINT32_MAX /* in warm_of: no allocator has this index */
 
-/* Sets up the pool; after ts_region_init. */
+/* Sets up the pools; after ts_region_init. */
 void ts_pool_init(void);
-/* Hands out `count` units in a row, readable, writable and zero where pages are no larger than a unit. FAR units become
-   so with this call, and read-only when they come back: what was an object can be read, and costs no memory. No dump shows free
-   ones.
-   align: units, a power of two. Returns the global number of the first, 0 if there are none.
-   Cost: constant, and no lock for single units while a cell has some; when the pool has to grow, the system's time to make the range accessible. */
+/* Takes `count` units in a row from a part. align: units, a power of two. Returns the global number of the first; 0:
+   there are none.
+   The units are readable and writable, and zero where pages are no larger than a unit. FAR units become accessible with
+   this call. They are read-only once they are back: a stale pointer into them can be read through, and costs no memory.
+   Cost: constant. Single units need no lock while a cell has some. When the pool grows, the system's time is added. */
 uint32_t ts_pool_take(unsigned part, uint32_t count, uint32_t align);
-/* The same of that home. All units are of it; others, of ANY, where it can get no more blocks. */
+/* Takes NORMAL units of a home, all of them of that home. Where the home can get no more huge pages, they are of ANY.
+   */
 uint32_t ts_pool_take_of(unsigned home, uint32_t count, uint32_t align);
-/* Homes are in use from now on: after ts_homes_start has found some. Under the start mutex. */
+/* Gives each home a pool, after ts_homes_start has found some. Caller: has the start mutex. */
 void ts_pool_start_homes(void);
-/* Hands out the `count` units behind `first` - 1, which the caller has, if they are free, and of its home. Zero and writable as above.
-   whole: units of the run that he has then. Behind the last unit the pool grows only if it has no free run of so many. */
+/* Takes the `count` units at `first`, directly behind units that the caller has, if they are free and of that home.
+   They are as from ts_pool_take.
+   whole: units that the caller then has in a row. At its untouched end a pool grows only if it has no free run of that
+   length. */
 bool ts_pool_take_at(uint32_t first, uint32_t count, uint32_t whole);
-/* The part grows no further than to so many units, or to those that were ever in use. What lies beyond goes back to the system for good,
-   and so do free units beyond. Caller: has the start mutex. */
+/* Lets a part grow to this many units, or to the units that were ever in use. The address space beyond goes back to the
+   system for good, and so do the free units in it. Caller: has the start mutex. */
 void ts_pool_shrink(unsigned part, uint32_t units);
-/* The system limits the data of the process, which is what can be written: from now on free units in long runs are read-only, as they are
-   where it did so at the start. Caller: has the start mutex. And whether that is so. */
+/* The system limits the data of the process: the memory that can be written. From this call on, long free runs are
+   read-only, and units become writable when they are handed out. Caller: has the start mutex. */
 void ts_pool_limit_data(void);
 bool ts_pool_is_data_limited(void);
-/* Takes back units whose memory has been given back to the system. */
+/* Gives back units whose memory went back to the system. */
 void ts_pool_give(uint32_t first, uint32_t count);
-/* The same with memory that the system refused to take: from now on units of the pool need not be zero. */
+/* Gives back units whose memory the system refused to take. From this call on, units of the pool need not be zero. */
 void ts_pool_give_unpurged(uint32_t first, uint32_t count);
 /* Whether units of the pool read as zero. */
 bool ts_pool_is_zero(void);
-/* Pages larger than a unit: adds to units that the caller has the free units beside them that lie in their first and
-   last page, at each end where those are all that the page lacks; they are handed out to the caller. page_units:
-   units of a page, a power of two. Of NORMAL units. */
+/* For pages larger than a unit: completes the first and the last page of NORMAL units that the caller has. At each
+   end where all that the page lacks is free, the caller gets these units, too. page_units: units of a page, a power
+   of two. */
 void ts_pool_take_around(uint32_t *first, uint32_t *count, uint32_t page_units);
-/* Units of a part that are handed out; takes no lock, so of a moment ago. And those of both, exactly: for tests. */
+/* Units of a part that are handed out. Takes no lock, so the answer is of a moment ago. */
 uint64_t ts_pool_used(unsigned part);
+/* Units of both parts that are handed out, exactly: for tests. */
 uint64_t ts_pool_used_units(void);
-/* Units of the part at this number or above were never handed out; 1: none was. Takes no lock. */
+/* The first unit of a part that was never handed out. Takes no lock. */
 uint32_t ts_pool_highest(unsigned part);
+/* ts_pool_highest under the lock: no other thread is in the middle of a change. */
+uint32_t ts_pool_high(unsigned part);
 
 void ts_pool_fork_prepare(void);
 void ts_pool_fork_done(void);
-/* Units of a part that were ever taken from its untouched end, unit 0 included. */
-uint32_t ts_pool_high(unsigned part);
-/* Looks at every list, tag and cell of a part's pool, and shows each free run and cell to visit (may be NULL; false
-   ends the walk). What does not hold, or NULL. forked: in a child, units that another thread had in its hands may be
-   in none of them. */
+/* Checks every list, length and cell of a part's pools, and shows each free run and cell to visit (may be NULL; false
+   ends the walk). Returns the invariant that does not hold, or NULL. forked: the process is the child of a fork, in
+   which units that another thread had in its hands may be nowhere. */
 typedef bool ts_pool_visit(void *arg, uint32_t first, uint32_t count);
 const char *ts_pool_walk(unsigned part, ts_pool_visit *visit, void *arg, bool forked);
 /* Walks the pools of both parts; aborts when an invariant does not hold. For tests. */

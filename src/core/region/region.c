@@ -11,7 +11,7 @@ ts_region_t ts_region;
 
 static _Atomic size_t metadata_bytes; /* a sum; no order needed */
 
-/* Sub-ranges begin on the largest page that is supported, and data on 2 MiB for huge pages. */
+/* Every range begins on a page of the largest size, the data on 2 MiB for huge pages. */
 #define RANGE_ALIGN TS_PAGE_BYTES_MAX
 #define DATA_ALIGN ((size_t)2 << 20)
 
@@ -22,47 +22,47 @@ typedef struct layout {
     size_t total;
 } layout;
 
-static size_t place(size_t *end, size_t bytes) {
+static size_t place_range(size_t *end, size_t bytes) {
     size_t at = ts_align_up(*end, RANGE_ALIGN);
     *end = at + bytes;
     return at;
 }
 
-/* Where the address space is limited: the share of what is free that is taken, in percent; the rest is the program's (its libraries, and
-   8 MiB for the stack of each thread). A half of all can be data then. */
+/* Percent of the free address space that the region takes where the address space is limited. The rest is for the
+   program: its libraries, and 8 MiB for each thread's stack. Half of the whole can be data then. */
 #define TAKEN_OF_LIMITED 75u
 
-/* Lines are a quarter of the data, and three sixteenths where the address space is limited: a thread's bins for an epoch take 4 KiB
-   with the magazines of two classes, 24 KiB with those of all 42, and only make sense where it owns a unit for each class
-   that it uses. As many epochs as NORMAL units. */
+/* The lines get a quarter of the data's size, or three sixteenths where the address space is limited. A thread's bins
+   in an epoch take 4 KiB with the magazines of two size classes, and 24 KiB with those of all. A thread has a unit
+   for each class that it uses, so the lines suffice. There can be as many epochs as NORMAL units. */
 static layout make_layout(uint32_t units, bool limited, uint32_t far_units) {
     layout l = {0};
-    size_t end = limited ? 0 : DATA_ALIGN; /* before the first object lies what nobody can write to */
+    size_t end = limited ? 0 : DATA_ALIGN; /* nothing writable lies before the first object */
     l.units = units;
-    uint32_t entries = (uint32_t)1 << ts_log2_64(units); /* of a table: a power of two, by which ids are made */
+    uint32_t entries = (uint32_t)1 << ts_log2_64(units); /* of a table: a power of two, because ids are made with it */
     size_t data_bytes = (size_t)l.units * TS_UNIT_BYTES;
-    l.data = place(&end, data_bytes);
-    l.coarse_state = place(&end, (size_t)l.units * TS_STATES_COARSE * 2);
-    l.fine_state = place(&end, (size_t)l.units * TS_STATES_FINE * 2);
-    l.unit = place(&end, ((size_t)l.units + far_units) * sizeof(uint64_t));
-    l.slab = place(&end, ((size_t)l.units + far_units) * TS_SLAB_BYTES);
-    l.fine = place(&end, (size_t)l.units * TS_FINE_BYTES);
-    l.wide = place(&end, (size_t)l.units * TS_WIDE_BYTES);
+    l.data = place_range(&end, data_bytes);
+    l.coarse_state = place_range(&end, (size_t)l.units * TS_STATES_COARSE * 2);
+    l.fine_state = place_range(&end, (size_t)l.units * TS_STATES_FINE * 2);
+    l.unit = place_range(&end, ((size_t)l.units + far_units) * sizeof(uint64_t));
+    l.slab = place_range(&end, ((size_t)l.units + far_units) * TS_SLAB_BYTES);
+    l.fine = place_range(&end, (size_t)l.units * TS_FINE_BYTES);
+    l.wide = place_range(&end, (size_t)l.units * TS_WIDE_BYTES);
     l.piece_units = limited ? l.units / 64 : l.units;
-    l.piece = place(&end, (size_t)l.piece_units * TS_PIECES * TS_PIECE_RECORD_BYTES);
-    l.piece_word = place(&end, (size_t)l.piece_units * TS_PIECES * sizeof(uint64_t));
-    l.run = place(&end, ((size_t)l.units + far_units) * sizeof(ts_run));
+    l.piece = place_range(&end, (size_t)l.piece_units * TS_PIECES * TS_PIECE_RECORD_BYTES);
+    l.piece_word = place_range(&end, (size_t)l.piece_units * TS_PIECES * sizeof(uint64_t));
+    l.run = place_range(&end, ((size_t)l.units + far_units) * sizeof(ts_run));
     size_t line_bytes = ts_align_down(limited ? data_bytes / 16 * 3 : data_bytes / 4, TS_LINES_CHUNK);
     if (line_bytes < (size_t)4 << 20) line_bytes = (size_t)4 << 20;
     l.line_limit = (uint32_t)(line_bytes / TS_CACHE_LINE);
-    l.lines = place(&end, line_bytes);
-    l.chunk = place(&end, line_bytes / TS_LINES_CHUNK * TS_CHUNK_NOTE_BYTES);
+    l.lines = place_range(&end, line_bytes);
+    l.chunk = place_range(&end, line_bytes / TS_LINES_CHUNK * TS_CHUNK_NOTE_BYTES);
     l.capacity[TS_TABLE_EPOCH] = entries;
     l.capacity[TS_TABLE_DOMAIN] = entries;
     l.capacity[TS_TABLE_ALLOCATOR] = entries < TS_MAX_ALLOCATORS ? entries : TS_MAX_ALLOCATORS;
-    l.table[TS_TABLE_EPOCH] = place(&end, (size_t)l.capacity[TS_TABLE_EPOCH] * TS_EPOCH_STRIDE);
-    l.table[TS_TABLE_DOMAIN] = place(&end, (size_t)l.capacity[TS_TABLE_DOMAIN] * TS_DOMAIN_STRIDE);
-    l.table[TS_TABLE_ALLOCATOR] = place(&end, (size_t)l.capacity[TS_TABLE_ALLOCATOR] * TS_ALLOCATOR_STRIDE);
+    l.table[TS_TABLE_EPOCH] = place_range(&end, (size_t)l.capacity[TS_TABLE_EPOCH] * TS_EPOCH_STRIDE);
+    l.table[TS_TABLE_DOMAIN] = place_range(&end, (size_t)l.capacity[TS_TABLE_DOMAIN] * TS_DOMAIN_STRIDE);
+    l.table[TS_TABLE_ALLOCATOR] = place_range(&end, (size_t)l.capacity[TS_TABLE_ALLOCATOR] * TS_ALLOCATOR_STRIDE);
     l.total = ts_align_up(end, DATA_ALIGN) + DATA_ALIGN;
     return l;
 }
@@ -73,8 +73,8 @@ static bool has_room_for(uintptr_t address) {
     return upper == 0 || upper == UINT64_MAX >> (TS_ADDRESS_BITS - 1);
 }
 
-/* A place where addresses are longer than that is none. */
-static void *reserve(size_t bytes) {
+/* NULL also where the system offers only addresses that are too long. */
+static void *reserve_range(size_t bytes) {
     void *at = ts_os->reserve(bytes);
     if (!at || (has_room_for((uintptr_t)at) && has_room_for((uintptr_t)at + (bytes - 1)))) return at;
     ts_os->release(at, bytes);
@@ -91,12 +91,11 @@ static bool is_room_left(size_t bytes) {
 
 size_t ts_region_least_bytes(void) { return make_layout(LEAST_UNITS, true, 0).total; }
 
-/* The largest region that fits into a share of the address space that is free. It was found to have room for so many units, and for
+/* The largest region that fits into its share of the free address space. There is room for `units` units, and for
    less than twice as many. */
 static layout layout_of_limited(uint32_t units, uint32_t most_units) {
     size_t fits = make_layout(units, false, 0).total, most = make_layout(2 * units, false, 0).total;
     while (most - fits > most / 1024 && most - fits > 2 * TS_PAGE_BYTES_MAX) {
-        /* More than fits, which is so aligned, too. */
         size_t bytes = ts_align_down(fits + (most - fits) / 2, TS_PAGE_BYTES_MAX);
         *(is_room_left(bytes) ? &fits : &most) = bytes;
     }
@@ -106,7 +105,8 @@ static layout layout_of_limited(uint32_t units, uint32_t most_units) {
     return make_layout(units > LEAST_UNITS ? units : LEAST_UNITS, true, 0);
 }
 
-/* ---- the FAR part -------------------------------------------------------------------------------------------------- */
+/* ---- the FAR part
+   -------------------------------------------------------------------------------------------------- */
 
 static unsigned far_most_log2 = TS_FAR_UNITS_LOG2 + TS_FAR_SHIFT; /* written before ts_region_init */
 
@@ -125,7 +125,7 @@ static void release_far(far_range *far) {
     *far = (far_range){0};
 }
 
-/* The most that leaves as much for the program. */
+/* The largest FAR part that leaves the program as much address space as it takes. */
 static far_range reserve_far(void) {
     far_range far = {0};
     if (sizeof(void *) < 8) return far;
@@ -166,17 +166,17 @@ bool ts_region_init(unsigned max_units_log2) {
     for (;; log2--) {
         if (log2 < TS_MIN_UNITS_LOG2) return false;
         l = make_layout((uint32_t)1 << log2, false, far.units);
-        at = reserve(l.total);
+        at = reserve_range(l.total);
         if (at) break;
         release_far(&far);
     }
-    /* Where the system limits the address space, what fits just so would leave nothing for the program. */
+    /* Where the system limits the address space, a region that just fits would leave nothing for the program. */
     bool fits_whole = log2 == max_units_log2;
     if (log2 > TS_MIN_UNITS_LOG2 && (!fits_whole || !is_room_left(l.total / 4))) {
         ts_os->release(at, l.total);
         release_far(&far);
         l = layout_of_limited(l.units, (uint32_t)1 << max_units_log2);
-        at = reserve(l.total);
+        at = reserve_range(l.total);
         if (!at) return false;
     }
     char *base = (char *)(uintptr_t)ts_align_up((uintptr_t)at, DATA_ALIGN);
@@ -206,21 +206,21 @@ bool ts_region_init(unsigned max_units_log2) {
     return true;
 }
 
-static bool commit(void *at, size_t bytes) {
+static bool commit_pages(void *at, size_t bytes) {
     size_t page = ts_os_page_bytes();
     uintptr_t from = (uintptr_t)ts_align_down((uintptr_t)at, page);
     uintptr_t to = (uintptr_t)ts_align_up((uintptr_t)at + bytes, page);
     return ts_os->commit((void *)from, to - from);
 }
 
-bool ts_region_commit_metadata(void *at, size_t bytes) { return commit(at, bytes); }
+bool ts_region_commit_metadata(void *at, size_t bytes) { return commit_pages(at, bytes); }
 
 void ts_region_count_metadata(size_t bytes) { ts_fetch_add_relaxed(&metadata_bytes, bytes); }
 
 size_t ts_region_metadata_bytes(void) { return ts_load_relaxed(&metadata_bytes); }
 
-/* Units whose metadata becomes accessible at once: 32 MiB of data with 1.8 MiB of metadata. So much of a core dump can be
-   of units that were never used. */
+/* Units whose metadata becomes accessible at once: 32 MiB of data have 1.8 MiB of metadata. As much of a core dump
+   can be metadata of units that were never used. */
 static const uint32_t raise_units[TS_PARTS] = {2048, 1024};
 
 typedef struct range {
@@ -228,7 +228,7 @@ typedef struct range {
     size_t bytes; /* a unit's */
 } range;
 
-/* What units of a part have that is accessible below the mark. No slabs are FAR. */
+/* The ranges of metadata that are accessible below a part's mark. FAR units have no slabs, so they need only three. */
 enum { MARKED_FAR = 3, MARKED = 5 };
 static unsigned marked_ranges(unsigned part, range of[MARKED]) {
     ts_part *p = &ts_region.part[part];
@@ -245,46 +245,46 @@ static bool raise_to(unsigned part, uint32_t from, uint32_t to) {
     range of[MARKED];
     unsigned ranges = marked_ranges(part, of);
     size_t metadata = 0;
-    /* What a failure leaves behind is accessible metadata above the mark, made so again later. */
+    /* A failure leaves accessible metadata above the mark. The next call makes it accessible once more. */
     for (unsigned i = 0; i < ranges; i++) {
         if (!ts_region_commit_metadata(of[i].base + from * of[i].bytes, (to - from) * of[i].bytes)) return false;
         metadata += (to - from) * of[i].bytes;
     }
     ts_region_count_metadata(metadata);
-    /* release: who finds the mark above a unit may read the unit's metadata ("Why no access" in region.h) */
+    /* release: a thread that finds the mark above a unit may read its metadata ("Why no access" in region.h) */
     ts_store_release(&p->limit, (uint64_t)to << ts_part_entry_shift(part));
     return true;
 }
 
 bool ts_region_raise(unsigned part, uint32_t end) {
     ts_part *p = &ts_region.part[part];
-    /* nobody else writes it */
+    /* relaxed: only this thread writes it */
     uint32_t from = (uint32_t)(ts_load_relaxed(&p->limit) >> ts_part_entry_shift(part));
     ts_assert(1, end <= ts_region_part_end(part));
     if (end <= from) return true;
     uint64_t to = ts_align_up(end, raise_units[part]);
     if (to > ts_region_part_end(part)) to = ts_region_part_end(part);
-    /* A system short of memory may still have what is needed now. */
+    /* A system short of memory may still have enough for these units. */
     return raise_to(part, from, (uint32_t)to) || (to > end && raise_to(part, from, end));
 }
 
 bool ts_region_commit_data(unsigned part, uint32_t first, uint32_t count) {
     const ts_part *p = &ts_region.part[part];
     ts_assert(1, (uint64_t)first + count <= p->units);
-    return commit(p->base + ts_part_bytes(part, first), ts_part_bytes(part, count));
+    return commit_pages(p->base + ts_part_bytes(part, first), ts_part_bytes(part, count));
 }
 
-/* What the units below `limit` of the same block as this one have in both. Several threads may make the same memory accessible at once, which is
-   done again then; who sets the bit counts it. */
-static bool commit_block(uint32_t unit, uint32_t limit, const range of[2], _Atomic uint64_t *blocks) {
-    uint32_t block = ts_fine_block(unit);
+/* Makes two ranges of metadata accessible for the group of a unit, up to unit `limit`. Several threads may do this
+   for one group at once, which does no harm. The thread that sets the bit counts the bytes. */
+static bool commit_group(uint32_t unit, uint32_t limit, const range of[2], _Atomic uint64_t *groups) {
+    uint32_t group = ts_fine_group(unit);
     uint32_t units = (uint32_t)1 << (unit < TS_FINE_NEAR_UNITS ? TS_FINE_NEAR_SHIFT : TS_FINE_FAR_SHIFT);
     size_t first = ts_align_down(unit, units), count = limit - first < units ? limit - first : units;
     for (unsigned i = 0; i < 2; i++)
-        if (!commit(of[i].base + first * of[i].bytes, count * of[i].bytes)) return false;
-    uint64_t bit = (uint64_t)1 << block % 64;
-    /* release: who sees the bit can read what is in the block */
-    if (!(atomic_fetch_or_explicit(&blocks[block / 64], bit, memory_order_release) & bit))
+        if (!commit_pages(of[i].base + first * of[i].bytes, count * of[i].bytes)) return false;
+    uint64_t bit = (uint64_t)1 << group % 64;
+    /* release: a thread that sees the bit can read the metadata of the group */
+    if (!(atomic_fetch_or_explicit(&groups[group / 64], bit, memory_order_release) & bit))
         ts_region_count_metadata(count * (of[0].bytes + of[1].bytes));
     return true;
 }
@@ -295,19 +295,19 @@ bool ts_region_commit_fine(uint32_t unit) {
         {(char *)(uintptr_t)ts_region.part[TS_NORMAL].state[true], TS_STATES_FINE * sizeof(uint16_t)},
         {ts_region.fine, TS_FINE_BYTES},
     };
-    return commit_block(unit, ts_region.part[TS_NORMAL].units, of, ts_region.fine_blocks);
+    return commit_group(unit, ts_region.part[TS_NORMAL].units, of, ts_region.fine_groups);
 }
 
 bool ts_region_commit_pieces(uint32_t unit) {
-    uint32_t block = ts_fine_block(unit);
+    uint32_t group = ts_fine_group(unit);
     if (unit >= ts_region.piece_units) return false;
     /* acquire: partner of the release that sets the bit */
-    if ((ts_load_acquire(&ts_region.piece_blocks[block / 64]) >> block % 64 & 1) != 0) return true;
+    if ((ts_load_acquire(&ts_region.piece_groups[group / 64]) >> group % 64 & 1) != 0) return true;
     const range of[2] = {
         {ts_region.piece, (size_t)TS_PIECES * TS_PIECE_RECORD_BYTES},
         {(char *)(uintptr_t)ts_region.piece_word, TS_PIECES * sizeof(uint64_t)},
     };
-    return commit_block(unit, ts_region.piece_units, of, ts_region.piece_blocks);
+    return commit_group(unit, ts_region.piece_units, of, ts_region.piece_groups);
 }
 
 bool ts_locate_far(const void *p, uint32_t *unit, uint64_t *entry) {
@@ -320,9 +320,10 @@ bool ts_locate_far(const void *p, uint32_t *unit, uint64_t *entry) {
     return true;
 }
 
-/* ---- a smaller region ---------------------------------------------------------------------------------------------- */
+/* ---- a smaller region
+   ---------------------------------------------------------------------------------------------- */
 
-/* Whole pages of any size, so that what is kept can be made accessible to its end. */
+/* Only whole pages of the largest size go back, so that the rest can be made accessible to its end. */
 static void release_tail(char *base, size_t from, size_t to) {
     uintptr_t first = (uintptr_t)ts_align_up((uintptr_t)base + from, TS_PAGE_BYTES_MAX);
     uintptr_t end = (uintptr_t)ts_align_down((uintptr_t)base + to, TS_PAGE_BYTES_MAX);
@@ -333,7 +334,7 @@ static void release_tail(char *base, size_t from, size_t to) {
 
 void ts_region_release_tail(char *base, size_t from, size_t to) { release_tail(base, from, to); }
 
-/* What else the NORMAL units have. */
+/* The other ranges of NORMAL units. */
 static void other_ranges(range of[5]) {
     of[0] = (range){(char *)(uintptr_t)ts_region.part[TS_NORMAL].state[true], TS_STATES_FINE * sizeof(uint16_t)};
     of[1] = (range){ts_region.fine, TS_FINE_BYTES};
@@ -358,7 +359,7 @@ void ts_region_release_units(unsigned part, uint32_t end) {
     if (end >= before) return;
     ts_store_relaxed(&ts_region.part_end[part], end);
     uint32_t kept = end > marked ? end : marked;
-    /* Above the mark it went back with the last end. */
+    /* The metadata between `known` and the end of the part went back in an earlier call. */
     uint32_t known = before > marked ? before : marked;
     for (unsigned i = marked_ranges(part, of); i-- > 0;)
         release_tail(of[i].base, kept * of[i].bytes, known * of[i].bytes);

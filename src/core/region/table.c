@@ -38,7 +38,7 @@ void *ts_table_take(ts_table *table) {
         entry = ts_table_at(table, table->free_head);
         table->free_head = entry->next_free;
     } else {
-        uint32_t index = ts_load_relaxed(&table->high); /* written under this lock only */
+        uint32_t index = ts_load_relaxed(&table->high); /* relaxed: written under this lock only */
         size_t end = ((size_t)index + 1) * table->stride;
         size_t limit = (size_t)table->capacity * table->stride;
         if (index < table->capacity && end > table->accessible) {
@@ -53,7 +53,7 @@ void *ts_table_take(ts_table *table) {
             entry = ts_table_at(table, index);
             entry->index = index;
             ts_store_relaxed(&entry->era, 1);
-            /* release: who sees the new limit may touch the entry */
+            /* release: a thread that sees the new limit may touch the record */
             ts_store_release(&table->high, index + 1);
         }
     }

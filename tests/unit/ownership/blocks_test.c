@@ -38,7 +38,7 @@ static uint64_t metadata(void) {
     uint64_t blocks = 0;
     SUP_CHECK(slab_stats_global(allocator, &stats), "slab_stats_global");
     for (unsigned i = 0; i < TS_FINE_FAR_FIRST; i++)
-        blocks += atomic_load(&ts_region.piece_blocks[i / 64]) >> i % 64 & 1;
+        blocks += atomic_load(&ts_region.piece_groups[i / 64]) >> i % 64 & 1;
     return stats.metadata_bytes -
            (blocks << TS_FINE_NEAR_SHIFT) * TS_PIECES * (TS_PIECE_RECORD_BYTES + sizeof(uint64_t));
 }

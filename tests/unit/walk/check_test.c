@@ -620,7 +620,7 @@ static uint32_t my_unit(const void *p) {
     uint64_t entry;
     return unit_of(p, &entry);
 }
-static void slab_too_high(void) { CHANGE(ts_region.fine_blocks[ts_fine_block(my_unit(small)) / 64], 0); }
+static void slab_too_high(void) { CHANGE(ts_region.fine_groups[ts_fine_group(my_unit(small)) / 64], 0); }
 static void span_next(void) { CHANGE(slab_of(span)->next, free_unit()); }
 static void span_index(void) { ADD(slab_of(span)->queue_next, 1); }
 static void span_kind(void) { CHANGE(slab_of(span)->kind, TS_KIND_CHURN); }

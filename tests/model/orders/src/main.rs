@@ -920,7 +920,7 @@ fn last(s: &'static Steps) {
     assert_eq!(queue.load(Acquire), 0, "a slab waits for its owner");
 }
 
-/// The cells of the pool: take_of_cell by two threads, one of which gives its unit back, against fill_cells and empty_cells of
+/// The cells of the pool: take_of_cell by two threads, one of which gives its unit back, against ts_cells_fill and ts_cells_empty of
 /// whoever has the lock, here of one cell with two units.
 fn cell(s: &'static Steps) {
     const NEXT: u64 = (1 << 32) - 1; // first + 1, units - 1
@@ -970,7 +970,7 @@ fn cell(s: &'static Steps) {
     }
     fill(&cell, &mut free.lock().unwrap());
     {
-        let mut free = free.lock().unwrap(); // empty_cells
+        let mut free = free.lock().unwrap(); // ts_cells_empty
         let rest = if s.lacks("empty-exchange") {
             let rest = cell.load(Relaxed);
             cell.store(0, Relaxed);
