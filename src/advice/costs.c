@@ -1,8 +1,8 @@
 /*
  * What the allocator's work costs, and what of that its user can save.
  *
- * A slow path takes a slab. As many as the objects fill are needed; beyond that are the first ones of epochs, which leave them nearly
- * empty if they are small. So rules look at the part above, and say what is known to lower it:
+ * A slow path takes a slab. As many as the objects fill are needed; beyond that are the first ones of epochs, which
+ * leave them nearly empty if they are small. So rules look at the part above, and say what is known to lower it:
  *
  *     churn epochs of few objects in many classes    a scope has one slab where a churn epoch has one for each class
  *     epochs of few objects                          one epoch for several; a mark and a rewind in a domain that stays
@@ -11,7 +11,7 @@
  *
  * tests/unit/advice/advice_test.c follows each of them.
  */
-#include "stats/finding.h"
+#include "advice/finding.h"
 
 #define ENOUGH_OPERATIONS 100000u /* rates below so many mean nothing */
 #define ENOUGH_BYTES ((uint64_t)16 << 20)

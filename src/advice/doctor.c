@@ -1,8 +1,8 @@
 /* What is wrong, in words: rules over the figures of a view, each with its evidence and what to do. */
+#include "advice/advice.h"
+#include "advice/finding.h"
 #include "advice/growth.h"
-#include "stats/finding.h"
-#include "stats/room.h"
-#include "stats/view.h"
+#include "os/room.h"
 
 #include <string.h>
 
@@ -267,6 +267,12 @@ void ts_doctor(ts_view *v, uintptr_t token) {
         }
     }
     v->finding_count = r.count;
+}
+
+ts_view *ts_advised_view(ts_allocator *allocator, uintptr_t token) {
+    ts_view *view = ts_view_make(allocator, token);
+    if (view) ts_doctor(view, token);
+    return view;
 }
 
 /* The label with the most objects in open epochs: what a phase that is never closed, but not for long yet, would be. */

@@ -1,10 +1,10 @@
 /*
  * What grows: the live bytes of each label's open epochs, watched over time.
  *
- * A history has three rings of lows. A low is the least that a label held in an interval, so what comes and goes within
- * it (a queue that breathes) does not show. The intervals are of 2.25 s, 22.5 s and 225 s; a ring keeps the last twelve.
- * A label rises over some lows if each step is at least half as steep as all of them together. So a cache that fills and
- * stops does not rise any more one step later.
+ * A history has three rings of lows. A low is the least that a label held in an interval, so what comes and goes
+ * within it (a queue that breathes) does not show. The intervals are of 2.25 s, 22.5 s and 225 s; a ring keeps the
+ * last twelve. A label rises over some lows if each step is at least half as steep as all of them together. So a
+ * cache that fills and stops does not rise any more one step later.
  *
  *     growing   rises over four lows of the first ring
  *     leak      rises over eleven: of the first ring, and hardly anything of what was allocated is freed;

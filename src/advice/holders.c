@@ -1,13 +1,13 @@
 /*
- * Who holds what: by threads, and in a program that has no epochs of its own, as one under libtslab-malloc, by functions.
- * Both are told from sampled stacks.
+ * Who holds what: by threads, and in a program that has no epochs of its own, as one under libtslab-malloc, by
+ * functions. Both are told from sampled stacks.
  *
  * Of a stack only the frames in the program itself count, from the outermost on. What all stacks of a holder begin with
  * (main, its loop) says nothing and is passed over, to where their ways part. A holder of more than a quarter of all is
  * parted there, again and again, so the rows name functions that differ in what they do.
  */
+#include "advice/advice.h"
 #include "base/bits.h"
-#include "stats/view.h"
 
 #include <string.h>
 
@@ -138,7 +138,7 @@ static void put_head(ts_sink *s, const ts_view *v, const char *rest) {
     ts_put(s, rest);
 }
 
-static const char *thread_name(const ts_thread_share *t) { return t->name[0] ? t->name : "(no name)"; }
+const char *ts_thread_share_name(const ts_thread_share *t) { return t->name[0] ? t->name : "(no name)"; }
 
 void ts_put_holders(ts_sink *s, const ts_view *v) {
     ts_holder_row rows[TS_HOLDERS_SHOWN];
@@ -156,46 +156,9 @@ void ts_put_holders(ts_sink *s, const ts_view *v) {
     put_head(s, v, ", by the thread that allocated it:\n");
     for (unsigned i = 0; i < v->thread_rows; i++) {
         ts_put(s, "   ");
-        ts_put_shown(s, thread_name(&v->thread[i]));
+        ts_put_shown(s, ts_thread_share_name(&v->thread[i]));
         ts_put(s, ": ");
         ts_put_held(s, v->thread[i].live_bytes, v->thread[i].live_objects, v->thread[i].samples);
         ts_put(s, "\n");
     }
-}
-
-static void json_figures(ts_sink *s, uint64_t samples, uint64_t objects, uint64_t bytes) {
-    ts_put(s, "\"samples\":");
-    ts_put_u64(s, samples);
-    ts_put(s, ",\"live_objects\":");
-    ts_put_u64(s, objects);
-    ts_put(s, ",\"live_bytes\":");
-    ts_put_u64(s, bytes);
-}
-
-void ts_render_holders_json(ts_sink *s, const ts_view *v) {
-    ts_holder_row rows[TS_HOLDERS_SHOWN];
-    unsigned n = ts_holders_of(v, rows);
-    ts_put(s, "{\"samples\":");
-    ts_put_u64(s, ts_view_samples(v));
-    ts_put(s, ",\"threads\":[");
-    for (unsigned i = 0; i < v->thread_rows; i++) {
-        ts_put(s, i ? ",{\"name\":" : "{\"name\":");
-        ts_put_quoted(s, thread_name(&v->thread[i]));
-        ts_put(s, ",");
-        json_figures(s, v->thread[i].samples, v->thread[i].live_objects, v->thread[i].live_bytes);
-        ts_put(s, "}");
-    }
-    ts_put(s, "],\"functions\":[");
-    for (unsigned i = 0; i < n; i++) {
-        ts_put(s, i ? ",{" : "{");
-        json_figures(s, rows[i].samples, rows[i].live_objects, rows[i].live_bytes);
-        ts_put(s, ",\"frames\":[");
-        for (unsigned k = 0; k < rows[i].frame_count; k++) {
-            ts_put(s, k ? ",\"" : "\"");
-            ts_put_hex(s, rows[i].frame[k]);
-            ts_put(s, "\"");
-        }
-        ts_put(s, "]}");
-    }
-    ts_put(s, "]}");
 }

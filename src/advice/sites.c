@@ -2,7 +2,7 @@
  * The stacks of a finding. Those that come from the same place of the program are one: stacks that differ only in what
  * libraries do below its call would be a dozen small leaks of one line.
  */
-#include "stats/view.h"
+#include "advice/advice.h"
 
 #include <string.h>
 

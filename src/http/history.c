@@ -168,11 +168,6 @@ void http_history_in_child(void) {
 
 /* ---- shown -------------------------------------------------------------------------------------------------------- */
 
-static void number(ts_sink *s, const char *key, uint64_t value) {
-    ts_put(s, key);
-    ts_put_u64(s, value);
-}
-
 /* clang-format off */
 #define GLOBAL_SHOWN(X)                                                                     \
     X(resident_bytes) X(committed_bytes) X(live_bytes) X(madvise_bytes) X(rejected_frees_total) \
@@ -182,32 +177,38 @@ static void number(ts_sink *s, const char *key, uint64_t value) {
     X(free_samples) X(free_wall_ns_sum) X(free_cpu_ns_sum) X(free_wait_ns_sum)
 /* clang-format on */
 
-static void render_point(ts_sink *s, const point *p, bool first) {
-    number(s, first ? "{\"taken_ns\":" : ",{\"taken_ns\":", p->taken_ns);
-    number(s, ",\"time_ms\":", p->time_ms);
-    ts_put(s, ",\"global\":{\"version\":1");
-#define X(field) number(s, ",\"" #field "\":", p->global.field);
+static void render_point(ts_sink *s, const point *p) {
+    ts_json_begin(s, NULL, '{');
+    ts_json_u64(s, "taken_ns", p->taken_ns);
+    ts_json_u64(s, "time_ms", p->time_ms);
+    ts_json_begin(s, "global", '{');
+    ts_json_u64(s, "version", 1);
+#define X(field) ts_json_u64(s, #field, p->global.field);
     GLOBAL_SHOWN(X)
 #undef X
-    ts_put(s, "},\"samples\":{\"version\":1");
-#define X(field) number(s, ",\"" #field "\":", p->samples.field);
+    ts_json_end(s, '}');
+    ts_json_begin(s, "samples", '{');
+    ts_json_u64(s, "version", 1);
+#define X(field) ts_json_u64(s, #field, p->samples.field);
     SAMPLES_SHOWN(X)
 #undef X
-    ts_put(s, "},\"labels\":[");
+    ts_json_end(s, '}');
+    ts_json_begin(s, "labels", '[');
     for (uint32_t i = 0; i < p->labels; i++) {
-        ts_put(s, i ? ",{\"label\":" : "{\"label\":");
-        ts_put_quoted(s, p->label[i].label);
-        number(s, ",\"bytes\":", p->label[i].bytes);
-        ts_put(s, "}");
+        ts_json_begin(s, NULL, '{');
+        ts_json_text(s, "label", p->label[i].label);
+        ts_json_u64(s, "bytes", p->label[i].bytes);
+        ts_json_end(s, '}');
     }
-    number(s, "],\"other_bytes\":", p->other_bytes);
-    ts_put(s, "}");
+    ts_json_end(s, ']');
+    ts_json_u64(s, "other_bytes", p->other_bytes);
+    ts_json_end(s, '}');
 }
 
 size_t http_history_render(char *buffer, size_t capacity) {
     ts_sink s = ts_sink_buffer(buffer, buffer ? capacity : 0);
-    bool first = true;
-    ts_put(&s, "{\"points\":[");
+    ts_json_begin(&s, NULL, '{');
+    ts_json_begin(&s, "points", '[');
     (void)pthread_mutex_lock(&mutex);
     const ring *fine = rings ? &rings[0] : NULL, *coarse = rings ? &rings[1] : NULL;
     uint64_t from = fine && fine->count > POINTS ? fine->count - POINTS : 0;
@@ -215,14 +216,11 @@ size_t http_history_render(char *buffer, size_t capacity) {
     for (uint64_t i = coarse && coarse->count > POINTS ? coarse->count - POINTS : 0; coarse && i < coarse->count; i++) {
         const point *p = &coarse->at[i % POINTS];
         if (p->taken_ns >= fine_since) break;
-        render_point(&s, p, first);
-        first = false;
+        render_point(&s, p);
     }
-    for (uint64_t i = from; fine && i < fine->count; i++) {
-        render_point(&s, &fine->at[i % POINTS], first);
-        first = false;
-    }
+    for (uint64_t i = from; fine && i < fine->count; i++) render_point(&s, &fine->at[i % POINTS]);
     (void)pthread_mutex_unlock(&mutex);
-    ts_put(&s, "]}");
+    ts_json_end(&s, ']');
+    ts_json_end(&s, '}');
     return ts_sink_end(&s);
 }

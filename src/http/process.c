@@ -1,7 +1,7 @@
 #include "http/process.h"
 
 #include "http/loaded.h"
-#include "stats/room.h"
+#include "os/room.h"
 #include "stats/sink.h"
 #include "stats/view.h"
 
@@ -36,12 +36,14 @@ static uint64_t uptime(void) {
     return (uint64_t)now.tv_sec > started ? (uint64_t)now.tv_sec - started : 0;
 }
 
-static void number(ts_sink *s, const char *key, uint64_t value) {
-    ts_put(s, key);
-    if (value == UINT64_MAX)
-        ts_put(s, "null");
-    else
-        ts_put_u64(s, value);
+/* UINT64_MAX: there is none. */
+static void json_limit(ts_sink *s, const char *key, uint64_t value) {
+    if (value != UINT64_MAX) {
+        ts_json_u64(s, key, value);
+        return;
+    }
+    ts_json_key(s, key);
+    ts_put(s, "null");
 }
 
 size_t http_process_render(char *buffer, size_t capacity) {
@@ -50,15 +52,14 @@ size_t http_process_render(char *buffer, size_t capacity) {
     const char *what;
     uint64_t left = ts_room_bytes(&what);
     read_line("/proc/self/comm", program, sizeof program);
-    number(&s, "{\"pid\":", (uint64_t)getpid());
-    ts_put(&s, ",\"program\":");
-    ts_put_quoted(&s, program);
-    number(&s, ",\"uptime_s\":", uptime());
-    number(&s, ",\"cgroup_limit_bytes\":", ts_room_limit());
-    number(&s, ",\"left_bytes\":", left);
-    ts_put(&s, ",\"left_of\":");
-    ts_put_quoted(&s, what);
-    ts_put(&s, "}");
+    ts_json_begin(&s, NULL, '{');
+    ts_json_u64(&s, "pid", (uint64_t)getpid());
+    ts_json_text(&s, "program", program);
+    ts_json_u64(&s, "uptime_s", uptime());
+    json_limit(&s, "cgroup_limit_bytes", ts_room_limit());
+    json_limit(&s, "left_bytes", left);
+    ts_json_text(&s, "left_of", what);
+    ts_json_end(&s, '}');
     return ts_sink_end(&s);
 }
 
@@ -67,14 +68,6 @@ size_t http_process_render(char *buffer, size_t capacity) {
 static int compare(const void *a, const void *b) {
     const elf_place *x = a, *y = b;
     return x->address < y->address ? -1 : x->address > y->address;
-}
-
-static void put_name(ts_sink *s, const elf_place *p, bool first) {
-    char text[32];
-    (void)snprintf(text, sizeof text, "\"0x%llx\":", (unsigned long long)p->address + 1);
-    if (!first) ts_put(s, ",");
-    ts_put(s, text);
-    ts_put_quoted(s, p->name);
 }
 
 size_t http_functions_render(SlabAllocator *allocator, char *buffer, size_t capacity) {
@@ -90,15 +83,15 @@ size_t http_functions_render(SlabAllocator *allocator, char *buffer, size_t capa
         if (i == 0 || place[i].address != place[i - 1].address) place[kept++].address = place[i].address;
     http_segments_read(&segments);
     http_segments_name(&segments, place, kept);
-    bool first = true;
-    ts_put(&s, "{");
+    ts_json_begin(&s, NULL, '{');
     for (size_t i = 0; i < kept; i++) {
         if (!place[i].name) continue;
-        put_name(&s, &place[i], first);
-        first = false;
+        char key[24];
+        (void)snprintf(key, sizeof key, "0x%llx", (unsigned long long)place[i].address + 1);
+        ts_json_text(&s, key, place[i].name);
         free(place[i].name);
     }
-    ts_put(&s, "}");
+    ts_json_end(&s, '}');
     http_segments_free(&segments);
     free(rows);
     free(place);

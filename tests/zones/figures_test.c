@@ -2,6 +2,7 @@
 #define _GNU_SOURCE
 #include "support.h"
 
+#include "advice/advice.h"
 #include "stats/view.h"
 
 #include <sys/wait.h>
@@ -14,7 +15,7 @@ static bool says(const char *what) { return strstr(text, what) != NULL; }
 
 static ts_view *view_of(SlabAllocator *a) {
     uintptr_t token = (uintptr_t)a;
-    ts_view *v = ts_view_make(ts_allocator_find(token), token);
+    ts_view *v = ts_advised_view(ts_allocator_find(token), token);
     SUP_CHECK(v, "no view");
     return v;
 }

@@ -6,7 +6,7 @@
 #ifndef TARGET_H
 #define TARGET_H
 
-#include "stats/page.h"
+#include "api/page.h"
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -1,5 +1,6 @@
 #include "tslab/holders.h"
 
+#include "advice/advice.h"
 #include "common/symbols.h"
 #include "common/target.h"
 

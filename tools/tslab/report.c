@@ -1,5 +1,6 @@
 /* Statistics of a running program, from its page in shared memory or its endpoint. */
 #include "tslab/report.h"
+#include "advice/advice.h"
 #include "common/symbols.h"
 #include "common/target.h"
 #include "common/text.h"

@@ -1,4 +1,5 @@
 /* tslab top: the epochs of a running program by label, like top(1). */
+#include "advice/advice.h"
 #include "base/utf8.h"
 #include "common/target.h"
 #include "common/text.h"

@@ -2,6 +2,7 @@
 
 #include "api/background.h"
 #include "api/move.h"
+#include "api/page.h"
 #include "api/runtime.h"
 #include "cache/free.h"
 #include "diagnose/misuse.h"
@@ -11,7 +12,6 @@
 #include "os/own_threads.h"
 #include "region/pool.h"
 #include "spill/spill.h"
-#include "stats/page.h"
 #include "stats/zones.h"
 
 #include <tslab_build.h>

@@ -2,6 +2,7 @@
 #include "api/runtime.h"
 
 #include "api/background.h"
+#include "api/page.h"
 #include "api/private.h"
 #include "api/shrink.h"
 #include "base/assert.h"
@@ -18,7 +19,6 @@
 #include "os/os.h"
 #include "os/purge_probe.h"
 #include "region/pool.h"
-#include "stats/page.h"
 #include "supply/nodes.h"
 
 #include <errno.h>

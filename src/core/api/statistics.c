@@ -1,8 +1,8 @@
 #define TSLAB_BUILDS 1 /* the names of stats.h are functions here */
+#include "advice/advice.h"
 #include "advice/growth.h"
 #include "api/runtime.h"
 #include "diagnose/stack_totals.h"
-#include "stats/view.h"
 
 #include <errno.h>
 #include <stddef.h>
@@ -130,12 +130,13 @@ typedef void render_fn(ts_sink *, const ts_view *);
 
 static void prometheus(ts_sink *sink, const ts_view *view) { ts_render_prometheus(sink, view, false); }
 static void openmetrics(ts_sink *sink, const ts_view *view) { ts_render_prometheus(sink, view, true); }
+static void stacks_json(ts_sink *sink, const ts_view *view) { ts_render_stacks_json(sink, NULL, view); }
 static void doctor(ts_sink *sink, const ts_view *view) { (void)ts_render_doctor(sink, view); }
 
 static size_t render(SlabAllocator *allocator, char *buffer, size_t capacity, render_fn *fn, bool places) {
     ts_sink sink = ts_sink_buffer(buffer, buffer ? capacity : 0);
     ts_allocator *a = find(allocator);
-    ts_view *view = a ? ts_view_make(a, ts_token(allocator)) : NULL;
+    ts_view *view = a ? ts_advised_view(a, ts_token(allocator)) : NULL;
     if (view && places) ts_view_modules(view);
     if (view)
         fn(&sink, view);
@@ -168,7 +169,7 @@ size_t slab_stacks_text(SlabAllocator *allocator, char *buffer, size_t capacity)
     return render(allocator, buffer, capacity, ts_render_stacks, true);
 }
 size_t slab_stacks_json(SlabAllocator *allocator, char *buffer, size_t capacity) {
-    return render(allocator, buffer, capacity, ts_render_stacks_json, true);
+    return render(allocator, buffer, capacity, stacks_json, true);
 }
 
 size_t slab_stacks(SlabAllocator *allocator, EpochId epoch, SlabStackSample *out, size_t capacity) {
@@ -219,7 +220,7 @@ size_t slab_stats_epochs_json(SlabAllocator *allocator, SlabEpochOrder order, si
 
 size_t slab_stats_view(SlabAllocator *allocator, char *buffer, size_t capacity) {
     ts_allocator *a = find(allocator);
-    ts_view *view = a ? ts_view_make(a, ts_token(allocator)) : NULL;
+    ts_view *view = a ? ts_advised_view(a, ts_token(allocator)) : NULL;
     if (a && !view) errno = ENOMEM;
     if (view) ts_view_modules(view);
     size_t bytes = view ? sizeof *view : 0;
@@ -252,7 +253,7 @@ bool slab_stats_dump_fd(SlabAllocator *allocator, int fd) {
     ts_sink sink = ts_sink_fd(fd, buffer, sizeof buffer);
     ts_allocator *a = find(allocator);
     if (!a) return false;
-    ts_view *view = ts_view_make(a, ts_token(allocator));
+    ts_view *view = ts_advised_view(a, ts_token(allocator));
     if (!view) {
         errno = ENOMEM;
         return false;

@@ -82,7 +82,8 @@ static void in_churn(place *at, uint32_t unit, uint32_t offset, uint64_t w, bool
     if (slot >= ts_classes.slots[cls]) return; /* the end of the slab that is too short for an object */
     uint64_t entry = (uint64_t)unit * TS_UNIT_ENTRIES + start / 16;
     uint32_t s = ts_load_acquire(ts_entry_state(entry, ts_word_is_fine(w)));
-    /* 0 is a slot that is retired; but of a retired slab nothing is known, its state words may have been purged before. */
+    /* 0 is a slot that is retired; but of a retired slab nothing is known, its state words may have been purged
+       before. */
     bool unknown = s == 0 && ts_slab_kind(ts_slab_at(unit)) == TS_KIND_RETIRED;
     uint32_t slot_generation = unknown ? 0 : ts_state_generation(s);
     at->generation = ts_load_relaxed(&ts_slab_at(unit)->gen) + slot_generation;
@@ -153,9 +154,10 @@ static void in_span(place *at, uint32_t first, uint64_t inside, finding found) {
     if (allocator) at->allocator = (uintptr_t)ts_load_relaxed(&allocator->entry.id);
 }
 
-/* The UNIT word of the last use of a slab that is nobody's; 0: not known. The record may have another use at any moment, in which the same
-   bytes are something else: as long as its tag and its word are the same they were what they are taken for. (Where stores are not seen in
-   their order they may have been the next use's all the same: so a line is one that can be looked at, whatever it is.) */
+/* The UNIT word of the last use of a slab that is nobody's; 0: not known. The record may have another use at any
+   moment, in which the same bytes are something else: as long as its tag and its word are the same they were what
+   they are taken for. (Where stores are not seen in their order they may have been the next use's all the same: so a
+   line is one that can be looked at, whatever it is.) */
 static uint64_t last_word(uint32_t unit) {
     const ts_slab *slab = ts_slab_at(unit);
     uint32_t tag = ts_load_acquire(&slab->tag);

@@ -9,7 +9,7 @@
 
 #define BEHIND_BYTES 64u /* how far from an object an access may lie to be one before it */
 
-/* ---- stacks ------------------------------------------------------------------------------------------------------- */
+/* ---- stacks ------------------------------------------------------------------------------------------------------ */
 
 /* By the names that the runtime finds; more than one where functions are inlined, each with its zero. */
 static void tell_frame(unsigned *number, const void *address) {
@@ -54,7 +54,7 @@ static void tell_call(const char *what, uint64_t word) {
     for (unsigned i = 0; i < call.frame_count; i++) tell_frame(&number, call.frame[i]);
 }
 
-/* ---- a report ------------------------------------------------------------------------------------------------------ */
+/* ---- a report ---------------------------------------------------------------------------------------------------- */
 
 static void add_bytes(ts_line *line, uint64_t bytes) {
     ts_line_decimal(line, bytes);
@@ -65,7 +65,8 @@ static bool is_inside(const ts_origin *origin, const char *at) {
     return at >= origin->start && (uint64_t)(at - origin->start) < (origin->size ? origin->size : 1);
 }
 
-/* The object that the place belongs to: the one that it lies in; else the next, if it is near and live; else the one before. */
+/* The object that the place belongs to: the one that it lies in; else the next, if it is near and live; else the one
+   before. */
 static bool find(const char *at, ts_origin *origin) {
     ts_origin behind;
     bool before = ts_origin_find(at, origin);
@@ -120,7 +121,7 @@ void ts_listen_start(void) {
 #endif
 }
 
-/* ---- the end of the process ---------------------------------------------------------------------------------------- */
+/* ---- the end of the process -------------------------------------------------------------------------------------- */
 
 #define GROUPS 4096u
 #define GROUPS_TOLD 50u

@@ -1,7 +1,8 @@
 /*
  * What the library adds to a report of AddressSanitizer, which knows nothing of objects but which bytes are none:
  *
- *     tslab: 0x7f1c3720c078 is 8 bytes inside an object of 64 bytes that has ended (class 64, epoch 4194305 "request", ended)
+ *     tslab: 0x7f1c3720c078 is 8 bytes inside an object of 64 bytes that has ended (class 64, epoch 4194305 "request",
+ *            ended)
  *     tslab: its lifetime ended in thread 4711:
  *         #0 0x7f1c3a0b8e12 in epoch_destroy /.../epochs.c:84
  *         ...

@@ -117,20 +117,18 @@ void ts_misuse_call(uintptr_t token, const char *call, const char *why, bool ask
     tell(&line, asks ? SLAB_MISUSE_REPORT : mode, NULL);
 }
 
-void ts_misuse_domain(const char *call, uint64_t id, const char *why) {
-    const ts_domain *d = ts_domain_find(id);
-    if (!d && ts_diagnose_was_last(&ts_domains, id)) d = ts_table_at(&ts_domains, ts_table_index(&ts_domains, id));
-    int mode = d ? mode_of(ts_load_relaxed(&d->token)) : ts_load_relaxed(&ts_misuse_default);
+void ts_misuse_domain(const char *call, uint64_t id, const char *why, uintptr_t token, const EpochId *epoch) {
+    int mode = mode_of(token);
     if (TS_LIKELY(mode == SLAB_MISUSE_IGNORE)) return;
     ts_line line;
     begin(&line, call);
     ts_line_text(&line, "domain ");
     ts_line_hex(&line, id);
     ts_line_text(&line, ": ");
-    ts_line_text(&line, why ? why : ts_diagnose_ended(&ts_domains, id) ? "destroyed already" : "not a domain");
-    if (d) {
+    ts_line_text(&line, why);
+    if (epoch) {
         ts_line_text(&line, " (");
-        ts_diagnose_epoch(&line, ts_load_relaxed(&d->epoch));
+        ts_diagnose_epoch(&line, *epoch);
         ts_line_text(&line, ")");
     }
     tell(&line, mode, NULL);

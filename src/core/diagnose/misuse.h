@@ -3,7 +3,6 @@
 #ifndef TS_DIAGNOSE_MISUSE_H
 #define TS_DIAGNOSE_MISUSE_H
 
-#include "domain/domain.h"
 #include "epoch/epoch.h"
 
 /* Of calls that concern no allocator that is known: the mode of the environment. */
@@ -23,11 +22,12 @@ void ts_misuse_refused(uintptr_t allocator, const char *call, const void *p, con
 int ts_misuse_mode(uintptr_t allocator);
 /* Of a pointer of which no allocator is known. */
 void ts_misuse_foreign(const char *call, const void *p);
-/* A call that is refused for its arguments, or where it is made. With the option `hints` it is a hint where misuse is ignored. caller: where the
-   program goes on. asks: it may be a question, as for what the process does not have, and ends no program. */
+/* A call that is refused for its arguments, or where it is made. With the option `hints` it is a hint where misuse is
+   ignored. caller: where the program goes on. asks: it may be a question, as for what the process does not have, and
+   ends no program. */
 void ts_misuse_call(uintptr_t allocator, const char *call, const char *why, bool asks, const void *caller);
-/* A domain that the call may not have. why NULL: it is no domain. */
-void ts_misuse_domain(const char *call, uint64_t domain, const char *why);
+/* A domain that the call may not have. token: its allocator; 0: not known. epoch: its own; NULL: not known. */
+void ts_misuse_domain(const char *call, uint64_t domain, const char *why, uintptr_t token, const EpochId *epoch);
 /* Memory that is given out and was written while it was free, which is no call's fault: seen by an allocation. */
 void ts_misuse_written(uintptr_t allocator, const void *p, uint64_t at, uint32_t kind, uint64_t bytes, EpochId epoch,
                        bool freed);

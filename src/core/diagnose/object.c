@@ -135,8 +135,8 @@ SlabHandle ts_object_handle(uintptr_t token, const ts_object *object) {
     ts_object again;
     ts_slab *slab = ts_slab_at(object->unit);
     ts_keep_relaxed(&slab->handled, 1);
-    /* The note, then the second look; a reset changes the era or the word, then reads the note. Also where another thread has made the
-       note: that this one sees it says nothing of who resets. */
+    /* The note, then the second look; a reset changes the era or the word, then reads the note. Also where another
+       thread has made the note: that this one sees it says nothing of who resets. */
     atomic_thread_fence(memory_order_seq_cst);
     /* The same object still, now that its generation is bound to move on. */
     uint64_t entry = (uint64_t)ts_unit_of(object->unit) * TS_UNIT_ENTRIES + object->entry_in_unit;
@@ -148,8 +148,8 @@ SlabHandle ts_object_handle(uintptr_t token, const ts_object *object) {
 
 /* ---- the same object still ----------------------------------------------------------------------------------- */
 
-/* What a slab, or span, says of its present use. The tag rises with every reset, so it is read last: still the same, all
-   that was read before it is of that use. */
+/* What a slab, or span, says of its present use. The tag rises with every reset, so it is read last: still the same,
+   all that was read before it is of that use. */
 static bool observe(uintptr_t token, const void *p, uint64_t want, ts_watch *out, size_t *bytes) {
     uint32_t unit;
     uint64_t entry;

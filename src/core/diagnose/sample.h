@@ -1,7 +1,8 @@
 /*
- * Timing of one in so many allocations, and of one in so many frees, on the wall and on the processor. While it is on, a thread's token for the fast
- * paths is UINTPTR_MAX, which no allocator has, and its cached blocks are the empty ones (ts_heap_unbind), so that every
- * operation comes by here; while it is off nothing on the fast paths knows of it.
+ * Timing of one in so many allocations, and of one in so many frees, on the wall and on the processor. While it is
+ * on, a thread's token for the fast paths is UINTPTR_MAX, which no allocator has, and its cached blocks are the empty
+ * ones (ts_heap_unbind), so that every operation comes by here; while it is off nothing on the fast paths knows of
+ * it.
  */
 #ifndef TS_DIAGNOSE_SAMPLE_H
 #define TS_DIAGNOSE_SAMPLE_H
@@ -30,7 +31,8 @@ static inline void ts_sample_look(ts_heap *heap) {
     if (TS_UNLIKELY(heap->stack_turn != turn)) ts_sample_follow_stacks(heap, turn);
 }
 
-/* what: TS_SAMPLE_ALLOC or TS_SAMPLE_FREE; each is counted by itself, so that a program that does one after the other has both timed. */
+/* what: TS_SAMPLE_ALLOC or TS_SAMPLE_FREE; each is counted by itself, so that a program that does one after the other
+   has both timed. */
 static inline ts_timing ts_sample_begin(ts_heap *heap, unsigned what) {
     ts_timing t = {0};
     uint32_t rate = ts_load_relaxed(&ts_sample_rate);

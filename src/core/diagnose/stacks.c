@@ -42,7 +42,8 @@ static bool is_own(const void *frame) { return (void)frame, false; }
 
 bool ts_stacks_start(void) {
     static _Atomic uint32_t prepared;
-    /* The unwinder may allocate now, but not later: from an allocator that samples too, perhaps, which then finds it so. */
+    /* The unwinder may allocate now, but not later: from an allocator that samples too, perhaps, which then finds it
+       so. */
     if (!atomic_exchange(&prepared, 1)) {
         ts_os_stack_prepare();
         ts_thread_names_want();

@@ -2,18 +2,19 @@
  * Sampled call stacks: which lines allocated what is live.
  *
  * The bytes that a thread allocates are a line on which samples lie like the points of a Poisson process, one in
- * `sample_stacks` bytes on average: the distance to the next is drawn from the exponential distribution, and an object on
- * which a point falls is sampled. An object of s bytes is sampled with probability 1 - exp(-s / mean), whatever was
- * allocated before it, so one over that is the number of objects it stands for, without bias.
+ * `sample_stacks` bytes on average: the distance to the next is drawn from the exponential distribution, and an
+ * object on which a point falls is sampled. An object of s bytes is sampled with probability 1 - exp(-s / mean),
+ * whatever was allocated before it, so one over that is the number of objects it stands for, without bias.
  *
  * A sample says which object it is of (ts_watch) and is never taken back: who reads it asks the object's own slab
- * whether that object is still live, as for a handle. So frees, destroys, resets and promotes of every kind know nothing of
- * samples, and no sample outlives its object. A place whose object has died is used again.
+ * whether that object is still live, as for a handle. So frees, destroys, resets and promotes of every kind know
+ * nothing of samples, and no sample outlives its object. A place whose object has died is used again.
  *
- * While an allocator samples, none of its blocks is one that the fast paths allocate from (block->slow), so that every
- * allocation comes by the slow entry and is counted; frees keep their fast path. While it does not, nothing on the fast
- * paths knows of it. Where that changes in a running program (ts_stacks_set_rate), a turn of the process goes on, and each thread
- * tells its own blocks when it next takes the slow path (ts_sample_begin): so `slow` has one writer.
+ * While an allocator samples, none of its blocks is one that the fast paths allocate from (block->slow), so that
+ * every allocation comes by the slow entry and is counted; frees keep their fast path. While it does not, nothing on
+ * the fast paths knows of it. Where that changes in a running program (ts_stacks_set_rate), a turn of the process
+ * goes on, and each thread tells its own blocks when it next takes the slow path (ts_sample_begin): so `slow` has one
+ * writer.
  *
  * The table is one of the process, TS_STACK_SAMPLES places. A place is written by who makes its turn odd, by a
  * compare-and-swap, and is whole while the turn is even and stays. No lock; who finds no place drops the sample.
@@ -67,8 +68,8 @@ static inline uint64_t ts_stacks_mean_bytes(const ts_allocator *allocator) {
 void ts_stacks_leave_out(const void *start, size_t bytes);
 /* The table, once. false: no memory. Holding nothing. */
 bool ts_stacks_start(void);
-/* Counts an allocation that the calling thread has just made, and samples it if its turn has come. errno is kept. Not in an
-   operation, no lock held. */
+/* Counts an allocation that the calling thread has just made, and samples it if its turn has come. errno is kept. Not
+   in an operation, no lock held. */
 static inline void ts_stacks_count(ts_heap *heap, ts_allocator *allocator, EpochId epoch, void *p, size_t size,
                                    void *caller);
 void ts_stacks_take(ts_heap *heap, ts_allocator *allocator, EpochId epoch, void *p, size_t bytes, void *caller);

@@ -17,11 +17,8 @@ static inline bool ts_domain_fail(int error) {
     return false;
 }
 
-/* A misuse that is an answer as well. */
-static inline bool ts_domain_refuse(const char *call, uint64_t id, const char *why, int error) {
-    ts_misuse_domain(call, id, why);
-    return ts_domain_fail(error);
-}
+/* Tells of a misuse, and is the call's answer. why NULL: it is no domain. */
+bool ts_domain_refuse(const char *call, uint64_t id, const char *why, int error);
 
 /* After the fields of a domain were read: they are that domain's. Another thread can end a shared one at any moment, and
    its entry can be in use again. acquire: the loads before come first; partner of the fence in begin_domain. */

@@ -247,7 +247,8 @@ size_t ts_snapshot_epochs(const ts_allocator *a, EpochId *out, size_t capacity) 
         const ts_epoch *e = ts_table_at(&ts_epochs, i);
         uint64_t id = ts_load_acquire(&e->entry.id);
         if (id == 0 || ts_load_relaxed(&e->allocator) != a) continue;
-        /* Not ended here: that takes locks, and this may be a signal handler in the middle of a call that changes the same. */
+        /* Not ended here: that takes locks, and this may be a signal handler in the middle of a call that changes the
+           same. */
         if (ts_epoch_is_over(e, id)) continue;
         found++;
         if (kept < capacity) {

@@ -138,8 +138,8 @@ typedef enum ts_field_unit { TS_COUNT, TS_BYTES, TS_SLABS, TS_NS, TS_PERCENT, TS
       "Allocations that failed with ENOMEM: no memory, beyond the budget, or beyond a limit.",                               \
       "Any: the program did not get what it asked for.")
 
-/* Of SlabEpochStats; state, flags, label and class_index are written apart. No epoch id is ever a label of a metric: the
-   metrics are sums by label. */
+/* Of SlabEpochStats; state, flags, label and class_index are written apart. No epoch id is ever a label of a metric:
+   the metrics are sums by label. */
 #define TS_STATS_EPOCH(X)                                                                                              \
     X(epoch_id, GAUGE, WHOLE, ID, "", "The epoch's id; never used again.", "")                                         \
     X(epoch_era, GAUGE, WHOLE, COUNT, "", "How often the epoch's table entry has been used.", "")                      \
@@ -214,8 +214,8 @@ typedef enum ts_field_unit { TS_COUNT, TS_BYTES, TS_SLABS, TS_NS, TS_PERCENT, TS
     X(spilled_live_bytes, GAUGE, WHOLE, BYTES, "epoch_live_bytes", "Bytes of these objects' slots.", "")                     \
     X(spilled_bytes, GAUGE, WHOLE, BYTES, "epoch_spilled_bytes", "Their slabs in bytes, which take no memory.", "")
 
-/* Of SlabNodeStats, beside `node`. COUNTED: of each row of `nodes` in JSON (ts_node_row) too, and the metrics with the label
-   `node`; the others are asked of the system, page by page. */
+/* Of SlabNodeStats, beside `node`. COUNTED: of each row of `nodes` in JSON (ts_node_row) too, and the metrics with
+   the label `node`; the others are asked of the system, page by page. */
 #define TS_STATS_NODE_COUNTED(X)                                                                                       \
     X(committed_bytes, GAUGE, WHOLE, BYTES, "node_committed_bytes",                                                    \
       "Slabs in use and warm ones that were asked for from the node; of memory spread over all nodes, its share.", "")  \
@@ -229,8 +229,8 @@ typedef enum ts_field_unit { TS_COUNT, TS_BYTES, TS_SLABS, TS_NS, TS_PERCENT, TS
       "A tenth of committed_bytes: the node has no memory left.")
 #define TS_STATS_NODE(X) TS_STATS_NODE_COUNTED(X) TS_STATS_NODE_ASKED(X)
 
-/* Of zones that are open, as libtslab-zones writes them: the structure ts_zones_stats, and `zones` in JSON. Those of the
-   states are one metric with the label `state`. */
+/* Of zones that are open, as libtslab-zones writes them: the structure ts_zones_stats, and `zones` in JSON. Those of
+   the states are one metric with the label `state`. */
 #define TS_STATS_ZONE_STATES(X)                                                                                        \
     X(empty_zones, GAUGE, WHOLE, COUNT, "zones", "Zones that can be written from their start.",                        \
       "Near 0: epoch_spill will fail with ENOSPC.")                                                                    \

@@ -1,7 +1,7 @@
 /*
- * Memory by NUMA node. Where pages are only the system knows; it is asked for those of each slab, span and warm run of the
- * allocator. These are found as slab_walk finds objects, by the UNIT words, beside other threads: what comes or goes meanwhile
- * is looked at or not.
+ * Memory by NUMA node. Where pages are only the system knows; it is asked for those of each slab, span and warm run
+ * of the allocator. These are found as slab_walk finds objects, by the UNIT words, beside other threads: what comes
+ * or goes meanwhile is looked at or not.
  */
 #include "stats/node.h"
 

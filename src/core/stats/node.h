@@ -17,11 +17,12 @@ typedef struct ts_node_row {
 #undef X
 } ts_node_row;
 
-/* A row for each node that the allocator tells apart. Returns how many: 0 without the option numa and epoch_bind, or with one node. Any
-   thread, also in a signal handler. */
+/* A row for each node that the allocator tells apart. Returns how many: 0 without the option numa and epoch_bind, or
+   with one node. Any thread, also in a signal handler. */
 uint32_t ts_node_rows(const ts_allocator *allocator, ts_node_row out[TS_NODE_ROWS]);
 
-/* What of it costs no system call: all but the resident and the foreign bytes, which are 0. false: no node of this process. */
+/* What of it costs no system call: all but the resident and the foreign bytes, which are 0. false: no node of this
+   process. */
 bool ts_node_counts(const ts_allocator *allocator, int node, SlabNodeStats *out);
 /* All of it. The allocator is pinned. Holds nothing. */
 bool ts_node_stats(ts_allocator *allocator, int node, SlabNodeStats *out);

@@ -1,6 +1,6 @@
 /*
- * Prometheus text and OpenMetrics of a view. Base units, `_total` on counters. The values of labels are bounded: classes,
- * the states of epochs, reasons, and epoch labels, of which there are at most TS_VIEW_LABELS and "(other)".
+ * Prometheus text and OpenMetrics of a view. Base units, `_total` on counters. The values of labels are bounded:
+ * classes, the states of epochs, reasons, and epoch labels, of which there are at most TS_VIEW_LABELS and "(other)".
  *
  * The two formats differ where a counter is introduced (OpenMetrics names the family without _total), in the last line,
  * and in nothing else that is used here.
@@ -57,7 +57,7 @@ static void sample(const out *o, const char *name, ts_field_type type, const cha
     value_of(o, unit, value);
 }
 
-/* ---- by class ------------------------------------------------------------------------------------------------------- */
+/* ---- by class ---------------------------------------------------------------------------------------------------- */
 
 static uint64_t class_field(const SlabClassStats *c, size_t offset) {
     uint64_t v;
@@ -112,7 +112,7 @@ static void slow_paths(const out *o, const ts_view *v) {
     sample(o, "slow_path_hits", TS_COUNTER, pairs, TS_COUNT, v->global.slow_path_epoch_closed);
 }
 
-/* ---- by label --------------------------------------------------------------------------------------------------------- */
+/* ---- by label ---------------------------------------------------------------------------------------------------- */
 
 static uint64_t label_field(const ts_label_stats *l, size_t offset) {
     uint64_t v;
@@ -194,7 +194,7 @@ static void labels(const out *o, const ts_view *v) {
     }
 }
 
-/* ---- contention ------------------------------------------------------------------------------------------------------- */
+/* ---- contention -------------------------------------------------------------------------------------------------- */
 
 static void contention(const out *o, const ts_view *v) {
     static const char *const name[] = {"label_lock_waits", "label_cas_retries"};
@@ -211,7 +211,7 @@ static void contention(const out *o, const ts_view *v) {
     }
 }
 
-/* ---- zones -------------------------------------------------------------------------------------------------------------- */
+/* ---- zones ------------------------------------------------------------------------------------------------------- */
 
 static uint64_t zones_field(const ts_zones_stats *z, size_t offset) {
     uint64_t v;
@@ -248,7 +248,7 @@ static void zones(const out *o, const ts_view *v) {
 #undef X
 }
 
-/* ---- nodes -------------------------------------------------------------------------------------------------------------- */
+/* ---- nodes ------------------------------------------------------------------------------------------------------- */
 
 static void by_node(const out *o, const ts_view *v, const char *name, ts_field_type type, ts_field_unit unit,
                     const char *help, size_t offset) {
@@ -274,7 +274,7 @@ static void nodes(const out *o, const ts_view *v) {
 #undef X
 }
 
-/* ---- timed operations ---------------------------------------------------------------------------------------------------- */
+/* ---- timed operations -------------------------------------------------------------------------------------------- */
 
 static void slow_samples(const out *o, const ts_view *v) {
     static const char *const what[] = {"alloc", "free"}, *const above[] = {"2e-07", "1e-05"};
@@ -288,7 +288,7 @@ static void slow_samples(const out *o, const ts_view *v) {
     }
 }
 
-/* ---- all ---------------------------------------------------------------------------------------------------------------- */
+/* ---- all --------------------------------------------------------------------------------------------------------- */
 
 static void whole(const out *o, const char *name, ts_field_type type, ts_field_unit unit, const char *help,
                   uint64_t value) {

@@ -1,8 +1,6 @@
 /* JSON and text of a view. The keys are the names of the fields. */
 #include "stats/view.h"
 
-#include <string.h>
-
 const char *ts_state_name(int state) {
     return state == EPOCH_ACTIVE    ? "active"
            : state == EPOCH_CLOSING ? "closing"
@@ -25,205 +23,148 @@ const char *ts_label_name(const ts_label_stats *label) {
 
 /* ---- JSON ----------------------------------------------------------------------------------------------- */
 
-static void json_u64(ts_sink *s, const char *key, uint64_t value) {
-    ts_put(s, ",\"");
-    ts_put(s, key);
-    ts_put(s, "\":");
-    ts_put_u64(s, value);
-}
-
-static void json_text(ts_sink *s, const char *key, const char *value) {
-    ts_put(s, ",\"");
-    ts_put(s, key);
-    ts_put(s, "\":");
-    ts_put_quoted(s, value);
-}
-
-static void json_ratio(ts_sink *s, const char *key, uint64_t thousandths) {
-    ts_put(s, ",\"");
-    ts_put(s, key);
-    ts_put(s, "\":");
-    ts_put_decimal(s, thousandths, 3, 3);
+static void json_decimal(ts_sink *s, const char *key, uint64_t value, unsigned places) {
+    ts_json_key(s, key);
+    ts_put_decimal(s, value, places, places);
 }
 
 static void json_rate(ts_sink *s, double percent) {
-    ts_put(s, ",\"recycle_rate_pct\":");
-    ts_put_decimal(s, (uint64_t)(percent * 100.0 + 0.5), 2, 2);
+    json_decimal(s, "recycle_rate_pct", (uint64_t)(percent * 100.0 + 0.5), 2);
 }
 
 static void json_class(ts_sink *s, const SlabClassStats *c) {
     char name[16];
-    ts_put(s, "{\"class\":");
-    ts_put_quoted(s, ts_class_name(c->class_index, name));
-    json_u64(s, "class_index", c->class_index);
-    json_u64(s, "object_size", c->object_size);
-#define X(field, ...) json_u64(s, #field, c->field);
+    ts_json_begin(s, NULL, '{');
+    ts_json_text(s, "class", ts_class_name(c->class_index, name));
+    ts_json_u64(s, "class_index", c->class_index);
+    ts_json_u64(s, "object_size", c->object_size);
+#define X(field, ...) ts_json_u64(s, #field, c->field);
     TS_STATS_COUNTERS(X)
     TS_STATS_GAUGES(X)
 #undef X
     json_rate(s, c->recycle_rate_pct);
-    ts_put(s, "}");
+    ts_json_end(s, '}');
 }
 
-void ts_render_epoch_json(ts_sink *s, const SlabEpochStats *e) {
-    ts_put(s, "{\"label\":");
-    ts_put_quoted(s, e->label);
-    json_text(s, "state", e->ended_for_ns ? "ended" : ts_state_name(e->state));
-    json_text(s, "kind", e->flags & EPOCH_SCOPE ? "scope" : "churn");
-#define X(field, ...) json_u64(s, #field, e->field);
-    TS_STATS_EPOCH(X)
+void ts_render_epochs_json(ts_sink *s, const char *key, const SlabEpochStats *rows, size_t count) {
+    ts_json_begin(s, key, '[');
+    for (size_t i = 0; i < count; i++) {
+        const SlabEpochStats *e = &rows[i];
+        ts_json_begin(s, NULL, '{');
+        ts_json_text(s, "label", e->label);
+        ts_json_text(s, "state", e->ended_for_ns ? "ended" : ts_state_name(e->state));
+        ts_json_text(s, "kind", e->flags & EPOCH_SCOPE ? "scope" : "churn");
+#define X(field, ...) ts_json_u64(s, #field, e->field);
+        TS_STATS_EPOCH(X)
 #undef X
-    ts_put(s, "}");
+        ts_json_end(s, '}');
+    }
+    ts_json_end(s, ']');
+}
+
+static void json_growth(ts_sink *s, const ts_label_stats *l) {
+    int64_t rate = l->growth_bytes_per_minute;
+    ts_json_key(s, "growth_bytes_per_minute");
+    if (l->growth_ns == 0) {
+        ts_put(s, "null");
+        return;
+    }
+    if (rate < 0) ts_put(s, "-");
+    ts_put_u64(s, (uint64_t)(rate < 0 ? -rate : rate));
 }
 
 static void json_label(ts_sink *s, const ts_label_stats *l) {
     char name[16];
-    ts_put(s, "{\"label\":");
-    ts_put_quoted(s, ts_label_name(l));
-#define X(field, ...) json_u64(s, #field, l->field);
+    ts_json_begin(s, NULL, '{');
+    ts_json_text(s, "label", ts_label_name(l));
+#define X(field, ...) ts_json_u64(s, #field, l->field);
     TS_STATS_LABEL(X)
 #undef X
-    ts_put(s, ",\"growth_bytes_per_minute\":");
-    if (l->growth_ns == 0) ts_put(s, "null");
-    if (l->growth_bytes_per_minute < 0) ts_put(s, "-");
-    if (l->growth_ns != 0)
-        ts_put_u64(
-            s, (uint64_t)(l->growth_bytes_per_minute < 0 ? -l->growth_bytes_per_minute : l->growth_bytes_per_minute));
-    ts_put(s, ",\"classes\":[");
-    bool first = true;
+    json_growth(s, l);
+    ts_json_begin(s, "classes", '[');
     for (unsigned k = 0; k < TS_COUNT_KINDS; k++) {
         if (!l->class_objects[0][k] && !l->class_objects[1][k]) continue;
-        ts_put(s, first ? "{\"class\":" : ",{\"class\":");
-        ts_put_quoted(s, ts_class_name(ts_class_at(k), name));
-        json_u64(s, "active_live_objects", l->class_objects[0][k]);
-        json_u64(s, "active_live_bytes", l->class_bytes[0][k]);
-        json_u64(s, "closing_live_objects", l->class_objects[1][k]);
-        json_u64(s, "closing_live_bytes", l->class_bytes[1][k]);
-        ts_put(s, "}");
-        first = false;
+        ts_json_begin(s, NULL, '{');
+        ts_json_text(s, "class", ts_class_name(ts_class_at(k), name));
+        ts_json_u64(s, "active_live_objects", l->class_objects[0][k]);
+        ts_json_u64(s, "active_live_bytes", l->class_bytes[0][k]);
+        ts_json_u64(s, "closing_live_objects", l->class_objects[1][k]);
+        ts_json_u64(s, "closing_live_bytes", l->class_bytes[1][k]);
+        ts_json_end(s, '}');
     }
-    ts_put(s, "]}");
+    ts_json_end(s, ']');
+    ts_json_end(s, '}');
 }
 
 static void json_zones(ts_sink *s, const ts_view *v) {
-    ts_put(s, "],\"zones\":[");
+    ts_json_begin(s, "zones", '[');
     for (unsigned i = 0; i < v->zones_rows; i++) {
-        ts_put(s, i ? ",{\"device\":" : "{\"device\":");
-        ts_put_quoted(s, v->zones[i].device);
-#define X(field, type, scope, unit, ...)          \
-    if (TS_##unit == TS_RATIO)                    \
-        json_ratio(s, #field, v->zones[i].field); \
-    else                                          \
-        json_u64(s, #field, v->zones[i].field);
+        ts_json_begin(s, NULL, '{');
+        ts_json_text(s, "device", v->zones[i].device);
+#define X(field, type, scope, unit, ...)               \
+    if (TS_##unit == TS_RATIO)                         \
+        json_decimal(s, #field, v->zones[i].field, 3); \
+    else                                               \
+        ts_json_u64(s, #field, v->zones[i].field);
         TS_STATS_ZONES(X)
 #undef X
-        ts_put(s, "}");
+        ts_json_end(s, '}');
     }
+    ts_json_end(s, ']');
 }
 
 static void json_nodes(ts_sink *s, const ts_view *v) {
-    ts_put(s, "],\"nodes\":[");
+    ts_json_begin(s, "nodes", '[');
     for (unsigned i = 0; i < v->node_rows; i++) {
-        ts_put(s, i ? ",{\"node\":" : "{\"node\":");
-        ts_put_u64(s, (uint64_t)v->node[i].node);
-#define X(field, ...) json_u64(s, #field, v->node[i].field);
+        ts_json_begin(s, NULL, '{');
+        ts_json_u64(s, "node", (uint64_t)v->node[i].node);
+#define X(field, ...) ts_json_u64(s, #field, v->node[i].field);
         TS_STATS_NODE_COUNTED(X)
 #undef X
-        ts_put(s, "}");
+        ts_json_end(s, '}');
     }
+    ts_json_end(s, ']');
 }
 
-/* "row": which of the sites of "stacks" is the largest of those that come from the same place of the program. */
-static void json_sites(ts_sink *s, const ts_view *view, const ts_finding *f) {
-    ts_site site[TS_SITES_SHOWN];
-    unsigned n = ts_sites_of(view, f, site);
-    ts_put(s, ",\"sites\":[");
-    for (unsigned i = 0; i < n; i++) {
-        ts_put(s, i ? ",{\"row\":" : "{\"row\":");
-        ts_put_u64(s, site[i].row);
-        json_u64(s, "stacks", site[i].stacks);
-        json_u64(s, "samples", site[i].samples);
-        json_u64(s, "live_objects", site[i].objects);
-        json_u64(s, "live_bytes", site[i].bytes);
-        ts_put(s, "}");
-    }
-    ts_put(s, "]");
-}
-
-static void json_findings(ts_sink *s, const ts_view *view) {
-    const ts_finding *f = view->finding;
-    ts_put(s, ",\"findings\":[");
-    for (unsigned i = 0; i < view->finding_count; i++) {
-        ts_put(s, i ? ",{\"id\":" : "{\"id\":");
-        ts_put_quoted(s, f[i].id);
-        json_text(s, "severity", ts_severity_name(f[i].severity));
-        json_text(s, "what", f[i].what);
-        json_text(s, "evidence", f[i].evidence);
-        json_text(s, "advice", f[i].advice);
-        if (f[i].has_label) {
-            json_text(s, "label", f[i].label);
-            json_text(s, "state", ts_state_name(f[i].state));
-        }
-        json_sites(s, view, &f[i]);
-        ts_put(s, "}");
-    }
-    ts_put(s, "]");
-}
-
-void ts_render_json(ts_sink *s, const ts_view *v) {
-    ts_put(s, "{\"version\":");
-    ts_put_u64(s, v->version);
-    json_text(s, "library", v->library);
-    json_u64(s, "pid", v->pid);
-    json_u64(s, "taken_ns", v->taken_ns);
-    json_u64(s, "took_ns", v->took_ns);
-    if (v->is_watched) json_u64(s, "watched_ns", v->watched_ns);
-    ts_put(s, ",\"global\":{\"class_count\":");
-    ts_put_u64(s, v->global.class_count);
-#define X(field, ...) json_u64(s, #field, v->global.field);
+static void json_global(ts_sink *s, const ts_view *v) {
+    ts_json_begin(s, "global", '{');
+    ts_json_u64(s, "class_count", v->global.class_count);
+#define X(field, ...) ts_json_u64(s, #field, v->global.field);
     TS_STATS_GLOBAL(X)
     TS_STATS_COUNTERS(X)
     TS_STATS_GAUGES(X)
 #undef X
     json_rate(s, v->global.recycle_rate_pct);
-    ts_put(s, "},\"samples\":{\"sample_rate\":");
-    ts_put_u64(s, v->samples.sample_rate);
-#define X(field, ...) json_u64(s, #field, v->samples.field);
+    ts_json_end(s, '}');
+    ts_json_begin(s, "samples", '{');
+    ts_json_u64(s, "sample_rate", v->samples.sample_rate);
+#define X(field, ...) ts_json_u64(s, #field, v->samples.field);
     TS_STATS_SAMPLES(X)
 #undef X
-    ts_put(s, "},\"classes\":[");
-    bool first = true;
-    for (unsigned i = 0; i < TS_COUNT_KINDS; i++) {
-        if (v->cls[i].allocated_objects_total == 0) continue;
-        if (!first) ts_put(s, ",");
-        json_class(s, &v->cls[i]);
-        first = false;
-    }
-    ts_put(s, "],\"epoch_count\":");
-    ts_put_u64(s, v->epoch_count);
-    ts_put(s, ",\"epochs\":[");
-    for (unsigned i = 0; i < v->epoch_rows; i++) {
-        if (i) ts_put(s, ",");
-        ts_render_epoch_json(s, &v->epoch[i]);
-    }
-    ts_put(s, "],\"ended\":[");
-    for (unsigned i = 0; i < v->ended_rows; i++) {
-        if (i) ts_put(s, ",");
-        ts_render_epoch_json(s, &v->ended[i]);
-    }
-    ts_put(s, "],\"labels\":[");
-    for (unsigned i = 0; i < v->label_rows; i++) {
-        if (i) ts_put(s, ",");
-        json_label(s, &v->label[i]);
-    }
+    ts_json_end(s, '}');
+}
+
+void ts_render_figures_json(ts_sink *s, const ts_view *v) {
+    ts_json_u64(s, "version", v->version);
+    ts_json_text(s, "library", v->library);
+    ts_json_u64(s, "pid", v->pid);
+    ts_json_u64(s, "taken_ns", v->taken_ns);
+    ts_json_u64(s, "took_ns", v->took_ns);
+    if (v->is_watched) ts_json_u64(s, "watched_ns", v->watched_ns);
+    json_global(s, v);
+    ts_json_begin(s, "classes", '[');
+    for (unsigned i = 0; i < TS_COUNT_KINDS; i++)
+        if (v->cls[i].allocated_objects_total != 0) json_class(s, &v->cls[i]);
+    ts_json_end(s, ']');
+    ts_json_u64(s, "epoch_count", v->epoch_count);
+    ts_render_epochs_json(s, "epochs", v->epoch, v->epoch_rows);
+    ts_render_epochs_json(s, "ended", v->ended, v->ended_rows);
+    ts_json_begin(s, "labels", '[');
+    for (unsigned i = 0; i < v->label_rows; i++) json_label(s, &v->label[i]);
+    ts_json_end(s, ']');
     json_nodes(s, v);
     json_zones(s, v);
-    ts_put(s, "],\"stacks\":");
-    ts_render_stacks_json(s, v);
-    ts_put(s, ",\"holders\":");
-    ts_render_holders_json(s, v);
-    json_findings(s, v);
-    ts_put(s, "}");
+    ts_render_stacks_json(s, "stacks", v);
 }
 
 /* ---- text ------------------------------------------------------------------------------------------------ */

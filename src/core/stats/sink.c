@@ -6,8 +6,10 @@
 #include <string.h>
 #include <unistd.h>
 
-ts_sink ts_sink_buffer(char *at, size_t capacity) { return (ts_sink){at, capacity, 0, -1, false, 0}; }
-ts_sink ts_sink_fd(int fd, char *buffer, size_t capacity) { return (ts_sink){buffer, capacity, 0, fd, false, 0}; }
+ts_sink ts_sink_buffer(char *at, size_t capacity) { return (ts_sink){.at = at, .capacity = capacity, .fd = -1}; }
+ts_sink ts_sink_fd(int fd, char *buffer, size_t capacity) {
+    return (ts_sink){.at = buffer, .capacity = capacity, .fd = fd};
+}
 
 static void flush(ts_sink *s) {
     size_t done = 0;
@@ -24,6 +26,7 @@ static void flush(ts_sink *s) {
 }
 
 void ts_put_bytes(ts_sink *s, const char *text, size_t bytes) {
+    if (bytes > 0) s->last = text[bytes - 1];
     if (s->fd < 0) {
         if (s->length < s->capacity) {
             size_t room = s->capacity - s->length;
@@ -158,4 +161,47 @@ void ts_put_quoted(ts_sink *s, const char *text) {
         c += n ? n : 1;
     }
     ts_put_bytes(s, "\"", 1);
+}
+
+void ts_put_hex(ts_sink *s, uint64_t value) {
+    char text[19] = "0x", *at = text + 2;
+    int shift = 60;
+    while (shift > 0 && value >> shift == 0) shift -= 4;
+    for (; shift >= 0; shift -= 4) *at++ = "0123456789abcdef"[(value >> shift) & 15];
+    *at = 0;
+    ts_put(s, text);
+}
+
+/* ---- JSON -------------------------------------------------------------------------------------------------------- */
+
+void ts_json_key(ts_sink *s, const char *key) {
+    if (s->last != 0 && !strchr("{[:", s->last)) ts_put(s, ",");
+    if (!key) return;
+    ts_put(s, "\"");
+    ts_put(s, key);
+    ts_put(s, "\":");
+}
+
+void ts_json_begin(ts_sink *s, const char *key, char bracket) {
+    ts_json_key(s, key);
+    ts_put_bytes(s, &bracket, 1);
+}
+
+void ts_json_end(ts_sink *s, char bracket) { ts_put_bytes(s, &bracket, 1); }
+
+void ts_json_u64(ts_sink *s, const char *key, uint64_t value) {
+    ts_json_key(s, key);
+    ts_put_u64(s, value);
+}
+
+void ts_json_text(ts_sink *s, const char *key, const char *value) {
+    ts_json_key(s, key);
+    ts_put_quoted(s, value);
+}
+
+void ts_json_hex(ts_sink *s, const char *key, uint64_t value) {
+    ts_json_key(s, key);
+    ts_put(s, "\"");
+    ts_put_hex(s, value);
+    ts_put(s, "\"");
 }

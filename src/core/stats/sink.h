@@ -18,6 +18,7 @@ typedef struct ts_sink {
     int fd;        /* -1: none */
     bool failed;   /* fd: a write failed */
     int error;     /* and its errno */
+    char last;     /* character of the text; 0: there is none yet */
 } ts_sink;
 
 /* Into a buffer: at most capacity bytes with the terminating zero. */
@@ -33,8 +34,8 @@ void ts_put_u64(ts_sink *sink, uint64_t value);
 /* Right-aligned in `width` places, left-aligned if width is negative. */
 void ts_put_u64_wide(ts_sink *sink, uint64_t value, int width);
 void ts_put_wide(ts_sink *sink, const char *text, int width);
-/* A label for people: what a terminal would obey instead of show (control characters of ASCII and of U+0080 to U+009F) is
-   '?', and so is each byte that is not of UTF-8. So it is in ts_put_wide. */
+/* A label for people: what a terminal would obey instead of show (control characters of ASCII and of U+0080 to
+   U+009F) is '?', and so is each byte that is not of UTF-8. So it is in ts_put_wide. */
 void ts_put_shown(ts_sink *sink, const char *text);
 /* value / 10^scale with so many places after the point, rounded down. */
 void ts_put_decimal(ts_sink *sink, uint64_t value, unsigned scale, unsigned places);
@@ -42,8 +43,19 @@ void ts_put_decimal(ts_sink *sink, uint64_t value, unsigned scale, unsigned plac
 void ts_put_size(ts_sink *sink, uint64_t bytes);
 /* A duration in words: 850 ms, 63 s, 12 min, 3 h. */
 void ts_put_duration(ts_sink *sink, uint64_t ns);
-/* A string in quotes, for JSON and for label values. Control characters become '?', and so does each byte that is not of
-   UTF-8: a reader of Prometheus's text would refuse all of it. */
+/* A string in quotes, for JSON and for label values. Control characters become '?', and so does each byte that is not
+   of UTF-8: a reader of Prometheus's text would refuse all of it. */
 void ts_put_quoted(ts_sink *sink, const char *text);
+void ts_put_hex(ts_sink *sink, uint64_t value);
+
+/* JSON, a value at a time. key: its name in an object; NULL: it is one of an array. Commas are put where they belong.
+   */
+void ts_json_key(ts_sink *sink, const char *key);
+void ts_json_begin(ts_sink *sink, const char *key, char bracket);
+void ts_json_end(ts_sink *sink, char bracket);
+void ts_json_u64(ts_sink *sink, const char *key, uint64_t value);
+void ts_json_text(ts_sink *sink, const char *key, const char *value);
+/* A number in hexadecimal, as a text. */
+void ts_json_hex(ts_sink *sink, const char *key, uint64_t value);
 
 #endif

@@ -176,8 +176,8 @@ static void add_spans_allocated(ts_tally *t, const ts_span_counts *c) {
     t->slabs += ts_load_relaxed(&c->units_taken);
 }
 
-/* All that was freed is read before anything that was allocated (acquire: partner of count_freed in epoch/span.c): who freed a span had the
-   lock of its epoch after who allocated it, whose share was in the list by then. */
+/* All that was freed is read before anything that was allocated (acquire: partner of count_freed in epoch/span.c):
+   who freed a span had the lock of its epoch after who allocated it, whose share was in the list by then. */
 static void add_spans(ts_sums *sums, const ts_allocator *a) {
     ts_tally t = {0};
     uint64_t given = 0;
@@ -222,7 +222,8 @@ static void add_shares(ts_allocator *a, ts_snapshot *out) {
     out->sums.used = ((uint64_t)1 << TS_COUNT_KINDS) - 1;
 }
 
-/* With many epochs the walk waits for memory: what comes soon is asked for ahead, the entry first and its block later. */
+/* With many epochs the walk waits for memory: what comes soon is asked for ahead, the entry first and its block
+   later. */
 static void prefetch_epoch(uint32_t i, uint32_t high) {
     if (i + 16 < high) {
         const ts_epoch *e = ts_table_at(&ts_epochs, i + 16);
@@ -243,8 +244,9 @@ static uint64_t pieces_of(const ts_block *b) {
     return ts_least(ts_load_relaxed(&((const ts_scope_block *)(const void *)b)->pieces), ts_load_relaxed(&b->slabs));
 }
 
-/* Slabs in blocks that are dead and left to their thread, which is to take them apart: in no epoch, and not warm yet. The lists are walked
-   as they are; blocks never go from where they are, and one that is off its list leads nowhere. */
+/* Slabs in blocks that are dead and left to their thread, which is to take them apart: in no epoch, and not warm yet.
+   The lists are walked as they are; blocks never go from where they are, and one that is off its list leads nowhere.
+   */
 static void add_left(const ts_allocator *a, ts_snapshot *out) {
     for (const ts_heap *h = ts_heaps(); h; h = h->next) {
         const ts_block *lists[] = {ts_load_acquire(&h->condemned), ts_load_acquire(&h->ending)};
@@ -282,8 +284,8 @@ void ts_snapshot_take(ts_allocator *a, ts_snapshot *out, ts_epoch_fn *fn, ts_pen
         if (id == 0 || ts_load_relaxed(&e->allocator) != a) continue;
         if (!ts_snapshot_read_epoch(e, id, &of_epoch)) continue;
         uint32_t state = ts_epoch_shown_state(e);
-        /* A block ends with all its slabs; what is still counted in an epoch that is over, or has ended since it was counted,
-           must not be lost. */
+        /* A block ends with all its slabs; what is still counted in an epoch that is over, or has ended since it was
+           counted, must not be lost. */
         bool over = state == EPOCH_CLOSED || !ts_epoch_is_still(e, id) ||
                     ((state == EPOCH_CLOSING || state == EPOCH_SPILLED) && ts_epoch_is_over(e, id));
         if (fn && !over) fn(arg, e, id, state, &of_epoch);
@@ -319,10 +321,11 @@ static void raise_to(_Atomic uint64_t *at, uint64_t value) {
     }
 }
 
-/* allocated - freed == live, neither of the first two below what was shown before. What was shown before is at most what was
-   true when the snapshot began, and what was counted at most what is true now: so is the larger of the two, and what is
-   missing of the objects that are not live has been freed. An object that was freed by another thread, was shown so, and
-   was collected between the two looks of this snapshot is still among the live ones here: the sum tells. */
+/* allocated - freed == live, neither of the first two below what was shown before. What was shown before is at most
+   what was true when the snapshot began, and what was counted at most what is true now: so is the larger of the two,
+   and what is missing of the objects that are not live has been freed. An object that was freed by another thread,
+   was shown so, and was collected between the two looks of this snapshot is still among the live ones here: the sum
+   tells. */
 static void show(const ts_snapshot *s, unsigned kind, uint64_t *allocated, uint64_t *freed, uint64_t *live) {
     uint64_t most = *allocated > s->shown_allocated[kind] ? *allocated : s->shown_allocated[kind];
     uint64_t least = s->shown_allocated[kind] > *live ? s->shown_allocated[kind] - *live : 0;
@@ -339,8 +342,8 @@ bool ts_kind_of_class(uint32_t cls, uint32_t *kind) {
     return *kind < TS_COUNT_KINDS && (cls < TS_CLASSES || cls >= SLAB_CLASS_SPAN);
 }
 
-/* Collected between the two looks, or gone with its epoch before it was, an object is missed in both: what was shown once stays. By kind, so
-   that kinds sum up to the whole. */
+/* Collected between the two looks, or gone with its epoch before it was, an object is missed in both: what was shown
+   once stays. By kind, so that kinds sum up to the whole. */
 static uint64_t foreign_frees(const ts_snapshot *s, unsigned k, uint64_t pending) {
     uint64_t n = s->count[k].foreign_frees + pending;
     if (n < s->shown_foreign[k]) n = s->shown_foreign[k];
@@ -348,9 +351,9 @@ static uint64_t foreign_frees(const ts_snapshot *s, unsigned k, uint64_t pending
     return n;
 }
 
-/* What frees and ends do to slabs is not counted there, where it would cost them something, but known by a difference: of the
-   slabs that were ever so, those that are so no more. `all` was read first, so it is at most what is true by now; it is shown no
-   lower than before. An epoch that could not be read would be missing in `rest`. */
+/* What frees and ends do to slabs is not counted there, where it would cost them something, but known by a
+   difference: of the slabs that were ever so, those that are so no more. `all` was read first, so it is at most what
+   is true by now; it is shown no lower than before. An epoch that could not be read would be missing in `rest`. */
 static uint64_t rising(const ts_snapshot *s, _Atomic uint64_t *shown, uint64_t all, uint64_t rest) {
     if (all > rest && !s->sums.unread) raise_to(shown, all - rest);
     return ts_least(ts_load_relaxed(shown), all); /* another thread may have shown what was true later */

@@ -7,14 +7,14 @@
  *     what was allocated, so a difference never goes below zero. A bin's magazine has two words, read as of one moment,
  *     between what was freed past it and what was allocated past it (ts_block_tally, ts_bin_magazine_counts,
  *     ts_bin_word_allocs), and so has what was allocated in a scope (ts_scope_allocs).
- *  2. What an epoch's blocks counted moves to the shares when the blocks end or are reset. The shares are read first and the epochs
- *     then, so nothing is counted twice; what moves meanwhile is missed. The figures that only rise are therefore never
- *     shown lower than before (ts_allocator.shown_*), and no counter is above the truth.
+ *  2. What an epoch's blocks counted moves to the shares when the blocks end or are reset. The shares are read first
+ *     and the epochs then, so nothing is counted twice; what moves meanwhile is missed. The figures that only rise
+ *     are therefore never shown lower than before (ts_allocator.shown_*), and no counter is above the truth.
  *  3. Blocks leave an epoch, all together or, of a closed one, those that hold nothing, and that is seen
  *     (ts_epoch_read_blocks): the walk is done again. One that is reset leaves, and comes back when it counts from 0.
- *  4. Objects that another thread has freed and the owner has not collected are found by their foreign bits and count as
- *     freed. The bits are read after the counters: an object is counted once or, if it is collected in between, not yet.
- *     One that was shown as freed and is not yet counted so is not shown as live again.
+ *  4. Objects that another thread has freed and the owner has not collected are found by their foreign bits and count
+ *     as freed. The bits are read after the counters: an object is counted once or, if it is collected in between,
+ *     not yet. One that was shown as freed and is not yet counted so is not shown as live again.
  *  5. Shares stay while a reader is in the allocator (ts_allocator_read_begin).
  */
 #ifndef TS_STATS_SNAPSHOT_H
@@ -70,16 +70,18 @@ void ts_snapshot_epoch_slabs(ts_allocator *allocator, SlabEpochStats *rows, unsi
 /* The open and draining epochs, the oldest `capacity` of them in order. */
 size_t ts_snapshot_epochs(const ts_allocator *allocator, EpochId *out, size_t capacity);
 SlabThreadStats ts_snapshot_thread(void);
-/* Of all threads there ever were. slow: of allocations, then of frees, how many were longer than TS_SLOW_NS, TS_VERY_SLOW_NS. */
+/* Of all threads there ever were. slow: of allocations, then of frees, how many were longer than TS_SLOW_NS,
+   TS_VERY_SLOW_NS. */
 SlabThreadStats ts_snapshot_samples(uint64_t slow[4]);
 
-/* What snapshot.c and epoch_rows.c share. The kind of a slab by its UNIT word; the block that it belongs to while that lives
-   (NULL: free, a span, of an epoch that has ended, or another allocator's); the objects of a slab that are live but for a
-   foreign free that the owner has not collected, with their bytes added to *bytes. */
+/* What snapshot.c and epoch_rows.c share. The kind of a slab by its UNIT word; the block that it belongs to while
+   that lives (NULL: free, a span, of an epoch that has ended, or another allocator's); the objects of a slab that are
+   live but for a foreign free that the owner has not collected, with their bytes added to *bytes. */
 uint32_t ts_unit_kind(const ts_block *block, uint64_t word);
 ts_block *ts_unit_block(const ts_allocator *allocator, uint64_t word);
 uint64_t ts_unit_pending(const ts_block *block, uint32_t unit, uint64_t word, uint64_t *bytes);
-/* EPOCH_*: of a closed epoch whose memory is in zones EPOCH_SPILLED. relaxed: it is shown, and nothing is read by it. */
+/* EPOCH_*: of a closed epoch whose memory is in zones EPOCH_SPILLED. relaxed: it is shown, and nothing is read by it.
+   */
 static inline uint32_t ts_epoch_shown_state(const ts_epoch *epoch) {
     uint32_t state = ts_load_relaxed(&epoch->state);
     return state == EPOCH_CLOSING && ts_load_relaxed(&epoch->is_away) ? EPOCH_SPILLED : state;

@@ -228,57 +228,39 @@ void ts_view_modules(ts_view *v) {
 
 /* ---- shown ------------------------------------------------------------------------------------------------------- */
 
-void ts_put_hex(ts_sink *s, uint64_t value) {
-    char text[19] = "0x", *at = text + 2;
-    int shift = 60;
-    while (shift > 0 && value >> shift == 0) shift -= 4;
-    for (; shift >= 0; shift -= 4) *at++ = "0123456789abcdef"[(value >> shift) & 15];
-    *at = 0;
-    ts_put(s, text);
-}
-
-static void json_u64(ts_sink *s, const char *key, uint64_t value) {
-    ts_put(s, key);
-    ts_put_u64(s, value);
-}
-
-static void json_hex(ts_sink *s, const char *before, uint64_t value) {
-    ts_put(s, before);
-    ts_put(s, "\"");
-    ts_put_hex(s, value);
-    ts_put(s, "\"");
-}
-
-void ts_render_stacks_json(ts_sink *s, const ts_view *v) {
-    json_u64(s, "{\"sample_stacks\":", v->stack_mean_bytes);
-    json_u64(s, ",\"samples_taken\":", v->global.stack_samples_taken);
-    json_u64(s, ",\"samples_dropped\":", v->global.stack_samples_dropped);
-    json_u64(s, ",\"count\":", v->stack_count);
-    ts_put(s, ",\"modules\":[");
+void ts_render_stacks_json(ts_sink *s, const char *key, const ts_view *v) {
+    ts_json_begin(s, key, '{');
+    ts_json_u64(s, "sample_stacks", v->stack_mean_bytes);
+    ts_json_u64(s, "samples_taken", v->global.stack_samples_taken);
+    ts_json_u64(s, "samples_dropped", v->global.stack_samples_dropped);
+    ts_json_u64(s, "count", v->stack_count);
+    ts_json_begin(s, "modules", '[');
     for (unsigned i = 0; i < v->module_rows; i++) {
         const ts_stack_module *m = &v->module[i];
-        json_hex(s, i ? ",{\"base\":" : "{\"base\":", m->base);
-        json_hex(s, ",\"start\":", m->start);
-        json_hex(s, ",\"end\":", m->end);
-        ts_put(s, ",\"path\":");
-        ts_put_quoted(s, m->path);
-        ts_put(s, "}");
+        ts_json_begin(s, NULL, '{');
+        ts_json_hex(s, "base", m->base);
+        ts_json_hex(s, "start", m->start);
+        ts_json_hex(s, "end", m->end);
+        ts_json_text(s, "path", m->path);
+        ts_json_end(s, '}');
     }
-    ts_put(s, "],\"sites\":[");
+    ts_json_end(s, ']');
+    ts_json_begin(s, "sites", '[');
     for (unsigned i = 0; i < v->stack_rows; i++) {
         const SlabStackSample *row = &v->stack[i];
-        ts_put(s, i ? ",{\"label\":" : "{\"label\":");
-        ts_put_quoted(s, row->label);
-        ts_put(s, ",\"state\":");
-        ts_put_quoted(s, ts_state_name(row->state));
-#define X(field, ...) json_u64(s, ",\"" #field "\":", row->field);
+        ts_json_begin(s, NULL, '{');
+        ts_json_text(s, "label", row->label);
+        ts_json_text(s, "state", ts_state_name(row->state));
+#define X(field, ...) ts_json_u64(s, #field, row->field);
         TS_STATS_STACK(X)
 #undef X
-        ts_put(s, ",\"frames\":[");
-        for (unsigned k = 0; k < row->frame_count; k++) json_hex(s, k ? "," : "", row->frames[k]);
-        ts_put(s, "]}");
+        ts_json_begin(s, "frames", '[');
+        for (unsigned k = 0; k < row->frame_count; k++) ts_json_hex(s, NULL, row->frames[k]);
+        ts_json_end(s, ']');
+        ts_json_end(s, '}');
     }
-    ts_put(s, "]}");
+    ts_json_end(s, ']');
+    ts_json_end(s, '}');
 }
 
 void ts_put_frames(ts_sink *s, const ts_view *v, const SlabStackSample *row, unsigned frames) {

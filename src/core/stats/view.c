@@ -96,7 +96,7 @@ static void sort_rows(top *t) {
     }
 }
 
-/* ---- labels ------------------------------------------------------------------------------------------------------- */
+/* ---- labels ------------------------------------------------------------------------------------------------------ */
 
 /* NULL: there is none yet, and `make` is off. */
 static ts_label_stats *label_row(builder *b, const char *text, bool make) {
@@ -172,8 +172,8 @@ static void add_to_label(ts_label_stats *row, const ts_epoch *e, uint32_t state,
 
 static void take_off(uint64_t *from, uint64_t n) { *from -= ts_least(*from, n); }
 
-/* An epoch's state may have changed since it was counted, and its entry have its next use: what is taken off then is of another
-   row, for this view. */
+/* An epoch's state may have changed since it was counted, and its entry have its next use: what is taken off then is
+   of another row, for this view. */
 static void take_off_label(ts_label_stats *row, uint32_t state, uint32_t kind, uint64_t objects, uint64_t bytes) {
     bool closed = state != EPOCH_ACTIVE;
     if (state == EPOCH_SPILLED) {
@@ -233,7 +233,7 @@ static void choose_labels(builder *b, ts_view *view) {
     view->label[view->label_rows++] = other;
 }
 
-/* ---- the view ----------------------------------------------------------------------------------------------------- */
+/* ---- the view ---------------------------------------------------------------------------------------------------- */
 
 /* The label under which an epoch is summed up: as it is shown, so that no two rows look alike. */
 void ts_shown_label(char label[SLAB_LABEL_BYTES]) {
@@ -337,7 +337,6 @@ ts_view *ts_view_make(ts_allocator *a, uintptr_t token) {
         ts_snapshot_epoch_slabs(a, view->epoch, view->epoch_rows);
         view->ended_rows = ts_snapshot_ended(a, view->ended);
         ts_view_stacks(view, a, token);
-        ts_doctor(view, token);
         view->took_ns = ts_os->wall_ns() - view->taken_ns;
     } else {
         ts_view_free(view);
@@ -350,7 +349,7 @@ ts_view *ts_view_make(ts_allocator *a, uintptr_t token) {
 
 void ts_view_free(ts_view *view) { ts_temporary_give(view, sizeof *view); }
 
-/* ---- epochs alone -------------------------------------------------------------------------------------------------- */
+/* ---- epochs alone ------------------------------------------------------------------------------------------------ */
 
 #define ROWS_AT_ONCE 128u /* of ts_snapshot_epoch_slabs */
 
@@ -379,16 +378,11 @@ bool ts_render_epochs(ts_sink *sink, ts_allocator *a, uintptr_t token, SlabEpoch
         sort_rows(&l->top);
         for (unsigned i = 0; i < l->top.count; i += ROWS_AT_ONCE)
             ts_snapshot_epoch_slabs(a, rows + i, l->top.count - i < ROWS_AT_ONCE ? l->top.count - i : ROWS_AT_ONCE);
-        ts_put(sink, "{\"version\":");
-        ts_put_u64(sink, SLAB_STATS_VERSION);
-        ts_put(sink, ",\"epoch_count\":");
-        ts_put_u64(sink, l->epochs);
-        ts_put(sink, ",\"epochs\":[");
-        for (unsigned i = 0; i < l->top.count; i++) {
-            if (i) ts_put(sink, ",");
-            ts_render_epoch_json(sink, &rows[i]);
-        }
-        ts_put(sink, "]}");
+        ts_json_begin(sink, NULL, '{');
+        ts_json_u64(sink, "version", SLAB_STATS_VERSION);
+        ts_json_u64(sink, "epoch_count", l->epochs);
+        ts_render_epochs_json(sink, "epochs", rows, l->top.count);
+        ts_json_end(sink, '}');
     }
     ts_temporary_give(l, bytes);
     ts_allocator_read_end(a);

@@ -3,9 +3,9 @@
  * from a snapshot in memory of its own (a mapping), and can be written to shared memory and read by another process of
  * the same version.
  *
- * Labels: the epochs are summed by their label. A view has at most TS_VIEW_LABELS of them, those with the most bytes in
- * slabs, and everything else in a row `other`. The first TS_VIEW_LABELS_SEEN distinct labels that the walk meets are told
- * apart, so a program that makes up a label for every request is summed in `other` too.
+ * Labels: the epochs are summed by their label. A view has at most TS_VIEW_LABELS of them, those with the most bytes
+ * in slabs, and everything else in a row `other`. The first TS_VIEW_LABELS_SEEN distinct labels that the walk meets
+ * are told apart, so a program that makes up a label for every request is summed in `other` too.
  */
 #ifndef TS_STATS_VIEW_H
 #define TS_STATS_VIEW_H
@@ -117,13 +117,14 @@ static inline bool ts_view_has_stacks(const ts_view *view) {
     return view->stack_mean_bytes != 0 || view->stack_count != 0;
 }
 
-/* NULL: no memory, or the allocator has ended. */
+/* Without findings, which are advice/advice.h's. NULL: no memory, or the allocator has ended. */
 ts_view *ts_view_make(ts_allocator *allocator, uintptr_t token);
 void ts_view_free(ts_view *view);
 
 /* ---- renderers of a view: each in a file of its name ----------------------------------------------------------- */
 
-void ts_render_json(ts_sink *sink, const ts_view *view);
+/* Keys and values of a JSON object that the caller has begun, and to which it may add. */
+void ts_render_figures_json(ts_sink *sink, const ts_view *view);
 void ts_render_prometheus(ts_sink *sink, const ts_view *view, bool openmetrics);
 void ts_render_text(ts_sink *sink, const ts_view *view);
 /* JSON of epochs alone: the `limit` largest or oldest. false: no memory. */
@@ -137,7 +138,7 @@ const char *ts_class_name(uint32_t cls, char name[16]);
 #define TS_LABEL_OTHER "(other)"
 #define TS_LABEL_MALLOC "malloc" /* all that libtslab-malloc allocates, but for what domains capture */
 const char *ts_label_name(const ts_label_stats *label);
-void ts_render_epoch_json(ts_sink *sink, const SlabEpochStats *epoch);
+void ts_render_epochs_json(ts_sink *sink, const char *key, const SlabEpochStats *rows, size_t count);
 
 /* A label as the rows show it. */
 void ts_shown_label(char label[SLAB_LABEL_BYTES]);
@@ -150,60 +151,19 @@ size_t ts_stacks_sum(ts_allocator *allocator, uintptr_t token, EpochId epoch, Sl
                      bool *memory);
 /* Fills the stacks of a view, a quarter of its rows for closed epochs first, and the threads. */
 void ts_view_stacks(ts_view *view, ts_allocator *allocator, uintptr_t token);
-/* And the modules that they lie in, for who shows their places: under the loader's lock, so not for a signal handler. */
+/* And the modules that they lie in, for who shows their places: under the loader's lock, so not for a signal handler.
+   */
 void ts_view_modules(ts_view *view);
-/* The value of "stacks" in the JSON. */
-void ts_render_stacks_json(ts_sink *sink, const ts_view *view);
+void ts_render_stacks_json(ts_sink *sink, const char *key, const ts_view *view);
 void ts_render_stacks(ts_sink *sink, const ts_view *view);
 /* The module of the view that an address lies in; NULL: none. */
 const ts_stack_module *ts_view_module(const ts_view *view, uint64_t address);
-void ts_put_hex(ts_sink *sink, uint64_t value);
 void ts_put_held(ts_sink *sink, uint64_t bytes, uint64_t objects, uint64_t samples);
-/* So many lines, which begin with "      at ". A line names the file and the address in it; tools put the line of the source in
-   its place. */
+/* So many lines, which begin with "      at ". A line names the file and the address in it; tools put the line of the
+   source in its place. */
 void ts_put_frames(ts_sink *sink, const ts_view *view, const SlabStackSample *row, unsigned frames);
 
-/* ---- the stacks of a finding, in sites.c ------------------------------------------------------------------------ */
-
-#define TS_SITES_SHOWN 3u
-#define TS_SITE_FRAMES 8u
-
-/* Stacks whose innermost frame in the program itself is the same. */
-typedef struct ts_site {
-    uint64_t frame;
-    unsigned row;    /* the largest of them */
-    unsigned stacks; /* there are */
-    uint64_t samples, objects, bytes;
-} ts_site;
-
-/* Those of a finding; of one that grows those that grew most, first; else the largest. Returns how many. */
-unsigned ts_sites_of(const ts_view *view, const ts_finding *finding, ts_site out[TS_SITES_SHOWN]);
-void ts_put_sites(ts_sink *sink, const ts_view *view, const ts_finding *finding);
-
-/* Who holds what, where there are sampled stacks and no epochs that tell, and by threads; in holders.c. */
-void ts_put_holders(ts_sink *sink, const ts_view *view);
-/* The value of "holders" in the JSON. */
-void ts_render_holders_json(ts_sink *sink, const ts_view *view);
-#define TS_HOLDERS_SHOWN 8u
-#define TS_HOLDER_FRAMES 3u
-typedef struct ts_holder_row {
-    uint64_t samples, live_objects, live_bytes;
-    unsigned frame_count;             /* 0: by no code of the program itself */
-    uint64_t frame[TS_HOLDER_FRAMES]; /* by which they come, outermost first */
-} ts_holder_row;
-/* Most bytes first. Returns how many; 0 also where epochs tell. */
-unsigned ts_holders_of(const ts_view *view, ts_holder_row out[TS_HOLDERS_SHOWN]);
-uint64_t ts_view_samples(const ts_view *view); /* in all rows of stacks */
-
-/* ---- doctor ---------------------------------------------------------------------------------------------------- */
-
-/* Fills the findings of a view from its other figures and, token not 0, the history of that allocator (growth.h). */
-void ts_doctor(ts_view *view, uintptr_t token);
-const char *ts_severity_name(ts_severity severity);
-/* As text. Returns the worst severity, -1 if there is nothing. */
-int ts_render_doctor(ts_sink *sink, const ts_view *view);
-
-/* ---- memory for a moment: mapped, zeroed; NULL: none. No lock, no malloc. ------------------------------------------ */
+/* ---- memory for a moment: mapped, zeroed; NULL: none. No lock, no malloc. ---------------------------------------- */
 
 void *ts_temporary_take(size_t bytes);
 void ts_temporary_give(void *at, size_t bytes);

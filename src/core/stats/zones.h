@@ -1,9 +1,10 @@
 /*
- * Figures of zones that are open, for the view. Who has zones (libtslab-zones) writes them here; the core knows nothing else of
- * them.
+ * Figures of zones that are open, for the view. Who has zones (libtslab-zones) writes them here; the core knows
+ * nothing else of them.
  *
- * A row is its taker's until he gives it back. He writes it from one thread at a time; anyone reads it at any time, a signal
- * handler too, and waits for nobody: the row has two banks, of which the one that is not shown is written (as in page.h).
+ * A row is its taker's until he gives it back. He writes it from one thread at a time; anyone reads it at any time, a
+ * signal handler too, and waits for nobody: the row has two banks, of which the one that is not shown is written (as
+ * in page.h).
  */
 #ifndef TS_STATS_ZONES_H
 #define TS_STATS_ZONES_H

@@ -5,6 +5,7 @@
 #include "check.h"
 #include "unit.h"
 
+#include "advice/advice.h"
 #include "api/runtime.h"
 #include "os/os.h"
 #include "own_clock.h"
@@ -35,7 +36,7 @@ static void anew(void) {
 /* The finding of that name, kept until the next call. */
 static const ts_finding *found(const char *id) {
     static ts_finding finding;
-    ts_view *view = ts_view_make(ts_allocator_find(ts_token(allocator)), ts_token(allocator));
+    ts_view *view = ts_advised_view(ts_allocator_find(ts_token(allocator)), ts_token(allocator));
     const ts_finding *answer = NULL;
     assert_non_null(view);
     for (unsigned i = 0; i < view->finding_count && !answer; i++) {

@@ -9,6 +9,7 @@
 #include "proc.h"
 #include "unit.h"
 
+#include "advice/advice.h"
 #include "api/runtime.h"
 #include "base/exponential.h"
 #include "diagnose/stacks.h"
@@ -91,7 +92,7 @@ static void sites_of_a_label_that_is_shown_otherwise(void **state) {
     (void)state;
     EpochId epoch = epoch_open(allocator, "a\tb", EPOCH_CHURN);
     assert_non_null(slab_malloc_epoch(allocator, 100, epoch));
-    ts_view *view = ts_view_make(ts_allocator_find(ts_token(allocator)), ts_token(allocator));
+    ts_view *view = ts_advised_view(ts_allocator_find(ts_token(allocator)), ts_token(allocator));
     assert_non_null(view);
     for (unsigned shown = 0; shown < 2; shown++) {
         ts_sink sink = ts_sink_buffer(text, sizeof text);
@@ -131,7 +132,7 @@ static void *is_renamed(void *arg) {
 }
 
 static void holder_is(const char *name) {
-    ts_view *view = ts_view_make(ts_allocator_find(ts_token(renamed_in)), ts_token(renamed_in));
+    ts_view *view = ts_advised_view(ts_allocator_find(ts_token(renamed_in)), ts_token(renamed_in));
     assert_non_null(view);
     assert_int_equal(view->thread_rows, 1);
     assert_string_equal(view->thread[0].name, name);
@@ -172,13 +173,13 @@ static void threads_are_told_by_name(void **state) {
         assert_int_equal(pthread_create(&thread, NULL, allocate_by_name, &i), 0);
         assert_int_equal(pthread_join(thread, &result), 0);
         allocator = result;
-        ts_view *view = ts_view_make(ts_allocator_find(ts_token(allocator)), ts_token(allocator));
+        ts_view *view = ts_advised_view(ts_allocator_find(ts_token(allocator)), ts_token(allocator));
         assert_non_null(view);
         assert_int_equal(view->thread_rows, i < TS_VIEW_THREADS ? i + 1 : TS_VIEW_THREADS);
         assert_int_equal(ts_view_samples(view), count += i + 1);
         ts_view_free(view);
     }
-    ts_view *view = ts_view_make(ts_allocator_find(ts_token(allocator)), ts_token(allocator));
+    ts_view *view = ts_advised_view(ts_allocator_find(ts_token(allocator)), ts_token(allocator));
     assert_non_null(view);
     for (uint32_t i = 0; i < TS_VIEW_THREADS - 1; i++) {
         char name[16];
@@ -592,7 +593,7 @@ static void what_is_shown_is_what_is_sampled_now(void **state) {
     const size_t means[] = {3, 524288, 524289, (size_t)1 << 53};
     for (unsigned i = 0; i < sizeof means / sizeof *means; i++) {
         assert_true(slab_set_sample_stacks(a, means[i]));
-        ts_view *view = ts_view_make(ts_allocator_find(ts_token(a)), ts_token(a));
+        ts_view *view = ts_advised_view(ts_allocator_find(ts_token(a)), ts_token(a));
         assert_non_null(view);
         assert_int_equal(view->stack_mean_bytes, means[i]);
         ts_view_free(view);

@@ -2,6 +2,7 @@
 #include "check.h"
 #include "unit.h"
 
+#include "advice/advice.h"
 #include "api/runtime.h"
 #include "os/os.h"
 #include "own_clock.h"
@@ -23,7 +24,7 @@ static int start(void **state) {
 }
 
 static ts_view *view_of(void) {
-    ts_view *view = ts_view_make(ts_allocator_find(ts_token(allocator)), ts_token(allocator));
+    ts_view *view = ts_advised_view(ts_allocator_find(ts_token(allocator)), ts_token(allocator));
     assert_non_null(view);
     return view;
 }

@@ -1,8 +1,8 @@
 /*
  * How a rule of the doctor writes a finding: begin, what is wrong, the evidence, the advice, end.
  */
-#ifndef TS_STATS_FINDING_H
-#define TS_STATS_FINDING_H
+#ifndef TS_ADVICE_FINDING_H
+#define TS_ADVICE_FINDING_H
 
 #include "stats/view.h"
 
@@ -22,8 +22,8 @@ void ts_finding_about(ts_report *report, const ts_label_stats *label, int state)
 void ts_put_count(ts_sink *sink, uint64_t n, const char *one, const char *many);
 void ts_put_percent(ts_sink *sink, uint64_t part, uint64_t whole);
 
-/* The rules on what the allocator's work costs: slow paths, memory that goes back and forth, locks, slabs that are nearly
-   empty. In costs.c. */
+/* The rules on what the allocator's work costs: slow paths, memory that goes back and forth, locks, slabs that are
+   nearly empty. In costs.c. */
 void ts_doctor_costs(ts_report *report, const ts_view *view);
 
 #endif

@@ -2,19 +2,20 @@
  * The statistics page: views of allocators in shared memory that another process can read, also when this one hangs.
  * Switched on by TSLAB_SHM=1; Linux only.
  *
- * A thread of the page's own takes a view of the first TS_PAGE_ALLOCATORS live allocators each TS_PAGE_INTERVAL_NS and writes
- * it. A view takes no lock but the loader's, and that one only where it shows sampled stacks (ts_view_modules), so the page
- * stays true while every other thread hangs outside of the loader; when the process is stopped, the page stands at what
- * was true an interval before at most. The program's own threads do nothing for it. The memory is a memfd that is found at
- * /proc/PID/fd under the name TS_PAGE_NAME: it needs no name in a file system, can be opened by the same user and root
- * only, for reading only (sealed), and goes with the process. A child of fork gets a page of its own.
+ * A thread of the page's own takes a view of the first TS_PAGE_ALLOCATORS live allocators each TS_PAGE_INTERVAL_NS
+ * and writes it. A view takes no lock but the loader's, and that one only where it shows sampled stacks
+ * (ts_view_modules), so the page stays true while every other thread hangs outside of the loader; when the process is
+ * stopped, the page stands at what was true an interval before at most. The program's own threads do nothing for it.
+ * The memory is a memfd that is found at /proc/PID/fd under the name TS_PAGE_NAME: it needs no name in a file system,
+ * can be opened by the same user and root only, for reading only (sealed), and goes with the process. A child of fork
+ * gets a page of its own.
  *
  * Two banks: a view is written into the one that is not shown, then `turn` rises and shows it (its lowest bit is the
  * bank). A reader copies the bank of the turn that it read and looks at the turn again: unchanged, what it copied is
  * whole. A writer that stops in the middle never keeps a reader from the last whole bank.
  */
-#ifndef TS_STATS_PAGE_H
-#define TS_STATS_PAGE_H
+#ifndef TS_API_PAGE_H
+#define TS_API_PAGE_H
 
 #include "stats/view.h"
 

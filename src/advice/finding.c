@@ -1,4 +1,4 @@
-#include "stats/finding.h"
+#include "advice/finding.h"
 
 #include <string.h>
 

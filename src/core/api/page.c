@@ -1,6 +1,7 @@
 #define _GNU_SOURCE
-#include "stats/page.h"
+#include "api/page.h"
 
+#include "advice/advice.h"
 #include "advice/growth.h"
 #include "base/line.h"
 #include "os/env.h"
@@ -54,7 +55,7 @@ static void write_bank(ts_page_bank *bank) {
         if (token == 0) continue;
         found++;
         if (views == TS_PAGE_ALLOCATORS) continue;
-        ts_view *view = ts_view_make(a, (uintptr_t)token);
+        ts_view *view = ts_advised_view(a, (uintptr_t)token);
         if (!view) continue;
         ts_view_modules(view);
         memcpy(&bank->view[views++], view, sizeof *view);
@@ -67,8 +68,8 @@ static void write_bank(ts_page_bank *bank) {
 
 static void write_page(void) {
     uint64_t turn = ts_load_relaxed(&page->turn);
-    /* Who is still reading that bank, which the last turn but one showed, and meets what is written there next, finds that turn
-       has risen since. Partner: the reader's acquire fence before its second look. */
+    /* Who is still reading that bank, which the last turn but one showed, and meets what is written there next, finds
+       that turn has risen since. Partner: the reader's acquire fence before its second look. */
     atomic_thread_fence(memory_order_release);
     write_bank(&page->bank[(turn + 1) & 1]);
     ts_store_release(&page->turn, turn + 1); /* partner: the reader's acquire */

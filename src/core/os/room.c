@@ -1,7 +1,7 @@
 #if !defined(_GNU_SOURCE)
 #define _GNU_SOURCE
 #endif
-#include "stats/room.h"
+#include "os/room.h"
 
 #include <errno.h>
 #include <fcntl.h>

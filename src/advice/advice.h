@@ -1,0 +1,52 @@
+/*
+ * What a view says in words: findings with their evidence and what to do, the stacks that a finding is about, and who
+ * holds the memory. It reads the view alone, but for growth.c, which keeps histories of views.
+ */
+#ifndef TS_ADVICE_ADVICE_H
+#define TS_ADVICE_ADVICE_H
+
+#include "stats/view.h"
+
+/* A view with its findings. NULL: no memory, or the allocator has ended. */
+ts_view *ts_advised_view(ts_allocator *allocator, uintptr_t token);
+/* Fills the findings of a view from its other figures and, token not 0, the history of that allocator (growth.h). */
+void ts_doctor(ts_view *view, uintptr_t token);
+const char *ts_severity_name(ts_severity severity);
+/* As text. Returns the worst severity, -1 if there is nothing. */
+int ts_render_doctor(ts_sink *sink, const ts_view *view);
+/* The figures of the view, its holders and its findings. */
+void ts_render_json(ts_sink *sink, const ts_view *view);
+
+/* ---- the stacks of a finding, in sites.c ------------------------------------------------------------------------ */
+
+#define TS_SITES_SHOWN 3u
+#define TS_SITE_FRAMES 8u
+
+/* Stacks whose innermost frame in the program itself is the same. */
+typedef struct ts_site {
+    uint64_t frame;
+    unsigned row;    /* the largest of them */
+    unsigned stacks; /* there are */
+    uint64_t samples, objects, bytes;
+} ts_site;
+
+/* Those of a finding; of one that grows those that grew most, first; else the largest. Returns how many. */
+unsigned ts_sites_of(const ts_view *view, const ts_finding *finding, ts_site out[TS_SITES_SHOWN]);
+void ts_put_sites(ts_sink *sink, const ts_view *view, const ts_finding *finding);
+
+/* ---- who holds what, where there are sampled stacks and no epochs that tell, and by threads; in holders.c -------- */
+
+void ts_put_holders(ts_sink *sink, const ts_view *view);
+#define TS_HOLDERS_SHOWN 8u
+#define TS_HOLDER_FRAMES 3u
+typedef struct ts_holder_row {
+    uint64_t samples, live_objects, live_bytes;
+    unsigned frame_count;             /* 0: by no code of the program itself */
+    uint64_t frame[TS_HOLDER_FRAMES]; /* by which they come, outermost first */
+} ts_holder_row;
+/* Most bytes first. Returns how many; 0 also where epochs tell. */
+unsigned ts_holders_of(const ts_view *view, ts_holder_row out[TS_HOLDERS_SHOWN]);
+uint64_t ts_view_samples(const ts_view *view); /* in all rows of stacks */
+const char *ts_thread_share_name(const ts_thread_share *thread);
+
+#endif

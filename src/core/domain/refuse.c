@@ -1,0 +1,12 @@
+/* Telling of a domain that a call may not have. */
+#include "diagnose/diagnose.h"
+#include "domain/domain_parts.h"
+
+bool ts_domain_refuse(const char *call, uint64_t id, const char *why, int error) {
+    const ts_domain *d = ts_domain_find(id);
+    if (!why) why = ts_diagnose_ended(&ts_domains, id) ? "destroyed already" : "not a domain";
+    if (!d && ts_diagnose_was_last(&ts_domains, id)) d = ts_table_at(&ts_domains, ts_table_index(&ts_domains, id));
+    EpochId epoch = d ? ts_load_relaxed(&d->epoch) : EPOCH_NONE;
+    ts_misuse_domain(call, id, why, d ? ts_load_relaxed(&d->token) : 0, d ? &epoch : NULL);
+    return ts_domain_fail(error);
+}
