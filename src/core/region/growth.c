@@ -160,6 +160,7 @@ void ts_pool_shrink(unsigned part, uint32_t units) {
     if (part == TS_NORMAL) {
         if (least < ts_region_marked_units(part)) least = ts_region_marked_units(part);
         least = (uint32_t)ts_align_up(least, TS_REGION_END_UNITS);
+        units = (uint32_t)ts_align_down(units, TS_REGION_END_UNITS);
     }
     ts_region_release_units(part, units > least ? units : least);
     ts_lock_release(&pool->grow_lock);

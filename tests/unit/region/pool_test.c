@@ -567,6 +567,22 @@ IN_CHILD(small_steps)
 IN_CHILD(growth_of_one_at_a_time)
 IN_CHILD(growth_is_in_large_steps)
 IN_CHILD(singles_need_no_lock)
+/* A part that was made smaller ends with a group of units that get their FINE metadata together. */
+static void each_unit_left_can_be_fine(void *argument) {
+    (void)argument;
+    make_region();
+    ts_pool_shrink(TS_NORMAL, 2 * TS_REGION_END_UNITS + 450);
+    uint32_t end = ts_region_part_end(TS_NORMAL);
+    SUP_CHECK(end < UNITS && end >= 2 * TS_REGION_END_UNITS, "the part ends at unit %u", end);
+    SUP_CHECK(ts_region_commit_fine(end - 1), "unit %u cannot be a FINE slab", end - 1);
+    SUP_CHECK(ts_region_commit_pieces(end - 1), "unit %u cannot be cut", end - 1);
+    while (take(TS_NORMAL, 1, 1)) {
+    }
+    SUP_CHECK(ts_pool_high(TS_NORMAL) == end, "units up to %u, not to %u", ts_pool_high(TS_NORMAL), end);
+    give_all();
+}
+
+IN_CHILD(each_unit_left_can_be_fine)
 IN_CHILD(cells_become_runs)
 IN_CHILD(cells_are_around)
 IN_CHILD(threads_take_and_give)
@@ -587,6 +603,7 @@ int main(void) {
         cmocka_unit_test(test_growth_of_one_at_a_time),
         cmocka_unit_test(test_growth_is_in_large_steps),
         cmocka_unit_test(test_singles_need_no_lock),
+        cmocka_unit_test(test_each_unit_left_can_be_fine),
         cmocka_unit_test(test_cells_become_runs),
         cmocka_unit_test(test_cells_are_around),
         cmocka_unit_test(test_threads_take_and_give),
