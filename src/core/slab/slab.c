@@ -7,10 +7,10 @@
 
 #include <string.h>
 
-/* What a fresh slab of a class looks like; constant after ts_slab_init_templates. */
+/* State words and free bitmaps of a fresh slab, by size class; constant after ts_slab_init_templates. */
 static uint64_t coarse_states[TS_CLASSES][TS_STATES_COARSE / 4];
 static uint64_t coarse_free[TS_CLASSES][4];
-static uint64_t fine_states[TS_STATES_FINE / 4]; /* of all FINE classes: an entry is its own granule */
+static uint64_t fine_states[TS_STATES_FINE / 4]; /* for all FINE classes: an entry is its own granule */
 static uint64_t fine_free[TS_FINE_CLASSES][16];
 
 static uint16_t fresh_state(unsigned entry) {
@@ -34,7 +34,7 @@ void ts_slab_init_templates(void) {
     }
 }
 
-/* Highest slot generation of the last use, which was churn. */
+/* The highest slot generation of the last use, which was a churn use. */
 static uint32_t max_slot_generation(uint32_t unit) {
     bool fine = ts_slab_kind(ts_slab_at(unit)) == TS_KIND_FINE;
     unsigned count = ts_granules_per_unit(fine);
@@ -60,10 +60,10 @@ void ts_slab_leave_states(uint32_t unit) {
     if (!ts_kind_is_churn(ts_slab_kind(slab))) return;
     if (ts_load_seq(&slab->handled))
         ts_store_relaxed(&slab->gen, ts_load_relaxed(&slab->gen) + max_slot_generation(unit));
-    ts_store_relaxed(&slab->kind, TS_KIND_NONE); /* ts_slab_next_generation adds no more than one */
+    ts_store_relaxed(&slab->kind, TS_KIND_NONE); /* so ts_slab_next_generation adds one at most */
 }
 
-/* Eight bytes at a time, atomically: another thread may look at the words with a stale pointer. */
+/* Stores eight bytes at a time, atomically: another thread may look at the words with a stale pointer. */
 static void reset_states(uint32_t unit, bool fine, const uint64_t *from) {
     ts_state64 *words = (ts_state64 *)(void *)ts_unit_states(unit, fine);
     for (unsigned i = 0; i < ts_granules_per_unit(fine) / 4; i++) ts_store_relaxed(&words[i], from[i]);
@@ -75,7 +75,7 @@ bool ts_slab_reset_churn(uint32_t unit, unsigned cls) {
     ts_assert(2, ts_load_relaxed(ts_unit_word(unit)) == 0);
     ts_assert(2, !fine || ts_region_has_fine(unit));
     if (ts_slab_kind(slab) != TS_KIND_CHURN || fine)
-        slab->given = 0; /* as another kind it may have memory in all pages */
+        slab->given = 0; /* in a use of another kind all pages may have got memory */
     if (!ts_slab_next_use(slab, fine ? TS_KIND_FINE : TS_KIND_CHURN, ts_slab_next_generation(slab))) return false;
     reset_states(unit, fine, fine ? fine_states : coarse_states[cls]);
     unsigned first, words;
@@ -87,7 +87,8 @@ bool ts_slab_reset_churn(uint32_t unit, unsigned cls) {
     _Atomic uint64_t *free_words = ts_slab_free_words(fine, slab);
     const uint64_t *all_free = fine ? fine_free[cls] : coarse_free[cls];
     for (unsigned i = 0; i < ts_slab_free_word_count(fine); i++) ts_store_relaxed(&free_words[i], all_free[i]);
-    /* Set anew, so that a foreign free need not look at the tag, which lies in the owner's line. */
+    /* The words get the new tag, so a cross-thread free need not read the record's tag, which lies in the owner's
+       cache line. */
     uint64_t word = (uint64_t)ts_load_relaxed(&slab->tag) << TS_FOREIGN_TAG_SHIFT;
     for (unsigned i = first; i < words; i++) ts_store_release(&foreign[i], word);
     slab->free_count = slab->empty_at = ts_classes.slots[cls];

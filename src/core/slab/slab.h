@@ -1,48 +1,57 @@
 /*
- * What one slab is: a unit of 16 KiB, its record, its UNIT word and its state. A slab of a LARGE class (class.h) has up to three units
- * more behind it, whose UNIT words are 0: nothing inside of them is the start of an object. All that is said here of a slab's unit
- * is of its first one.
+ * A slab: a unit of 16 KiB in use for objects, with its record, its UNIT word and its state words.
+ *
+ * A slab of a LARGE size class (class.h) has up to three more units behind the first. Their UNIT words are 0, because
+ * no object starts in them. This file calls the first unit the slab's unit.
  *
  * UNIT word, 64 bits, atomic:
- *     [63:36] line   of the owner's bin (churn) or block (scope)
- *     [35:32] 0      so that the line's place is the word shifted once
- *     [31] FOREIGN   the slab is on a queue of foreign frees (or about to be, by who set the bit)
- *     [30] ZOMBIE    nobody's slab, on a queue; who takes it off the queue gives it back
- *     [29] SCOPE     scope slab: the line is its block's
- *     [28] SPAN      first unit of a span, FAR ones too: the era is the span's tag, the line 0; queue_next is the
- *                    epoch's index
- *     [27] FINE      churn slab with granules of 16 bytes
- *     [26:0] era     of the block that owns it
- * 0: nobody's (free, warm, or inside of a span). CUT: the unit is cut into PIECES (cache/piece.h), and each of them is a scope slab, or
- * free: with a UNIT word, a record and a foreign word of its own. Its start and freed bits are half a word, but no two pieces have bits in
- * one word, as they may be different threads': a unit that is cut has its bitmaps twice, for the pieces in even places and for those in odd
- * ones.
+ *     [63:36] line   line of the owner: its bin (churn) or its block (scope)
+ *     [35:32] 0      so one shift of the word gives the place of the line
+ *     [31] FOREIGN   the slab is on a queue of cross-thread frees, or the thread that set the bit is about to push it
+ *     [30] ZOMBIE    the slab has no owner, and is on a queue. The thread that takes it off the queue gives it back
+ *     [29] SCOPE     a scope slab: the line is its block's
+ *     [28] SPAN      the first unit of a span, NORMAL or FAR. The era is the span's tag, the line is 0, and
+ *     queue_next is the
+ *                    index of the epoch
+ *     [27] FINE      a churn slab with granules of 16 bytes
+ *     [26:0] era     era of the owning block
+ * The word is 0 while the unit has no owner: it is free, retained, or inside of a span. The word is CUT while the
+ * unit is cut into PIECES (cache/piece.h).
  *
- * A SLAB NUMBER is that of a unit, or of a piece: TS_PIECE, the unit, and which of the 32. Entries are those of the unit in both. What is said
- * of a unit that is a slab holds for a piece. A piece's tags and generations begin above those that its unit has had, and
- * end below those that it gets when it is whole again: so what is void or stale by them stays so.
+ * Each piece is free, or a scope slab with a UNIT word, a record and a foreign word of its own. Its start and freed
+ * bits are half a word. Two pieces may belong to different threads, so no two may have bits in one word. Therefore a
+ * cut unit has its bitmaps twice: one for the pieces in even places, one for those in odd places.
  *
- * A unit belongs to its block while the word's era is the block's era. A block gets a new era when its epoch
- * is destroyed, which makes every slab of it stale in that instant, whatever their words say.
+ * A SLAB NUMBER names a unit, or a piece: TS_PIECE, the unit, and the number of the piece in it. Entries are those of
+ * the unit in both cases. Everything that this file says of a slab's unit holds for a piece. The tags and generations
+ * of a piece begin above those that its unit has had, and end below those that the unit gets when it is whole again.
+ * So foreign bits that are void, and handles that are stale, stay so.
  *
- * State word of a granule (churn), 16 bits: [0] live  [2:1] the two low bits of the entry where the object starts (so where in
- * the granule, if that has 64 bytes)  [14:3] generation of the slot  [15] usable: 0 once its generations are used up. Written by the
- * owner of the slab only. Freeing is adding 7 (live off, generation on); at the end that carries out of the word, and
- * what is left has bit 15 off: the slot is retired.
+ * A unit belongs to its block while the era in the word is the era of the block. A block gets a new era when its
+ * epoch is destroyed. That makes all of its slabs stale in one instant, whatever their words say.
+ *
+ * State word of a granule (churn), 16 bits:
+ *     [0] live
+ *     [2:1]   low bits of the entry where the object starts: its place within a granule of 64 bytes
+ *     [14:3]  generation of the slot
+ *     [15]    usable; 0 once the generations of the slot are used up
+ * Only the owner of the slab writes it. Freeing adds 7: the live bit goes off, and the generation goes on by one. The
+ * addition to the last generation carries out of the word and turns bit 15 off: the slot is retired.
  *
  * Invariants
- *  1. A slot is in exactly one place: live, in the magazine of its bin, in the claimed word of its bin, in the
- *     slab's free bitmap, or retired. Empty means free_count == empty_at, and nothing else.
- *  2. Whoever resets a slab owns it alone: its UNIT word is 0, so that no foreign free can queue it, and it
- *     is on no list. The reset comes before the word is published.
- *  3. Foreign words are { tag : 28, count : 4, bits : 32 }; the bits count only under the slab's present tag. A reset changes
- *     the tag and need not touch the words (it does in a churn slab): all that is in them is void. A foreign free that began before the
- *     reset writes its old tag, or fails its compare-and-swap; either way it does nothing.
- *  4. Generations only rise. A slot whose generation is used up is retired until the slab is reset; a slab
- *     whose generations or tags are used up is never handed out again.
+ *  1. A slot is in exactly one place. It is live, or in the magazine of its bin, or in the claimed word of its bin,
+ *     or in the slab's free bitmap, or retired. The slab is empty if and only if free_count == empty_at.
+ *  2. The thread that resets a slab is its only owner. The UNIT word is 0, so no cross-thread free can queue the
+ *     slab, and the slab is on no list. The reset comes before the word is published.
+ *  3. A foreign word is { tag : 28, count : 4, bits : 32 }. Its bits count only under the slab's present tag. A reset
+ *     changes the tag, and so makes all bits void; it writes the words only in a churn slab. A cross-thread free that
+ *     began before the reset writes its old tag, or its compare-and-swap fails. In both cases it does nothing.
+ *  4. Generations only rise. A slot whose generations are used up is retired until the slab is reset. A slab whose own
+ *     generations or tags are used up is never handed out again.
  *
- * Who may write what: fields marked (o) the owner: the thread whose heap has the slab, or who holds that heap;
- * (w) who took it from or puts it on a warm list, under that list's lock.
+ * Fields marked (o) are written by the owner: the thread whose heap has the slab, or the thread that holds that heap.
+ * Fields marked (w) are also written by a thread that takes the slab from a list of retained units or puts it there,
+ * under that list's lock.
  */
 /* Modelled in tests/model: foreign, look, orders. */
 #ifndef TS_SLAB_SLAB_H
@@ -62,10 +71,11 @@
 #define TS_UNIT_SPAN ((uint64_t)1 << 28)
 #define TS_UNIT_FINE ((uint64_t)1 << 27)
 #define TS_UNIT_LINE_SHIFT 36u
-/* Of a unit that is cut. No other word has both; who does not look for it finds a zombie, in which nothing is live. */
+/* The word of a cut unit. No other word has both bits. A reader that does not know CUT finds a zombie: nothing in it
+   is live. */
 #define TS_UNIT_CUT (TS_UNIT_ZOMBIE | TS_UNIT_SPAN)
 #define TS_UNIT_ERA_MASK (((uint64_t)1 << 27) - 1)
-_Static_assert(TS_MAX_UNITS_LOG2 + 6 <= 64 - TS_UNIT_LINE_SHIFT, "a line fits: there are 64 a unit at most");
+_Static_assert(TS_MAX_UNITS_LOG2 + 6 <= 64 - TS_UNIT_LINE_SHIFT, "a line fits: a unit has at most 64");
 
 #define TS_STATE_LIVE 1u
 #define TS_STATE_START 6u
@@ -74,9 +84,9 @@ _Static_assert(TS_MAX_UNITS_LOG2 + 6 <= 64 - TS_UNIT_LINE_SHIFT, "a line fits: t
 #define TS_STATE_GEN_MAX 0xfffu
 #define TS_STATE_FREE_STEP ((1u << TS_STATE_GEN_SHIFT) - TS_STATE_LIVE)
 #define TS_STATE_USABLE 0x8000u
-/* Of a retired slot: one past the last. */
+/* The generation in a state word; of a retired slot, one past the last. */
 static inline uint32_t ts_state_generation(uint32_t state) { return (state ^ TS_STATE_USABLE) >> TS_STATE_GEN_SHIFT; }
-/* Whether it says that a live object starts at that entry. */
+/* Whether the word says that a live object starts at this entry. */
 static inline bool ts_state_is_of(uint32_t state, uint64_t entry) {
     return ((state ^ (2 * (uint32_t)entry + 1)) & 7u) == 0;
 }
@@ -87,19 +97,19 @@ static inline bool ts_state_is_retired(uint32_t state) { return (state & TS_STAT
 #define TS_GEN_BITS 24u
 #define TS_GEN_MAX (((uint32_t)1 << TS_GEN_BITS) - 1)
 
-/* A handle: [63:42] unit  [41:18] generation  [17:8] entry in the unit  [7:2] size class, or one of these two  [1:0] format. */
+/* A handle: [63:42] unit  [41:18] generation  [17:8] entry in the unit  [7:2] size class, or one of these two  [1:0]
+   format. */
 #define TS_HANDLE_FORMAT 2u
 #define TS_HANDLE_SCOPE 62u
 #define TS_HANDLE_SPAN 63u
-#define TS_HANDLE_FAR \
-    61u /* a span of the FAR part: the unit's number in it, with its upper bits where others have the entry */
+#define TS_HANDLE_FAR 61u /* a FAR span; the upper bits of its unit number stand in place of the entry */
 #define TS_HANDLE_KIND_SHIFT 2u
 _Static_assert(TS_CLASSES <= TS_HANDLE_FAR, "a class has six bits");
 TS_ALWAYS_INLINE uint64_t ts_handle_pack(uint32_t unit, uint32_t generation, uint32_t entry, unsigned kind) {
     return (uint64_t)unit << 42 | (uint64_t)(generation & TS_GEN_MAX) << 18 |
            (uint64_t)(entry & (TS_UNIT_ENTRIES - 1)) << 8 | (uint64_t)kind << TS_HANDLE_KIND_SHIFT | TS_HANDLE_FORMAT;
 }
-/* Whether it was made of an object with these, if it is of its place. */
+/* Whether a handle of this place was made of an object with this generation and kind. */
 TS_ALWAYS_INLINE bool ts_handle_is(uint64_t handle, uint32_t generation, unsigned kind) {
     return (((uint32_t)(handle >> 18) ^ generation) & TS_GEN_MAX) == 0 &&
            (handle & 255u) == (kind << TS_HANDLE_KIND_SHIFT | TS_HANDLE_FORMAT);
@@ -111,7 +121,7 @@ _Static_assert(TS_FAR_UNITS_LOG2 <= TS_HANDLE_UNIT_BITS + 10, "the number of a F
 static inline bool ts_handle_is_far(uint64_t handle) {
     return ((uint32_t)(handle >> TS_HANDLE_KIND_SHIFT) & 63u) == TS_HANDLE_FAR;
 }
-/* In the FAR part. */
+/* The number of the unit within the FAR part. */
 static inline uint32_t ts_handle_far_unit(uint64_t handle) {
     return ts_handle_entry(handle) << TS_HANDLE_UNIT_BITS | ts_handle_unit(handle);
 }
@@ -132,7 +142,7 @@ typedef enum ts_kind {
 } ts_kind;
 static inline bool ts_kind_is_churn(unsigned kind) { return kind == TS_KIND_CHURN || kind == TS_KIND_FINE; }
 
-#define TS_SLAB_PAGES 4u /* of 4 KiB, whatever the system's are: 64 granules, half of the bits of two words of `free` */
+#define TS_SLAB_PAGES 4u /* A SLAB PAGE has 4 KiB, whatever pages the system has: 64 granules */
 #define TS_SLAB_PAGE_BYTES (TS_UNIT_BYTES / TS_SLAB_PAGES)
 #define TS_SLAB_ALL_PAGES ((1u << TS_SLAB_PAGES) - 1)
 #define TS_SLAB_IS_EMPTY 0x80u
@@ -142,44 +152,44 @@ struct ts_allocator;
 typedef struct ts_slab {
     union {
         _Atomic uint64_t free[4];   /* (o) churn, COARSE: bit per granule, set: free */
-        _Atomic uint64_t last_word; /* (o)(w) while the UNIT word is 0: what it was before, for messages */
-        _Atomic uint64_t pieces; /* of a unit that is cut, guarded by the warm lock: bit per piece that is free there */
+        _Atomic uint64_t last_word; /* (o)(w) while the UNIT word is 0: the word before it, for messages */
+        _Atomic uint64_t pieces;    /* cut unit, guarded by the lock of the retained units: a bit per free piece */
         struct {
             _Atomic uint64_t epoch;      /* span: id of its epoch */
             _Atomic uint64_t bytes;      /* span: usable */
-            uint32_t units;              /* with its guards; of its part */
+            uint32_t units;              /* with its guards; units of its part */
             uint32_t guard;              /* units of the guard before it, 0: none */
-            _Atomic uint32_t with_epoch; /* it died by the end of its epoch */
-            uint32_t written;            /* warm before: 1 + where it was written meanwhile, 0: nowhere */
-        } span; /* guarded by the epoch's lock while the UNIT word says SPAN; what is atomic is read by messages, too */
-    } u; /* atomic: messages look at the slab of a pointer that was refused, in whatever use that is by then (diagnose.c) */
-    uint32_t next; /* (o)(w) list of its bin, block, epoch or warm list; global unit numbers */
+            _Atomic uint32_t with_epoch; /* 1: it died with its epoch */
+            uint32_t written;            /* retained before: 1 + where it was written meanwhile; 0: nowhere */
+        } span; /* guarded by the epoch's lock while the UNIT word says SPAN; messages read the atomic fields, too */
+    } u;        /* atomic: messages look at the slab of a refused pointer, in whatever use it is by then (diagnose.c) */
+    uint32_t next; /* (o)(w) links of the list of its bin, block, epoch or retained units: slab numbers */
     uint32_t prev;
-    _Atomic uint32_t tag;    /* (o) of the foreign words; rises with every reset; read by anyone */
-    _Atomic uint32_t gen;    /* (o) first generation of this use; read by handle tests */
-    uint16_t free_count;     /* (o) churn: bits in the free bitmap; scope: objects freed */
-    uint16_t empty_at;       /* (o) churn: slots that are not retired; scope: objects, once it is full */
-    _Atomic uint16_t end;    /* (o) scope: entries used, 0 while objects are still added; churn: units behind this one
-                                    that are of the slab, too */
-    _Atomic uint8_t kind;    /* (o) ts_kind of the last use; read by messages */
-    _Atomic uint8_t handled; /* a handle was made in this use: set by any thread, cleared by a reset */
-    _Atomic uint32_t queue_next; /* link of the queue of foreign frees, written by who set FOREIGN; span: index of
-                                      its epoch, written before the UNIT word */
-    uint16_t allocator;          /* (o)(w) index of the allocator that it was claimed for last */
-    uint8_t
-        touched; /* (o) not FINE: bit per page of 4 KiB that a claim has taken slots of, since the unit's memory came from the
-                              system or the page went back to it; TS_SLAB_ALL_PAGES: all, or as good as */
-    uint8_t
-        given; /* (o) not FINE: bit per page that went back to the system, and was not claimed of since (supply/hollow.c). TS_SLAB_IS_EMPTY: (h) in
-                              a bin, without a slot in use: free_count == empty_at, for who holds the heap of a thread that goes on */
-    _Atomic uint64_t foreign[8]; /* churn, COARSE: 32 granules a word. A piece has no more than what is before this */
+    _Atomic uint32_t tag;        /* (o) of the foreign words; rises with every reset; read by any thread */
+    _Atomic uint32_t gen;        /* (o) first generation of this use; read by handle tests */
+    uint16_t free_count;         /* (o) churn: bits in the free bitmap; scope: objects freed */
+    uint16_t empty_at;           /* (o) churn: slots that are not retired; scope: objects in it, once it is full */
+    _Atomic uint16_t end;        /* (o) scope: entries used, 0 while objects are still added; churn: further units */
+    _Atomic uint8_t kind;        /* (o) ts_kind of the last use; read by messages */
+    _Atomic uint8_t handled;     /* a handle was made in this use: set by any thread, cleared by a reset */
+    _Atomic uint32_t queue_next; /* link of the queue of cross-thread frees, written by the thread that set FOREIGN;
+                                    span: index of its epoch, written before the UNIT word */
+    uint16_t allocator;          /* (o)(w) index of the allocator for which it was claimed last */
+    /* (o) not FINE: a bit per slab page of which a claim has taken slots since its memory came from the system.
+       TS_SLAB_ALL_PAGES: all pages count as touched. */
+    uint8_t touched;
+    /* (o) not FINE: a bit per slab page that went back to the system and was not claimed of since (supply/hollow.c).
+       TS_SLAB_IS_EMPTY: the slab lies in a bin and has no slot in use (free_count == empty_at). It is for threads that
+       hold the heap of another, running thread. */
+    uint8_t given;
+    _Atomic uint64_t foreign[8]; /* churn, COARSE: 32 granules a word. The record of a piece ends before it */
 } ts_slab;
 
 /* The state words of a unit, eight bytes at a time: for resets, and for scope slabs. */
 typedef _Atomic uint64_t TS_MAY_ALIAS ts_state64;
 
-/* A scope slab uses the state words of its unit as two bitmaps, a bit per 16 bytes. (o), read by anyone. Those of the pieces in odd places
-   come behind. */
+/* A scope slab uses the state words of its unit as two bitmaps, a bit per 16 bytes. (o), read by any thread. The
+   bitmaps of the pieces in odd places come behind. */
 typedef struct ts_scope_bits {
     ts_state64 start[16]; /* an object starts here; never cleared before the reset */
     ts_state64 freed[16]; /* it was freed */
@@ -187,8 +197,7 @@ typedef struct ts_scope_bits {
 
 _Static_assert(sizeof(ts_slab) == TS_SLAB_BYTES, "region.h gives each unit this much");
 _Static_assert(offsetof(ts_slab, foreign) <= TS_PIECE_RECORD_BYTES, "the record of a piece");
-_Static_assert(TS_PIECE_ENTRIES == 32,
-               "a foreign word is a piece's, and of a word of the bitmaps the one half or the other");
+_Static_assert(TS_PIECE_ENTRIES == 32, "a piece has one foreign word, and half a word of each bitmap");
 _Static_assert(16 * sizeof(uint64_t) == TS_FINE_BYTES, "the free bitmap of a FINE slab");
 _Static_assert(2 * sizeof(ts_scope_bits) <= TS_STATES_COARSE * 2, "the bitmaps lie over the unit's COARSE state words");
 _Static_assert(32 * sizeof(uint64_t) == TS_WIDE_BYTES, "foreign words of a scope slab, and of a FINE one");
@@ -207,21 +216,21 @@ TS_ALWAYS_INLINE bool ts_is_piece(uint32_t slab) { return slab >= TS_PIECE; }
 static inline uint32_t ts_piece_number(uint32_t unit, unsigned piece) {
     return TS_PIECE | unit << TS_PIECE_SHIFT | piece;
 }
-/* The unit in which it lies, or that it is. */
+/* The unit that the slab is, or in which the piece lies. */
 static inline uint32_t ts_unit_of(uint32_t slab) {
     return TS_UNLIKELY(ts_is_piece(slab)) ? (slab & ~TS_PIECE) >> TS_PIECE_SHIFT : slab;
 }
-/* Entries of a scope slab in its unit: from which on, and the end. */
+/* The first entry of a scope slab within its unit, and the end. */
 static inline uint32_t ts_scope_first_entry(uint32_t slab) {
     return ts_is_piece(slab) ? slab % TS_PIECES * TS_PIECE_ENTRIES : 0;
 }
 static inline uint32_t ts_scope_end_entry(uint32_t slab) {
     return ts_is_piece(slab) ? (slab % TS_PIECES + 1) * TS_PIECE_ENTRIES : TS_UNIT_ENTRIES;
 }
-/* Words of its bitmaps; of those of a piece the other half is 0. */
+/* The words of its bitmaps; a piece has one word, with one half 0. */
 static inline unsigned ts_scope_first_word(uint32_t slab) { return ts_scope_first_entry(slab) / 64; }
 static inline unsigned ts_scope_end_word(uint32_t slab) { return (ts_scope_end_entry(slab) + 63) / 64; }
-/* Where the data of a slab begins, and where the unit's of which its entries are. */
+/* Where the unit of a slab begins; and where the data of the slab begins. */
 static inline char *ts_slab_unit_address(uint32_t slab) { return ts_unit_address(ts_unit_of(slab)); }
 static inline char *ts_slab_address(uint32_t slab) {
     return ts_slab_unit_address(slab) + ts_scope_first_entry(slab) * 16;
@@ -234,7 +243,7 @@ static inline ts_slab *ts_slab_at(uint32_t slab) {
                                                   : ts_region.part[TS_NORMAL].slab + (size_t)slab * TS_SLAB_BYTES;
     return (ts_slab *)(void *)record;
 }
-/* Not of a piece. */
+/* The unit of a slab record. Not for a piece. */
 static inline uint32_t ts_slab_unit(const ts_slab *slab) {
     return (uint32_t)((size_t)((const char *)slab - ts_region.part[TS_NORMAL].slab) / TS_SLAB_BYTES);
 }
@@ -246,25 +255,27 @@ static inline _Atomic uint64_t *ts_unit_word(uint32_t slab) {
     return TS_UNLIKELY(ts_is_piece(slab)) ? &ts_region.piece_word[slab & ~TS_PIECE]
                                           : &ts_region.part[TS_NORMAL].unit[slab];
 }
-/* The slab in which an entry lies that is below the region's mark. acquire: who finds that the unit is cut can read its pieces' words. A
-   hint, as the UNIT word of it is: who looks at that again finds 0 if the unit is whole again. */
+/* The slab of an entry below the region's mark. acquire: a thread that finds the unit cut can read the words of its
+   pieces. The answer is a hint, as the UNIT word is. A thread that looks at the piece's word afterwards finds 0 if
+   the unit is whole again. */
 static inline uint32_t ts_slab_of_entry(uint64_t entry) {
     uint32_t unit = (uint32_t)(entry >> TS_ENTRY_UNIT_SHIFT);
     if (TS_LIKELY(ts_load_acquire(ts_unit_word(unit)) != TS_UNIT_CUT)) return unit;
     return ts_piece_number(unit, (unsigned)(entry / TS_PIECE_ENTRIES) % TS_PIECES);
 }
-/* For who looks at all slabs, from unit 1 on: the next. Pieces come after their unit, whose word says CUT. */
+/* The next slab of a walk over all of them, which begins with unit 1. Pieces come after their unit, whose word says
+   CUT. */
 static inline uint32_t ts_slab_after(uint32_t slab) {
     if (ts_is_piece(slab)) return slab % TS_PIECES + 1 < TS_PIECES ? slab + 1 : ts_unit_of(slab) + 1;
     return ts_load_acquire(ts_unit_word(slab)) == TS_UNIT_CUT ? ts_piece_number(slab, 0) : slab + 1;
 }
 
-/* Of the unit: a piece has half a word of each. */
+/* The bitmaps of the slab. For a piece these are the bitmaps of its unit, in which it has half a word each. */
 static inline ts_scope_bits *ts_slab_scope_bits(uint32_t slab) {
     ts_scope_bits *bits = (ts_scope_bits *)(void *)(uintptr_t)ts_unit_states(ts_unit_of(slab), false);
     return ts_is_piece(slab) ? bits + slab % 2 : bits;
 }
-/* Units of the slab that this one is the first of. */
+/* Units of a slab. */
 static inline uint32_t ts_slab_units(const ts_slab *slab) {
     return ts_slab_kind(slab) == TS_KIND_CHURN ? ts_load_relaxed(&slab->end) + 1u : 1;
 }
@@ -273,21 +284,21 @@ static inline bool ts_word_is_fine(uint64_t word) { return (word & TS_UNIT_FINE)
 /* Where the slab of an object begins. */
 static inline void *ts_slab_start(void *object) { return (char *)object - ((uintptr_t)object & (TS_UNIT_BYTES - 1)); }
 
-/* The free bitmap of a churn slab and its words. */
+/* The free bitmap of a churn slab, and the number of its words. */
 TS_ALWAYS_INLINE _Atomic uint64_t *ts_slab_free_words(bool fine, ts_slab *slab) {
     return fine ? (_Atomic uint64_t *)(void *)(ts_region.fine + (size_t)ts_slab_unit(slab) * TS_FINE_BYTES)
                 : slab->u.free;
 }
 TS_ALWAYS_INLINE unsigned ts_slab_free_word_count(bool fine) { return fine ? 16u : 4u; }
 
-/* The foreign words of a slab with that UNIT word (only SCOPE and FINE of it count): of 32 entries each where it has those of a
-   scope (WIDE), else of 32 COARSE granules. In either place there is never anything but foreign words, so a late compare-and-swap
-   can meet nothing else. */
+/* The foreign words of a slab are WIDE, with 32 entries a word, if the slab is a scope slab or FINE. Else a word has
+   32 COARSE granules. Of the UNIT word only SCOPE and FINE matter here. Both places never hold anything but foreign
+   words, so a late compare-and-swap meets nothing else. */
 TS_ALWAYS_INLINE bool ts_word_is_wide(uint64_t word) { return (word & (TS_UNIT_SCOPE | TS_UNIT_FINE)) != 0; }
 TS_ALWAYS_INLINE _Atomic uint64_t *ts_wide_words(uint64_t unit) {
     return (_Atomic uint64_t *)(void *)(ts_region.wide + (size_t)unit * TS_WIDE_BYTES);
 }
-/* The slab's are those from *first to *end - 1. */
+/* The foreign words of a slab are those from *first to *end - 1 of the result. */
 static inline _Atomic uint64_t *ts_slab_foreign_words(uint32_t slab, uint64_t word, unsigned *first, unsigned *end) {
     bool wide = ts_word_is_wide(word);
     *first = ts_scope_first_entry(slab) / 32;
@@ -295,13 +306,13 @@ static inline _Atomic uint64_t *ts_slab_foreign_words(uint32_t slab, uint64_t wo
     return wide ? ts_wide_words(ts_unit_of(slab)) : ts_slab_at(slab)->foreign;
 }
 
-/* Which bit an object has in the foreign words of such a slab: 32 a word. */
+/* The number of an object's bit in the foreign words of its slab; a word has 32 bits. */
 TS_ALWAYS_INLINE uint64_t ts_foreign_index(uint64_t word, uint64_t entry) {
     uint64_t in_unit = entry & (TS_UNIT_ENTRIES - 1), coarse = ts_granule(false, in_unit);
     return ts_word_is_wide(word) ? in_unit : coarse;
 }
 
-/* Word and bit of the object at an entry. A conditional move: sizes mix. */
+/* The foreign word and bit of the object at an entry. A conditional move: calls of all sizes mix. */
 TS_ALWAYS_INLINE _Atomic uint64_t *ts_slab_foreign_word(uint64_t word, uint64_t entry, uint64_t *bit) {
     uint64_t unit = entry >> TS_ENTRY_UNIT_SHIFT;
     _Atomic uint64_t *wide = ts_wide_words(unit), *coarse = ts_slab_in(&ts_region.part[TS_NORMAL], unit)->foreign;
@@ -314,8 +325,9 @@ static inline uint64_t ts_foreign_counted_on(uint64_t x) {
     return (x & ~TS_FOREIGN_COUNT_MASK) | ((x + TS_FOREIGN_COUNT_ONE) & TS_FOREIGN_COUNT_MASK);
 }
 
-/* For the owner, who has freed an object of the slab by its generation, and has not released the slab: whether no other thread was
-   first. seq_cst, after the store of the state: foreign.c, 7. */
+/* Whether the owner's free of an object was the first. The owner has stored the object's state (with its next
+   generation), and has not released the slab. false: another thread has freed the object before. seq_cst, after the
+   store of the state: cache/foreign.c, 7. */
 TS_ALWAYS_INLINE bool ts_foreign_is_first(const ts_slab *slab, _Atomic uint64_t *foreign, uint64_t bit) {
     uint64_t x = ts_load_relaxed(foreign), tag = ts_load_relaxed(&slab->tag);
     while (TS_UNLIKELY(!ts_cas_seq(foreign, &x, ts_foreign_counted_on(x & ~bit)))) {
@@ -325,15 +337,15 @@ TS_ALWAYS_INLINE bool ts_foreign_is_first(const ts_slab *slab, _Atomic uint64_t 
 
 void ts_slab_init_templates(void);
 
-/* Takes a unit that is on no list out of reach of foreign frees: its UNIT word becomes 0. false: it is on a
-   queue; it is now a zombie, and who takes it off the queue gives it back. Caller: its only owner. zombies counts
-   them: up before a zombie can be seen. */
+/* Takes a unit that is on no list out of reach of cross-thread frees: its UNIT word becomes 0. false: the unit is on
+   a queue. It is a zombie then, and the thread that takes it off the queue gives it back. Caller: its only owner.
+   zombies counts zombies; it rises before another thread can see the zombie. */
 TS_ALWAYS_INLINE bool ts_slab_claim(uint32_t unit, _Atomic uint64_t *zombies) {
     _Atomic uint64_t *word = ts_unit_word(unit);
     uint64_t w = ts_load_relaxed(word);
     for (;;) {
-        /* seq_cst: against the foreign free that sets FOREIGN by compare-and-swap; one of the two sees the
-           other's value, never neither. */
+        /* seq_cst: the partner is a cross-thread free, which sets FOREIGN by compare-and-swap. One of the two sees
+           the other's value. */
         if (TS_UNLIKELY(w & TS_UNIT_FOREIGN)) {
             ts_assert(2, !(w & TS_UNIT_ZOMBIE));
             ts_fetch_add_relaxed(zombies, 1);
@@ -346,8 +358,9 @@ TS_ALWAYS_INLINE bool ts_slab_claim(uint32_t unit, _Atomic uint64_t *zombies) {
     }
 }
 
-/* The same of the first of a warm list, which the caller holds, if no foreign free is met. false: it is another case, nothing
-   was done. The claim of one that stays on its list is nothing that matters: 0 is nobody's, too. */
+/* Claims the first unit of a list of retained units, which the caller holds, unless a cross-thread free has met it.
+   false: it is that other case, and nothing was done. If the unit then stays on its list, its word of 0 does no harm:
+   such a unit has no owner either way. */
 TS_ALWAYS_INLINE bool ts_slab_claim_clean(uint32_t unit) {
     _Atomic uint64_t *word = ts_unit_word(unit);
     uint64_t w = ts_load_relaxed(word);
@@ -357,22 +370,24 @@ TS_ALWAYS_INLINE bool ts_slab_claim_clean(uint32_t unit) {
     return true;
 }
 
-/* The state words of a claimed unit are about to be lost: what the next use must know of them (the generations that
-   handles may carry) goes into the record. A handle that is being made meanwhile is not made: see ts_slab_next_generation. */
+/* Before the state words of a claimed unit are lost: notes in the record the generations that handles may carry,
+   which the next use must know. A handle that another thread is making meanwhile is not made: see
+   ts_slab_next_generation. */
 void ts_slab_leave_states(uint32_t unit);
 
-/* First generation of the next use of a slab of which handles were made, and none since. */
+/* The first generation of the next use of a slab of which handles were made. Clears the flag that says so. */
 uint32_t ts_slab_handled_generation(ts_slab *slab);
-/* The first generation of a slab's next use. Handles hold a generation, so it moves on only if one was made: a program without
-   handles never uses any up. The last use ended by a change of the block's key or of the UNIT word; a seq_cst change of that
-   word came after it (ts_slab_claim, the release of an empty slab), and `handled` is read (seq_cst) after that.
-   ts_object_handle sets it, then passes a seq_cst fence, then looks at key and word again: either the flag is seen here, or
-   the end of the use is seen there and no handle is made. */
+/* The first generation of a slab's next use. It moves on only if a handle was made in the last use, so a program
+   without handles uses none up. Why no handle is missed: the last use ended by a change of the block's key or of the
+   UNIT word. A seq_cst change of that word came after it (ts_slab_claim, or the release of an empty slab). This
+   function reads `handled` (seq_cst) after that. ts_object_handle sets `handled`, passes a seq_cst fence, and then
+   looks at the key and the word again. So either the flag is seen here, or the end of the use is seen there and no
+   handle is made. */
 TS_ALWAYS_INLINE uint32_t ts_slab_next_generation(ts_slab *slab) {
     if (TS_UNLIKELY(ts_load_seq(&slab->handled))) return ts_slab_handled_generation(slab);
     return ts_load_relaxed(&slab->gen);
 }
-/* The next use begins, with that generation and another tag. */
+/* Begins the next use, with this generation and another tag. false: generations or tags are used up. */
 TS_ALWAYS_INLINE bool ts_slab_next_use(ts_slab *slab, ts_kind kind, uint32_t gen) {
     uint32_t tag = ts_load_relaxed(&slab->tag);
     if (TS_UNLIKELY(gen > TS_GEN_MAX - TS_STATE_GEN_MAX - 1 || tag >= TS_UNIT_ERA_MASK)) {
@@ -381,9 +396,10 @@ TS_ALWAYS_INLINE bool ts_slab_next_use(ts_slab *slab, ts_kind kind, uint32_t gen
     }
     if (ts_slab_kind(slab) == TS_KIND_NONE && gen == 0) gen = 1; /* so that no handle is 0 */
     ts_store_relaxed(&slab->gen, gen);
-    /* release fence: who reads a state word, or start bit, of the new use sees that the slab was claimed (ts_fast_look, object.c) */
+    /* release fence: a thread that reads a state word or start bit of the new use sees that the slab was claimed
+       (ts_fast_look, object.c) */
     atomic_thread_fence(memory_order_release);
-    /* release: who reads the new tag sees that the block which owned the slab before has another era */
+    /* release: a thread that reads the new tag sees the new era of the block that owned the slab before */
     ts_store_release(&slab->tag, tag + 1);
     ts_store_relaxed(&slab->kind, (uint8_t)kind);
     return true;
@@ -398,14 +414,15 @@ static inline void ts_slab_clear16(ts_state64 *words) {
     }
 }
 
-/* Makes a claimed unit a fresh slab. false: its generations or tags are used up; it must be retired. Of a FINE class:
-   after ts_region_commit_fine. */
+/* Makes a claimed unit a fresh churn slab. false: its generations or tags are used up, and it must be retired. For a
+   FINE class: after ts_region_commit_fine. */
 bool ts_slab_reset_churn(uint32_t unit, unsigned cls);
-/* The same; the usual case has a path of its own: ts_scope_next. */
+/* Makes a claimed unit or piece a fresh scope slab. false: as above. The usual case has a path of its own:
+   ts_scope_next. */
 TS_ALWAYS_INLINE bool ts_slab_reset_scope(uint32_t unit) {
     ts_slab *slab = ts_slab_at(unit);
     ts_assert(2, ts_load_relaxed(ts_unit_word(unit)) == 0);
-    /* A scope slab in which nothing was freed has no bit on in `freed`. */
+    /* After a scope use in which nothing was freed, `freed` has no bit on. */
     bool unfreed = ts_slab_kind(slab) == TS_KIND_SCOPE && slab->free_count == 0;
     if (!ts_slab_next_use(slab, TS_KIND_SCOPE, ts_slab_next_generation(slab))) return false;
     ts_scope_bits *bits = ts_slab_scope_bits(unit);
@@ -420,26 +437,26 @@ TS_ALWAYS_INLINE bool ts_slab_reset_scope(uint32_t unit) {
     ts_store_relaxed(&slab->end, 0);
     return true;
 }
-/* For a span: only the tag and the generation move on. */
+/* Makes a claimed unit the first of a span: only the tag and the generation move on. false: as above. */
 bool ts_slab_reset_span(uint32_t unit);
 
-/* A bit per page of a slab that bytes from begin to end - 1 of it lie in. */
+/* A bit for each slab page that the bytes from begin to end - 1 of a slab lie in. */
 static inline unsigned ts_slab_pages_between(unsigned begin, unsigned end) {
     unsigned first = begin / TS_SLAB_PAGE_BYTES, last = (end - 1) / TS_SLAB_PAGE_BYTES;
     return (2u << last) - (1u << first);
 }
-/* Of a churn slab that is not FINE: pages in which slots lie that are not in its free bitmap. */
+/* The slab pages of a COARSE churn slab in which slots lie that are not in its free bitmap. */
 unsigned ts_slab_pages_in_use(const ts_slab *slab, unsigned cls);
 
-/* Live slots of a churn slab, FINE or not, by its state words; and of a scope slab, by its bitmaps. */
+/* Live slots of a churn slab, by its state words; and live objects of a scope slab, by its bitmaps. */
 unsigned ts_slab_count_live(uint32_t unit, bool fine);
 unsigned ts_scope_count_live(uint32_t unit);
-/* Sets the free bitmap and free_count of a churn slab from its state words alone; counts retired slots. */
+/* Sets the free bitmap, free_count and empty_at of a churn slab from its state words alone. */
 void ts_slab_rebuild(uint32_t unit, unsigned cls);
 
 /* Objects that were ever started in a scope slab. */
 unsigned ts_scope_count_started(uint32_t unit);
-/* Entries from the object at `entry` to the next start, or to `end` (that of the slab: the entries used in its unit). */
+/* Entries from the object at an entry to the next object, or to `end`: the entries used in its unit. */
 uint32_t ts_scope_entries(uint32_t unit, uint32_t entry_in_unit, uint32_t end);
 
 #endif
