@@ -40,15 +40,16 @@ enum { NO_CALL, COMMIT, PURGE, POPULATE, BARRIER };
 static _Atomic int slow_call; /* which; NO_CALL: none, the rest goes on at once */
 static atomic_bool inside, seen;
 
-/* The first call of that kind by the other thread stays until the fork is under way. */
+/* The first call of that kind by the other thread stays until the first thread waits, for this call or for its child. */
 static pthread_t main_thread;
+static atomic_long main_id;
 static void pass(int call) {
     int wanted = call;
     if (pthread_equal(pthread_self(), main_thread) || !atomic_compare_exchange_strong(&slow_call, &wanted, NO_CALL)) {
         return;
     }
     atomic_store(&inside, true);
-    sup_sleep_ms(20);
+    sup_until_waits(&main_id);
 }
 
 static bool commit(void *at, size_t bytes) {
@@ -71,6 +72,7 @@ static bool barrier_all(void) {
 static int start(void **state) {
     (void)state;
     main_thread = pthread_self();
+    atomic_store(&main_id, sup_thread_id());
     table = ts_os_native;
     table.commit = commit;
     table.purge = purge;
@@ -146,7 +148,7 @@ static atomic_bool let_go;
 static void *hold_lock(void *argument) {
     ts_lock_acquire(to_take);
     atomic_store(&inside, true);
-    sup_sleep_ms(20);
+    sup_until_waits(&main_id);
     atomic_store(&let_go, true);
     ts_lock_release(to_take);
     return argument;

@@ -6,6 +6,7 @@
 #include "check.h"
 
 #include <errno.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -187,10 +188,10 @@ static bool look_at_thread(long id, bool *sleeps, unsigned long *ran) {
     return true;
 }
 
-void sup_until_waits(const atomic_long *id) {
+void sup_until_set_or_waits(const atomic_bool *flag, const atomic_long *id) {
     unsigned long first = 0, ran, ticks = (unsigned long)sysconf(_SC_CLK_TCK) / 50;
     bool sleeps, begun = false;
-    for (unsigned slept = 0; slept < 2;) {
+    for (unsigned slept = 0; slept < 2 && !(flag && atomic_load(flag));) {
         sup_sleep_ms(1);
         long thread = atomic_load(id);
         if (thread == 0) {
@@ -202,5 +203,14 @@ void sup_until_waits(const atomic_long *id) {
         first = begun ? first : ran;
         begun = true;
         slept = sleeps ? slept + 1 : 0;
+    }
+}
+
+void sup_until_waits(const atomic_long *id) { sup_until_set_or_waits(NULL, id); }
+
+void sup_until_set(const atomic_bool *flag) {
+    for (double from = sup_now_s(); !atomic_load(flag);) {
+        SUP_CHECK(sup_now_s() - from < 10, "it does not come to that");
+        (void)sched_yield();
     }
 }

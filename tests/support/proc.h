@@ -6,6 +6,7 @@
 #define SUP_PROC_H
 
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stddef.h>
 
 #define SUP_CHILD_SECONDS 60u
@@ -34,6 +35,13 @@ void sup_sleep_ms(unsigned milliseconds);
 /* Returns when the thread `*id` (gettid; 0: it has not begun) waits: it slept in the kernel at two looks in turn, or has run
    for 20 ms since the first. */
 void sup_until_waits(const atomic_long *id);
+
+/* The same, or *flag is set. */
+void sup_until_set_or_waits(const atomic_bool *flag, const atomic_long *id);
+
+/* Returns when *flag is set. This thread does not sleep meanwhile, so that it waits for nothing in the sense above; after ten
+   seconds the test has failed. */
+void sup_until_set(const atomic_bool *flag);
 
 /* gettid(). */
 long sup_thread_id(void);

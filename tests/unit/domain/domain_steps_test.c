@@ -19,8 +19,8 @@
 #include "memtools/care.h"
 #include "ownership/bias.h"
 
+#include <sched.h>
 #include <stdatomic.h>
-#include <time.h>
 
 #define SUP_OWN_STEP
 #include "steps.h"
@@ -63,11 +63,13 @@ static void (*meanwhile)(void);
 static unsigned looks_left;
 static bool in_operation; /* instead: before the first look in an operation of its heap */
 
-static void wait_for(atomic_bool *flag, unsigned ms) {
-    for (unsigned i = 0; i < 10 * ms && !atomic_load(flag); i++) {
-        struct timespec t = {0, 100000};
-        nanosleep(&t, NULL);
-    }
+static atomic_bool over; /* the other thread's end of the domain */
+static atomic_long main_id, third_id;
+
+/* Until the third thread is done, or cannot be: the other or the third waits for a lock that this thread has. */
+static void until_done_or_stuck(void) {
+    sup_until_set_or_waits(&over, &worker_id);
+    if (atomic_load(&over)) sup_until_set_or_waits(&done, &third_id);
 }
 
 static void step(void) {
@@ -79,7 +81,7 @@ static void step(void) {
         }
         stops = false;
         atomic_store(&stopped, true);
-        wait_for(&go, 50); /* or this thread waits for a lock that the other has */
+        sup_until_set_or_waits(&go, &main_id); /* this thread may wait for a lock that the other has */
     } else if (who == HERE && meanwhile && (in_operation ? atomic_load(&ts_thread.in_op) != 0 : looks_left-- == 0)) {
         void (*fn)(void) = meanwhile;
         meanwhile = NULL;
@@ -89,7 +91,7 @@ static void step(void) {
     } else if (who == HERE && stops_here && here_after-- == 0) {
         stops_here = false;
         atomic_store(&go, true);
-        wait_for(&done, 20); /* unless it waits for a lock that this thread has */
+        until_done_or_stuck();
     }
 }
 
@@ -113,14 +115,16 @@ static void end_domain(void) {
     stops = true;
     epoch_domain_destroy(domain);
     stops = false;
+    atomic_store(&over, true);
     atomic_store(&stopped, true);
 }
 
 /* A third thread: as soon as the domain has ended, its entry gets another use. */
 static void *renew(void *argument) {
     who = THIRD;
+    atomic_store(&third_id, sup_thread_id());
     while (epoch_domain_epoch(domain) != EPOCH_NONE) {
-        sup_sleep_ms(1);
+        (void)sched_yield();
     }
     newer = epoch_domain_create_ex(allocator, NULL, EPOCH_DOMAIN_SHARED);
     SUP_CHECK(newer != NULL && epoch_domain_on_destroy(newer, count, &cleanups_of_newer), "another domain");
@@ -136,10 +140,12 @@ static bool two_end(void (*here)(void), unsigned there_after, unsigned after) {
     cleanups = cleanups_of_newer = 0;
     stop_after = there_after;
     here_after = after;
-    stopped = go = done = false;
+    stopped = go = done = over = false;
+    main_id = sup_thread_id();
+    third_id = 0;
     pthread_t third;
     let_begin(end_domain);
-    wait_for(&stopped, 10000);
+    sup_until_set(&stopped);
     assert_int_equal(pthread_create(&third, NULL, renew, NULL), 0);
     stops_here = true;
     here();
@@ -588,8 +594,7 @@ static void waited_for_at_its_end(void **state) {
         meanwhile = NULL;
         if (found != TS_LOCK_FREE) {
             slept++;
-            wait_for(&done, 10000);
-            assert_true(atomic_load(&done));
+            sup_until_set(&done);
             assert_int_equal(pthread_join(sleeper, NULL), 0);
         }
         assert_int_equal(epoch_domain_epoch(domain), EPOCH_NONE);
@@ -624,7 +629,7 @@ static void while_the_heap_is_held(void **state) {
         atomic_store(&stopped, false);
         atomic_store(&waiter_id, 0);
         let_begin(hold_a_while);
-        wait_for(&stopped, 10000);
+        sup_until_set(&stopped);
         atomic_store(&waiter_id, sup_thread_id());
         if (call % 2 == 0) {
             epoch_domain_destroy(domain);

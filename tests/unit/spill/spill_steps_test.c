@@ -106,7 +106,7 @@ static void free_all_and_say(void) {
 /* The other thread goes on by itself: it may wait for the heap that this one holds. */
 static void others_free(void) {
     let_begin(free_all_and_say);
-    for (unsigned naps = 0; naps < 200 && !atomic_load(&freed); naps++) (void)usleep(100);
+    until_it_waits();
 }
 
 /* Whichever of the two comes first: the last free ends the epoch, at once, and nothing stays behind. */
@@ -171,7 +171,7 @@ static void return_and_say(void) {
 }
 static void others_return(void) {
     let_begin(return_and_say);
-    for (unsigned naps = 0; naps < 500 && !atomic_load(&returned); naps++) (void)usleep(100);
+    until_it_waits();
     returned_too_early = atomic_load(&returned);
 }
 
