@@ -5,8 +5,9 @@
  *  - It is TS_RETAIN_BYTES at first. What is more goes back.
  *  - A quarter of it goes back within a second, and three quarters of that come again: it was given in vain. The budget
  *    rises to TS_RETAIN_MOST times as much.
- *  - It does not rise for a spike that would not fit in there: each gives back all but the usual budget, however often
- *    it comes. A budget that has risen falls with such a spike, unless half as much as is warm is in use.
+ *  - A spike that does not fit is over: more than that would be warm had nothing gone back, and less than a part of it
+ *    (TS_RETAIN_SPIKE) is in use. The budget falls to the usual one. Nothing that went back before was given in vain.
+ *    So each such spike gives back all but the usual budget, however often it comes.
  *  - For a second some of what is warm is not needed, nothing goes back, and nothing comes from the pool. That part
  *    goes back in later calls, but for a part of the usual budget (TS_RETAIN_KEEP), and a budget that has risen falls
  *    by as much. It stays where the least and the most that was warm in that second differ by more than a quarter:
@@ -20,8 +21,9 @@
 #include "base/atomic.h"
 
 #define TS_RETAIN_BYTES ((size_t)32 << 20)
-#define TS_RETAIN_MOST 5u /* times the usual budget */
-#define TS_RETAIN_KEEP 8u /* that part of the usual budget stays though nobody needs it */
+#define TS_RETAIN_MOST 5u  /* times the usual budget */
+#define TS_RETAIN_KEEP 8u  /* that part of the usual budget stays though nobody needs it */
+#define TS_RETAIN_SPIKE 8u /* a spike is not over while that part of it is in use */
 #define TS_RETAIN_NS 1000000000u
 
 typedef struct ts_retain {
@@ -85,7 +87,6 @@ static inline void ts_retain_follow(ts_retain *retain, uint64_t taken, uint64_t 
 /* So many units went back, and so much is warm yet. */
 static inline void ts_retain_give(ts_retain *retain, uint64_t taken, uint64_t warm, uint64_t units, uint64_t now_ns) {
     ts_retain_follow(retain, taken, warm + units, now_ns);
-    if (ts_retain_is_past(retain->window_ns, now_ns)) ts_retain_begin_window(retain, warm + units, now_ns);
     retain->out += units;
     retain->given += units;
     retain->left += units;
@@ -102,10 +103,11 @@ static inline void ts_retain_note(ts_retain *retain, uint64_t warm) {
 static inline void ts_retain_adapt(ts_retain *retain, uint64_t taken, uint64_t warm, uint64_t live, uint64_t now_ns) {
     uint64_t most = TS_RETAIN_MOST * retain->usual;
     ts_retain_follow(retain, taken, warm, now_ns);
-    if (retain->need > most) {
-        if (warm / 2 > live) ts_store_relaxed(&retain->units, retain->usual);
-    } else if (retain->given >= retain->usual / 4 && !ts_retain_is_past(retain->window_ns, now_ns) &&
-               retain->left <= retain->given / 4) {
+    if (ts_retain_is_past(retain->window_ns, now_ns)) ts_retain_begin_window(retain, warm, now_ns);
+    if (retain->need > most && (warm + retain->out) / TS_RETAIN_SPIKE > live) {
+        retain->given = retain->left = 0;
+        ts_store_relaxed(&retain->units, retain->usual);
+    } else if (retain->given >= retain->usual / 4 && retain->left <= retain->given / 4) {
         ts_store_relaxed(&retain->units, most);
         ts_retain_begin_window(retain, warm, now_ns);
     }

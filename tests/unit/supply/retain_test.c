@@ -29,9 +29,9 @@ static uint64_t settle(uint64_t warm, uint64_t live) {
     return units;
 }
 
-/* So much is freed, 100 units at a time, beside nothing else; first it is taken, from what is warm as far as that
+/* So much is freed, 100 units at a time, and `beside` stay in use; first it is taken, from what is warm as far as that
    goes. */
-static uint64_t spike(uint64_t units) {
+static uint64_t swing(uint64_t units, uint64_t beside) {
     static uint64_t warm;
     uint64_t given = 0;
     if (taken == 0) warm = 0;
@@ -40,12 +40,14 @@ static uint64_t spike(uint64_t units) {
     ts_retain_note(&retain, 0);
     for (uint64_t freed = 100; freed <= units; freed += 100) {
         warm += 100;
-        uint64_t back = settle(warm, units - freed);
+        uint64_t back = settle(warm, beside + units - freed);
         warm -= back;
         given += back;
     }
     return given;
 }
+
+static uint64_t spike(uint64_t units) { return swing(units, 0); }
 
 static uint64_t look(uint64_t warm) { return ts_retain_look(&retain, taken, warm, KEEP, PIECE, now); }
 static void end_second(void) { now += TS_RETAIN_NS + 1; }
@@ -122,6 +124,24 @@ static void what_is_in_use_keeps_it_up(void **state) {
         assert_int_equal(budget(), MOST);
         if (i % 2 == 0) taken += 100;
     }
+}
+
+/* What swings by more than fits is no spike while an eighth of it stays in use: the budget rises, and only what is more
+   goes back. */
+static void what_swings_beside_enough_in_use_stays(void **state) {
+    enum { SWING = MOST + 2000, ENOUGH = SWING / TS_RETAIN_SPIKE };
+    (void)state;
+    assert_int_equal(swing(SWING, ENOUGH), SWING - USUAL);
+    for (int i = 0; i < 20; i++) {
+        assert_int_equal(swing(SWING, ENOUGH), SWING - MOST);
+        assert_int_equal(budget(), MOST);
+    }
+    for (int i = 0; i < 20; i++) {
+        assert_int_equal(swing(SWING, ENOUGH - 1), SWING - USUAL);
+        assert_int_equal(budget(), USUAL);
+    }
+    (void)swing(SWING, ENOUGH);
+    assert_int_equal(swing(SWING, ENOUGH), SWING - MOST);
 }
 
 /* What comes before it goes was not given in vain, nor was what does not come. */
@@ -271,6 +291,7 @@ int main(void) {
         FROM_BEGIN(slow_spikes_do_not_fit_either),
         FROM_BEGIN(a_large_spike_lowers_the_budget),
         FROM_BEGIN(what_is_in_use_keeps_it_up),
+        FROM_BEGIN(what_swings_beside_enough_in_use_stays),
         FROM_BEGIN(not_for_what_does_not_come_again),
         FROM_BEGIN(not_for_little),
         FROM_BEGIN(not_for_what_comes_later),
