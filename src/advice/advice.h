@@ -1,6 +1,6 @@
 /*
- * What a view says in words: findings with their evidence and what to do, the stacks that a finding is about, and who
- * holds the memory. It reads the view alone, but for growth.c, which keeps histories of views.
+ * A view in words: findings with their evidence and what to do, the stacks of a finding, and the holders of memory. All
+ * of it reads the view alone, but for growth.c, which keeps histories of views.
  */
 #ifndef TS_ADVICE_ADVICE_H
 #define TS_ADVICE_ADVICE_H

@@ -3,8 +3,9 @@
  * options as variables of the environment. The libraries are those beside this tool, installed or in the tree it was
  * built in; else the loader looks for them.
  */
-#include "tslab/run.h"
+#include "common/options.h"
 #include "http/address.h"
+#include "tslab/commands.h"
 
 #include <dlfcn.h>
 #include <elf.h>
@@ -143,27 +144,16 @@ static bool is_static_program(const char *name) {
     return false;
 }
 
-/* As the library reads it: the library would say that it does not know the value, and the program would run without. */
-static bool read_bytes(const char *text, unsigned long long *bytes) {
-    char *end;
-    errno = 0;
-    unsigned long long n = strtoull(text, &end, 10), most = SIZE_MAX;
-    if (text[0] < '0' || text[0] > '9' || errno != 0) return false;
-    const char *units = "kmg", *unit = *end ? strchr(units, *end | 32) : NULL;
-    if (unit) most >>= 10 * (unit - units + 1);
-    *bytes = n <= most && unit ? n << 10 * (unit - units + 1) : n;
-    return n <= most && *(unit ? end + 1 : end) == 0;
-}
-
+/* The library would say that it does not know the value, and the program would run without. */
 static bool is_bytes(const char *text) {
     unsigned long long bytes;
-    return read_bytes(text, &bytes);
+    return bytes_of_text(text, &bytes);
 }
 
 /* 0 is no limit. With less than a megabyte most programs end before their first line, and none says why. */
 static bool is_budget(const char *text) {
     unsigned long long bytes;
-    return read_bytes(text, &bytes) && (bytes == 0 || bytes >= LEAST_BUDGET);
+    return bytes_of_text(text, &bytes) && (bytes == 0 || bytes >= LEAST_BUDGET);
 }
 
 static bool is_address(const char *text) {
@@ -184,60 +174,54 @@ static bool are_parts(const char *text) {
     }
 }
 
-typedef struct option {
-    const char *name, *variable, *value; /* value NULL: the next argument */
-    bool may_differ;                     /* a value may stand behind = */
-    bool (*is_good)(const char *text);   /* NULL: any text */
+/* What an option sets. */
+typedef struct setting {
+    const char *variable, *value;      /* NULL: the option's own */
+    bool (*is_good)(const char *text); /* NULL: any text */
     const char *wanted;
-} option;
+} setting;
 
 static const char bytes_wanted[] = "bytes are wanted, as 65536, 64K, 64M or 1G";
 static const char budget_wanted[] = "1M at least is wanted, as 64M or 1G; 0: no limit";
 static const char address_wanted[] = "an address of this machine is wanted, as 127.0.0.1:9464, [::1]:9464 or 9464";
 static const char parts_wanted[] = "a list is wanted, of canary,quarantine,guard,kinds,sized";
 
-static const option known[] = {{"--http", "TSLAB_HTTP", NULL, false, is_address, address_wanted},
-                               {"--retain", "TSLAB_RETAIN", NULL, false, is_bytes, bytes_wanted},
-                               {"--budget", "TSLAB_BUDGET", NULL, false, is_budget, budget_wanted},
-                               {"--stacks", "TSLAB_SAMPLE_STACKS", NULL, false, is_bytes, bytes_wanted},
-                               {"--poison", "TSLAB_POISON", "1", false, NULL, NULL},
-                               {"--hard", "TSLAB_HARDEN", "1", true, are_parts, parts_wanted},
-                               {"--report", "TSLAB_ON_MISUSE", "report", false, NULL, NULL},
-                               {"--abort", "TSLAB_ON_MISUSE", "abort", false, NULL, NULL}};
+static const setting SETTINGS[] = {{"TSLAB_HTTP", NULL, is_address, address_wanted},
+                                   {"TSLAB_RETAIN", NULL, is_bytes, bytes_wanted},
+                                   {"TSLAB_BUDGET", NULL, is_budget, budget_wanted},
+                                   {"TSLAB_SAMPLE_STACKS", NULL, is_bytes, bytes_wanted},
+                                   {"TSLAB_POISON", "1", NULL, NULL},
+                                   {"TSLAB_HARDEN", "1", are_parts, parts_wanted},
+                                   {"TSLAB_ON_MISUSE", "report", NULL, NULL},
+                                   {"TSLAB_ON_MISUSE", "abort", NULL, NULL}};
+static const struct option KNOWN[] = {{"http", required_argument, NULL, 0},   {"retain", required_argument, NULL, 1},
+                                      {"budget", required_argument, NULL, 2}, {"stacks", required_argument, NULL, 3},
+                                      {"poison", no_argument, NULL, 4},       {"hard", optional_argument, NULL, 5},
+                                      {"report", no_argument, NULL, 6},       {"abort", no_argument, NULL, 7},
+                                      {"help", no_argument, NULL, 'h'},       {NULL, 0, NULL, 0}};
 
-/* The option at argv[*i], with its value there or in the next argument. -1: done; else an exit code. */
-static int take_option(int argc, char **argv, int *i) {
-    for (size_t k = 0; k < sizeof known / sizeof *known; k++) {
-        size_t n = strlen(known[k].name);
-        const char *rest = argv[*i] + n, *value = known[k].value;
-        if (strncmp(argv[*i], known[k].name, n) != 0 || (*rest != 0 && *rest != '=')) continue;
-        if (*rest == '=' && value && !known[k].may_differ) continue;
-        if (*rest == '=') value = rest + 1;
-        if (!value && *i + 1 < argc) value = argv[++*i];
-        if (!value || !*value) return fail(EXIT_USAGE, "%s needs a value", known[k].name);
-        if (known[k].is_good && !known[k].is_good(value))
-            return fail(EXIT_USAGE, "%s '%s': %s", known[k].name, value, known[k].wanted);
-        if (setenv(known[k].variable, value, 1) != 0) return fail(EXIT_CANNOT, "%s", strerror(errno));
-        return -1;
-    }
-    return fail(EXIT_USAGE, "unknown option '%s'; see tslab run --help", argv[*i]);
+/* Does what option k says. -1: done; else an exit code. */
+static int set(int k) {
+    const setting *s = &SETTINGS[k];
+    const char *value = optarg ? optarg : s->value;
+    if (!*value) return fail(EXIT_USAGE, "--%s needs a value", KNOWN[k].name);
+    if (s->is_good && !s->is_good(value)) return fail(EXIT_USAGE, "--%s '%s': %s", KNOWN[k].name, value, s->wanted);
+    return setenv(s->variable, value, 1) == 0 ? -1 : fail(EXIT_CANNOT, "%s", strerror(errno));
 }
 
-int ts_run(int argc, char **argv) {
+int command_run(int argc, char **argv) {
     char library[PATH_MAX];
-    int i = 2;
-    for (; i < argc && argv[i][0] == '-'; i++) {
-        if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0) {
+    for (int c; (c = option_next_before_operands(argc, argv, KNOWN)) != -1;) {
+        if (c == 'h') {
             help(stdout);
             return EXIT_DONE;
         }
-        if (strcmp(argv[i], "--") == 0) {
-            i++;
-            break;
-        }
-        int code = take_option(argc, argv, &i);
+        if (c == ':') return fail(EXIT_USAGE, "%s needs a value", option_text(argv));
+        if (c == '?') return fail(EXIT_USAGE, "unknown option '%s'; see tslab run --help", option_text(argv));
+        int code = set(c);
         if (code >= 0) return code;
     }
+    const int i = optind;
     if (i >= argc) {
         help(stderr);
         return EXIT_USAGE;

@@ -1,4 +1,4 @@
-"""stats_dump and tslab top against a real program, also when it hangs or is stopped. Arguments: BUILD_DIR SOURCE_DIR."""
+"""tslab stats, doctor and top, and the name stats_dump, against a real program, also when it hangs or is stopped. Arguments: BUILD_DIR SOURCE_DIR."""
 
 import json
 import os
@@ -12,7 +12,7 @@ import time
 import unittest
 
 BUILD, SOURCE = sys.argv[1], sys.argv[2]
-DUMP = os.path.join(BUILD, "stats_dump")
+DUMP = os.path.join(BUILD, "stats_dump")  # tslab stats
 TSLAB = os.path.join(BUILD, "tslab")
 TARGET = os.path.join(BUILD, "tools_target")
 LEAK = os.path.join(BUILD, "tools_leak")
@@ -293,14 +293,17 @@ class ZDoctor(unittest.TestCase):
 
 
 class OneProgram(unittest.TestCase):
-    """tslab stats and tslab doctor are stats_dump."""
-
-    def test_stats(self):
+    def test_stats_dump_is_tslab_stats(self):
+        self.assertTrue(os.path.samefile(DUMP, TSLAB))
         with Program() as program:
             settle()
-            stats = json.loads(run(TSLAB, "stats", "--json", program.pid).stdout)
-            self.assertEqual((stats["pid"], stats["global"]["live_objects"]), (int(program.pid), 20))
-            self.assertTrue(run(TSLAB, "stats", program.pid).stdout.startswith("temporal-slab: 20 live"))
+            os.kill(int(program.pid), signal.SIGSTOP)  # the page stays as it is
+            for options in ([], ["--json"], ["--prometheus"], ["--doctor"], ["--stacks"]):
+                one, other = run(DUMP, *options, program.pid), run(TSLAB, "stats", *options, program.pid)
+                self.assertEqual((one.returncode, one.stdout), (other.returncode, other.stdout))
+            os.kill(int(program.pid), signal.SIGCONT)
+        self.assertIn("usage: stats_dump", run(DUMP, "--help").stdout)
+        self.assertIn("usage: tslab stats", run(TSLAB, "stats", "--help").stdout)
 
     def test_doctor_of_several(self):
         with Program() as one, Program() as two:
@@ -488,20 +491,19 @@ class Usage(unittest.TestCase):
             self.assertTrue(answer.stdout.startswith("usage: "))
             self.assertRegex(run(tool, "--version").stdout, r"^(stats_dump|tslab) \d+\.\d+\.\d+\n$")
 
-    def test_man_pages_name_every_option(self):
-        for tool, words in ((DUMP, 1), (TSLAB, 1)):
-            with open(os.path.join(SOURCE, "man", os.path.basename(tool) + ".1"), encoding="utf-8") as file:
-                page = file.read().replace("\\-", "-")
-            for word in run(tool, "--help").stdout.split():
+    def test_man_page_names_every_option(self):
+        with open(os.path.join(SOURCE, "man", "tslab.1"), encoding="utf-8") as file:
+            page = file.read().replace("\\-", "-")
+        for command in ("top", "stats", "doctor", "run"):
+            for word in run(TSLAB, command, "--help").stdout.split():
                 if word.startswith("--") and len(word) > 3:
-                    option = word.split("=")[0].split("[")[0].split("|")[0].rstrip(",.)")
-                    if tool == TSLAB and option in ("--help", "--version"):
-                        continue
-                    self.assertIn(option, page)
+                    option = word.split("=")[0].split("[")[0].split("|")[0].rstrip(",.)]")
+                    if option not in ("--help", "--version"):
+                        self.assertIn(option, page)
 
     def test_wrong_usage(self):
         for command, said in (([DUMP, "--jsn"], "'--jsn'"), ([DUMP, "--json", "--text"], "'--text'"),
-                              ([DUMP, "12x"], "'12x'"), ([DUMP, "0"], "'0'"), ([DUMP, "-1"], "'-1'"),
+                              ([DUMP, "12x"], "'12x'"), ([DUMP, "0"], "'0'"), ([DUMP, "-1"], "'-1'"), ([DUMP, "--allocator"], "no value behind '--allocator'"),
                               ([DUMP, "1", "2"], "'2'"), ([DUMP, "--watch=0"], "'--watch=0'"),
                               ([DUMP, "--allocator=-1"], "'--allocator=-1'"), ([DUMP, "https://x"], "'https://x'"),
                               ([DUMP, "--allocator=0", "http://h"], "'http://h'"),

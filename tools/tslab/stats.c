@@ -1,141 +1,31 @@
-/* Statistics of a running program, from its page in shared memory or its endpoint. */
-#include "tslab/report.h"
+/* tslab stats, tslab doctor: statistics and findings of running programs, from its page in shared memory or its endpoint. */
 #include "advice/advice.h"
+#include "common/options.h"
 #include "common/symbols.h"
 #include "common/target.h"
 #include "common/text.h"
+#include "tslab/commands.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
 
-#define TARGETS 64u
-
 typedef enum format { TEXT, JSON, PROMETHEUS, OPENMETRICS, DOCTOR, STACKS } format;
 
-static const struct {
-    const char *option, *path;
-} FORMATS[] = {{"--text", "/stats.txt"},      {"--json", "/stats.json"},   {"--prometheus", "/metrics"},
-               {"--openmetrics", "/metrics"}, {"--doctor", "/doctor.txt"}, {"--stacks", "/stacks.txt"}};
+/* By format: where an endpoint has it. */
+static const char *const PATHS[] = {"/stats.txt", "/stats.json", "/metrics", "/metrics", "/doctor.txt", "/stacks.txt"};
 
 typedef struct options {
     format format;
     double every;   /* seconds; 0: once */
     long allocator; /* number, -1: the one with the most memory */
-    const char *where[TARGETS];
-    unsigned count; /* of them */
-    bool is_doctor; /* the command: of several programs, in one format */
+    char **where;
+    int count; /* of them */
 } options;
-
-static const char *command = "stats_dump"; /* whose help is meant */
-
-static void help_dump(FILE *to) {
-    fputs("usage: stats_dump [--json|--text|--prometheus|--openmetrics|--doctor|--stacks]\n"
-          "                  [--watch[=SECONDS]] [--allocator=N] [PID|URL|CORE]\n"
-          "\n"
-          "Statistics of a program that uses temporal-slab and runs with TSLAB_SHM=1 (PID), or that serves them\n"
-          "(URL, such as http://127.0.0.1:9464), or from its core file, as it was when it ended (CORE, of one with\n"
-          "TSLAB_SHM=1). Without: the one process here that has a page.\n"
-          "\n"
-          "  --text          all figures for people (default)\n"
-          "  --json          all figures; keys are the names of docs/stats.md\n"
-          "  --prometheus    metrics in Prometheus's text format\n"
-          "  --openmetrics   metrics in the format OpenMetrics\n"
-          "  --doctor        what is wrong, worst first, with evidence and advice\n"
-          "  --stacks        which lines allocated what is live (of a program with TSLAB_SAMPLE_STACKS)\n"
-          "  --watch[=S]     again every S seconds (1)\n"
-          "  --allocator=N   of a PID: its N-th allocator, from 0 to 7 (of these the one that holds most)\n"
-          "  --help, --version\n"
-          "\n"
-          "Exit code: 0; 1 --doctor found a warning or worse; 2 wrong usage; 3 the program cannot be read.\n",
-          to);
-}
-
-static void help_stats(FILE *to) {
-    fputs("usage: tslab stats [--json|--text|--prometheus|--openmetrics|--stacks] [--watch[=SECONDS]]\n"
-          "                   [--allocator=N] [PID|URL|CORE]\n"
-          "\n"
-          "All figures of a program that runs with TSLAB_SHM=1 (PID), or that serves them (URL), as stats_dump has "
-          "them.\n"
-          "Exit code: 0; 2 wrong usage; 3 the program cannot be read.\n",
-          to);
-}
-
-static void help_doctor(FILE *to) {
-    fputs("usage: tslab doctor [--watch[=SECONDS]] [--allocator=N] [PID|URL|CORE]...\n"
-          "\n"
-          "What is wrong with programs that run with TSLAB_SHM=1 (PID), or that serve their statistics (URL): worst "
-          "first, with\n"
-          "evidence, advice, and the lines that allocated it where stacks are sampled. Several programs are several "
-          "reports.\n"
-          "Exit code: 0; 1 a warning or worse was found; 2 wrong usage; 3 a program cannot be read.\n",
-          to);
-}
-
-static void help(FILE *to) {
-    if (strcmp(command, "tslab stats") == 0)
-        help_stats(to);
-    else if (strcmp(command, "tslab doctor") == 0)
-        help_doctor(to);
-    else
-        help_dump(to);
-}
-
-static int wrong(const char *what, const char *argument) {
-    say("%s '%s'; see %s --help", what, argument, command);
-    return EXIT_USAGE;
-}
-
-static bool parse_seconds(const char *text, double *out) {
-    char *end;
-    errno = 0;
-    *out = strtod(text, &end);
-    return !errno && end != text && !*end && *out >= 0.05 && *out <= 86400;
-}
-
-static bool parse_number(const char *text, long *out) {
-    char *end;
-    errno = 0;
-    *out = strtol(text, &end, 10);
-    return !errno && end != text && !*end && *out >= 0;
-}
-
-/* -1: go on; else the exit code. */
-static int parse(int first, int argc, char **argv, options *o) {
-    bool chosen = false;
-    for (int i = first; i < argc; i++) {
-        const char *a = argv[i];
-        size_t f = o->is_doctor ? sizeof FORMATS / sizeof *FORMATS : 0;
-        while (f < sizeof FORMATS / sizeof *FORMATS && strcmp(a, FORMATS[f].option) != 0) f++;
-        if (f < sizeof FORMATS / sizeof *FORMATS) {
-            if (chosen && o->format != (format)f) return wrong("two formats: also", a);
-            o->format = (format)f;
-            chosen = true;
-        } else if (strcmp(a, "--help") == 0 || strcmp(a, "-h") == 0) {
-            help(stdout);
-            return EXIT_DONE;
-        } else if (strcmp(a, "--version") == 0) {
-            printf("%s %s\n", tool_name, slab_version());
-            return EXIT_DONE;
-        } else if (strcmp(a, "--watch") == 0) {
-            o->every = 1;
-        } else if (strncmp(a, "--watch=", 8) == 0) {
-            if (!parse_seconds(a + 8, &o->every)) return wrong("not a number of seconds from 0.05 to 86400:", a);
-        } else if (strncmp(a, "--allocator=", 12) == 0) {
-            if (!parse_number(a + 12, &o->allocator)) return wrong("not a number:", a);
-        } else if (a[0] == '-') {
-            return wrong("unknown option", a);
-        } else if (o->count == (o->is_doctor ? TARGETS : 1)) {
-            return wrong(o->is_doctor ? "too many programs: also" : "more than one PID or URL: also", a);
-        } else {
-            o->where[o->count++] = a;
-        }
-    }
-    return -1;
-}
 
 static bool print(const char *text, size_t length) {
     if (fwrite(text, 1, length, stdout) == length && fflush(stdout) == 0) return true;
@@ -227,7 +117,7 @@ static int dump_page(const target *t, const options *o) {
 
 static int dump_url(const target *t, const options *o) {
     size_t length;
-    char *body = target_get(t, FORMATS[o->format].path,
+    char *body = target_get(t, PATHS[o->format],
                             o->format == OPENMETRICS ? "application/openmetrics-text; version=1.0.0" : NULL, &length);
     if (!body) return EXIT_NO_TARGET;
     length = text_tame(body, length, true);
@@ -247,7 +137,7 @@ static int dump_one(const options *o, const char *where) {
     target t;
     int code = target_open(&t, where);
     if (code == EXIT_DONE && !t.pid && o->allocator >= 0)
-        code = wrong("--allocator is of a process, which shows all of them; this address shows one:", where);
+        code = option_wrong("--allocator is of a process, which shows all of them; this address shows one:", where);
     if (code == EXIT_DONE && o->count > 1) {
         char line[600];
         int n = snprintf(line, sizeof line, "%s %s:\n", t.is_core ? "core file" : t.pid ? "process" : "program", where);
@@ -262,7 +152,7 @@ static int dump_one(const options *o, const char *where) {
 /* The worst of what there is to say: what cannot be read is worse than what is found. */
 static int dump_all(const options *o) {
     int worst = EXIT_DONE;
-    for (unsigned i = 0; i < o->count; i++) {
+    for (int i = 0; i < o->count; i++) {
         int code = dump_one(o, o->where[i]);
         if (code > worst) worst = code;
         if (i + 1 < o->count && code <= EXIT_FINDINGS && !print("\n", 1)) return EXIT_NO_TARGET;
@@ -281,22 +171,89 @@ static int run(const options *o) {
     }
 }
 
-int ts_stats_dump(int argc, char **argv) {
-    options o = {.format = TEXT, .allocator = -1};
-    int code = parse(1, argc, argv, &o);
+/* ---- the commands ------------------------------------------------------------------------------------------------ */
+
+static void help_stats(void) {
+    printf("usage: %s [--text|--json|--prometheus|--openmetrics|--doctor|--stacks]\n"
+           "          [--watch[=SECONDS]] [--allocator=N] [PID|URL|CORE]\n"
+           "\n"
+           "Statistics of a program that uses temporal-slab and runs with TSLAB_SHM=1 (PID), or that serves them\n"
+           "(URL, such as http://127.0.0.1:9464), or from its core file, as it was when it ended (CORE, of one with\n"
+           "TSLAB_SHM=1). Without: the one process here that has a page.\n"
+           "\n"
+           "  --text          all figures for people (default)\n"
+           "  --json          all figures; keys are the names of docs/stats.md\n"
+           "  --prometheus    metrics in Prometheus's text format\n"
+           "  --openmetrics   metrics in the format OpenMetrics\n"
+           "  --doctor        what is wrong, worst first, with evidence and advice\n"
+           "  --stacks        which lines allocated what is live (of a program with TSLAB_SAMPLE_STACKS)\n"
+           "  --watch[=S]     again every S seconds (1)\n"
+           "  --allocator=N   of a PID: its N-th allocator, from 0 to 7 (of these the one that holds most)\n"
+           "  --help, --version\n"
+           "\n"
+           "Exit code: 0; 1 --doctor found a warning or worse; 2 wrong usage; 3 the program cannot be read.\n",
+           option_command);
+}
+
+static void help_doctor(void) {
+    fputs("usage: tslab doctor [--watch[=SECONDS]] [--allocator=N] [PID|URL|CORE]...\n"
+          "\n"
+          "What is wrong with programs that run with TSLAB_SHM=1 (PID), or that serve their statistics (URL): worst\n"
+          "first, with evidence, advice, and the lines that allocated it where stacks are sampled. Several programs\n"
+          "are several reports.\n"
+          "Exit code: 0; 1 a warning or worse was found; 2 wrong usage; 3 a program cannot be read.\n",
+          stdout);
+}
+
+enum { NO_FORMAT = STACKS + 1, WATCH, ALLOCATOR, VERSION };
+static const struct option KNOWN[] = {{"text", no_argument, NULL, TEXT},
+                                      {"json", no_argument, NULL, JSON},
+                                      {"prometheus", no_argument, NULL, PROMETHEUS},
+                                      {"openmetrics", no_argument, NULL, OPENMETRICS},
+                                      {"doctor", no_argument, NULL, DOCTOR},
+                                      {"stacks", no_argument, NULL, STACKS},
+                                      {"watch", optional_argument, NULL, WATCH},
+                                      {"allocator", required_argument, NULL, ALLOCATOR},
+                                      {"version", no_argument, NULL, VERSION},
+                                      {"help", no_argument, NULL, 'h'},
+                                      {NULL, 0, NULL, 0}};
+
+/* doctor: the format is chosen, and there may be several programs. -1: go on; else the exit code. */
+static int parse(int argc, char **argv, options *o, bool doctor) {
+    bool chosen = false;
+    unsigned long number;
+    for (int c; (c = option_next(argc, argv, doctor ? KNOWN + NO_FORMAT : KNOWN)) != -1;) {
+        switch (c) {
+        case WATCH:
+            o->every = 1;
+            if (optarg && !seconds_of(optarg, &o->every)) return option_wrong(SECONDS_WANTED, option_text(argv));
+            break;
+        case ALLOCATOR:
+            if (!number_of(optarg, 0, &number) || number > LONG_MAX)
+                return option_wrong("not a number:", option_text(argv));
+            o->allocator = (long)number;
+            break;
+        case VERSION: printf("%s %s\n", tool_name, slab_version()); return EXIT_DONE;
+        case 'h': doctor ? help_doctor() : help_stats(); return EXIT_DONE;
+        case '?':
+        case ':': return option_bad(c, argv);
+        default:
+            if (chosen && o->format != (format)c) return option_wrong("two formats: also", option_text(argv));
+            o->format = (format)c;
+            chosen = true;
+        }
+    }
+    o->where = argv + optind;
+    o->count = argc - optind;
+    if (!doctor && o->count > 1) return option_wrong("more than one PID or URL: also", o->where[1]);
+    return -1;
+}
+
+static int parse_and_run(int argc, char **argv, bool doctor) {
+    options o = {.format = doctor ? DOCTOR : TEXT, .allocator = -1};
+    int code = parse(argc, argv, &o, doctor);
     return code >= 0 ? code : run(&o);
 }
 
-int ts_stats(int argc, char **argv) {
-    options o = {.format = TEXT, .allocator = -1};
-    command = "tslab stats";
-    int code = parse(2, argc, argv, &o);
-    return code >= 0 ? code : run(&o);
-}
-
-int ts_doctor_of(int argc, char **argv) {
-    options o = {.format = DOCTOR, .allocator = -1, .is_doctor = true};
-    command = "tslab doctor";
-    int code = parse(2, argc, argv, &o);
-    return code >= 0 ? code : run(&o);
-}
+int command_stats(int argc, char **argv) { return parse_and_run(argc, argv, false); }
+int command_doctor(int argc, char **argv) { return parse_and_run(argc, argv, true); }

@@ -1,0 +1,12 @@
+/* The commands of tslab, each in a file of its name. argv[0] is the command's own name. They return the exit code. */
+#ifndef TSLAB_COMMANDS_H
+#define TSLAB_COMMANDS_H
+
+int command_top(int argc, char **argv);
+/* Also the program stats_dump. */
+int command_stats(int argc, char **argv);
+int command_doctor(int argc, char **argv);
+/* Returns only if the program was not started. */
+int command_run(int argc, char **argv);
+
+#endif

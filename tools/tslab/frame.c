@@ -1,0 +1,273 @@
+/* A frame of tslab top. */
+#include "tslab/frame.h"
+#include "advice/advice.h"
+#include "base/utf8.h"
+#include "common/text.h"
+#include "tslab/holders.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+const char *const FRAME_ORDERS[] = {"bytes", "objects", "age", "label"};
+
+static uint64_t bytes_of(const ts_label_stats *l) { return l->active_rss_bytes + l->closing_rss_bytes; }
+static uint64_t objects_of(const ts_label_stats *l) {
+    return l->active_live_objects + l->closing_live_objects + l->spilled_live_objects;
+}
+static uint64_t age_of(const ts_label_stats *l) {
+    return l->active_age_ns > l->closing_age_ns ? l->active_age_ns : l->closing_age_ns;
+}
+
+static frame_order sorted_by;
+
+static int compare(const void *a, const void *b) {
+    const ts_label_stats *x = *(const ts_label_stats *const *)a, *y = *(const ts_label_stats *const *)b;
+    uint64_t p = 0, q = 0;
+    if (sorted_by == BY_BYTES) p = bytes_of(x), q = bytes_of(y);
+    if (sorted_by == BY_OBJECTS) p = objects_of(x), q = objects_of(y);
+    if (sorted_by == BY_AGE) p = age_of(x), q = age_of(y);
+    return p != q ? (p < q ? 1 : -1) : strcmp(ts_label_name(x), ts_label_name(y));
+}
+
+/* As much of the text as `places` hold, what is no character as '?'. Returns how many are left. */
+static unsigned put_shown(ts_sink *s, const char *text, unsigned places) {
+    while (*text && places > 0) {
+        size_t n = text_character(text);
+        ts_put_bytes(s, n ? text : "?", n ? n : 1);
+        size_t step = ts_utf8_length(text);
+        text += step ? step : 1;
+        places--;
+    }
+    return places;
+}
+
+static void line(frame *f, const char *text, const char *colour) {
+    if (f->used >= f->rows) return;
+    if (f->colours && f->used > 0) ts_put(&f->out, "\r\n");
+    if (f->colours)
+        ts_put(&f->out, "\033[K"); /* before the text: behind a full line it would take its last character */
+    if (f->colours && colour) ts_put(&f->out, colour);
+    (void)put_shown(&f->out, text, f->columns);
+    if (f->colours && colour) ts_put(&f->out, "\033[0m");
+    if (!f->colours) ts_put(&f->out, "\n");
+    f->used++;
+}
+
+/* On as many lines as it takes, broken at spaces. */
+static void wrapped(frame *f, const char *text, const char *colour) {
+    while (*text) {
+        char part[512];
+        size_t n = 0, fits = 0;
+        for (unsigned places = 0; text[n] && n < sizeof part - 4 && places < f->columns; places++) {
+            size_t length = text_character(text + n);
+            n += length ? length : 1;
+            if (text[n] == ' ' || !text[n]) fits = n;
+        }
+        if (fits == 0) fits = n;
+        memcpy(part, text, fits);
+        part[fits] = 0;
+        line(f, part, colour);
+        text += fits + strspn(text + fits, " ");
+    }
+}
+
+static void size_wide(ts_sink *s, uint64_t bytes, int width) {
+    char text[32];
+    ts_sink t = ts_sink_buffer(text, sizeof text);
+    ts_put_size(&t, bytes);
+    (void)ts_sink_end(&t);
+    ts_put_wide(s, text, width);
+}
+
+static void duration_wide(ts_sink *s, uint64_t ns, int width) {
+    char text[32];
+    ts_sink t = ts_sink_buffer(text, sizeof text);
+    if (ns)
+        ts_put_duration(&t, ns);
+    else
+        ts_put(&t, "-");
+    (void)ts_sink_end(&t);
+    ts_put_wide(s, text, width);
+}
+
+/* Of the live bytes of open epochs; "-": not known yet. */
+static void growth_wide(ts_sink *s, const ts_label_stats *l, int width) {
+    char text[32];
+    ts_sink t = ts_sink_buffer(text, sizeof text);
+    int64_t more = l->growth_bytes_per_minute;
+    if (l->growth_ns == 0) {
+        ts_put(&t, "-");
+    } else {
+        if (more != 0) ts_put(&t, more < 0 ? "-" : "+");
+        ts_put_size(&t, (uint64_t)(more < 0 ? -more : more));
+    }
+    (void)ts_sink_end(&t);
+    ts_put_wide(s, text, width);
+}
+
+static void head(frame *f, const ts_view *v, const char *note) {
+    char text[512];
+    const SlabGlobalStats *g = &v->global;
+    ts_sink s = ts_sink_buffer(text, sizeof text);
+    ts_put(&s, "process ");
+    ts_put_u64(&s, v->pid);
+    ts_put(&s, "  resident ");
+    ts_put_size(&s, g->resident_bytes);
+    ts_put(&s, "  committed ");
+    ts_put_size(&s, g->committed_bytes);
+    ts_put(&s, "  warm ");
+    ts_put_size(&s, g->retained_bytes);
+    ts_put(&s, "  live ");
+    ts_put_size(&s, g->live_bytes);
+    ts_put(&s, " in ");
+    ts_put_u64(&s, g->live_objects);
+    ts_put(&s, " objects");
+    (void)ts_sink_end(&s);
+    line(f, text, NULL);
+    s = ts_sink_buffer(text, sizeof text);
+    ts_put(&s, "epochs: ");
+    ts_put_u64(&s, g->active_epoch_count);
+    ts_put(&s, " open, ");
+    ts_put_u64(&s, g->closing_epoch_count);
+    ts_put(&s, " closing  rejected frees ");
+    ts_put_u64(&s, g->rejected_frees_total);
+    ts_put(&s, "  purges ");
+    ts_put_u64(&s, g->madvise_calls);
+    ts_put(&s, "  by ");
+    ts_put(&s, FRAME_ORDERS[sorted_by]);
+    ts_put(&s, note);
+    (void)ts_sink_end(&s);
+    line(f, text, NULL);
+}
+
+/* A line for each device that epochs are spilled to. */
+static void zones(frame *f, const ts_view *v) {
+    for (unsigned i = 0; i < v->zones_rows; i++) {
+        const ts_zones_stats *z = &v->zones[i];
+        char text[512];
+        ts_sink s = ts_sink_buffer(text, sizeof text);
+        ts_put(&s, "zones: ");
+        ts_put_u64(&s, z->empty_zones);
+        ts_put(&s, " empty, ");
+        ts_put_u64(&s, z->active_zones);
+        ts_put(&s, " active, ");
+        ts_put_u64(&s, z->full_zones);
+        ts_put(&s, " full, ");
+        ts_put_u64(&s, z->failed_zones);
+        ts_put(&s, " failed  spilled ");
+        ts_put_size(&s, z->spilled_bytes);
+        ts_put(&s, " in ");
+        ts_put_u64(&s, z->spilled_epochs);
+        ts_put(&s, " epochs  amplification ");
+        ts_put_decimal(&s, z->write_amplification, 3, 2);
+        ts_put(&s, "  fill at reset ");
+        ts_put_decimal(&s, z->fill_at_reset, 3, 2);
+        ts_put(&s, "  ");
+        ts_put(&s, z->device);
+        (void)ts_sink_end(&s);
+        line(f, text, z->failed_zones ? "\033[33m" : NULL);
+    }
+}
+
+/* All of them in a line, as far as it goes. */
+static void nodes(frame *f, const ts_view *v) {
+    if (v->node_rows == 0) return;
+    char text[1024];
+    ts_sink s = ts_sink_buffer(text, sizeof text);
+    ts_put(&s, "nodes: ");
+    for (unsigned i = 0; i < v->node_rows && i < TS_NODE_ROWS; i++) {
+        ts_put(&s, i ? "  |  " : "");
+        ts_put_u64(&s, (uint64_t)v->node[i].node);
+        ts_put(&s, " has ");
+        ts_put_size(&s, v->node[i].committed_bytes);
+        ts_put(&s, ", ");
+        ts_put_u64(&s, v->node[i].remote_frees_total);
+        ts_put(&s, " remote frees");
+    }
+    (void)ts_sink_end(&s);
+    line(f, text, NULL);
+}
+
+/* The columns behind the label, and which of them a narrow screen has: `rank` 1 goes first. */
+enum { OPEN, CLOSING, SPILLED, OBJECTS, LIVE, SLABS, GROWTH, AGE, AFTER_CLOSE, COLUMNS };
+static const struct {
+    const char *title;
+    unsigned width, rank;
+} COLUMN[COLUMNS] = {{"OPEN", 8, 2},   {"CLOSING", 9, 4},   {"SPILLED", 10, 0}, {"OBJECTS", 11, 5},    {"LIVE", 10, 1},
+                     {"SLABS", 10, 8}, {"A MINUTE", 11, 7}, {"AGE", 8, 3},      {"AFTER CLOSE", 12, 6}};
+static unsigned lowest_rank; /* 0: there are spilled epochs; 1: the column is left out */
+#define LABEL_WIDTH 31u
+#define LABEL_WIDTH_MIN 22u
+
+/* The places for a label, when the columns of rank `from` and above are shown. */
+static unsigned label_width(const frame *f, unsigned *from) {
+    unsigned columns = 0;
+    for (unsigned c = 0; c < COLUMNS; c++)
+        if (COLUMN[c].rank >= lowest_rank) columns += COLUMN[c].width;
+    for (*from = lowest_rank; *from <= COLUMNS && columns + LABEL_WIDTH_MIN > f->columns; ++*from)
+        for (unsigned c = 0; c < COLUMNS; c++)
+            if (COLUMN[c].rank == *from) columns -= COLUMN[c].width;
+    unsigned left = f->columns > columns ? f->columns - columns : 0;
+    return left < LABEL_WIDTH ? left : LABEL_WIDTH;
+}
+
+static void put_cell(ts_sink *s, unsigned column, const ts_label_stats *l) {
+    int width = (int)COLUMN[column].width;
+    switch (column) {
+    case OPEN: ts_put_u64_wide(s, l->active_epochs, width); break;
+    case CLOSING: ts_put_u64_wide(s, l->closing_epochs, width); break;
+    case SPILLED: size_wide(s, l->spilled_bytes, width); break;
+    case OBJECTS: ts_put_u64_wide(s, objects_of(l), width); break;
+    case LIVE: size_wide(s, l->active_live_bytes + l->closing_live_bytes + l->spilled_live_bytes, width); break;
+    case SLABS: size_wide(s, bytes_of(l), width); break;
+    case GROWTH: growth_wide(s, l, width); break;
+    case AGE: duration_wide(s, age_of(l), width); break;
+    default: duration_wide(s, l->closing_live_objects ? l->closing_for_ns : 0, width); break;
+    }
+}
+
+/* A label's row; NULL: the titles. */
+static void row(frame *f, const ts_label_stats *l) {
+    char text[512];
+    unsigned from, width = label_width(f, &from);
+    ts_sink s = ts_sink_buffer(text, sizeof text);
+    for (unsigned left = put_shown(&s, l ? ts_label_name(l) : "LABEL", width); left > 0; left--) ts_put(&s, " ");
+    for (unsigned c = 0; c < COLUMNS; c++) {
+        if (COLUMN[c].rank < from) continue;
+        if (l)
+            put_cell(&s, c, l);
+        else
+            ts_put_wide(&s, COLUMN[c].title, (int)COLUMN[c].width);
+    }
+    (void)ts_sink_end(&s);
+    bool leaks = l && l->closing_live_objects && l->closing_for_ns >= 10000000000u;
+    line(f, text, !l ? "\033[7m" : leaks ? "\033[31m" : NULL);
+}
+
+static void holder_line(void *arg, const char *text, bool is_title) { line(arg, text, is_title ? "\033[7m" : NULL); }
+
+void frame_draw(frame *f, const ts_view *v, frame_order order, pid_t files_of, const char *note) {
+    const ts_label_stats *rows[TS_VIEW_LABELS + 1];
+    char text[512];
+    sorted_by = order;
+    head(f, v, note);
+    nodes(f, v);
+    zones(f, v);
+    const ts_finding *findings = v->finding;
+    for (unsigned i = 0; i < v->finding_count && i < 3; i++) {
+        snprintf(text, sizeof text, "%s: %s", ts_severity_name(findings[i].severity), findings[i].what);
+        wrapped(f, text,
+                findings[i].severity == TS_CRITICAL  ? "\033[1;31m"
+                : findings[i].severity == TS_WARNING ? "\033[33m"
+                                                     : NULL);
+    }
+    lowest_rank = 1;
+    for (unsigned i = 0; i < v->label_rows; i++)
+        if (v->label[i].spilled_epochs) lowest_rank = 0;
+    row(f, NULL);
+    for (unsigned i = 0; i < v->label_rows; i++) rows[i] = &v->label[i];
+    qsort(rows, v->label_rows, sizeof *rows, compare);
+    for (unsigned i = 0; i < v->label_rows; i++) row(f, rows[i]);
+    holders_show(v, files_of, holder_line, f);
+}
