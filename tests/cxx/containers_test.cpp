@@ -8,10 +8,12 @@
 #include <map>
 #include <memory>
 #include <numeric>
+#include <scoped_allocator>
 #include <set>
 #include <stdexcept>
 #include <string>
 #include <thread>
+#include <tuple>
 #include <unordered_map>
 #include <unordered_set>
 #include <vector>
@@ -269,6 +271,71 @@ static void test_resource() {
     CHECK(epoch_domain_force_close(moved.get()));
     CHECK_THROWS(std::bad_alloc, words.emplace_back("a word that is too long for a short string"));
 }
+
+// A type that takes an allocator behind its arguments, and one that takes it before them: containers hand theirs down.
+struct customer {
+    using allocator_type = P<char>;
+    explicit customer(const allocator_type &a) : name(a), orders(a) {}
+    customer(const char *named, const allocator_type &a) : name(named, a), orders(a) { add(3); }
+    customer(const customer &other, const allocator_type &a) : name(other.name, a), orders(other.orders, a) {}
+    customer(customer &&other, const allocator_type &a)
+        : name(std::move(other.name), a), orders(std::move(other.orders), a) {}
+    customer(customer &&) = default;
+    customer &operator=(customer &&) = default;
+    void add(int count) {
+        for (int i = 0; i < count; i++) orders.emplace_back("an order that is no short string");
+    }
+    bool is_in(std::pmr::memory_resource *memory) const {
+        for (const std::pmr::string &order : orders)
+            if (order.get_allocator().resource() != memory) return false;
+        return name.get_allocator().resource() == memory && orders.get_allocator().resource() == memory &&
+               orders.size() >= 3;
+    }
+    std::pmr::string name;
+    std::pmr::vector<std::pmr::string> orders;
+};
+struct tagged {
+    using allocator_type = P<char>;
+    tagged(std::allocator_arg_t, const allocator_type &a) : who("a customer who is tagged, in some words", a) {}
+    customer who;
+};
+
+static void test_allocator_aware() {
+    SlabAllocator *allocator = slab_allocator_create();
+    {
+        tslab::domain d(allocator, "aware"), e(allocator, "other");
+        tslab::memory_resource memory(d), other(e);
+        std::pmr::set_default_resource(std::pmr::null_memory_resource()); // nothing may come from elsewhere
+        std::pmr::vector<customer> list(&memory);
+        for (int i = 0; i < 100; i++)
+            list.emplace_back("a customer with a name that is no short string"); // grows: moves them
+        std::pmr::map<int, customer> by_number(&memory);
+        by_number.try_emplace(1, "the first customer, by a number");
+        by_number[2].add(3);
+        std::pmr::list<std::pair<customer, tagged>> pairs(&memory);
+        pairs.emplace_back(std::piecewise_construct, std::tuple<>(), std::tuple<>());
+        pairs.front().first.add(3);
+        for (const customer &one : list) CHECK(one.is_in(&memory) && slab_owns(allocator, one.name.data()));
+        CHECK(by_number.at(1).is_in(&memory) && by_number.at(2).is_in(&memory));
+        CHECK(pairs.front().first.is_in(&memory) && pairs.front().second.who.is_in(&memory));
+        // Into another domain they are copied, also by a move; within one the memory changes hands.
+        std::pmr::vector<customer> there(std::move(list), &other);
+        CHECK(there.size() == 100 && there[99].is_in(&other));
+        const std::pmr::string *before = there[99].orders.data();
+        std::pmr::vector<customer> here(std::move(there), &other);
+        CHECK(here[99].orders.data() == before);
+        std::pmr::set_default_resource(nullptr);
+        // The same with the allocator as a part of the type.
+        using string = text;
+        using nested = std::vector<string, std::scoped_allocator_adaptor<A<string>>>;
+        std::vector<nested, std::scoped_allocator_adaptor<A<nested>>> rows{A<nested>(d)};
+        rows.emplace_back().emplace_back("a cell that is no short string, really");
+        CHECK(rows[0].get_allocator() == A<string>(d) && rows[0][0].get_allocator() == A<char>(d));
+        CHECK(live(d) > 300 && live(e) > 300);
+    }
+    CHECK(misuses(allocator) == 0);
+    slab_allocator_free(allocator);
+}
 #endif
 
 int main() {
@@ -278,6 +345,7 @@ int main() {
     test_ends();
 #if TSLAB_HAS_PMR
     test_resource();
+    test_allocator_aware();
     std::puts("standard containers over tslab::allocator and tslab::memory_resource");
 #else
     std::puts("standard containers over tslab::allocator (this standard library has no std::pmr)");
