@@ -8,11 +8,16 @@ if [ "${1-}" = --soname ]; then
     sed -n 's/^set(TSLAB_SOVERSION \([0-9]*\))$/\1/p' CMakeLists.txt
     exit 0
 fi
+# has FILE PATTERN: the file says it somewhere.
+has() { grep -q -- "$2" "$1" || { echo "$1: not $version" >&2; exit 1; }; }
 if [ "${1-}" = --check ]; then
-    grep -q "^version = \"$version\"$" bindings/rust/Cargo.toml || { echo "bindings/rust/Cargo.toml: not $version" >&2; exit 1; }
-    grep -q "tslab-sys = .*version = \"$version\"" bindings/rust/tslab/Cargo.toml || { echo "bindings/rust/tslab/Cargo.toml: not $version" >&2; exit 1; }
-    grep -q "^version = \"$version\"$" bindings/python/pyproject.toml || { echo "bindings/python/pyproject.toml: not $version" >&2; exit 1; }
+    has bindings/rust/Cargo.toml "^version = \"$version\"$"
+    has bindings/rust/tslab/Cargo.toml "tslab-sys = .*version = \"$version\""
+    has bindings/python/pyproject.toml "^version = \"$version\"$"
     head -n 1 packaging/debian/changelog | grep -q "^tslab ($version-" || { echo "packaging/debian/changelog: not $version" >&2; exit 1; }
-    grep -q "^## $version " CHANGELOG.md || { echo "CHANGELOG.md: no chapter of $version" >&2; exit 1; }
+    has packaging/tslab.spec "^Version: *$version$"
+    has packaging/vcpkg/vcpkg.json "\"version\": \"$version\""
+    has packaging/default.nix "version = \"$version\";"
+    has CHANGELOG.md "^## $version "
 fi
 echo "$version"
