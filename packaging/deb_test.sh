@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Builds the Debian packages in a clean chroot, looks at them with lintian, installs them in a second one, runs debian/tests there, and
-# removes them. As root. Exit code 77: mmdebstrap is missing, or this is not Debian.
+# Builds the Debian packages in a clean chroot, looks at them with lintian, installs them in a second one, runs debian/tests there, builds a
+# program in Rust and one in Python against them, and removes them. As root. Exit code 77: mmdebstrap is missing, or this is not Debian.
 # usage: packaging/deb_test.sh [--here]    --here: builds and installs on this machine, where the packages of the build are
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -15,10 +15,10 @@ command -v mmdebstrap >/dev/null || { echo "deb_test.sh: left out: there is no m
 suite=$(. /etc/os-release && echo "${VERSION_CODENAME-}")
 version=$(packaging/version.sh)
 work=$(mktemp -d)
-mounted=""
+# What mmdebstrap mounts is there too when it is interrupted.
 clean() {
-    for m in $mounted; do umount -l "$m" 2>/dev/null || true; done
-    rm -rf "$work"
+    sed -n "s#^[^ ]* \($work/[^ ]*\) .*#\1#p" /proc/mounts | sort -r | while read -r m; do umount -l "$m"; done
+    rm -rf --one-file-system "$work"
 }
 trap clean EXIT
 say() { echo "deb-test: $*"; }
@@ -27,11 +27,10 @@ say() { echo "deb-test: $*"; }
 make_chroot() {
     local root=$work/$1
     shift
-    mmdebstrap --quiet --variant=minbase --include="$(echo "$*" | tr ' ' ',')" "$suite" "$root" /etc/apt/sources.list >"$work/log" 2>&1 ||
-        mmdebstrap --quiet --variant=minbase --include="$(echo "$*" | tr ' ' ',')" "$suite" "$root" >"$work/log" 2>&1 ||
+    mmdebstrap --quiet --dpkgopt=force-unsafe-io --variant=minbase --include="$(echo "$*" | tr ' ' ',')" "$suite" "$root" /etc/apt/sources.list >"$work/log" 2>&1 ||
+        mmdebstrap --quiet --dpkgopt=force-unsafe-io --variant=minbase --include="$(echo "$*" | tr ' ' ',')" "$suite" "$root" >"$work/log" 2>&1 ||
         { tail -n 20 "$work/log" >&2; return 1; }
     mount -t proc proc "$root/proc"
-    mounted="$root/proc $mounted"
 }
 
 packaging/dist.sh "$work/dist"
@@ -70,7 +69,8 @@ if [ "$here" = yes ]; then
     test_in=$work
 else
     # shellcheck disable=SC2046 # words
-    make_chroot install $(sed -n 's/^Depends: libtslab-dev, tslab-tools, //p' packaging/debian/tests/control | tr -d ,) libmicrohttpd12 libprotobuf-c1
+    make_chroot install $(sed -n 's/^Depends: libtslab-dev, tslab-tools, //p' packaging/debian/tests/control | tr -d ,) libmicrohttpd12 libprotobuf-c1 \
+        cargo-web python3-dev python3-venv
     root=$work/install
     test_in=$root/root
     cp "$debs"/*.deb "$test_in/"
@@ -86,6 +86,48 @@ for test in $(sed -n 's/^Tests: //p' packaging/debian/tests/control); do
         { cat "$work/log" >&2; say "$test failed"; exit 1; }
     say "$test passed"
 done
+# Rust and Python: what their builds need of crates.io and PyPI is fetched here, so that the chroot needs no network.
+rust_program() {
+    command -v cargo >/dev/null || { say "Rust left out: there is no cargo here"; return 0; }
+    cp -r bindings/rust "$test_in/rust"
+    mkdir -p "$test_in/program/src"
+    cp bindings/rust/Cargo.lock "$test_in/program/"
+    cat >"$test_in/program/Cargo.toml" <<END
+[package]
+name = "program"
+version = "0.1.0"
+edition = "2021"
+[dependencies]
+tslab = { path = "../rust/tslab", features = ["system"] }
+[workspace]
+END
+    cat >"$test_in/program/src/main.rs" <<'END'
+fn main() {
+    let domain = tslab::Domain::new();
+    let numbers = domain.alloc_slice(&[20, 22]);
+    println!("{}", numbers.iter().sum::<i32>());
+}
+END
+    (cd "$test_in/program" && mkdir .cargo && cargo vendor >.cargo/config.toml 2>"$work/log") || { say "Rust left out: cargo vendor failed"; return 0; }
+    in_root "cd $inside/program && cargo run --quiet --offline" >"$work/log" 2>&1 && grep -qx 42 "$work/log" || { cat "$work/log" >&2; say "Rust failed"; exit 1; }
+    ldd_of=$(in_root "ldd $inside/program/target/debug/program")
+    case $ldd_of in *libtslab.so.0*) ;; *) say "Rust: not linked with the installed library"; exit 1 ;; esac
+    say "Rust passed"
+}
+python_program() {
+    python3 -m pip download --quiet --dest "$test_in/wheels" 'scikit-build-core>=0.10' >"$work/log" 2>&1 ||
+        { say "Python left out: pip has no scikit-build-core"; return 0; }
+    cp -r bindings/python "$test_in/python"
+    in_root "cd $inside && python3 -m venv env && env/bin/pip install --quiet --no-index --find-links wheels --config-settings cmake.define.TSLAB_SYSTEM=ON ./python &&
+        env/bin/python -c 'import tslab; d = tslab.Domain(\"request\"); b = d.buffer(9); b[0] = 42; print(b[0]); d.end()' && env/bin/python -m tslab --version" \
+        >"$work/log" 2>&1 && grep -qx 42 "$work/log" || { cat "$work/log" >&2; say "Python failed"; exit 1; }
+    say "Python passed"
+}
+if [ "$here" = no ]; then
+    rust_program
+    python_program
+fi
+
 in_root "dpkg --purge $(echo $packages)" >"$work/log" 2>&1 || { tail -n 20 "$work/log" >&2; exit 1; }
 left=$(in_root "find /usr -name '*tslab*' -not -path '*/share/doc/*'" 2>/dev/null || true)
 [ -z "$left" ] || { say "left behind: $left"; exit 1; }
