@@ -5,7 +5,7 @@
 
 #include <stdlib.h>
 
-/* Whoever fails holds anything. */
+/* The failing thread may hold any lock. */
 void ts_assert_failed(const char *text, const char *file, int line) {
     ts_line said = {.used = 0};
     ts_line_text(&said, "tslab: assertion failed: ");

@@ -3,8 +3,9 @@
  *     0  none (release)
  *     1  cheap: arguments between layers
  *     2  invariants of a structure at the place that could break it
- *     3  deep walks of whole structures: a thread that idles or ends walks all that is its own (walk/check_slabs.h), and
- *        tests walk everything (walk/check.h)
+ *     3  deep walks of whole structures: a thread that idles or ends walks all that it owns (walk/check_slabs.h), and
+ *     tests
+ *        walk everything (walk/check.h)
  * An assertion that fails prints its text and aborts: an impossible state is never repaired.
  */
 #ifndef TS_BASE_ASSERT_H

@@ -1,13 +1,13 @@
 /*
  * Atomics whose order stands in their name. Every shared field is _Atomic and goes through these.
  *
- * relaxed  a single word that publishes nothing else (a counter, a hint, an owner's own field that others
- *          may read), or whose order is given by a barrier named at the place of use.
+ * relaxed  a word that publishes nothing else: a counter, a hint, an owner's field that other threads may read. Or a
+ *          word that a barrier orders; the place of use names the barrier.
  * acquire  partner of a release; the comment at the place of use names the partner.
- * seq_cst  store-then-load protocols (two parties that each write one word and read the other's).
+ * seq_cst  store-then-load protocols: two threads each write one word and then read the other's.
  *
- * Exchanges and compare-and-swaps are of words of 32 bits and more only: narrower ones are calls into a library on some
- * machines (riscv64).
+ * Exchanges and compare-and-swaps take words of 32 bits or more. On some machines (riscv64) narrower ones are calls
+ * into a library.
  */
 #ifndef TS_BASE_ATOMIC_H
 #define TS_BASE_ATOMIC_H
@@ -33,12 +33,13 @@
 #define ts_exchange_seq(p, v) atomic_exchange_explicit((p), (v), memory_order_seq_cst)
 #define ts_fetch_add_relaxed(p, v) atomic_fetch_add_explicit((p), (v), memory_order_relaxed)
 #define ts_fetch_sub_relaxed(p, v) atomic_fetch_sub_explicit((p), (v), memory_order_relaxed)
-/* Strong; on failure *e is what was found, with acquire. */
+/* Strong. On failure *e is the value found, loaded with acquire. */
 #define ts_cas_seq(p, e, v) \
     atomic_compare_exchange_strong_explicit((p), (e), (v), memory_order_seq_cst, memory_order_acquire)
 
-/* Adds to a word that only the caller's thread writes: a load and a store, no locked instruction. On x86-64 both are one
-   instruction, which compilers do not make of two relaxed accesses; ThreadSanitizer has to see these. */
+/* OWNED words are written by the caller's thread only. Adding to one is a load and a store, without a locked
+   instruction. On x86-64 the functions below are one instruction each, which compilers do not make of two relaxed
+   accesses. ThreadSanitizer has to see the two accesses, so it gets them. */
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(TS_THREAD_SANITIZER)
 static inline void ts_add_owned_64(_Atomic uint64_t *p, uint64_t v) {
     __asm__("addq %1, %0" : "+m"(*(uint64_t *)(void *)p) : "er"(v) : "cc");
@@ -46,50 +47,49 @@ static inline void ts_add_owned_64(_Atomic uint64_t *p, uint64_t v) {
 static inline void ts_add_owned_32(_Atomic uint32_t *p, uint32_t v) {
     __asm__("addl %1, %0" : "+m"(*(uint32_t *)(void *)p) : "er"(v) : "cc");
 }
-/* The same of a bitwise or. */
+/* Or into an owned word. */
 static inline void ts_or_owned_16(_Atomic uint16_t *p, uint16_t v) {
     __asm__("orw %1, %0" : "+m"(*(uint16_t *)(void *)p) : "ir"(v) : "cc");
 }
-/* The low byte of a word that only the caller's thread writes. Likewise. */
+/* The low byte of an owned word. */
 static inline uint64_t ts_low_byte_owned(const _Atomic uint64_t *p) {
     uint64_t byte;
     __asm__("movzbl %1, %k0" : "=r"(byte) : "m"(*(const uint8_t *)(const void *)p));
     return byte;
 }
-/* Clears two words that lie together, of which only the caller's thread writes either; p is a multiple of 16. Likewise one
-   store; each word of it is seen whole. */
+/* Clears two owned words that lie together, in one store; p is a multiple of 16. Other threads see each word whole. */
 typedef uint64_t __attribute__((vector_size(16), may_alias)) ts_pair;
 static inline void ts_clear_pair_owned(_Atomic uint64_t *p) {
     __asm__("movaps %1, %0" : "=m"(*(ts_pair *)(void *)p) : "x"((ts_pair){0, 0}));
 }
 #ifdef __GCC_ASM_FLAG_OUTPUTS__
 #define TS_ASM_FLAGS 1
-/* Whether a word is v, with a relaxed load. Likewise one instruction. */
+/* Compares of a relaxed load with v. First: whether the word is v. */
 static inline bool ts_is_relaxed_64(const _Atomic uint64_t *p, uint64_t v) {
     bool is;
     __asm__("cmpq %2, %1" : "=@cce"(is) : "m"(*(const uint64_t *)(const void *)p), "er"(v));
     return is;
 }
-/* Whether it is not. Not by a `!` before the other: where a function goes on to return true if the word is v, the compiler returns that
-   answer, which takes it a register to save. */
+/* Whether the word is not v. A `!` before the function above costs a register: where a function returns true if the
+   word is v, the compiler saves the answer. */
 static inline bool ts_is_other_relaxed_64(const _Atomic uint64_t *p, uint64_t v) {
     bool differs;
     __asm__("cmpq %2, %1" : "=@ccne"(differs) : "m"(*(const uint64_t *)(const void *)p), "er"(v));
     return differs;
 }
-/* Whether a word is v or less. Likewise. */
+/* Whether the word is v or less. */
 static inline bool ts_is_at_most_relaxed_64(const _Atomic uint64_t *p, uint64_t v) {
     bool is;
     __asm__("cmpq %2, %1" : "=@ccbe"(is) : "m"(*(const uint64_t *)(const void *)p), "er"(v));
     return is;
 }
-/* Whether a word is less than v. Likewise. */
+/* Whether the word is less than v. */
 static inline bool ts_is_below_relaxed_64(const _Atomic uint64_t *p, uint64_t v) {
     bool is;
     __asm__("cmpq %2, %1" : "=@ccb"(is) : "m"(*(const uint64_t *)(const void *)p), "er"(v));
     return is;
 }
-/* Whether a word of 32 bits is more than v. Likewise. */
+/* Whether the word, of 32 bits, is more than v. */
 static inline bool ts_is_above_relaxed_32(const _Atomic uint32_t *p, uint32_t v) {
     bool is;
     __asm__("cmpl %2, %1" : "=@cca"(is) : "m"(*(const uint32_t *)(const void *)p), "er"(v));
@@ -98,7 +98,7 @@ static inline bool ts_is_above_relaxed_32(const _Atomic uint32_t *p, uint32_t v)
 #endif
 #define ts_add_owned(p, v) \
     _Generic((p), _Atomic uint64_t * : ts_add_owned_64, _Atomic uint32_t * : ts_add_owned_32)((p), (v))
-/* Every store of an x86-64 is a release; the compiler must not move others behind it. */
+/* Every store of an x86-64 is a release. The fence keeps the compiler from moving other accesses behind it. */
 #define ts_add_owned_release(p, v) (atomic_signal_fence(memory_order_release), ts_add_owned((p), (v)))
 #else
 #define ts_add_owned(p, v) ts_store_relaxed((p), ts_load_relaxed(p) + (v))
@@ -116,14 +116,14 @@ static inline bool ts_is_above_relaxed_32(const _Atomic uint32_t *p, uint32_t v)
 #define ts_is_above_relaxed_32(p, v) (ts_load_relaxed(p) > (v))
 #endif
 
-/* A word that only the caller's thread writes is v afterwards; a word that already is, as its use before left it, is not stored
-   to. A path of hundreds of instructions waits for its stores (docs/architecture.md, "Fast paths"); a compare that comes out as
-   always costs next to nothing. ts_keep: of a word that is not atomic. */
+/* Sets an owned word to v, without a store if it is v already, as its last use often left it. A path of hundreds of
+   instructions waits for its stores, and a compare that comes out as always costs next to nothing. ts_keep is for
+   words that are not atomic. */
 #define ts_keep_relaxed(p, v) (ts_load_relaxed(p) != (v) ? ts_store_relaxed(p, v) : (void)0)
 #define ts_keep(p, v) (*(p) != (v) ? (void)(*(p) = (v)) : (void)0)
 
-/* Adds to an owned word that nothing but the statistics reads. The build with TSLAB_UNCOUNTED leaves it out: it only exists
-   to measure what counting costs, and its statistics are wrong. */
+/* Adds to an owned word that only the statistics read. A build with TSLAB_UNCOUNTED leaves it out, to measure the
+   cost of counting. Its statistics are wrong. */
 #ifdef TSLAB_UNCOUNTED
 #define TS_COUNTED 0
 #define ts_count(p, v) ((void)(p), (void)(v))
@@ -134,7 +134,7 @@ static inline bool ts_is_above_relaxed_32(const _Atomic uint32_t *p, uint32_t v)
 #define ts_count_release(p, v) ts_add_owned_release((p), (v))
 #endif
 
-/* Keeps the compiler, not the machine, from moving accesses across. Partner of os barrier_all(). */
+/* Keeps the compiler, not the processor, from moving accesses across it. Its partner is barrier_all (os/os.h). */
 #define ts_compiler_fence() atomic_signal_fence(memory_order_seq_cst)
 
 #endif

@@ -15,9 +15,9 @@
 #define TS_ALIGNED(n) __attribute__((aligned(n)))
 #define TS_PRINTF(f, a) __attribute__((format(printf, f, a)))
 #define TS_MAY_ALIAS __attribute__((may_alias))
-/* The compiler may take it for granted. */
+/* The compiler may rely on x. */
 #define TS_ASSUME(x) ((x) ? (void)0 : __builtin_unreachable())
-/* On declarations of data: without it the compiler must ask the linker where the object is. */
+/* For declarations of data. Without it the compiler reaches the object by way of the offset table. */
 #define TS_HIDDEN __attribute__((visibility("hidden")))
 #else
 #define TS_LIKELY(x) (x)
@@ -32,39 +32,40 @@
 #define TS_HIDDEN
 #endif
 
-/* Has x, a pointer that is returned, in the register for that from here on: a compiler that works on it in another one copies
-   it twice. */
+/* Puts a pointer that the function returns into the register for results, from here on. Otherwise compilers may work
+   on it in another register, and copy it twice. */
 #if defined(__x86_64__) && defined(__GNUC__)
 #define TS_RETURNED(x) __asm__("" : "+a"(x))
 #else
 #define TS_RETURNED(x) ((void)0)
 #endif
 
-/* Has x, a pointer, in a register from here on: a compiler that knows how it came about computes it twice. */
+/* Puts a pointer into a register from here on. Otherwise compilers may compute it twice. */
 #if defined(__GNUC__) || defined(__clang__)
 #define TS_COMPUTED(x) __asm__("" : "+r"(x))
-#define TS_COMPUTED_AFTER(x, y) __asm__("" : "+r"(x) : "r"(y)) /* what follows from x, not before y is there */
+#define TS_COMPUTED_AFTER(x, y) __asm__("" : "+r"(x) : "r"(y)) /* and computes nothing from x before y is there */
 #else
 #define TS_COMPUTED(x) ((void)0)
 #define TS_COMPUTED_AFTER(x, y) ((void)(y))
 #endif
 
-/* A function with a fast path begins on a cache line: else its time depends on what lies before it (docs/decisions.md). */
+/* A function with a fast path begins on a cache line. Otherwise its time depends on the code before it
+   (docs/decisions.md). */
 #if defined(__GNUC__) || defined(__clang__)
 #define TS_AT_LINE __attribute__((aligned(64)))
 #else
 #define TS_AT_LINE
 #endif
 
-/* The functions between the program and what may allocate for it: they lie in a section of their own, by whose bounds
-   they are left out of call stacks (diagnose/stacks.h). The library may be linked statically, and is entered by jumps. */
+/* The functions that a program calls lie in a section of their own. Call stacks leave them out by the bounds of that
+   section (diagnose/stacks.h), because the library may be linked statically, and is entered by jumps. */
 #if defined(__ELF__) && (defined(__GNUC__) || defined(__clang__))
 #define TS_ENTRY __attribute__((section("tslab_entry"))) TS_AT_LINE
 #else
 #define TS_ENTRY
 #endif
 
-/* Runs when the library is loaded, before main; elsewhere its caller sees to it at first use. */
+/* Runs when the library is loaded, before main. Where compilers have no such thing, the first use calls it. */
 #if defined(__GNUC__) || defined(__clang__)
 #define TS_AT_LOAD __attribute__((constructor))
 #else

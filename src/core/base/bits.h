@@ -36,8 +36,8 @@ static inline unsigned ts_popcount64(uint64_t x) {
     return (unsigned)((x * 0x0101010101010101u) >> 56);
 }
 
-/* x with bit n modulo 64 on. On x86-64 it is one instruction, which compilers do not make where x is in memory: the shift that they
-   make is three micro-operations on Intel processors. */
+/* x with bit n modulo 64 on. On x86-64 it is one instruction. Compilers make a shift where x is in memory, and that
+   is three micro-operations on Intel processors. */
 #if defined(__x86_64__) && defined(__GNUC__)
 TS_ALWAYS_INLINE uint64_t ts_with_bit(uint64_t x, uint64_t n) {
     __asm__("btsq %1, %0" : "+r"(x) : "r"(n) : "cc");
@@ -47,8 +47,8 @@ TS_ALWAYS_INLINE uint64_t ts_with_bit(uint64_t x, uint64_t n) {
 TS_ALWAYS_INLINE uint64_t ts_with_bit(uint64_t x, uint64_t n) { return x | (uint64_t)1 << (n & 63); }
 #endif
 
-/* The low byte. On x86-64 in one instruction, to be compared in one of two bytes: compilers prefer a mask, whose code is longer by two.
-   That counts where it makes a function end in one more line (docs/architecture.md, "Fast paths"). */
+/* The low byte. Compilers prefer a mask, whose code is two bytes longer on x86-64. That counts where it makes a
+   function end in one more cache line. */
 #if defined(__x86_64__) && defined(__GNUC__)
 TS_ALWAYS_INLINE uint64_t ts_low_byte(uint64_t x) {
     uint64_t byte;
@@ -59,9 +59,9 @@ TS_ALWAYS_INLINE uint64_t ts_low_byte(uint64_t x) {
 TS_ALWAYS_INLINE uint64_t ts_low_byte(uint64_t x) { return x & 0xff; }
 #endif
 
-/* The low byte turned by one bit, to the right or the left; the other bytes stay. On x86-64 it is one instruction, which
-   compilers do not make of the other form: the turn by seven the other way, for a turn by one is two micro-operations on Intel
-   processors. */
+/* x with its low byte turned by one bit, to the right or the left; the other bytes stay. On x86-64 it is one
+   instruction, which compilers do not make of the portable form. It turns by seven the other way, because a turn by
+   one is two micro-operations on Intel processors. */
 #if defined(__x86_64__) && defined(__GNUC__)
 TS_ALWAYS_INLINE uint64_t ts_ror_low_byte(uint64_t x) {
     __asm__("rolb $7, %b0" : "+q"(x) : : "cc");
@@ -76,7 +76,7 @@ TS_ALWAYS_INLINE uint64_t ts_ror_low_byte(uint64_t x) { return (x & ~(uint64_t)0
 TS_ALWAYS_INLINE uint64_t ts_rol_low_byte(uint64_t x) { return (x & ~(uint64_t)0xff) | (x & 0x7f) << 1 | (x >> 7 & 1); }
 #endif
 
-/* Whether a + b does not fit; *sum is what does. One addition and its carry. */
+/* Whether a + b has more than 16 bits; *sum has the lower 16. One addition and its carry. */
 TS_ALWAYS_INLINE bool ts_add_carries_16(uint16_t a, uint16_t b, uint16_t *sum) {
 #ifdef __GNUC__
     return __builtin_add_overflow(a, b, sum);
@@ -88,7 +88,7 @@ TS_ALWAYS_INLINE bool ts_add_carries_16(uint16_t a, uint16_t b, uint16_t *sum) {
 
 static inline bool ts_is_pow2(uint64_t x) { return x != 0 && (x & (x - 1)) == 0; }
 
-/* align is a power of two; the caller makes sure that x + align does not overflow. */
+/* align is a power of two. x + align does not overflow. */
 static inline uint64_t ts_align_up(uint64_t x, uint64_t align) { return (x + align - 1) & ~(align - 1); }
 static inline uint64_t ts_align_down(uint64_t x, uint64_t align) { return x & ~(align - 1); }
 

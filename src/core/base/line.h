@@ -1,7 +1,7 @@
 /*
- * One line of text for who reads the library's messages (message.h), built in a buffer of its own: no memory is
- * allocated and no stream is used, so that it works in a signal handler and while a lock of libc is held. What does not
- * fit is left out; the line still ends.
+ * One line of a message (message.h), built in a buffer of its own. (Elsewhere a line is 64 bytes of metadata.) It
+ * allocates no memory and uses no stream. So it works in a signal handler, and while a lock of libc is held. Text
+ * that does not fit is left out; the line still ends.
  */
 #ifndef TS_BASE_LINE_H
 #define TS_BASE_LINE_H
@@ -16,15 +16,16 @@ typedef struct ts_line {
 } ts_line;
 
 void ts_line_text(ts_line *line, const char *text);
-/* In quotation marks; quotation marks and backslashes get a backslash, control characters and bytes that are not of UTF-8
-   become '?'. At most `most` bytes of a text that ends with a zero. */
+/* Adds at most `most` bytes of a text in quotation marks. Quotation marks and backslashes in it get a backslash.
+   Control characters, and bytes that are not UTF-8, become '?'. */
 void ts_line_quoted(ts_line *line, const char *text, size_t most);
 void ts_line_decimal(ts_line *line, uint64_t number);
-/* With 0x. */
+/* Begins with 0x. */
 void ts_line_hex(ts_line *line, uint64_t number);
-/* A newline, and a zero behind it. */
+/* Adds a newline, and a zero behind it. */
 void ts_line_end(ts_line *line);
-/* Ends the line and says it. Holding no lock: a function of the program may be called. errno is as before. */
+/* Ends the line and writes it. Caller holds no lock, because a function of the program may be called. errno is as
+   before. */
 void ts_line_write(ts_line *line);
 
 #endif

@@ -1,13 +1,14 @@
 /*
- * The function and its argument are a pair that is read whole, or not: they lie in the slot that `turn` selects, and who
- * sets another pair writes the other slot, then turn.
+ * The function and its argument are a pair. Readers see a whole pair, or try again. The pair lies in the slot that
+ * `turn` selects. Setting another pair writes the other slot, and then `turn`.
  *
- *  1. Who writes a line counts itself in the slot (`running`), copies the pair, and looks whether turn is still the same.
- *     If not, it counts itself out and begins again. So what it calls was the pair at that moment, and never half of one.
- *  2. A slot is written only while turn selects the other one. A copy that meets this finds another turn afterwards: the
- *     release fence before the slot is written and the acquire fence after the copy are partners.
- *  3. Who has changed turn and then finds nobody counted in the old slot knows that no thread will call the old pair any
- *     more: counting and turn are seq_cst, so a thread that counts itself later sees the new turn.
+ *  1. A thread that writes a line counts itself in the slot (`running`), copies the pair, and looks whether `turn`
+ *     has changed. If it has, the thread counts itself out and begins again. So the pair that it calls was the pair
+ *     at that moment, and never half of one.
+ *  2. A slot is written only while `turn` selects the other one. A copy that meets this finds another `turn`
+ *     afterwards: the release fence before the slot is written and the acquire fence after the copy are partners.
+ *  3. A thread changes `turn`, and then finds no thread counted in the old slot. Then no thread will call the old
+ *     pair any more. Counting and `turn` are seq_cst, so a thread that counts itself later sees the new `turn`.
  */
 #define _GNU_SOURCE
 #include "base/message.h"
@@ -43,9 +44,10 @@ enum { NO_FILE, UNTRIED, GOOD, BAD };
 static _Atomic uint32_t file_state;
 static char file_path[PATH_MAX]; /* constant once file_state is not NO_FILE */
 
-/* ---- files and standard error ------------------------------------------------------------------------------------------- */
+/* ---- files and standard error ---------------------------------------------------------------------------- */
 
-/* A write beyond the limit of the size of files (ulimit -f) is EFBIG here, and no signal that ends the program. */
+/* Makes a write beyond the limit of the size of files (ulimit -f) fail with EFBIG, without the signal that ends the
+   program. */
 typedef struct held {
     sigset_t before;
     bool takes; /* the signal is this write's, if it comes */
@@ -85,10 +87,10 @@ static bool write_all(int fd, const char *text, size_t bytes) {
     return n >= 0;
 }
 
-/* That nobody can be told is nothing that could be told. */
+/* A failure here has no place to be reported. */
 static void to_stderr(const char *line, size_t bytes) { (void)write_all(STDERR_FILENO, line, bytes); }
 
-static const char *reason(int error) {
+static const char *error_text(int error) {
     switch (error) {
     case ENOENT: return "no such directory";
     case ENOTDIR: return "not a directory";
@@ -109,14 +111,14 @@ TS_COLD static void give_file_up(int error) {
     ts_line_text(&line, "tslab: TSLAB_LOG=");
     ts_line_quoted(&line, file_path, 300);
     ts_line_text(&line, ": ");
-    ts_line_text(&line, reason(error));
+    ts_line_text(&line, error_text(error));
     ts_line_text(&line, "; messages go to stderr");
     ts_line_end(&line);
     to_stderr(line.text, line.used);
 }
 
-/* Opened for each line: a descriptor that is kept would be another file's once the program has closed all that it does not
-   know. Not waited for: a pipe that nobody reads. */
+/* Opens the file for each line: a daemon closes all descriptors that it does not know, and a kept number could be
+   another file then. It does not wait for a pipe without a reader. */
 static bool to_file(const char *line, size_t bytes) {
     int fd = open(file_path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOCTTY | O_NONBLOCK, 0666);
     bool done = fd >= 0 && write_all(fd, line, bytes);
@@ -158,10 +160,10 @@ void ts_message_try_file(void) {
     errno = error;
 }
 
-/* ---- the function ------------------------------------------------------------------------------------------------------- */
+/* ---- the function ---------------------------------------------------------------------------------------- */
 
 /* The pair in effect, with this thread counted in its slot. */
-static sink *begin(ts_message_fn **fn, void **arg) {
+static sink *begin_call(ts_message_fn **fn, void **arg) {
     for (;;) {
         uint64_t now = ts_load_seq(&turn);
         sink *s = &slot[now & 1];
@@ -174,19 +176,19 @@ static sink *begin(ts_message_fn **fn, void **arg) {
     }
 }
 
-/* release: what fn did comes before what follows in who waited for it */
-static void end(sink *s) { atomic_fetch_sub_explicit(&s->running, 1, memory_order_release); }
+/* release: everything that fn did comes before the rest of ts_message_wait */
+static void end_call(sink *s) { atomic_fetch_sub_explicit(&s->running, 1, memory_order_release); }
 
 static bool to_function(const char *line, size_t bytes) {
     ts_message_fn *fn;
     void *arg;
-    sink *s = begin(&fn, &arg);
+    sink *s = begin_call(&fn, &arg);
     if (fn) {
         inside = (unsigned)(s - slot) + 1;
         fn(line, bytes, arg);
         inside = 0;
     }
-    end(s);
+    end_call(s);
     return fn != NULL;
 }
 
@@ -215,7 +217,7 @@ uint64_t ts_message_set_sink(ts_message_fn *fn, void *arg) {
 }
 
 void ts_message_wait(uint64_t ticket) {
-    /* seq_cst: 3. As an acquire it is the partner of the release in `end`. */
+    /* seq_cst: conclusion 3. As an acquire it is the partner of the release in end_call. */
     while (inside == 0 && ts_load_seq(&slot[ticket & 1].running) != 0) ts_nap();
 }
 

@@ -1,8 +1,9 @@
 /*
- * Where the library's lines go: to a function of the program, to the file that TSLAB_LOG names, or to standard error.
- * Nothing here allocates, uses a stream, or waits for a lock: a line can come from a signal handler, and from a thread
- * that was interrupted anywhere. Lines are written by who holds no lock of the library, as the function may use it.
- * No cancellation points; errno stays.
+ * Where the library's messages go: to a function of the program, to the file that TSLAB_LOG names, or to standard
+ * error. A message is one line.
+ * Nothing here allocates, uses a stream, or waits for a lock. So a message can come from a signal handler, and from a
+ * thread that was interrupted anywhere. The writing thread holds no lock of the library, because the program's
+ * function may use the library. There are no cancellation points, and errno stays.
  */
 #ifndef TS_BASE_MESSAGE_H
 #define TS_BASE_MESSAGE_H
@@ -11,21 +12,23 @@
 
 typedef void ts_message_fn(const char *line, size_t bytes, void *arg);
 
-/* A whole line, with its newline, and a zero behind that. One that the function itself causes goes to standard error. */
+/* Writes a whole line, with its newline, and a zero behind that. A line that the function itself causes goes to
+   standard error. */
 void ts_message_write(const char *line, size_t bytes);
-/* The same for who can be holding a lock: never to the function. */
+/* Writes a line for a caller that may hold a lock: never to the function. */
 void ts_message_write_locked(const char *line, size_t bytes);
 
-/* fn NULL: standard error. Returns a ticket for ts_message_wait. One thread at a time. */
+/* Sets the function; NULL: standard error. Returns a ticket for ts_message_wait. One thread at a time. */
 uint64_t ts_message_set_sink(ts_message_fn *fn, void *arg);
-/* Until the function that the call with this ticket replaced is running in no thread. Nothing inside of such a function. */
+/* Waits until the function that the call with this ticket replaced runs in no thread. Inside of such a function it
+   does nothing. */
 void ts_message_wait(uint64_t ticket);
-/* Lines go to the file from now on; a relative name is of the present directory. false: it is too long. Once, and not
-   beside another call that sets something. */
+/* Sends lines to a file from this call on. A relative name belongs to the present directory. false: the name is too
+   long. Once, and not beside another call that sets something. */
 bool ts_message_set_file(const char *path);
-/* Opens the file, if there is one and it was not tried yet: what is wrong is said at once. */
+/* Opens the file, if there is one that was not tried yet, so that a fault is reported at once. */
 void ts_message_try_file(void);
-/* Other threads' calls of the function are not in the child. */
+/* In a child of fork: other threads' calls of the function do not exist there. */
 void ts_message_fork_child(void);
 
 #endif

@@ -1,6 +1,7 @@
 /*
  * Probes for tracers (USDT: bpftrace, perf, systemtap). Compiled in where <sys/sdt.h> is installed (Debian:
- * systemtap-sdt-dev): one nop each while nobody listens, and none on a fast path. Names and arguments: docs/probes.md.
+ * systemtap-sdt-dev): one nop each while no tracer listens, and none on a fast path. Names and arguments:
+ * docs/probes.md.
  */
 #ifndef TS_BASE_PROBE_H
 #define TS_BASE_PROBE_H

@@ -2,8 +2,8 @@
 #ifndef TS_BASE_UTF8_H
 #define TS_BASE_UTF8_H
 
-/* Bytes of the character at `text`; 0: there is none (also: overlong, a surrogate, above U+10FFFF, cut off by the text's
-   end). Reads no further than the zero that ends the text. A zero is a character of one byte. */
+/* Bytes of the character at `text`. 0: it is no character (also overlong, a surrogate, above U+10FFFF, or cut off by
+   the end of the text). Reads no further than the zero that ends the text. A zero is a character of one byte. */
 static inline unsigned ts_utf8_length(const char *text) {
     const unsigned char *s = (const unsigned char *)text;
     unsigned n = s[0] < 0x80                   ? 1

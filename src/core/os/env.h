@@ -6,10 +6,10 @@
 
 #include <stdbool.h>
 
-/* Whether who starts the program has all of its rights, where the system tells (else, as with setuid, he gets no say in how it manages
-   its memory, and no thread or descriptor in it). */
+/* Whether the user that starts the program has all of its rights, where the system tells. A program with setuid has
+   more rights. There the environment decides nothing about memory, and opens no descriptor. */
 TS_HIDDEN bool ts_env_is_trusted(void);
-/* As getenv; NULL where it is not trusted. */
+/* getenv, but NULL where the environment is not trusted. */
 TS_HIDDEN const char *ts_env(const char *name);
 
 #endif

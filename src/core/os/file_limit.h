@@ -1,6 +1,6 @@
 /*
- * The limit of the size of files (RLIMIT_FSIZE, ulimit -f). A write beyond it is a signal, SIGXFSZ, that ends the program.
- * So the library looks at the limit before it writes to a file or makes one longer.
+ * The limit of the size of files (RLIMIT_FSIZE, ulimit -f). A write beyond it is a signal, SIGXFSZ, that ends the
+ * program. So the library looks at the limit before it writes to a file or makes one longer.
  */
 #ifndef TS_OS_FILE_LIMIT_H
 #define TS_OS_FILE_LIMIT_H
@@ -10,7 +10,7 @@
 #include <stdint.h>
 #include <sys/resource.h>
 
-/* Whether a file may have so many bytes. false with errno EFBIG. */
+/* Whether a file may have this many bytes. false: errno is EFBIG. */
 static inline bool ts_file_may_have(uint64_t bytes) {
     struct rlimit limit;
     if (getrlimit(RLIMIT_FSIZE, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY || bytes <= limit.rlim_cur) return true;

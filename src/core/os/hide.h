@@ -1,5 +1,5 @@
-/* Pages made inaccessible within their mapping, on Linux 6.13 and later (guard pages): what the native table (os.h)
-   has as `hide`. */
+/* `hide` of the native table (os.h): makes pages inaccessible within their mapping, on Linux 6.13 and later (guard
+   pages). */
 #ifndef TS_OS_HIDE_H
 #define TS_OS_HIDE_H
 

@@ -1,6 +1,6 @@
 /*
- * NUMA nodes on Linux. The calls are made by number: libnuma is not needed, and a library that stands in for libc's
- * functions is not met. Where a filter refuses one (EPERM, ENOSYS) it is refused, and what the caller does without NUMA holds.
+ * NUMA nodes on Linux. The calls are made by number: they need no libnuma, and pass by libraries that replace libc's
+ * functions. Where a filter refuses a call (EPERM, ENOSYS), the caller goes on as without NUMA.
  */
 #define _GNU_SOURCE
 #include "os/numa.h"
@@ -36,7 +36,8 @@ static bool call_was(long result, int before) {
     return false;
 }
 
-/* What the cpuset allows, which are only nodes with memory; and of these what the process was bound to (numactl --membind). */
+/* The nodes that the cpuset allows, all of which have memory. If the process was bound to some of these (numactl
+   --membind), only those. */
 static bool allowed(ts_numa_set *set) {
     ts_numa_set bound;
     int before = errno, mode = POLICY_DEFAULT;
@@ -64,7 +65,8 @@ unsigned ts_numa_nodes(int *ids, unsigned most) {
     return count;
 }
 
-/* The C library's asks the kernel's page in the process, some 20 ns; the call takes 100 or more. Older libraries have none. */
+/* The C library's function reads the kernel's page in the process, in some 20 ns. The system call takes 100 or more.
+   Older libraries have no such function. */
 extern int library_getcpu(unsigned *cpu, unsigned *node) __asm__("getcpu") __attribute__((weak));
 
 int ts_numa_here(void) {
@@ -122,9 +124,9 @@ static bool ask_nodes_of(void *const *at, size_t count, int *node) {
 }
 
 /*
- * Linux watches from which node pages are used (kernel.numa_balancing): it takes the access to some away and waits for
- * the next one. Linux 6.1 says of such a page that it is on no node. A byte of it that the system reads for this process
- * brings it back, and that is no fault where memory goes away meanwhile. A page that is not there is left so.
+ * Linux watches from which node pages are used (kernel.numa_balancing): it takes the access to some pages away and
+ * waits for the next one. Linux 6.1 says that such a page is on no node. A byte of it that the system reads for this
+ * process brings it back. That is no fault even if the memory goes away meanwhile. A page without memory stays without.
  */
 #define WATCHED_MOST 32u
 static bool is_there(const void *at) {

@@ -1,4 +1,4 @@
-/* NUMA nodes on Linux, by system calls alone: what the native table (os.h) has of them. */
+/* The NUMA functions of the native table (os.h) for Linux, by system calls alone. */
 #ifndef TS_OS_NUMA_H
 #define TS_OS_NUMA_H
 
@@ -10,20 +10,21 @@ bool ts_numa_bind(void *at, size_t bytes, int node);
 bool ts_numa_nodes_of(void *const *at, size_t count, int *node);
 
 /*
- * What a range was bound to, for who maps it anew: a mapping over it, or pages that are moved to it, take that away.
- * ts_numa_bound is false while nothing was ever bound, which is the usual case and costs no call.
+ * The nodes that a range was bound to, for code that maps the range anew. A new mapping over it, or pages moved to
+ * it, take the binding away. ts_numa_bound is false while nothing was ever bound, which is the usual case and costs
+ * no call.
  */
 typedef struct ts_numa_policy ts_numa_policy;
 bool ts_numa_bound(void);
-/* Of the range that begins there, all of which has the same. */
+/* The policy of a range. All of its pages have one policy. */
 void ts_numa_policy_of(void *at, ts_numa_policy *policy);
 void ts_numa_bind_again(void *at, size_t bytes, const ts_numa_policy *policy);
 
 /*
- * A set of nodes as the kernel takes it: an array of longs, and a number `maxnode`. The kernel reads maxnode - 1 bits of the array:
- * so a mask for node N needs a maxnode of N + 2 at least. With N + 1 the call is refused, or means no node at all. It also
- * refuses to write a mask that is shorter than its own. So each set here has room for as many nodes as any kernel knows
- * of, and each call says all of that.
+ * A set of nodes as the kernel takes it: an array of longs, and a number `maxnode`. The kernel reads maxnode - 1 bits
+ * of the array. So a mask for node N needs a maxnode of N + 2 at least. With N + 1 the call is refused, or means no
+ * node at all. The kernel also refuses to write a mask that is shorter than its own. So each set has room for all
+ * nodes of any kernel, and each call passes the whole set.
  */
 #define TS_NUMA_NODES_MOST 1024u
 #define TS_NUMA_MAXNODE (TS_NUMA_NODES_MOST + 1u)

@@ -1,44 +1,46 @@
 /*
- * The contract with the operating system: one table of functions, one file per system. Tests put another
- * table in place to refuse any call. All sizes and addresses are multiples of page_bytes.
- * Nothing of this layer changes errno, whatever its answer: the upper layers go on after a refusal, and a call of theirs
- * that succeeds leaves errno alone.
+ * The contract with the operating system: one table of functions, and one file per system. Tests put another table in
+ * place to refuse any call. All sizes and addresses are multiples of page_bytes.
+ *
+ * No function of this layer changes errno, whatever its answer. The upper layers go on after a refusal, and a call of
+ * theirs that succeeds leaves errno alone.
  *
  * page_bytes   bytes of a page: a power of two from 4 to 64 KiB; constant.
- * reserve      address space that costs no memory and may not be touched; no huge pages in it, whatever the system does by
- *              itself, and no core dump shows it. NULL: refused.
- * commit       makes a reserved range readable and writable; its bytes are zero, and core dumps show it. false: refused, the range is
- *              as it was.
+ * reserve      address space that costs no memory and may not be touched. It has no huge pages, whatever the system
+ *              does by itself, and no core dump shows it. NULL: refused.
+ * commit       makes a reserved range readable and writable. Its bytes are zero, and core dumps show it. false:
+ *              refused, the range is as it was.
  * protect      makes a committed range inaccessible; its bytes are lost or kept. commit undoes it, and then they need
  *              not be zero. false: refused, the range is accessible or not.
- * freeze       makes a committed range read-only, so that neither strict overcommit nor a limit on data counts it; its bytes stay. commit
- *              undoes it. false: refused, the range is as it was.
- * hide         on: makes a committed range inaccessible within the mapping that it is part of, so that it costs none of those that the system limits;
- *              its bytes are lost. off: a range that was hidden, or was not, is accessible, and what was hidden reads as zero. false: refused; a
- *              range of one page is as it was. Without any bytes: whether the system has it.
+ * freeze       makes a committed range read-only, so that neither strict overcommit nor a limit on data counts it. Its
+ *              bytes stay. commit undoes it. false: refused, the range is as it was.
+ * hide         on: makes a committed range inaccessible within its mapping, so that it costs none of the mappings
+ *              that the system limits. Its bytes are lost. off: makes a range accessible, whether it was hidden or
+ *              not; hidden pages read as zero. false: refused; a range of one page is as it was. A call with 0 bytes
+ *              asks whether the system can hide.
  * dump         whether core dumps show a committed range. A hint.
- * release      gives a whole reservation back (only when initialisation fails half-way).
- * purge        gives the pages of a committed range back to the system now, parts of huge ones too; the range stays
+ * release      gives a reservation back, or a part of one that was never used.
+ * purge        gives the pages of a committed range back to the system now, parts of huge ones too. The range stays
  *              committed and reads as zero. false: refused, contents are as they were.
- * purge_anew   the same by a mapping anew, for systems whose purge is not true (purge_probe.h). Dearer.
- * move         the pages of a committed range are in another one afterwards, in place of what was there; the first range stays
- *              committed and reads as zero. false: refused, contents are as they were. The two do not overlap.
+ * purge_anew   purges by mapping the range anew, for systems whose purge is not true (purge_probe.h). It costs more.
+ * move         puts the pages of one committed range into another, in place of its own. The first range stays
+ *              committed and reads as zero. The two do not overlap. false: refused, contents are as they were.
  * populate     makes the pages of a committed range resident without changing their contents. false: refused.
  * huge_pages   asks for (true) or refuses (false) huge pages in a range. A hint.
- * barrier_all  when it returns true, every other thread of the process has passed a full memory barrier
- *              since the call began. false: the system has no such thing.
+ * barrier_all  when it returns true, every other thread of the process has passed a full memory barrier since the
+ *              call began. false: the system has no such thing.
  * wall_ns, cpu_ns   monotonic time, and this thread's processor time, as fine as the system has them.
- * coarse_ns         the time of wall_ns as it was some milliseconds ago at most, never ahead of it; cheap to read.
+ * coarse_ns         the time of wall_ns some milliseconds ago at most, never ahead of it; cheap to read.
  * resident_bytes    resident memory of the process, measured; 0 if the system does not say.
  * yield        lets another thread run.
- * nodes        the NUMA nodes of which the process may have memory: the ids of the first `most`, rising, with gaps perhaps. Returns how
- *              many there are; 0: the system does not say, or has no such thing.
+ * nodes        the NUMA nodes of which the process may have memory: the ids of the first `most`, rising, perhaps with
+ *              gaps. Returns their number; 0: the system does not say, or has no such thing.
  * node_here    the node that the calling thread runs on, with memory or without; -1: the system does not say.
- * bind         what a committed range gets of memory from now on comes from this node while it has some, or else from another;
- *              TS_NODE_EACH: page by page from all of `nodes` in turn; TS_NODE_ANY: as it is without. Pages that are there stay.
- *              false: refused, the range is as it was.
- * nodes_of     the node of each of `count` pages, by an address in it; -1: it has no memory, or the system does not say.
- *              false: refused, nothing was written.
+ * bind         takes new memory of a committed range from this node while the node has some, else from another.
+ *              TS_NODE_EACH: page by page from all of `nodes` in turn. TS_NODE_ANY: as without a bind. Pages that
+ *              exist stay. false: refused, the range is as it was.
+ * nodes_of     the node of each of `count` pages, by an address in it; -1: the page has no memory, or the system does
+ *              not say. false: refused, nothing was written.
  */
 #ifndef TS_OS_OS_H
 #define TS_OS_OS_H
@@ -80,7 +82,8 @@ extern TS_HIDDEN const ts_os_table *ts_os;
 extern TS_HIDDEN const ts_os_table ts_os_native;
 
 static inline size_t ts_os_page_bytes(void) { return ts_os->page_bytes(); }
-/* The limit of the process that refused a reservation last, as far as the system says: its name and value. NULL: it was none. */
+/* The name and value of the limit of the process that refused the last reservation, as far as the system says. NULL:
+   no limit did. */
 const char *ts_os_limit_met(uint64_t *bytes);
 /* Whether the system limits the data of the process (RLIMIT_DATA): private memory that can be written. */
 bool ts_os_data_is_limited(void);
@@ -92,18 +95,19 @@ bool ts_os_register_exit(void (*exit_fn)(void *));
 bool ts_os_register_fork(void (*prepare)(void), void (*parent)(void), void (*child)(void));
 /* Whether the calling thread is the only one of the process, for certain. */
 bool ts_os_is_alone(void);
-/* This thread is to run the exit callback with arg when it ends. false: refused; also in the last round of a thread's
-   destructors, after which nothing runs on it any more. (A thread of which this layer never heard before that round cannot
-   be told from one that goes on.) */
+/* Makes the calling thread run the exit callback with arg when it ends. false: refused; also in the last round of a
+   thread's destructors, after which nothing runs on it. (This layer cannot recognise that round in a thread that was
+   never here before.) */
 bool ts_os_thread_started(void *arg);
-/* The exit callback calls it first, with its argument. false: it does nothing in this round of the thread's destructors. It
-   comes again in the others: until the last but one, so that others go on with what is the thread's, and after that so
-   that the last is known: they may allocate then. */
+/* The exit callback calls it first, with its argument. false: the callback does nothing in this round of the thread's
+   destructors, and is called again in the next. It answers true in the last round but one, so that other destructors
+   can use the heap before. It is called once more afterwards, so that this layer recognises the last round. */
 bool ts_os_thread_ends(void *arg);
-/* What holds this code is never unloaded, as threads that end and forks call it. Not with a lock held: the loader has one. */
+/* Keeps the library that holds this code loaded, because ending threads and forks call it. Caller holds no lock: the
+   loader has one. */
 void ts_os_stay_loaded(void);
-/* Starts a detached thread of the library's own, with a stack of 256 KiB, that takes no signals: they are for the program's
-   threads. false: errno says why. */
+/* Starts a detached thread of the library's own, with a stack of 256 KiB. It takes no signals: they are for the
+   program's threads. false: errno says why. */
 bool ts_os_start_thread(void *(*run)(void *));
 
 #endif

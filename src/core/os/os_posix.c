@@ -45,7 +45,7 @@ static size_t posix_page_bytes(void) {
     return p;
 }
 
-/* Of every answer that is no: errno is as it was before. */
+/* The result of every refused call: errno is as it was before. */
 static bool refused(int before) {
     errno = before;
     return false;
@@ -186,9 +186,10 @@ static void posix_release(void *at, size_t bytes) {
 }
 
 #if defined(__linux__)
-/* Of a huge page that is unmapped in part Linux gives nothing back before all of it is, or memory is short; but MADV_FREE splits one
-   of which it meets a part. So where the range may begin or end inside of one, its first or last page is given to that. It is
-   refused where MADV_DONTNEED is, so nothing is lost that stays. */
+/* When a part of a huge page is unmapped, Linux gives no memory back until all of it is unmapped, or memory is short.
+   MADV_FREE splits a huge page that it meets in part. So where the range may begin or end inside of a huge page, its
+   first or last page gets MADV_FREE. Where MADV_DONTNEED is refused, MADV_FREE is refused, too, so no page that stays
+   loses its bytes. */
 static void split_huge_pages(char *at, size_t bytes) {
 #if defined(MADV_FREE)
     size_t page = posix_page_bytes(), huge = page / 8 * page; /* as many pages as a table of one page has entries */
@@ -225,7 +226,8 @@ static bool posix_purge_anew(void *at, size_t bytes) {
     return true;
 }
 
-/* The system moves a range only if it is one of its own areas: a refusal moved nothing. Other systems have no such call. */
+/* Linux moves a range only if it is one of its own areas, so a refusal has moved nothing. Other systems have no such
+   call. */
 static bool posix_move(void *from, void *to, size_t bytes) {
 #if defined(__linux__) && defined(MREMAP_DONTUNMAP)
     int before = errno;
@@ -256,8 +258,8 @@ posix_populate(void *at, size_t bytes) {
     errno = before;
     if (!is_old) return false;
 #endif
-    /* A zero over a zero: what is not zero is there already. Atomically, as others may be writing in the first and the
-       last page where pages are larger than a unit. */
+    /* Adds a zero to a byte of each page, atomically: other threads may write in the first and the last page where
+       pages are larger than a unit. */
     size_t page = posix_page_bytes();
     for (size_t i = 0; i < bytes; i += page) {
         uint32_t zero = 0;

@@ -1,6 +1,6 @@
 /*
- * A file descriptor that the library keeps. The program may close it, as daemons close all that they do not know, and have
- * the number again for a file of its own. So who uses or closes it looks first.
+ * A file descriptor that the library keeps. The program may close it, as daemons close all that they do not know.
+ * Then the number may name a file of the program. So every use and every close looks first.
  */
 #ifndef TS_OS_OWN_FILE_H
 #define TS_OS_OWN_FILE_H
@@ -16,7 +16,7 @@ typedef struct ts_own_file {
     ino_t inode;
 } ts_own_file;
 
-/* Of a descriptor that has just been opened, or -1. */
+/* The file of a descriptor that has just been opened, or -1. */
 static inline ts_own_file ts_own_file_of(int fd) {
     struct stat st;
     if (fd < 0 || fstat(fd, &st) != 0) return (ts_own_file){.fd = fd};

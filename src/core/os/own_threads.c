@@ -9,23 +9,26 @@
 #include <unistd.h>
 
 /*
- * What could go wrong: a thread ends and does not begin again, or somebody waits for one that does not end. It does not:
- *  1. A thread that sees the question notes that it rests, and looks once more. If nobody asks any more, it takes the
- *     note back and goes on. If the note is gone, another thread begins in its place, and it ends.
- *  2. The last that asked takes the question off, and then the notes. All that is seq_cst: that call sees the note, or
- *     the thread sees that nobody asks. A thread that begins after the call has looked for it does the same.
- *  3. A call that finds no thread to wait for takes its question off in the same way: it may be the last.
+ * What could go wrong: a thread ends and does not begin again, or a call waits for a thread that does not end. It
+ * does not. A call ASKS by counting itself in `resting`.
+ *  1. A thread that sees that a call asks notes that it rests (`rests`), and looks once more. If no call asks any
+ *     more, it takes the note back and goes on. If the note is gone, another thread begins in its place, and it ends.
+ *  2. The last call that asked leaves `resting`, and then takes the notes. All of this is seq_cst. So the call sees
+ *     the note, or the thread sees that no call asks. A thread that begins after the call has looked for it looks in
+ *     that way, too.
+ *  3. A call that finds no thread to wait for leaves `resting` as in 2, because it may be the last.
  */
 typedef struct own_thread {
     void (*work)(void); /* constant while it is there or rests */
     uint32_t interval_ns;
-    _Atomic uint32_t runs;  /* begun and not ended: two for a moment, while another begins in its place */
-    _Atomic uint32_t rests; /* the note: it is to begin again */
+    _Atomic uint32_t runs;  /* threads begun and not ended: two for a moment, while another one begins in its place */
+    _Atomic uint32_t rests; /* the note: the thread is to begin again */
 } own_thread;
 
 static own_thread all[TS_OWN_THREADS];
-static _Atomic uint32_t resting; /* how many ask for rest */
-/* That has them. They are not in a child of vfork, which has this memory, nor in one by a system call, which no handler of fork has seen. */
+static _Atomic uint32_t resting; /* calls that ask for rest */
+/* The process that has the threads. A child of vfork shares this memory, and has no such threads. A child that came
+   by a system call has none either, and no fork handler ran. */
 static _Atomic uint64_t process;
 
 static bool is_to_end(own_thread *t) {

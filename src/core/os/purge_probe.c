@@ -8,9 +8,10 @@
 #include <sys/mman.h>
 #endif
 
-#define PAGES 3u /* that of the middle is purged */
+#define PAGES 3u /* the one in the middle is purged */
 
-/* By the calls by which the region gets its memory: an emulator may tell mappings apart by these. A refusal is no lie. */
+/* Gets its memory by the calls of the region, because emulators may tell mappings apart by these. A refused purge is
+   true. */
 static bool is_kept(const ts_os_table *table, bool (*purge)(void *at, size_t bytes)) {
     size_t page = table->page_bytes(), bytes = PAGES * page;
     volatile char *at = table->reserve(bytes);
@@ -35,8 +36,8 @@ static bool refuse_move(void *from, void *to, size_t bytes) {
     return false;
 }
 
-/* Whether what pages are moved from is no range of the process afterwards: so qemu-user takes it, which maps others there, and lets nobody touch
-   it. So it is not touched here: the system is asked. */
+/* Whether a range is lost to the process after its pages were moved away. qemu-user takes it so: it maps other things
+   there, and forbids touching it. So this function asks the system, and does not touch the range. */
 static bool is_lost_by_move(const ts_os_table *table) {
 #if defined(__linux__)
     size_t page = table->page_bytes();

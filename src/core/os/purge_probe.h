@@ -1,7 +1,7 @@
 /*
- * Whether purge is true. Some systems answer that they took pages back and keep their bytes (emulators of user programs,
- * which take madvise for a hint). What is handed out as zero would not be zero, nor the allocator's own records. And whether a range from
- * which pages were moved stays one: the same emulators take it for free.
+ * Whether purge and move do what they promise. Emulators of user programs take madvise for a hint: they answer that
+ * they took pages back, and keep the bytes. Then memory handed out as zero would not be zero, nor would the
+ * allocator's own records. Such emulators also take a range from which pages were moved for a free one.
  */
 #ifndef TS_OS_PURGE_PROBE_H
 #define TS_OS_PURGE_PROBE_H
@@ -9,12 +9,13 @@
 #include "os/os.h"
 
 typedef enum ts_purge_kind {
-    TS_PURGE_TRUE,    /* or the system had no memory to find out with */
-    TS_PURGE_BY_MAPS, /* it is not: purge_anew is, and stands for it */
-    TS_PURGE_NEVER,   /* neither is: every purge is refused */
+    TS_PURGE_TRUE,    /* or there was no memory to find out with */
+    TS_PURGE_BY_MAPS, /* purge is not true; purge_anew is, and takes its place */
+    TS_PURGE_NEVER,   /* neither is true: every purge is refused */
 } ts_purge_kind;
 
-/* Tries purge and move on memory of its own, and puts into the table what is true. Before anything is purged; some 10 us. */
+/* Tries purge and move on memory of its own, and puts functions that are true into the table. Called before the first
+   purge; some 10 us. */
 ts_purge_kind ts_os_probe_purge(ts_os_table *table);
 
 #endif

@@ -19,7 +19,8 @@
 #include <sys/syscall.h>
 #endif
 
-/* Only with glibc: nothing of it is tested with another libc. On arm the unwinder has other functions, which only glibc's knows. */
+/* Only with glibc, because no other libc is tested. On arm the unwinder has other functions, which glibc's backtrace
+   knows. */
 #if defined(__has_include)
 #if __has_include(<execinfo.h>) && defined(__GLIBC__)
 #include <dlfcn.h>
@@ -36,7 +37,7 @@
 #endif
 #endif
 
-/* ---- the program itself -------------------------------------------------------------------------------------------- */
+/* ---- the program itself ---------------------------------------------------------------------------------- */
 
 #if defined(__ELF__)
 typedef struct wanted {
@@ -48,7 +49,7 @@ static int look(struct dl_phdr_info *info, size_t bytes, void *arg) {
     wanted *w = arg;
     (void)bytes;
     for (unsigned i = 0; i < info->dlpi_phnum; i++) w->found |= info->dlpi_phdr[i].p_type == w->part;
-    return 1; /* the first is the program */
+    return 1; /* the first module is the program */
 }
 
 static bool has_part(uint32_t part) {
@@ -64,26 +65,29 @@ static bool has_part(uint32_t part) { return (void)part, true; }
 
 bool ts_os_has_loader(void) { return has_part(PT_INTERP); }
 
-/* ---- call stacks ----------------------------------------------------------------------------------------------------- */
+/* ---- call stacks ----------------------------------------------------------------------------------------- */
 
 #ifdef HAS_UNWINDER
 /*
- * In a static program that is no PIE the program headers name no tables for unwinding. Its start-up code registers them with the unwinder,
- * which has them behind a lock, sorts them when it is first asked, with the lock held and with memory of malloc, and aborts if it is asked
- * for a stack before they are there. So
- *  1. it is asked for the entry of one function first, which is no more than NULL then, and where that may take memory: by
- *     ts_os_stack_prepare, or, when that came too early, by a constructor that runs after the start-up code's;
- *  2. until that was answered there are no stacks: the program's own throw may be sorting, and ask for the memory for it here;
- *  3. nor are there any in a child of fork, which may find the lock taken by a thread that it has not got;
- *  4. nor once the start-up code's destructor has taken the table away, without which the unwinder aborts: one that runs before it
- *     says so, and waits for those who are under way. Each says that it is, and then looks (seq_cst: one of the two sees the other).
+ * Static programs that are no PIE: their program headers name no unwind tables. The start-up code registers the
+ * tables with the unwinder, which keeps them behind a lock. When it is first asked, the unwinder sorts them, with the
+ * lock held and with memory of malloc. It aborts if it is asked for a stack before the tables are there. Therefore:
+ *  1. The unwinder is asked for the entry of one function first: without tables the answer is NULL.
+ *     ts_os_stack_prepare asks, where memory may be taken. If that came too early, a constructor asks that runs after
+ *     the start-up code's.
+ *  2. Until the unwinder has answered there are no stacks. The program's own throw may be sorting the tables, and its
+ *     malloc may be this library.
+ *  3. There are no stacks in a child of fork. There the lock may be taken by a thread that does not exist.
+ *  4. There are no stacks once the start-up code's destructor has taken the tables away: the unwinder aborts without
+ *     them. A destructor that runs before it sets ENDED, and waits for the walks under way. Each walk counts itself,
+ *     and then looks at the state (seq_cst: one of the two sees the other).
  */
 extern const void *find_entry(void *pc, void *bases[3]) __asm__("_Unwind_Find_FDE") __attribute__((weak));
 
 enum { UNKNOWN, BY_HEADERS, REGISTERED, ANSWERED, ENDED };
-static _Atomic uint32_t tables;  /* rises; the same from every thread */
+static _Atomic uint32_t tables;  /* only rises; every thread finds the same */
 static _Atomic uint32_t asked;   /* ts_os_stack_prepare was called */
-static _Atomic uint32_t process; /* that has the answer */
+static _Atomic uint32_t process; /* the process that has the answer */
 
 static uint32_t tables_are(void) {
     uint32_t how = ts_load_acquire(&tables); /* acquire: `process` is that of ANSWERED */
@@ -98,7 +102,7 @@ static void ask_for_tables(void) {
     void *bases[3];
     if (tables_are() != REGISTERED || !find_entry || !find_entry((void *)(uintptr_t)ts_os_stack, bases)) return;
     ts_store_relaxed(&process, (uint32_t)getpid());
-    /* release: partner of tables_are; not if they have ended meanwhile */
+    /* release: partner of tables_are. Fails if the tables have ended meanwhile. */
     (void)atomic_compare_exchange_strong_explicit(&tables, &(uint32_t){REGISTERED}, ANSWERED, memory_order_release,
                                                   memory_order_relaxed);
 }
@@ -107,7 +111,7 @@ __attribute__((constructor)) static void ask_again(void) {
     if (ts_load_relaxed(&asked)) ask_for_tables();
 }
 
-static _Atomic uint32_t walkers; /* under way with a table that is registered */
+static _Atomic uint32_t walkers; /* walks under way with registered tables */
 
 static bool begin_walk(void) {
     if (tables_are() == BY_HEADERS) return true;
@@ -122,7 +126,7 @@ static void end_walk(void) {
     if (tables_are() != BY_HEADERS) (void)atomic_fetch_sub_explicit(&walkers, 1, memory_order_release);
 }
 
-/* Without a priority: before the start-up code's, which is linked first. */
+/* It has no priority, so it runs before the start-up code's destructor, which is linked first. */
 __attribute__((destructor)) static void end_tables(void) {
     if (tables_are() == BY_HEADERS) return;
     bool answered = atomic_exchange_explicit(&tables, ENDED, memory_order_seq_cst) == ANSWERED;
@@ -151,7 +155,8 @@ static _Atomic(unwind_function *) unwinder;
 static address_function *address_of;
 static find_function *find_module; /* _dl_find_object, which needs no lock; NULL: not with this glibc */
 
-/* By their names: a library that names them needs them when it is loaded, and the linker warns of dlopen in a static program. */
+/* Finds functions by name. A library that referred to them would need them when it is loaded, and the linker warns of
+   dlopen in static programs. */
 static void *look_up(void *where, const char *name) { return dlsym ? dlsym(where, name) : NULL; }
 
 static void find_unwinder(void) {
@@ -194,7 +199,8 @@ typedef struct trace {
     bool begun;
 } trace;
 
-/* The first is the walk's own. Beyond a frame of no module the unwinder does not go: it is asked for the next one after this returns. */
+/* Skips the first frame, which is the walk's own. Stops at a frame outside of all modules: the unwinder looks at the
+   next frame only after this function returns. */
 static _Unwind_Reason_Code take_frame(struct _Unwind_Context *context, void *arg) {
     trace *t = arg;
     uintptr_t address = (uintptr_t)address_of(context);

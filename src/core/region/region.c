@@ -105,8 +105,7 @@ static layout layout_of_limited(uint32_t units, uint32_t most_units) {
     return make_layout(units > LEAST_UNITS ? units : LEAST_UNITS, true, 0);
 }
 
-/* ---- the FAR part
-   -------------------------------------------------------------------------------------------------- */
+/* ---- the FAR part ---------------------------------------------------------------------------------------- */
 
 static unsigned far_most_log2 = TS_FAR_UNITS_LOG2 + TS_FAR_SHIFT; /* written before ts_region_init */
 
@@ -320,8 +319,7 @@ bool ts_locate_far(const void *p, uint32_t *unit, uint64_t *entry) {
     return true;
 }
 
-/* ---- a smaller region
-   ---------------------------------------------------------------------------------------------- */
+/* ---- a smaller region ------------------------------------------------------------------------------------ */
 
 /* Only whole pages of the largest size go back, so that the rest can be made accessible to its end. */
 static void release_tail(char *base, size_t from, size_t to) {
