@@ -610,7 +610,10 @@ static bool refuse_purge(void *at, size_t bytes) {
 /* A span that the system refuses to take back becomes slabs later: filled, as all that is free. */
 static void kept_by_the_system(void **state) {
     (void)state;
-    SlabOptions options = {.size = sizeof options, .poison_on_free = 1, .on_misuse = SLAB_MISUSE_REPORT};
+    SlabOptions options = {.size = sizeof options,
+                           .poison_on_free = 1,
+                           .on_misuse = SLAB_MISUSE_REPORT,
+                           .reclaim_policy = SLAB_RECLAIM_AT_ONCE};
     careful = slab_allocator_create_ex(&options);
     table = ts_os_native;
     table.purge = refuse_purge;
