@@ -1,6 +1,6 @@
 /*
  * Files of the library, and the program: numbers that the program has closed and had again stay the program's, also in a child of fork,
- * and a limit of the size of files ends nothing.
+ * and a limit of the size of files ends nothing (own_file.h, file_limit.h, page.c).
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE

@@ -40,7 +40,7 @@ enum { NO_CALL, COMMIT, PURGE, POPULATE, BARRIER };
 static _Atomic int slow_call; /* which; NO_CALL: none, the rest goes on at once */
 static atomic_bool inside, seen;
 
-/* The first call of that kind by the other thread stays until the first thread waits, for this call or for its child. */
+/* The other thread stays in its first call of that kind until the first thread waits, for this call or for its child. */
 static pthread_t main_thread;
 static atomic_long main_id;
 static void pass(int call) {

@@ -35,7 +35,7 @@ def functions(text):
                 heads = re.findall(r"\b(\w+)\(", line)
                 heads = [h for h in heads if not h.isupper() and h not in ("__attribute__", "_Static_assert")]
                 name, begin = (heads[0], number) if heads else (None, 0)
-        if line == "}":
+        if line == "}" or (begin == number and line.endswith("}") and ") {" in line):
             if name:
                 yield name, number - begin + 1, begin
             name, begin = None, 0

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """The rules of style that a program can check, over the sources and the objects of a build.
 
-    style.py [--build DIR] [--nm NM] [--root DIR] [--update]
+    style.py [--build DIR] [--nm NM] [--root DIR] [--update | --rooms]
 
 A rule without a section in exceptions.txt holds everywhere. A rule with a section may be broken as often as its count
 says, and no more: the places are listed there so that a new one is seen. --update writes the list anew for each rule
@@ -20,6 +20,7 @@ import sys
 sys.dont_write_bytecode = True  # the checkout stays as it is
 
 from c_text import code, comments, functions  # noqa: E402
+import rooms  # noqa: E402
 
 HERE = pathlib.Path(__file__).resolve().parent
 FLOORS = ("base os region slab memtools ownership supply cache epoch diagnose object domain spill stats advice "
@@ -184,6 +185,12 @@ class Tree:
             for file in sorted(circle)[CIRCLE:]:
                 yield Finding(file, "one of a circle of %d: %s" % (len(circle), " ".join(sorted(circle))))
 
+    def untested_rooms(self):
+        """Each room of the floors has a test, as rooms.py finds them."""
+        for room, tests in rooms.index(self.src, self.names, self.read).items():
+            if not tests:
+                yield Finding(room, "no test has its name, calls it, names its file or kills a mutant of it")
+
     def words(self):
         """The subject of a sentence in a comment of src is a thing, with a name."""
         for file, text in self.src.items():
@@ -198,7 +205,7 @@ class Tree:
 
 
 RULES = ("dead_references", "long_lines", "long_files", "long_functions", "includes_upwards", "calls_upwards",
-         "circles", "words")
+         "circles", "untested_rooms", "words")
 
 
 def read_exceptions(path):
@@ -244,8 +251,13 @@ def main():
     parser.add_argument("--nm", default=os.environ.get("NM", "nm"), help="nm for its objects")
     parser.add_argument("--root", type=pathlib.Path, default=HERE.parents[1], help="the tree to check (this one)")
     parser.add_argument("--update", action="store_true", help="take places that are mended out of exceptions.txt")
+    parser.add_argument("--rooms", action="store_true", help="only print which tests exercise each room")
     arguments = parser.parse_args()
     tree = Tree(arguments.root, arguments.build or arguments.root / "build/release", arguments.nm)
+    if arguments.rooms:
+        for room, tests in rooms.index(tree.src, tree.names, tree.read).items():
+            print("%-24s %s" % (room, " ".join(tests)))
+        return 0
     path = arguments.root / "tests/style/exceptions.txt"
     exceptions = read_exceptions(path)
     good = True

@@ -17,6 +17,7 @@ GOOD = {
     "src/core/api/high.c": '#include "api/high.h"\n#include "base/low.h"\nint ts_datum;\n'
                            "int ts_high(void) {\n    return ts_low();\n}\n",
     "tests/unit/low_test.c": "// Does ts_low (low.h) work? See low_test and base/low.c.\n",
+    "tests/unit/calls_test.c": "int x = ts_low + ts_high + ts_f + %s;\n" % " + ".join("ts_r%d" % n for n in range(7)),
 }
 
 
@@ -30,6 +31,7 @@ def ring(count):
 
 
 TEST, LOW = "tests/unit/low_test.c", "src/core/base/low.h"
+NO_TEST = {TEST: "int x;\n", "tests/unit/calls_test.c": "int x = ts_high;\n"}  # of low
 LOW_C, LONG_C = "src/core/base/low.c", "src/core/base/long.c"
 LONG_LINE = "int x; //" + " x" * 56 + "\n"
 FUNCTION = "int ts_f(void);\nint ts_f(void) {\n%s    return 0;\n}\n"
@@ -49,9 +51,10 @@ BAD = [
     ("calls_upwards", {LOW_C: "int ts_high(void);\n" + LOW_BODY % "ts_high()"}, "uses ts_high of src/core/api/"),
     ("calls_upwards", {LOW_C: "extern int ts_datum;\n" + LOW_BODY % "ts_datum"}, "uses ts_datum of src/core/api/"),
     ("circles", ring(7), "one of a circle of 7"),
+    ("untested_rooms", NO_TEST, "base/low: no test"),
 ]
-for sentence in ("Of units it takes two.", "It goes to the thread that asked, likewise.", "A thread who waits.", "Whoever waits.",
-                 "It ends; what is left goes.", "It ends. What is left goes.", "In a span it does the same."):
+for sentence in ("Of units it takes two.", "It goes to the thread that asked, likewise.", "A thread who waits.",
+                 "Whoever waits.", "It ends; what is left goes.", "It ends. What is left goes.", "In a span it does the same."):
     BAD.append(("words", {LOW: "/* %s */\nint ts_low(void);\n" % sentence}, 'low.h: line 1: "'))
 
 # Files to change: they look like a breach and are none.
@@ -59,6 +62,10 @@ FINE = [
     {LOW: '/* It says "x". What could go wrong: nothing. What for? For the same reason. */\nint ts_low(void);\n'},
     {LOW_C: 'const char *ts_text = "/* who is ts_gone */";\n' + LOW_BODY % 0},
     {LONG_C: FUNCTION % ("    ;\n" * 57)},
+    {**NO_TEST, TEST: "/* See low.c. */\n"},
+    {**NO_TEST, TEST: "int x = ts_low;\n"},
+    {**NO_TEST, "tests/unit/base/low_steps_test.c": "int x;\n"},
+    {**NO_TEST, "tests/mutation/base/low.txt": "[a] ts_low\nprotocol: none\ntests: unit.x; unit.low\n- return\n"},
     ring(6),
 ]
 

@@ -1,4 +1,4 @@
-/* What grows, by a clock of the test: when it is said, which grade it has, and when it is over. */
+/* What grows, by a clock of the test: when it is said, which grade it has, and when it is over (growth.c, room.c). */
 #include "check.h"
 #include "unit.h"
 

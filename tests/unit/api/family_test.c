@@ -1,4 +1,4 @@
-/* The calls that name no allocator, and those that name a domain: where their objects are, what they refuse, and why. */
+/* The calls that name no allocator, and those that name a domain: where their objects are, what they refuse, and why; walks (object/walk.c). */
 #include "unit.h"
 
 #include <errno.h>

@@ -1,4 +1,4 @@
-/* Statistics of any length, stacks sampled from now on, and what is settled by slab_maintain and by the library's own thread. */
+/* Statistics of any length, stacks sampled from now on, and work of slab_maintain and of the library's own thread (background.c). */
 #define _GNU_SOURCE
 #include "unit.h"
 

@@ -1,4 +1,4 @@
-/* Marks: what a rewind kills, what it keeps, whose places are used again, and which marks are none. */
+/* Marks (mark.c, rewind.c): what a rewind kills, what it keeps, whose places are used again, and which are none. */
 #define _GNU_SOURCE
 #include "identities.h"
 #include "pattern.h"

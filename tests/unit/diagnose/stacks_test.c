@@ -1,6 +1,7 @@
 /*
  * Sampled stacks. With a mean of one byte every allocation is sampled (but for one in nine million of the smallest), so that
  * the samples of live objects can be counted; with a larger one the estimates are compared with what is true.
+ * Rows by stack (stats/stacks.c) and by the name of the thread (thread_name.c).
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE

@@ -1,0 +1,56 @@
+"""Which tests exercise a room of src/core or src/advice: a source with its header, or a header with functions.
+
+A test is one of the room if it has the room's name, if a mutant of the room names it, if it calls a function of the
+room, or if its first comment names the room's file.
+"""
+import collections
+import os
+import re
+
+from c_text import code, comments, functions
+
+TEST = re.compile(r"(?:tests|tools/tests)/(.+)_test\.(?:c|cpp|py|sh)$")
+
+
+def rooms_of(src):
+    """{floor/room: names of its functions}, in the order of the files."""
+    found = collections.defaultdict(set)
+    for file, text in src.items():
+        if file.startswith(("src/core/", "src/advice/")):
+            names = {name for name, _, _ in functions(text)}
+            if names:
+                found["/".join(os.path.splitext(file)[0].split("/")[-2:])] |= names
+    return dict(found)
+
+
+def tests_of(names, read):
+    """{name of a test: (words of its code, its first comment)}"""
+    found = {}
+    for file in names:
+        match = TEST.match(file)
+        if match:
+            text = read(file)
+            first = (comments(text) or [(0, "")])[0][1] if file.endswith((".c", ".cpp")) else text[:1500]
+            words = set(re.findall(r"\w+", code(text))) if file.endswith((".c", ".cpp")) else set()
+            found[match.group(1).replace("/", ".")] = (words, first)
+    return found
+
+
+def named_by_mutants(room, names, read):
+    file = "tests/mutation/%s.txt" % room
+    if file not in names:
+        return set()
+    return {test.split()[0] for line in re.findall(r"^tests: (.+)$", read(file), re.M) for test in line.split("; ")}
+
+
+def index(src, names, read):
+    """{floor/room: [tests]}"""
+    tests, known, found = tests_of(names, read), set(names), {}
+    for room, defined in rooms_of(src).items():
+        exported = {name for name in defined if re.match(r"(ts|slab|epoch)_", name)}
+        own = re.compile(r"unit\.%s(_\w+)?" % re.escape(room.replace("/", ".")))
+        file = re.compile(r"\b%s\.[ch]\b" % re.escape(room.split("/")[1]))
+        by_mutants = named_by_mutants(room, known, read)
+        found[room] = sorted(name for name, (words, first) in tests.items() if own.fullmatch(name)
+                             or name in by_mutants or words & exported or file.search(first))
+    return found
