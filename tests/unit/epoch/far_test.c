@@ -432,7 +432,7 @@ static void away(void **state) {
     unsigned char *p = made(3 * MIB, 1), *q = made(LIMIT + 1, 2), *r = made(5 * MIB, 3), *small = made(100, 4);
     SlabHandle handle = slab_handle_of(allocator, p);
     assert_true(epoch_close(allocator, epoch));
-    keep(&k, record, epoch, 100);
+    keep(&k, record, epoch);
     assert_true(slab_owns(allocator, p) && slab_usable_size(allocator, q) == MIB);
     assert_ptr_equal(slab_handle_get(allocator, handle), p);
     assert_false(slab_free(allocator, p + MIB) || slab_free(allocator, p + 16) || slab_free(allocator, q + 16));
@@ -447,7 +447,7 @@ static void away(void **state) {
     epoch = epoch_open(allocator, NULL, EPOCH_CHURN);
     p = made(3 * MIB, 1), r = made(2 * MIB, 3);
     assert_true(epoch_close(allocator, epoch));
-    keep(&k, record, epoch, 100);
+    keep(&k, record, epoch);
     assert_true(slab_free(allocator, p) && epoch_destroy(allocator, epoch));
     assert_false(slab_owns(allocator, p) || slab_free(allocator, r));
     assert_true(ts_spill_is_over(&k.spill) && ts_spill_bury(&k.spill));
