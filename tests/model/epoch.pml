@@ -54,11 +54,7 @@ inline find_locked(my_id, my_use) {
     fi
 }
 
-inline take_apart() {
-    block = false;
-    UNLOCK;
-    atomic { !in_op; assert(walkers == 0); slabs = 0; objects = 0; flushed = false };
-    id = 0; /* ts_table_end */
+inline give_entry() {
 #ifndef WITHOUT_ERA_LIMIT
     if
     :: era < ERAS ->
@@ -72,6 +68,28 @@ inline take_apart() {
        atomic { assert(!free_listed); free_listed = true } /* given twice */
     :: else -> skip
     fi
+}
+
+inline take_apart() {
+    block = false;
+    UNLOCK;
+    atomic { !in_op; assert(walkers == 0); slabs = 0; objects = 0; flushed = false };
+    id = 0; /* ts_table_end */
+    give_entry()
+}
+
+/* ts_epoch_end_only: the lock is taken and released, and the owner is in an operation, which ends. */
+inline end_only() {
+    open_id = 0;
+    state = CLOSED;
+    id = 0;
+    block = false;
+    UNLOCK;
+    slabs = 0;
+    objects = 0;
+    flushed = false;
+    give_entry();
+    in_op = false
 }
 
 /* The lock is taken; released here. */
@@ -186,28 +204,34 @@ proctype owner() {
           :: else -> skip
           fi;
           drained = false
-       :: learn(); /* ts_domain_reset: the lock is tried inside of the operation */
-          in_op = true;
+       :: learn(); /* the usual end and reset of a domain: the lock, then an operation, which waits for nobody */
           if
-          :: atomic { my_id != 0 && !locked -> locked = true };
+          :: my_id != 0 ->
+             LOCK;
              if
 #ifndef WITHOUT_LOOK_AT_RESET
-             :: id != my_id -> skip
+             :: id != my_id -> UNLOCK
 #endif
+             :: !block || pins > 0 -> UNLOCK
+             :: else ->
+                in_op = true;
+                assert(my_use == use && walkers == 0);
+                if
 #ifndef WITHOUT_STATE_AT_RESET
-             :: id == my_id && state != ACTIVE -> skip
+                :: state == ACTIVE ->
+#else
+                :: true ->
 #endif
-             :: !block || pins > 0 -> skip
-             :: else -> /* ts_epoch_restart_block */
-                assert(my_use == use);
-                assert(walkers == 0);
-                slabs = 0;
-                objects = 0
-             fi;
-             UNLOCK
-          :: my_id == 0 || locked -> skip
-          fi;
-          in_op = false
+                   assert(state == ACTIVE);
+                   slabs = 0; /* ts_epoch_restart_block */
+                   objects = 0;
+                   UNLOCK;
+                   in_op = false
+                :: end_only()
+                fi
+             fi
+          :: my_id == 0 -> skip
+          fi
        fi;
        atomic { it = 0; a = false; b = false; found = false }
     :: break

@@ -1,7 +1,7 @@
 /*
  * Domains under load: one that all threads share, while a further thread closes it by force and renews it, and
  * chains in which a domain goes from thread to thread, each adding objects and a cleanup, the last destroying it. And domains of
- * one thread, which it resets and destroys by its bias, while others name, join, close and destroy their epochs.
+ * one thread, which it resets and destroys, while others name, join, close and destroy their epochs.
  *
  *     domains_test [--seconds N] [--seed N] [--threads N]
  */
@@ -112,7 +112,7 @@ static void use_chain(struct arena *arena, struct sup_rng *rng) {
     (void)pthread_mutex_unlock(&arena->mutex);
 }
 
-/* With an epoch that its thread has by its bias, perhaps at this moment. What comes into it dies with it. */
+/* With an epoch that its thread ends or empties, perhaps at this moment. What comes into it dies with it. */
 static void meddle(struct arena *arena, struct sup_rng *rng) {
     EpochId epoch = atomic_load_explicit(&arena->offers[sup_rng_below(rng, OFFERS)], memory_order_relaxed);
     bool done = false;
@@ -148,7 +148,6 @@ static void use_own(struct arena *arena, struct sup_rng *rng) {
     SUP_CHECK(epoch_domain_exit(own), "exit: %s", strerror(errno));
     epoch_domain_destroy(own);
     SUP_CHECK(epoch_domain_epoch(own) == EPOCH_NONE, "a domain after its end");
-    ts_heap_mine()->bias_rest = TS_BIAS_REST - 2; /* if another has taken its bias it has one again soon */
 }
 
 static void work(void *argument, unsigned number) {

@@ -117,17 +117,15 @@ bool epoch_close(SlabAllocator *allocator, EpochId epoch) {
 
 bool epoch_destroy(SlabAllocator *allocator, EpochId epoch) {
     ts_allocator *a = find(allocator);
-    return a && ts_epoch_destroy_or_ask(a, epoch);
+    return a && ts_epoch_destroy(a, epoch);
 }
 
 int epoch_state(SlabAllocator *allocator, EpochId epoch) {
     ts_allocator *a = find(allocator);
     ts_epoch *e = a ? ts_epoch_find(a, epoch) : NULL;
     if (!e) return EPOCH_CLOSED;
-    uint32_t asked = ts_epoch_asked_how(e, epoch); /* before the state */
     int state = (int)ts_load_relaxed(&e->state);
-    if (!ts_epoch_is_still(e, epoch) || asked == TS_ASKED_DESTROY) return EPOCH_CLOSED;
-    if (state == EPOCH_ACTIVE && asked == TS_ASKED_CLOSE) return EPOCH_CLOSING; /* by its thread, in a moment */
+    if (!ts_epoch_is_still(e, epoch)) return EPOCH_CLOSED;
     if (state != EPOCH_CLOSING) return state;
     ts_epoch_settle(); /* what others have left to this thread may be all that is left in it */
     ts_epoch_finish(e, epoch);
@@ -205,7 +203,7 @@ EpochDomain *epoch_domain_wrap(SlabAllocator *allocator, EpochId epoch, bool aut
     ts_allocator *a = allocator ? find(allocator) : NULL;
     if (!a) return NULL;
     ts_epoch *e = ts_epoch_find(a, epoch);
-    if (!e || ts_epoch_asked_how(e, epoch) >= TS_ASKED_CLOSE || ts_load_acquire(&e->state) != EPOCH_ACTIVE) {
+    if (!e || ts_load_acquire(&e->state) != EPOCH_ACTIVE) {
         errno = e || ts_epoch_is_old(epoch) ? ESTALE : EINVAL;
         return NULL;
     }

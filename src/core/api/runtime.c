@@ -18,6 +18,7 @@
 #include "memtools/leaks.h"
 #include "os/os.h"
 #include "os/purge_probe.h"
+#include "ownership/barrier.h"
 #include "region/pool.h"
 #include "supply/nodes.h"
 
@@ -409,8 +410,7 @@ ts_allocator *ts_allocator_make(const ts_settings *settings) {
 }
 
 void ts_allocator_end(ts_allocator *a) {
-    if (ts_barriers && ts_heap_any_other())
-        (void)ts_heap_barrier(); /* partner: ts_epoch_show_in_time without its fence */
+    if (ts_barriers && ts_heap_any_other()) ts_barrier_or_wait(); /* partner: ts_epoch_show_in_time without its fence */
     ts_domain_destroy_all(a);
     ts_epoch_destroy_all(a);
     /* Shares of live threads stay until these threads drop them: a call may be using one. Each pins the record. */

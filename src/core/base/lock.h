@@ -30,7 +30,6 @@ typedef enum ts_rank {
     TS_RANK_ALLOCATOR, /* one allocator: its rolling epoch, its list of shares */
     TS_RANK_EPOCH,     /* stripe of epochs: their states, blocks and spans */
     TS_RANK_HEAP,      /* what one heap owns, for threads other than the heap's */
-    TS_RANK_BIAS,      /* the bias of one heap (epoch.h) */
     TS_RANK_REGISTRY,  /* list of heaps, free heaps */
     TS_RANK_WARM,      /* retained units that the threads of one allocator share */
     TS_RANK_TABLE,     /* free lists of metadata */

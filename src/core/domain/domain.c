@@ -7,7 +7,7 @@
  * once more. Who enters late counts itself in and out again; that the count is not another domain's is argued at
  * count_in_shared.
  */
-/* Modelled in tests/model: epoch, bias, enter, orders. */
+/* Modelled in tests/model: epoch, enter, orders. */
 #include "domain/domain_parts.h"
 #include "domain/mark.h"
 #include "domain/tree.h"
@@ -15,6 +15,7 @@
 #include "cache/allocate.h"
 #include "diagnose/misuse.h"
 #include "epoch/blocks.h"
+#include "ownership/barrier.h"
 #include "slab/lent.h"
 
 #include <errno.h>
@@ -130,8 +131,7 @@ uint64_t ts_domain_make(uintptr_t token) {
     uint64_t now = ts_epoch_domain_time();
     ts_heap *heap = ts_thread.heap;
     if (TS_UNLIKELY(!heap || heap->spares[TS_TABLE_EPOCH] == 0 || heap->spares[TS_TABLE_DOMAIN] == 0)) return 0;
-    uint32_t bias = heap->bias;
-    if (TS_UNLIKELY(bias != ts_load_relaxed(&heap->biased))) return 0; /* none, for now */
+    if (TS_UNLIKELY(!ts_barriers)) return 0; /* what is shown without a fence needs the barrier in ts_allocator_end */
     ts_share *share = ts_heap_find_share(heap, token);
     if (TS_UNLIKELY(!share)) return 0;
     ts_allocator *allocator = share->allocator;
@@ -144,7 +144,7 @@ uint64_t ts_domain_make(uintptr_t token) {
         return 0;
     }
     heap->spares[TS_TABLE_EPOCH]--;
-    EpochId epoch_id = ts_epoch_begin(epoch, allocator, EPOCH_SCOPE, now, bias, true);
+    EpochId epoch_id = ts_epoch_begin(epoch, allocator, EPOCH_SCOPE, now, true);
     ts_epoch_first_scope(heap, share, epoch, epoch_id, block);
     ts_heap_leave(heap);
     ts_epoch_remember_scope(heap, ts_scope(block), epoch);

@@ -5,7 +5,7 @@
  * not: under its epoch's lock one thread makes the domain busy, and all others find it so. A cleanup is taken off the
  * list before it runs, and the epoch ends after the last one.
  */
-/* Modelled in tests/model: epoch, bias, enter, orders. */
+/* Modelled in tests/model: epoch, enter, orders. */
 #include "diagnose/hint.h"
 #include "domain/domain_parts.h"
 #include "domain/mark.h"
@@ -262,30 +262,15 @@ TS_ALWAYS_INLINE bool is_quiet(const ts_domain *d, uint64_t id) {
            TS_LIKELY(!ts_load_relaxed(&d->cleanups)) && TS_LIKELY(!ts_load_relaxed(&d->kin));
 }
 
-/* The domain's epoch, locked, if the domain is quiet. NULL without the lock. */
-static ts_epoch *lock_quiet(ts_domain *d, uint64_t id) {
-    if (ts_load_relaxed(&d->cleanups)) return NULL;
-    ts_allocator *allocator = ts_load_relaxed(&d->allocator);
-    EpochId epoch_id = ts_load_relaxed(&d->epoch);
-    atomic_thread_fence(memory_order_acquire); /* as in epoch_of */
-    ts_epoch *epoch = ts_epoch_find_locked(allocator, epoch_id);
-    if (!epoch) return NULL;
-    if (is_quiet(d, id)) return epoch;
+/* The domain's epoch, locked, if the domain is quiet and the epoch is still its own. NULL without the lock. */
+TS_ALWAYS_INLINE ts_epoch *lock_quiet(const ts_domain *d, uint64_t id) {
+    /* Before the look at the domain's id: it is its epoch then, not that of its entry's next use. acquire: as in ts_domain_epoch_of */
+    EpochId epoch_id = ts_load_acquire(&d->epoch);
+    ts_epoch *epoch = ts_table_of_strided(&ts_epochs, epoch_id, TS_EPOCH_STRIDE);
+    ts_epoch_acquire(epoch);
+    if (is_quiet(d, id) && TS_LIKELY(ts_load_relaxed(&epoch->entry.id) == epoch_id)) return epoch;
     ts_epoch_release(epoch);
     return NULL;
-}
-
-/* No cleanups, left by this thread, and its epoch ends with it: both under one hold of the epoch's lock. false: nothing was
-   done. */
-static bool destroy_at_once(ts_domain *d, uint64_t id) {
-    if (ts_load_relaxed(&d->ends_epoch) != TS_EPOCH_ENDS || ts_domain_is_entered(id)) return false;
-    if (TS_UNLIKELY(ts_care_on_asan))
-        ts_care_call_ends(ts_load_relaxed(&d->allocator)->care, ts_load_relaxed(&d->epoch));
-    ts_epoch *epoch = lock_quiet(d, id);
-    if (!epoch) return false;
-    end_use(d);
-    ts_epoch_destroy_locked(epoch);
-    return true;
 }
 
 /* By who is busy with it. */
@@ -330,10 +315,9 @@ static void hint_of_another(uint64_t id) {
 }
 
 TS_NOINLINE static bool destroy_other(uint64_t id) {
-    ts_domain_answer();
     hint_of_another(id);
     ts_domain *d = ts_domain_mine(id, "epoch_domain_destroy");
-    if (!d || destroy_at_once(d, id)) return true;
+    if (!d) return true;
     if (TS_UNLIKELY(ts_domain_is_in_cleanup(id))) return refuse_busy("epoch_domain_destroy", id);
     destroy_slowly(d, id);
     return true;
@@ -345,101 +329,40 @@ TS_ALWAYS_INLINE bool is_usual(const ts_domain *d, const ts_heap *heap) {
            TS_LIKELY(ts_load_relaxed(&d->ends_epoch) == TS_EPOCH_ENDS);
 }
 
-/* The only block of its epoch, if it has no cleanups and nothing else is in the way; this thread then has the epoch by its bias, until the
-   operation ends, and holds the heap. NULL: it is another case, and neither is so; who goes on with that begins with ts_domain_answer. */
-TS_ALWAYS_INLINE ts_block *hold_usual(ts_heap *heap, ts_domain *d, uint64_t id, ts_epoch **of) {
-    /* Before the look at the domain's id: it is its epoch then, not that of its entry's next use. acquire: as in ts_domain_epoch_of */
-    EpochId epoch_id = ts_load_acquire(&d->epoch);
-    ts_epoch *epoch = ts_table_of_strided(&ts_epochs, epoch_id, TS_EPOCH_STRIDE);
-    ts_op_begin_end(&ts_thread, &epoch->entry);
-    /* acquire: as in ts_heap_enter; and partner of ts_heap_unbias */
-    if (TS_LIKELY(ts_load_acquire(&heap->revoked) == 0)) {
-        uint32_t biased = ts_load_acquire(&heap->biased);
-        if (TS_LIKELY(ts_load_relaxed(&epoch->bias) == biased) && is_quiet(d, id) &&
-            TS_LIKELY(ts_load_relaxed(&epoch->entry.id) == epoch_id)) {
-            ts_block *block = ts_epoch_only_block(heap, epoch);
-            *of = epoch;
-            if (TS_LIKELY(block != NULL) && TS_LIKELY(!block->share->care)) return block;
-        }
-    }
-    ts_op_end(&ts_thread);
-    return NULL;
-}
-
-/* Of the epoch of this thread's last usual end or reset, whatever became of that. true, as finish_usual. */
-TS_NOINLINE bool ts_domain_answer(void) {
-    const ts_entry *entry = ts_load_relaxed(&ts_thread.ending);
-    ts_epoch *epoch = entry ? ts_table_at(&ts_epochs, entry->index) : NULL;
-    if (epoch && ts_epoch_is_asked(epoch)) ts_epoch_answer(epoch);
-    return true;
-}
-
+/* Leaves the heap, with what the usual end or reset has left to do, mostly nothing. over: the share has more warm units than
+   it keeps; slabs: as many it made warm. true, so that the caller has nothing live across the call. */
 TS_NOINLINE static bool finish_usual(ts_share *over, uint32_t slabs) {
-    ts_op_end_ended(&ts_thread); /* it may wait for a lock now */
     if (over) ts_share_overflow(over, TS_NORMAL);
     ts_heap_leave(ts_thread.heap);
-    ts_domain_answer();
     ts_epoch_settle_end(slabs);
     ts_heap_limit_blocks(ts_thread.heap);
     return true;
 }
-
-/* Leaves the heap, with what the usual end or reset has left to do, mostly nothing. over: the share has more warm units than it keeps;
-   slabs: as many it made warm. true, so that who returns it has nothing live across the call. */
-TS_ALWAYS_INLINE bool leave_usual(ts_heap *heap, const ts_epoch *epoch, ts_share *share, bool over, uint32_t slabs) {
+TS_ALWAYS_INLINE bool leave_usual(ts_heap *heap, ts_share *share, bool over, uint32_t slabs) {
     if (TS_UNLIKELY(over) || TS_UNLIKELY(ts_epoch_is_anything_noted()) || TS_UNLIKELY(ts_heap_has_surplus(heap)))
         return finish_usual(over ? share : NULL, slabs);
     ts_heap_leave(heap);
-    return TS_LIKELY(!ts_epoch_is_asked(epoch)) || ts_domain_answer();
+    return true;
 }
 
-/* The second half of the usual end: nobody can find the epoch, and the heap is held. */
-TS_NOINLINE static bool end_block(ts_heap *heap, ts_epoch *epoch, ts_block *block) {
-    ts_share *share = block->share;
-    uint32_t slabs = ts_load_relaxed(&block->slabs);
-    bool over = ts_scope_end(heap, ts_scope(block));
-    ts_heap_keep_entry(heap, &ts_epochs, TS_TABLE_EPOCH, epoch);
-    return leave_usual(heap, epoch, share, over, slabs);
-}
-
-/* The same of an epoch that has more than its block. Where there is no ring yet, the other way makes it. */
-TS_NOINLINE static bool end_noted(ts_domain *d, ts_epoch *epoch, ts_block *block, bool (*other)(uint64_t id)) {
-    ts_past_ring *ring = ts_load_relaxed(&block->share->past);
-    uint64_t id = ts_load_relaxed(&d->entry.id);
-    if (!ring) {
-        ts_op_end(&ts_thread);
-        return other(id);
-    }
-    ts_epoch_note(ts_past_begin_own(ring), epoch);
-    ts_store_release(&d->entry.id, 0);
-    ts_heap_keep_entry(ts_thread.heap, &ts_domains, TS_TABLE_DOMAIN, d);
-    ts_epoch_end_use(epoch, block, false);
-    return end_block(ts_thread.heap, epoch, block);
-}
-
-/* The usual end: that of hold_usual, of a domain that this thread has left, and whose epoch has one block. All else is found out
-   before anything is changed, or is left to the call that comes last, `other` in any other case: so nothing is live across a call. */
+/* The usual end: of a quiet domain that this thread has left, and whose epoch has one block, under one hold of the epoch's lock.
+   `other` does it in any other case. */
 TS_ALWAYS_INLINE bool end_usually(uint64_t id, bool (*other)(uint64_t id)) {
     ts_domain *d = ts_domain_find(id);
     ts_heap *heap = ts_thread.heap;
-    ts_epoch *epoch;
-    if (TS_UNLIKELY(!is_usual(d, heap)) || TS_UNLIKELY(ts_load_relaxed(&d->inside) != 0) ||
-        TS_UNLIKELY(heap->spares[TS_TABLE_EPOCH] >= TS_SPARE_ENTRIES) ||
-        TS_UNLIKELY(heap->spares[TS_TABLE_DOMAIN] >= TS_SPARE_ENTRIES))
+    if (TS_UNLIKELY(!is_usual(d, heap)) || TS_UNLIKELY(ts_load_relaxed(&d->inside) != 0)) return other(id);
+    ts_epoch *epoch = lock_quiet(d, id);
+    if (TS_UNLIKELY(!epoch)) return other(id);
+    ts_block *block = ts_epoch_enter_only(heap, epoch);
+    if (TS_UNLIKELY(!block)) {
+        ts_epoch_release(epoch);
         return other(id);
-    ts_block *block = hold_usual(heap, d, id, &epoch);
-    if (TS_UNLIKELY(!block)) return other(id);
-    if (TS_UNLIKELY(!ts_epoch_is_plain(epoch))) return end_noted(d, epoch, block, other);
-    ts_brief_ring *brief = ts_load_relaxed(&block->share->brief);
-    if (TS_UNLIKELY(!brief)) {
-        ts_op_end(&ts_thread);
-        return other(id); /* which makes it */
     }
-    ts_epoch_note_brief(brief, epoch, block);
-    ts_store_release(&d->entry.id, 0);
-    ts_heap_keep_entry(heap, &ts_domains, TS_TABLE_DOMAIN, d);
-    ts_epoch_end_use(epoch, block, true);
-    return end_block(heap, epoch, block);
+    ts_share *share = block->share;
+    uint32_t slabs = ts_load_relaxed(&block->slabs);
+    ts_heap_give_entry(&ts_domains, TS_TABLE_DOMAIN, d);
+    bool over = ts_epoch_end_only(heap, epoch, block);
+    return leave_usual(heap, share, over, slabs);
 }
 
 void ts_domain_destroy(uint64_t id) { (void)end_usually(id, destroy_other); }
@@ -515,66 +438,59 @@ void ts_domain_fork_child(void) {
     }
 }
 
-/* Of what a reset made warm, no more than so much stays. Another thread may be ending the allocator. */
-TS_NOINLINE static void give_excess(ts_allocator *allocator, uintptr_t token, uint64_t excess) {
-    uint64_t warm = 0;
-    if (!ts_allocator_pin_use(allocator, token)) return;
-    if (ts_allocator_read_begin(allocator, token)) {
-        warm = ts_allocator_warm_units(allocator);
-        ts_allocator_read_end(allocator);
+/* At the end of a reset that made so many units warm: no more than keep_bytes of them stay. Another thread may be ending the
+   allocator. */
+TS_NOINLINE static void settle_reset(ts_allocator *allocator, uintptr_t token, uint64_t units, size_t keep_bytes) {
+    uint64_t keep = keep_bytes / TS_UNIT_BYTES, excess = units > keep ? units - keep : 0, warm = 0;
+    if (excess > 0 && ts_allocator_pin_use(allocator, token)) {
+        if (ts_allocator_read_begin(allocator, token)) {
+            warm = ts_allocator_warm_units(allocator);
+            ts_allocator_read_end(allocator);
+        }
+        ts_allocator_trim(allocator, warm > excess ? warm - excess : 0);
+        ts_allocator_unpin(allocator);
     }
-    ts_allocator_trim(allocator, warm > excess ? warm - excess : 0);
-    ts_allocator_unpin(allocator);
-}
-
-/* No cleanups, and all that it has is one block of this thread: under one hold of the lock, which is waited for. false: nothing was
-   done. */
-static bool reset_at_once(ts_domain *d, uint64_t id, uint64_t *units) {
-    ts_epoch *epoch = lock_quiet(d, id);
-    if (!epoch) return false;
-    bool done = ts_epoch_reset_own(epoch, !ts_load_relaxed(&d->shared), units);
-    ts_epoch_release(epoch);
-    if (done) ts_domain_follow_innermost(ts_thread.heap);
-    return done;
+    ts_settle_phase(units);
+    ts_epoch_settle();
 }
 
 TS_NOINLINE static bool reset_other(uint64_t id, size_t keep_bytes) {
-    ts_domain_answer();
     ts_domain *d = ts_domain_mine(id, "epoch_domain_reset");
-    uint64_t units = 0, keep = keep_bytes / TS_UNIT_BYTES;
+    uint64_t units = 0;
     if (!d) return false;
     if (!ts_load_relaxed(&d->ends_epoch)) return ts_domain_fail(EINVAL);
+    if (TS_UNLIKELY(ts_domain_is_in_cleanup(id))) return refuse_busy("epoch_domain_reset", id);
     ts_allocator *allocator = ts_load_relaxed(&d->allocator);
     uintptr_t token = ts_load_relaxed(&d->token);
-    if (!reset_at_once(d, id, &units)) {
-        if (TS_UNLIKELY(ts_domain_is_in_cleanup(id))) return refuse_busy("epoch_domain_reset", id);
-        if (!reset_slowly(d, id, &units)) return false;
-    }
-    if (units > keep) give_excess(allocator, token, units - keep);
-    ts_settle_phase(units);
-    ts_epoch_settle();
+    if (!reset_slowly(d, id, &units)) return false;
+    ts_domain_follow_innermost(ts_thread.heap);
+    settle_reset(allocator, token, units, keep_bytes);
     return true;
 }
 
-/* The usual reset: that of hold_usual. Entered or not, slab_alloc finds the block where it found it before; but while timing is on it
-   is to find none. */
+/* A domain in which it is quiet, and of whose epoch this thread's block goes on: all under one hold of the epoch's lock. Entered or
+   not, slab_alloc finds the block where it found it before; but while timing is on it is to find none. */
 bool ts_domain_reset(uint64_t id, size_t keep_bytes) {
     ts_domain *d = ts_domain_find(id);
     ts_heap *heap = ts_thread.heap;
-    ts_epoch *epoch;
     if (TS_UNLIKELY(!is_usual(d, heap)) || TS_UNLIKELY(ts_domain_is_timed(heap))) return reset_other(id, keep_bytes);
-    ts_block *block = hold_usual(heap, d, id, &epoch);
-    if (TS_UNLIKELY(!block)) return reset_other(id, keep_bytes);
-    uint32_t slabs = ts_load_relaxed(&block->slabs);
-    if (TS_UNLIKELY(ts_load_relaxed(&epoch->state) != EPOCH_ACTIVE) ||
-        TS_UNLIKELY(ts_load_relaxed(&epoch->span_allocated) != 0) ||
-        TS_UNLIKELY(ts_era_is_used_up(ts_era(block) + 1)) || TS_UNLIKELY(slabs > keep_bytes / TS_UNIT_BYTES)) {
-        ts_op_end(&ts_thread);
+    ts_epoch *epoch = lock_quiet(d, id);
+    if (TS_UNLIKELY(!epoch)) return reset_other(id, keep_bytes);
+    ts_block *block = TS_LIKELY(ts_epoch_is_active(epoch)) ? ts_epoch_enter_only(heap, epoch) : NULL;
+    if (TS_UNLIKELY(!block) || TS_UNLIKELY(ts_era_is_used_up(ts_era(block) + 1))) {
+        if (block) ts_heap_leave(heap);
+        ts_epoch_release(epoch);
         return reset_other(id, keep_bytes);
     }
     ts_share *share = block->share;
+    uint32_t slabs = ts_load_relaxed(&block->slabs);
+    if (TS_UNLIKELY(ts_load_relaxed(&epoch->span_allocated) != 0)) ts_epoch_forget_spans(epoch);
     bool over = ts_epoch_restart_block(heap, epoch, block);
-    return leave_usual(heap, epoch, share, over, slabs);
+    ts_epoch_release(epoch);
+    (void)leave_usual(heap, share, over, slabs);
+    if (TS_UNLIKELY(slabs > keep_bytes / TS_UNIT_BYTES))
+        settle_reset(share->allocator, share->token, slabs, keep_bytes);
+    return true;
 }
 
 void ts_domain_destroy_all(ts_allocator *allocator) {

@@ -102,8 +102,6 @@ uint64_t ts_domain_next_event(void);
 /* Those that this thread, or one from which it has a domain, has seen are none later. */
 uint64_t ts_domain_last_event(void);
 
-/* What this thread was asked for in the middle of its last usual end or reset. Holds nothing. */
-bool ts_domain_answer(void);
 /* ts_domain_end of all but the usual domain. */
 bool ts_domain_end_other(uint64_t id);
 

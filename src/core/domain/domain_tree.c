@@ -3,7 +3,7 @@
 #include "domain/domain_parts.h"
 #include "domain/tree.h"
 #include "epoch/limit.h"
-#include "ownership/bias.h"
+#include "ownership/barrier.h"
 
 #include <errno.h>
 
@@ -92,11 +92,7 @@ bool ts_domain_is_in_cleanup(uint64_t id) {
 static int mark(ts_domain *d, uint64_t id) {
     uint64_t me = ts_thread.serial;
     ts_epoch *epoch = ts_domain_epoch_of(d);
-    ts_lock_acquire(ts_epoch_lock(epoch));
-    if (TS_UNLIKELY(!ts_epoch_try_unbias(epoch))) { /* its thread is in the middle of an end or a reset of it */
-        ts_epoch_release(epoch);
-        return EBUSY;
-    }
+    ts_epoch_acquire(epoch);
     bool same = ts_load_relaxed(&d->entry.id) == id;
     bool quiet = same && ts_load_relaxed(&d->busy) == TS_QUIET;
     int error = !same ? EINVAL : quiet ? 0 : d->busy_by == me ? EPERM : EBUSY;
@@ -148,7 +144,7 @@ static int mark_all(ts_domain *d, uint64_t id) {
     }
     bool marked = last != NULL || error == 0;
     if (!error) {
-        (void)ts_heap_barrier(); /* partner: count_in, of a domain of one thread */
+        ts_barrier_or_wait(); /* partner: count_in, of a domain of one thread */
         if (is_another_inside(d, id)) error = EBUSY;
         for (ts_kin *k = root ? ts_tree_next(root, root) : NULL; k && !error; k = ts_tree_next(root, k))
             if (is_another_inside(domain_of(k), k->domain)) error = EBUSY;
@@ -171,7 +167,6 @@ static bool end_own(ts_domain *d, uint64_t id) {
 }
 
 bool ts_domain_end_other(uint64_t id) {
-    ts_domain_answer();
     ts_domain *d = ts_domain_find(id);
     if (!d) return ts_domain_refuse("epoch_domain_end", id, NULL, EINVAL);
     if (!ts_heap_mine()) return false;

@@ -2,7 +2,7 @@
  * The blocks of an epoch: how one gets into its list, and how all of them leave it. For the files that open and end
  * epochs.
  */
-/* Modelled in tests/model: epoch, bias, orders. */
+/* Modelled in tests/model: epoch, orders. */
 #ifndef TS_EPOCH_BLOCKS_H
 #define TS_EPOCH_BLOCKS_H
 
@@ -104,15 +104,14 @@ TS_ALWAYS_INLINE uint64_t ts_epoch_domain_time(void) {
     return now;
 }
 
-/* A free entry becomes an ACTIVE epoch that nobody can find yet: nobody believes an entry whose id is 0 or another, and who had its
-   last use had it when that ended. So no lock is needed here. clean: the caller has seen that it is. */
+/* A free entry becomes an ACTIVE epoch that nobody can find yet: nobody believes an entry whose id is 0 or another, and its
+   last use has ended under the lock. So no lock is needed here. clean: the caller has seen that it is. */
 TS_ALWAYS_INLINE EpochId ts_epoch_begin(ts_epoch *epoch, ts_allocator *allocator, unsigned flags, uint64_t now,
-                                        uint32_t bias, const bool clean) {
+                                        const bool clean) {
     EpochId id = ts_table_next_id(&ts_epochs, epoch);
     atomic_thread_fence(memory_order_release); /* the last id went before any of these: ts_epoch_is_still */
     ts_keep_relaxed(&epoch->flags, (uint8_t)flags);
     ts_keep_relaxed(&epoch->allocator, allocator);
-    ts_keep_relaxed(&epoch->bias, bias);
     ts_store_relaxed(&epoch->open_since_ns, now);
     if (!clean && !epoch->clean) ts_epoch_clean(epoch);
     ts_store_relaxed(&epoch->state, EPOCH_ACTIVE);
@@ -141,10 +140,10 @@ static inline bool ts_epoch_show(ts_epoch *epoch, ts_allocator *allocator, uintp
     return false;
 }
 
-/* ---- the usual end --------------------------------------------------------------------------------------- */
+/* ---- the usual end and reset ---------------------------------------------------------------------------- */
 
-/* All that the epoch has, if that is one scope block of this thread, whose heap is `heap`, and for which nobody waits; NULL: it is
-   another case. Caller has the epoch (epoch.h). */
+/* All that the epoch has, if that is one scope block of this thread, whose heap is `heap`, and nothing is left to that heap.
+   NULL: it is another case. Caller has the lock. */
 TS_ALWAYS_INLINE ts_block *ts_epoch_only_block(const ts_heap *heap, const ts_epoch *epoch) {
     ts_block *block = ts_load_relaxed(&epoch->blocks);
     if (!block || !block->scope || ts_epoch_next_block(block) || ts_load_relaxed(&block->heap) != heap) return NULL;
@@ -154,15 +153,22 @@ TS_ALWAYS_INLINE ts_block *ts_epoch_only_block(const ts_heap *heap, const ts_epo
     return block;
 }
 
-/* Without the epoch, which the caller has, only the exit of a block's thread changes its key, so two stores do what
-   shut_blocks does by read-modify-write; release is enough, see ts_slab_next_generation. */
+/* That block, and the thread is inside of its heap, which waits for nobody. NULL: it is not inside. With care an end goes
+   through all objects, which is not done here. */
+TS_ALWAYS_INLINE ts_block *ts_epoch_enter_only(ts_heap *heap, const ts_epoch *epoch) {
+    ts_block *block = ts_epoch_only_block(heap, epoch);
+    return TS_LIKELY(block != NULL) && TS_LIKELY(!block->share->care) && ts_heap_try_enter(heap) ? block : NULL;
+}
+
+/* Under the epoch's lock only the exit of a block's thread changes its key, so two stores do what shut_blocks does by
+   read-modify-write; release is enough, see ts_slab_next_generation. */
 TS_ALWAYS_INLINE void ts_epoch_kill_only_block(ts_block *block) {
     ts_store_release(&block->key, TS_KEY_FINE | (ts_era(block) + 1));
     ts_store_release(&block->open_id, TS_ID_NEVER);
 }
 
-/* A scope with no more than its block and its time: its end leaves the entry clean, and a brief record (epoch/past.h). Caller has the
-   epoch, and the block is its ts_epoch_only_block. */
+/* A scope with no more than its block and its time: its end leaves the entry clean, and a brief record (epoch/past.h). Caller
+   has the lock, and the block is its ts_epoch_only_block. */
 TS_ALWAYS_INLINE bool ts_epoch_is_plain(const ts_epoch *epoch) {
     return TS_LIKELY(ts_load_relaxed(&epoch->state) == EPOCH_ACTIVE && ts_load_relaxed(&epoch->span_allocated) == 0 &&
                      ts_load_relaxed(&epoch->label[0]) == 0 && !epoch->starts_small);
@@ -171,25 +177,36 @@ TS_ALWAYS_INLINE void ts_epoch_note_brief(ts_brief_ring *ring, const ts_epoch *e
     ts_brief_write(ring, ts_load_relaxed(&epoch->entry.id), ts_load_relaxed(&epoch->open_since_ns),
                    ts_load_relaxed(&block->slabs), ts_block_pieces(block));
 }
-/* The same of any other, in a record that was begun. Caller has the epoch. */
-void ts_epoch_note(ts_past *past, const ts_epoch *epoch);
+/* What statistics say of the epoch when it has ended, unless its allocator has. only: its ts_epoch_only_block, or NULL.
+   Caller has the lock. */
+void ts_epoch_note_end(const ts_epoch *epoch, const ts_block *only);
 
-/* The usual end, of a domain's epoch mostly: `block` is its ts_epoch_only_block, and still has to be ended. plain: as
-   ts_epoch_is_plain says. Caller has the epoch. */
-TS_ALWAYS_INLINE void ts_epoch_end_use(ts_epoch *epoch, ts_block *block, const bool plain) {
+/* The usual end, of a domain's epoch mostly: `block` is its ts_epoch_enter_only. Caller has the lock, which is released, and is
+   still inside of its heap afterwards. true: as of ts_scope_empty. */
+TS_ALWAYS_INLINE bool ts_epoch_end_only(ts_heap *heap, ts_epoch *epoch, ts_block *block) {
+    bool plain = ts_epoch_is_plain(epoch);
+    ts_brief_ring *ring = ts_load_relaxed(&block->share->brief);
+    if (TS_LIKELY(plain) && TS_LIKELY(ring != NULL))
+        ts_epoch_note_brief(ring, epoch, block);
+    else
+        ts_epoch_note_end(epoch, block);
+    if (!plain) epoch->clean = false;
     TS_PROBE1(epoch__destroy, ts_load_relaxed(&epoch->entry.id));
     ts_epoch_kill_only_block(block);
-    if (!plain) epoch->clean = false;
     ts_store_release(&epoch->state, EPOCH_CLOSED);
     ts_store_release(&epoch->entry.id, 0);
     (void)ts_epoch_detach_blocks(epoch);
+    ts_epoch_release(epoch);
+    bool over = ts_scope_end(heap, ts_scope(block));
+    ts_heap_give_entry(&ts_epochs, TS_TABLE_EPOCH, epoch);
+    return over;
 }
 
 /* The usual reset: `block` is the epoch's ts_epoch_only_block, and goes on in its next era. One store kills what it has and opens it
    again: of its key only the share's half stays, which lets only the calling thread in, and that is here. To all others it is what
    ts_epoch_kill_only_block, ts_block_begin and ts_epoch_open_block do one after the other: who reads the list without the lock
    sees `detached` change before any of the counters, and the block in the list again after them. true: as of ts_scope_empty.
-   Caller has the epoch and holds the heap; the block's eras are not used up. */
+   Caller has the lock and is inside of the heap; the block's eras are not used up. */
 TS_ALWAYS_INLINE bool ts_epoch_restart_block(ts_heap *heap, ts_epoch *epoch, ts_block *block) {
     uint64_t era = ts_era(block) + 1;
     ts_store_release(&block->key,

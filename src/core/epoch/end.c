@@ -11,7 +11,6 @@
 #include "cache/foreign.h"
 #include "epoch/blocks.h"
 #include "epoch/decay.h"
-#include "epoch/limit.h"
 #include "memtools/care.h"
 #include "os/os.h"
 
@@ -68,8 +67,8 @@ uint32_t ts_epoch_held_kib(const ts_epoch *epoch) {
     return bytes >> 10 < UINT32_MAX ? (uint32_t)(bytes >> 10) : UINT32_MAX;
 }
 
-/* What it held at its close has gone back by now, or does with this end. p: a record that was begun. */
-void ts_epoch_note(ts_past *p, const ts_epoch *epoch) {
+/* In a record that was begun. What the epoch held at its close has gone back by now, or does with this end. */
+static void write_past(ts_past *p, const ts_epoch *epoch) {
     uint64_t opened = ts_load_relaxed(&epoch->open_since_ns), closed = ts_load_relaxed(&epoch->closed_at_ns);
     uint64_t now = ts_os->coarse_ns(), least = closed > opened ? closed : opened; /* times of a finer clock */
     uint32_t kib = closed ? ts_load_relaxed(&epoch->closed_kib) : ts_epoch_held_kib(epoch);
@@ -85,10 +84,9 @@ void ts_epoch_note(ts_past *p, const ts_epoch *epoch) {
     ts_store_release(&p->id, ts_load_relaxed(&epoch->entry.id));
 }
 
-/* Nobody asks for the epochs of an allocator that has ended. only: the epoch's ts_epoch_only_block, or NULL. Caller has the lock. */
-static void note_end(const ts_epoch *epoch, ts_block *only) {
+TS_NOINLINE void ts_epoch_note_end(const ts_epoch *epoch, const ts_block *only) {
     ts_allocator *allocator = ts_load_relaxed(&epoch->allocator);
-    if (ts_load_relaxed(&allocator->entry.id) == 0) return;
+    if (ts_load_relaxed(&allocator->entry.id) == 0) return; /* nobody asks for its epochs any more */
     if (only && ts_epoch_is_plain(epoch)) {
         ts_brief_ring *brief = ts_brief_ring_of(&only->share->brief);
         if (brief) ts_epoch_note_brief(brief, epoch, only);
@@ -96,31 +94,10 @@ static void note_end(const ts_epoch *epoch, ts_block *only) {
     }
     ts_past_ring *ring = ts_past_ring_of(only ? &only->share->past : &allocator->past);
     ts_past *past = !ring ? NULL : only ? ts_past_begin_own(ring) : ts_past_begin(ring);
-    if (past) ts_epoch_note(past, epoch);
+    if (past) write_past(past, epoch);
 }
 
 /* ---- ends ----------------------------------------------------------------------------------------------------- */
-
-/* With the use that it was asked of. Caller has the lock. */
-static void forget_asked(ts_epoch *epoch) {
-    if (TS_UNLIKELY(ts_load_relaxed(&epoch->asked) != 0)) ts_store_relaxed(&epoch->asked, 0);
-}
-
-/* The usual end: `block` is the epoch's ts_epoch_only_block. Caller has the lock, which is released. */
-static void end_own(ts_epoch *epoch, ts_block *block) {
-    ts_heap *heap = ts_thread.heap;
-    ts_allocator *allocator = ts_load_relaxed(&epoch->allocator);
-    ts_epoch_end_use(epoch, block, ts_epoch_is_plain(epoch));
-    forget_asked(epoch);
-    ts_epoch_release(epoch);
-    if (TS_LIKELY(ts_heap_try_enter(heap))) {
-        ts_block_end_killed_scope(heap, ts_scope(block));
-        ts_heap_leave(heap);
-    } else {
-        end_detached(allocator, block);
-    }
-    ts_heap_give_entry(&ts_epochs, TS_TABLE_EPOCH, epoch);
-}
 
 /* The epoch is CLOSED, stale, pinned by nobody, without spans, and its lock is taken; released here. */
 static void take_apart(ts_epoch *epoch) {
@@ -140,18 +117,21 @@ static void take_apart(ts_epoch *epoch) {
 /* Caller has the lock; released here. Everything is dead before the state or the id says so. */
 static void kill_locked(ts_epoch *epoch) {
     ts_allocator *allocator = ts_load_relaxed(&epoch->allocator);
-    ts_block *only = ts_epoch_only_block(ts_thread.heap, epoch);
-    note_end(epoch, only);
+    ts_heap *heap = ts_thread.heap;
+    ts_block *only = ts_epoch_enter_only(heap, epoch);
     if (TS_LIKELY(only != NULL)) {
-        end_own(epoch, only);
+        ts_share *share = only->share;
+        ts_thread.released += ts_load_relaxed(&only->slabs);
+        if (ts_epoch_end_only(heap, epoch, only)) ts_share_overflow(share, TS_NORMAL);
+        ts_heap_leave(heap);
         return;
     }
+    ts_epoch_note_end(epoch, ts_epoch_only_block(heap, epoch));
     TS_PROBE1(epoch__destroy, ts_load_relaxed(&epoch->entry.id));
     shut_blocks(epoch, true);
     uint32_t spans = ts_span_detach(epoch);
     ts_store_release(&epoch->state, EPOCH_CLOSED);
     ts_store_release(&epoch->entry.id, 0);
-    forget_asked(epoch);
     if (epoch->pins > 0) {
         epoch->destroyed = true;
         ts_epoch_release(epoch);
@@ -165,24 +145,12 @@ bool ts_epoch_destroy(ts_allocator *allocator, EpochId id) {
     if (TS_UNLIKELY(ts_care_on_asan)) ts_care_call_ends(allocator->care, id);
     ts_epoch *epoch = ts_epoch_find_locked(allocator, id);
     if (!epoch) return false;
-    ts_epoch_destroy_locked(epoch);
-    return true;
-}
-
-bool ts_epoch_destroy_or_ask(ts_allocator *allocator, EpochId id) {
-    bool left;
-    if (TS_UNLIKELY(ts_care_on_asan)) ts_care_call_ends(allocator->care, id);
-    ts_epoch *epoch = ts_epoch_find_to_end(allocator, id, TS_ASKED_DESTROY, &left);
-    if (epoch) ts_epoch_destroy_locked(epoch);
-    return epoch || left;
-}
-
-void ts_epoch_destroy_locked(ts_epoch *epoch) {
     uint64_t released = ts_thread.released;
     kill_locked(epoch);
     ts_epoch_settle_end(ts_thread.released - released);
     if (TS_LIKELY(ts_thread.heap != NULL)) ts_heap_limit_blocks(ts_thread.heap);
     ts_records_settle();
+    return true;
 }
 
 void ts_epoch_settle_end(uint64_t released) {
@@ -376,18 +344,12 @@ static void take_left(void) {
         if (ts_heap_is_called(heap)) ts_store_relaxed(&ts_heaps_called, 1);
 }
 
-bool ts_epoch_close(ts_allocator *allocator, EpochId id) {
-    bool left;
-    ts_epoch *epoch = ts_epoch_find_to_end(allocator, id, TS_ASKED_CLOSE, &left);
-    return left || (epoch && ts_epoch_close_locked(epoch));
-}
-
 static uint32_t in_kib(uint64_t bytes) { return bytes >> 10 < UINT32_MAX ? (uint32_t)(bytes >> 10) : UINT32_MAX; }
 
-bool ts_epoch_close_locked(ts_epoch *epoch) {
-    ts_allocator *allocator = ts_load_relaxed(&epoch->allocator);
-    EpochId id = ts_load_relaxed(&epoch->entry.id);
-    if (ts_load_relaxed(&epoch->state) != EPOCH_ACTIVE) {
+bool ts_epoch_close(ts_allocator *allocator, EpochId id) {
+    ts_epoch *epoch = ts_epoch_find_locked(allocator, id);
+    if (!epoch) return false;
+    if (!ts_epoch_is_active(epoch)) {
         ts_epoch_release(epoch);
         return false;
     }
@@ -395,8 +357,6 @@ bool ts_epoch_close_locked(ts_epoch *epoch) {
     ts_store_relaxed(&epoch->closed_at_ns, from);
     ts_store_relaxed(&epoch->closed_kib, ts_epoch_held_kib(epoch));
     ts_store_relaxed(&epoch->state, EPOCH_CLOSING);
-    /* release: partner of ts_epoch_asked_how. What is still asked was so before (asked.c, 6). */
-    ts_store_release(&epoch->asked, ts_limit_is_due(epoch) ? ts_epoch_asking(id, TS_ASKED_COUNT) : 0);
     epoch->pins++;
     shut_blocks(epoch, false);
     ts_block *blocks = ts_load_relaxed(&epoch->blocks);
@@ -447,30 +407,12 @@ TS_ALWAYS_INLINE void end_only_block(ts_epoch *epoch, ts_block *block) {
     ts_heap_leave(heap);
 }
 
-/* Of a reset: it has none any more. Caller has the lock. release: who reads 0 freed (first) reads 0 allocated, and no span
-   that is not there. */
-static void forget_spans(ts_epoch *epoch) {
+/* release: who reads 0 freed (first) reads 0 allocated, and no span that is not there. */
+TS_NOINLINE void ts_epoch_forget_spans(ts_epoch *epoch) {
     ts_store_relaxed(&epoch->span_allocated, 0);
     ts_store_relaxed(&epoch->span_bytes_allocated, 0);
     ts_store_release(&epoch->span_freed, 0);
     ts_store_release(&epoch->span_bytes_freed, 0);
-}
-
-bool ts_epoch_reset_own(ts_epoch *epoch, bool again, uint64_t *units_freed) {
-    ts_heap *heap = ts_thread.heap;
-    ts_block *block = ts_load_relaxed(&epoch->state) == EPOCH_ACTIVE ? ts_epoch_only_block(heap, epoch) : NULL;
-    /* With care all that it holds is gone through, which is not for under the lock. */
-    if (!block || block->share->allocator->care || !ts_heap_try_enter(heap)) return false;
-    *units_freed = ts_load_relaxed(&block->slabs);
-    if (TS_UNLIKELY(ts_load_relaxed(&epoch->span_allocated) != 0)) forget_spans(epoch);
-    if (!again || ts_era_is_used_up(ts_era(block) + 1)) { /* the thread joins later */
-        end_only_block(epoch, block);
-        return true;
-    }
-    if (ts_epoch_restart_block(heap, epoch, block)) ts_share_overflow(block->share, TS_NORMAL);
-    ts_heap_leave(heap);
-    ts_thread.released += *units_freed;
-    return true;
 }
 
 /* The calling thread's blocks. Caller has the lock. NO_SHARE: there is none for them; else whether any was given up. */
@@ -489,11 +431,10 @@ ts_given_up ts_epoch_give_up_blocks(ts_allocator *allocator, EpochId id) {
     ts_given_up up = TS_GIVEN_UP_NOT;
     ts_epoch *epoch = ts_epoch_find_locked(allocator, id);
     if (!epoch) return up;
-    ts_store_relaxed(&epoch->bias, 0); /* this thread's, or none: nobody has to take it */
     ts_block *block = ts_epoch_only_block(ts_thread.heap, epoch);
     if (block && ts_load_relaxed(&block->slabs) == 0 && ts_heap_try_enter(ts_thread.heap))
         end_only_block(epoch, block);
-    else if (ts_epoch_is_active(epoch, id))
+    else if (ts_epoch_is_active(epoch))
         up = give_up_blocks(epoch);
     ts_epoch_release(epoch);
     return up;
@@ -521,7 +462,7 @@ bool ts_epoch_reset(ts_allocator *allocator, EpochId id, uint64_t *units_freed) 
     ts_block *blocks = ts_epoch_detach_blocks(epoch);
     for (ts_block *b = blocks; b; b = ts_epoch_next_block(b)) units += ts_load_relaxed(&b->slabs);
     uint32_t spans = ts_span_detach(epoch);
-    forget_spans(epoch);
+    ts_epoch_forget_spans(epoch);
     /* Who pins walks these blocks still: dead now, taken apart by the last who unpins. */
     if (epoch->pins > 0) {
         add_dying(epoch, blocks);
@@ -567,7 +508,6 @@ void ts_epoch_fork_child(void) {
     uint32_t high = ts_table_high(&ts_epochs);
     for (uint32_t i = 1; i < high; i++) {
         ts_epoch *epoch = ts_table_at(&ts_epochs, i);
-        ts_epoch_answer(epoch);                /* for a thread that is not there */
         uint32_t spill = epoch->spill != NULL; /* which stays, and nobody ends it here */
         if (epoch->pins == spill) continue;
         epoch->pins = 1 + spill;

@@ -5,8 +5,7 @@
  * shuts. It does not: who joins looks at the state and puts his block into the list under the lock under which an end
  * changes the state. The first block of an epoch needs no lock: nobody can find the epoch before it is shown.
  */
-/* Modelled in tests/model: exit, epoch, bias, orders. */
-#include "base/park.h"
+/* Modelled in tests/model: exit, epoch, orders. */
 #include "base/probe.h"
 #include "cache/foreign.h"
 #include "epoch/blocks.h"
@@ -25,23 +24,6 @@ void ts_epoch_init(void) {
 ts_epoch *ts_epoch_find(ts_allocator *allocator, EpochId id) {
     ts_epoch *epoch = ts_epoch_at_id(id);
     return epoch && ts_load_relaxed(&epoch->allocator) == allocator ? epoch : NULL;
-}
-
-TS_COLD bool ts_epoch_try_unbias(ts_epoch *epoch) {
-    while (!ts_epoch_is_free(epoch)) {
-        /* Another than a moment ago: of the entry's next use, and the caller finds that its id is over. */
-        uint32_t bias = ts_load_acquire(&epoch->bias);
-        if (bias != 0 && !ts_heap_unbias(bias, &epoch->entry, &epoch->bias)) return false;
-    }
-    return true;
-}
-
-TS_COLD void ts_epoch_unbias(ts_epoch *epoch) {
-    while (!ts_epoch_try_unbias(epoch)) {
-        ts_lock_release(ts_epoch_lock(epoch)); /* who wants another epoch of the stripe does not wait, too */
-        ts_nap();                              /* it lost its processor, perhaps to this thread */
-        ts_lock_acquire(ts_epoch_lock(epoch));
-    }
 }
 
 /* ---- the list of blocks ------------------------------------------------------------------------------- */
@@ -151,9 +133,8 @@ EpochId ts_epoch_open(ts_allocator *allocator, uintptr_t token, const char *labe
         return EPOCH_NONE;
     }
     int before = errno;
-    ts_heap *heap = join ? ts_heap_mine() : NULL;
     EpochId id = ts_epoch_begin(epoch, allocator, flags ? flags : EPOCH_CHURN,
-                                join ? ts_epoch_domain_time() : opening_time(), heap ? ts_heap_bias(heap) : 0, false);
+                                join ? ts_epoch_domain_time() : opening_time(), false);
     if (label || ts_load_relaxed(&epoch->label[0]) != 0) { /* that of the last use is still there, for messages */
         ts_lock_acquire(ts_epoch_lock(epoch));
         ts_epoch_set_label(epoch, label);
@@ -179,7 +160,7 @@ bool ts_epoch_is_old(EpochId id) {
 /* The epoch with its lock taken, ACTIVE. NULL with errno, and without the lock. */
 static ts_epoch *find_active(ts_share *share, ts_allocator *allocator, EpochId id) {
     ts_epoch *epoch = ts_epoch_find_locked(allocator, id);
-    if (epoch && ts_epoch_is_active(epoch, id)) return epoch;
+    if (epoch && ts_epoch_is_active(epoch)) return epoch;
     if (epoch) ts_epoch_release(epoch);
     bool was = epoch || ts_epoch_is_old(id);
     if (was) ts_count(&share->refused_closed, 1);
@@ -270,7 +251,7 @@ void ts_epoch_take_up(ts_heap *heap, ts_allocator *allocator, EpochId id) {
     ts_share *share = ts_heap_share(heap, allocator);
     ts_epoch *epoch = share ? ts_epoch_find_locked(allocator, id) : NULL;
     if (epoch) {
-        if (ts_epoch_is_active(epoch, id)) take_up(heap, share, epoch, id);
+        if (ts_epoch_is_active(epoch)) take_up(heap, share, epoch, id);
         ts_epoch_release(epoch);
     }
     errno = before;
@@ -283,7 +264,7 @@ bool ts_epoch_adopt(ts_heap *heap, ts_epoch *epoch, EpochId id, unsigned cls) {
        anyone may read: the epoch's entry may be in another use by now, of an allocator whose record is another thread's to write. */
     ts_share *share = ts_heap_find_share(heap, (uintptr_t)ts_load_acquire(&allocator->entry.id));
     if (!share || ts_epoch_find_locked(allocator, id) != epoch) return false;
-    if (ts_epoch_is_active(epoch, id)) {
+    if (ts_epoch_is_active(epoch)) {
         /* This thread's own other blocks, adopted earlier, come first: else it would get a block more with every thread
            that ends, however much is free in those that it has. */
         for (unsigned others = 0; others < 2 && !adopted; others++)

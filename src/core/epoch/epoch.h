@@ -16,39 +16,15 @@
  *     makes everything stale and leaves the taking apart to the last who unpins.
  *  4. An entry whose id is 0 is nobody's. Its id never comes back.
  *
- * Who HAS an epoch may change what "under the lock" or "guarded by the lock" is said of. That is who has its lock, by ts_epoch_acquire;
- * or, while the epoch has its BIAS, the thread of that heap, inside of an operation that it began by ts_op_begin_end:
- *     owner:  ending = the epoch (release);  in_op = TS_IN_END (release);  (compiler fence)  read heap->biased (acquire), then
- *             epoch->bias: the same;  read and change the epoch;  in_op = 0 or 1 (release);  (compiler fence)  read epoch->asked
- *     other:  lock;  read epoch->bias (acquire): neither 0 nor of its own heap;  bias_lock;  if heap->biased is that: heap->biased =
- *             the next turn (release), barrier_all;  unless the thread's in_op is TS_IN_END and its ending is the epoch (acquire):
- *             epoch->bias = 0, if it is what was read (acquire);  release bias_lock
- *  a. An epoch gets a bias before it can be found, if its thread makes it for a domain of its own, and never afterwards. So who has
- *     found the id, and then takes the lock, reads that bias; or the 0 of one who took it under the lock before; or what the entry's next
- *     use has, 0 or another bias (his own heap's too), and then no older id: by the fence in ts_epoch_begin, or, where that use
- *     has the same bias and does not store it, by the barrier, or bias_lock.
- *  b. An operation of the owner that reads the turn before that store began before the barrier, so its TS_IN_END and its epoch are seen
- *     behind it as long as it goes on; one that begins later reads another turn, which the epoch has not. So a thread loses all of its
- *     biases at once, for one barrier; who finds the turn over, under bias_lock, comes after the barrier of who ended it.
- *  c. Turns come again, under bias_lock. An epoch whose bias nobody has taken still has it then, to both sides; so has one that got it when
- *     its turn was over already. One from which it was taken has not: that was under bias_lock, while the turn was over.
- *  d. What is taken is the bias that was looked at. Another is that of the entry's next use, whose thread may be in an operation on it:
- *     that one is looked at next.
- *  e. The operation waits for nothing while in_op is TS_IN_END, so it is over after some instructions, or when a thread that lost
- *     its processor in them gets it back. Who closes or destroys the epoch, or gives it an account, does not wait for that: he ASKS the
- *     owner (asked.c). Others wait, with no lock.
- *  f. The owner takes the lock in all but the usual cases, and keeps its bias: the two ways of one thread do not meet. (A domain
- *     that is handed over gives its bias up under the lock.)
- *  g. A heap's next thread has another turn; if nobody has the heap, there is no operation to wait for (bias_lock).
- *  h. fork waits for who is in TS_IN_END: no epoch is half changed in the child.
- * The domains of an epoch (domain.h) are guarded as it is.
+ * Fields marked "under the lock" or "guarded by the lock" are changed by the thread that holds the lock of the epoch's
+ * stripe. The domains of an epoch (domain.h) are guarded by the lock of their epoch. A thread that ends or resets an
+ * epoch holds it for the change itself, some fifty instructions; it takes its memory apart when it has released it (end.c).
  */
-/* Modelled in tests/model: epoch, bias, orders. */
+/* Modelled in tests/model: epoch, orders. */
 #ifndef TS_EPOCH_EPOCH_H
 #define TS_EPOCH_EPOCH_H
 
 #include "cache/orphan.h"
-#include "ownership/bias.h"
 #include "supply/account.h"
 #include "supply/allocator.h"
 
@@ -72,14 +48,10 @@ typedef struct ts_epoch {
     TS_ALIGNED(64) ts_block *dying; /* guarded by the lock: blocks of a reset or destroy that met a pin */
     uint32_t spans;                 /* first unit of the first span; guarded by the lock */
     uint32_t pins;                  /* guarded by the lock */
-    _Atomic(ts_account *) account;  /* written under the lock: asked.c, 5; read by anyone; NULL: none */
+    _Atomic(ts_account *) account;  /* written under the lock; read by anyone; NULL: none */
     _Atomic uint64_t span_allocated;
     _Atomic uint64_t label[SLAB_LABEL_BYTES / 8]; /* written under the lock, in turns (label.c) */
-    _Atomic uint32_t bias; /* a heap's `biased`: its thread may have the epoch without the lock; 0: none. See above */
-    /* [31:2] of which use, the low bits of its era  [1:0] TS_ASKED_*: its thread is to do that when it is out of its operation; 0: nothing
-       is asked, as before the end of a use, but for one that its thread ends. Written under the lock, read by anyone (asked.c). */
-    _Atomic uint32_t asked;
-    _Atomic uint64_t closed_at_ns; /* written under the lock; 0 while ACTIVE */
+    _Atomic uint64_t closed_at_ns;                /* written under the lock; 0 while ACTIVE */
     _Atomic uint64_t span_freed, span_bytes_allocated, span_bytes_freed;
     _Atomic uint32_t rss_before_kib, rss_after_kib; /* written under the lock */
     struct ts_spill
@@ -100,21 +72,8 @@ void ts_epoch_init(void);
 static inline ts_lock *ts_epoch_lock(const ts_epoch *epoch) {
     return &ts_epoch_stripes[epoch->entry.index % TS_EPOCH_STRIPES].lock;
 }
-/* Takes its bias from another thread. Caller has the lock, which is released meanwhile if that one is in an operation by it: what was read
-   before may be old. */
-void ts_epoch_unbias(ts_epoch *epoch);
-/* The same without waiting. false: that thread may be in an operation by it; the caller has the lock, and not the epoch. */
-bool ts_epoch_try_unbias(ts_epoch *epoch);
-/* Whether the calling thread, who has the lock, has the epoch. acquire: partner of the fence in ts_epoch_begin. */
-TS_ALWAYS_INLINE bool ts_epoch_is_free(const ts_epoch *epoch) {
-    uint32_t bias = ts_load_acquire(&epoch->bias);
-    return TS_LIKELY(bias == 0) || ts_heap_is_bias_of(ts_thread.heap, bias);
-}
 /* The lock of an epoch that the caller has found by its id, or of a domain of it, or of whatever use of its entry comes after that. */
-TS_ALWAYS_INLINE void ts_epoch_acquire(ts_epoch *epoch) {
-    ts_lock_acquire(ts_epoch_lock(epoch));
-    if (TS_UNLIKELY(!ts_epoch_is_free(epoch))) ts_epoch_unbias(epoch);
-}
+static inline void ts_epoch_acquire(const ts_epoch *epoch) { ts_lock_acquire(ts_epoch_lock(epoch)); }
 static inline void ts_epoch_release(const ts_epoch *epoch) { ts_lock_release(ts_epoch_lock(epoch)); }
 
 /* token: by which the caller found the allocator. join: the calling thread gets its block at once. EPOCH_NONE with errno. */
@@ -142,22 +101,12 @@ TS_ALWAYS_INLINE ts_epoch *ts_epoch_find_locked(ts_allocator *allocator, EpochId
     return NULL;
 }
 bool ts_epoch_close(ts_allocator *allocator, EpochId id);
-/* For who has the epoch's lock, which is released. false: it is closed. */
-bool ts_epoch_close_locked(ts_epoch *epoch);
-/* Waits for a thread that is in the middle of a usual end or reset of it: then everything is dead. */
 bool ts_epoch_destroy(ts_allocator *allocator, EpochId id);
-/* Leaves it to that one, which destroys it before that call of it is over. */
-bool ts_epoch_destroy_or_ask(ts_allocator *allocator, EpochId id);
-/* The same for who has the epoch's lock, which is released. */
-void ts_epoch_destroy_locked(ts_epoch *epoch);
 /* Kills all objects, the epoch stays ACTIVE under its id. units_freed: of slabs and spans that are warm now. */
 bool ts_epoch_reset(ts_allocator *allocator, EpochId id, uint64_t *units_freed);
-/* The usual case of it, for who has the epoch's lock and keeps it: all that the epoch has is one scope block of the calling
-   thread. again: which goes on in its next era; not where other threads come next, who would meet it. false: it is
-   another case, nothing was done. */
-bool ts_epoch_reset_own(ts_epoch *epoch, bool again, uint64_t *units_freed);
-/* For who gives the epoch up to another thread: without its bias, which that one would have to take. A block of this thread that holds
-   nothing ends; the others wait for the next thread (cache/orphan.h). */
+/* Of a reset: the epoch has no spans any more, and is counted as one that never had any. Caller has the lock. */
+void ts_epoch_forget_spans(ts_epoch *epoch);
+/* For who gives the epoch up to another thread. A block of this thread that holds nothing ends; the others wait for the next thread (cache/orphan.h). */
 void ts_epoch_give_up(ts_allocator *allocator, EpochId id);
 /* The same for who has the lock of the tree; ts_orphans_pass_on comes when he has it no more. NO_SHARE: ts_orphans_make_share did not come
    before; NOT: there was nothing to give up. */
@@ -253,34 +202,8 @@ bool ts_has_as_span(const ts_allocator *allocator, EpochId id, size_t size);
    wasted. */
 TS_ALWAYS_INLINE bool ts_realloc_stays(size_t bytes, size_t size) { return size >= bytes / 2 || bytes <= 64; }
 
-/* ---- what is left to the epoch's thread, in asked.c ---------------------------------------------------------- */
-
-/* Who asks for one of them writes over those before it: asked.c, 6. */
-enum { TS_ASKED_COUNT = 1, TS_ASKED_CLOSE, TS_ASKED_DESTROY };
-/* The epoch with its lock taken, as ts_epoch_find_locked, of which nothing more is asked than that; it waits for no thread. NULL without the
-   lock: there is none, or, *left, its thread does it. */
-ts_epoch *ts_epoch_find_to_end(ts_allocator *allocator, EpochId id, uint32_t how, bool *left);
-/* Caller has the lock, and not the epoch (ts_epoch_try_unbias), and has found the id. true: its thread will do it. false: that is out of
-   its operation, the caller has the epoch, and nothing more is asked than before. */
-bool ts_epoch_ask(ts_epoch *epoch, EpochId id, uint32_t how);
-/* By its thread, after an operation on it: what it was asked for in the middle of that. Holds nothing. */
-void ts_epoch_answer(ts_epoch *epoch);
-TS_ALWAYS_INLINE bool ts_epoch_is_asked(const ts_epoch *epoch) {
-    ts_compiler_fence(); /* partner: the barrier in ts_epoch_find_to_end */
-    return TS_UNLIKELY(ts_load_relaxed(&epoch->asked) != 0);
-}
-static inline uint32_t ts_epoch_asking(EpochId id, uint32_t how) {
-    return (uint32_t)(id >> ts_epochs.index_bits) << 2 | how;
-}
-/* What is asked of that use, or 0. acquire: `asked` is less after the state has changed */
-static inline uint32_t ts_epoch_asked_how(const ts_epoch *epoch, EpochId id) {
-    uint32_t how = ts_load_acquire(&epoch->asked) ^ ts_epoch_asking(id, 0);
-    return how <= TS_ASKED_DESTROY ? how : 0;
-}
-/* Whether it takes objects. */
-static inline bool ts_epoch_is_active(const ts_epoch *epoch, EpochId id) {
-    return ts_epoch_asked_how(epoch, id) < TS_ASKED_CLOSE && ts_load_relaxed(&epoch->state) == EPOCH_ACTIVE;
-}
+/* Whether it takes objects. Caller has the lock. */
+static inline bool ts_epoch_is_active(const ts_epoch *epoch) { return ts_load_relaxed(&epoch->state) == EPOCH_ACTIVE; }
 
 /* ---- spans, in span.c -------------------------------------------------------------------------------- */
 

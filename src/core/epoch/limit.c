@@ -7,7 +7,6 @@
  * Only what a thread gets in the operation in which it was met when the epoch got its account comes uncounted; it counts when
  * that is over.
  */
-/* Modelled in tests/model: bias. */
 #include "epoch/limit.h"
 
 #include "base/line.h"
@@ -57,7 +56,7 @@ ts_account *ts_limit_hold(ts_epoch *epoch, EpochId id) {
     return account;
 }
 
-/* acquire: with it comes whose it is; partner of the release in hold_account_of */
+/* acquire: with it comes whose it is; partner of the release in begin_account */
 ts_account *ts_epoch_account(const ts_epoch *epoch) { return ts_load_acquire(&epoch->account); }
 
 /* While the block's heap is held. Else it is left to that: its thread is in the middle of an operation, or another thread holds it. Caller
@@ -82,19 +81,15 @@ static void call(ts_block *block) {
     ts_heap_drop(heap);
 }
 
-bool ts_limit_is_due(const ts_epoch *epoch) {
-    const ts_account *account = ts_load_relaxed(&epoch->account);
-    return account && !account->whole;
-}
-
-/* Blocks that come later begin with the account. Calls are made without the lock: while the epoch is pinned its blocks stay in the
+/* The account of an epoch that had none: its blocks get it, or are left to get it. Blocks that come later begin with it.
+   Caller has the lock, which is released. Calls are made without the lock: while the epoch is pinned its blocks stay in the
    list, and those that a reset has emptied are held until it is not. */
-void ts_limit_count(ts_epoch *epoch) {
+static void begin_account(ts_epoch *epoch, ts_account *account) {
     bool left = false;
-    ts_account *account = ts_load_relaxed(&epoch->account);
-    ts_block *blocks = ts_limit_is_due(epoch) ? ts_load_relaxed(&epoch->blocks) : NULL;
+    ts_block *blocks = ts_load_relaxed(&epoch->blocks);
+    ts_store_release(&epoch->account, account); /* with it comes whose it is: ts_epoch_account */
+    ts_account_add(account, ts_load_relaxed(&epoch->span_units));
     for (ts_block *b = blocks; b; b = ts_epoch_next_block(b)) left = leave_or_count(b, account) || left;
-    if (account) account->whole = true;
     if (!left) {
         ts_epoch_release(epoch);
         return;
@@ -106,50 +101,23 @@ void ts_limit_count(ts_epoch *epoch) {
     ts_epoch_settle_noted();
 }
 
-void ts_limit_forget(ts_epoch *epoch) {
-    ts_account *account = ts_load_relaxed(&epoch->account);
-    if (!account || ts_load_relaxed(&account->epoch) == ts_load_relaxed(&epoch->entry.id)) return;
-    ts_store_relaxed(&epoch->account, NULL);
-    ts_account_unref(account);
-}
-
-/* The epoch's account, made if it has none, with a reference more. Caller has the lock. */
-static ts_account *hold_account_of(ts_epoch *epoch, ts_account **made) {
-    ts_account *account = ts_load_relaxed(&epoch->account);
-    if (!account) {
-        account = *made;
-        *made = NULL;
-        ts_store_release(&epoch->account, account);
-        ts_account_add(account, ts_load_relaxed(&epoch->span_units));
-    }
-    ts_account_ref(account);
-    return account;
-}
-
-static bool is_of(const ts_epoch *epoch, const ts_allocator *allocator, EpochId id) {
-    return ts_load_relaxed(&epoch->entry.id) == id && ts_load_relaxed(&epoch->allocator) == allocator;
-}
-
-/* The account of an epoch, with a reference. NULL with errno. It waits for no thread: who is in the middle of an allocation is counted
-   when that is over, and who ends or resets the epoch by its bias does the rest himself (asked.c). */
+/* The account of an epoch, made if it has none, with a reference. NULL with errno. It waits for no allocation: a block whose
+   thread is in the middle of one is counted when that is over. */
 static ts_account *hold_made(ts_allocator *allocator, EpochId id) {
-    ts_account *made = ts_account_make(id), *account = NULL;
+    ts_account *made = ts_account_make(id);
     if (!made) {
         errno = ENOMEM;
         return NULL;
     }
-    ts_epoch *epoch = ts_epoch_at_id(id);
-    if (epoch) {
-        ts_lock_acquire(ts_epoch_lock(epoch));
-        /* The question comes first (asked.c, 5). */
-        bool has = ts_epoch_try_unbias(epoch);
-        if (!has && is_of(epoch, allocator, id)) has = !ts_epoch_ask(epoch, id, TS_ASKED_COUNT);
-        if (is_of(epoch, allocator, id)) account = hold_account_of(epoch, &made);
-        if (account && has)
-            ts_limit_count(epoch);
-        else
-            ts_epoch_release(epoch);
+    ts_epoch *epoch = ts_epoch_find_locked(allocator, id);
+    ts_account *account = epoch ? ts_load_relaxed(&epoch->account) : NULL;
+    if (epoch && !account) {
+        ts_account_ref(made); /* the epoch's reference, and the caller's */
+        begin_account(epoch, made);
+        return made;
     }
+    if (account) ts_account_ref(account);
+    if (epoch) ts_epoch_release(epoch);
     ts_account_unref(made);
     if (!account) errno = EINVAL;
     return account;

@@ -15,12 +15,6 @@ bool ts_limit_set(ts_allocator *allocator, EpochId id, size_t bytes);
 bool ts_limit_bind(ts_allocator *allocator, EpochId id, unsigned home);
 /* The first is a child's epoch of the second's domain; EPOCH_NONE: of none. false with errno. */
 bool ts_limit_link(ts_allocator *allocator, EpochId child, EpochId parent);
-/* For who has the epoch and its lock: an account that was left on a use which its thread has ended goes (asked.c, 5). */
-void ts_limit_forget(ts_epoch *epoch);
-/* Whether its blocks are still to be counted. Likewise, as the next. */
-bool ts_limit_is_due(const ts_epoch *epoch);
-/* Counts them, or leaves that to their threads, if it has an account; it waits for nobody. Releases the lock. */
-void ts_limit_count(ts_epoch *epoch);
 /* Of none any more, if it has an account. */
 void ts_limit_leave(ts_allocator *allocator, EpochId id);
 /* Bytes held by the epoch, children included. */

@@ -116,7 +116,7 @@ TS_ALWAYS_INLINE void *alloc_in_part(const unsigned part, ts_allocator *allocato
     if (TS_UNLIKELY(allocator->care)) give_out_span(allocator, unit, size, *zero && fresh);
     if (*zero && !fresh) memset(at, 0, size);
     epoch = ts_epoch_find_locked(allocator, id);
-    bool open = epoch && ts_epoch_is_active(epoch, id);
+    bool open = epoch && ts_epoch_is_active(epoch);
     if (open) {
         /* Whole, if it has got an account since. */
         ts_account *now = ts_load_relaxed(&epoch->account);

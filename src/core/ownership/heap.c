@@ -14,7 +14,7 @@
 #include "base/park.h"
 #include "cache/foreign.h"
 #include "os/os.h"
-#include "ownership/bias.h"
+#include "ownership/barrier.h"
 #include "ownership/thread_name.h"
 #include "supply/allocator.h"
 
@@ -59,7 +59,7 @@ bool ts_heap_init(void) {
     if (!none) return false;
     ts_assert(1, ts_line_of(none) == 0);
     ts_store_relaxed(&none->key, UINT64_MAX);
-    ts_barriers = ts_os->barrier_all();
+    ts_barrier_init();
     ts_heap_nobody = ts_lines_take(TS_LINES_HEAP, sizeof *ts_heap_nobody);
     if (!ts_heap_nobody) return false;
     ts_lock_init(&ts_heap_nobody->lock, TS_RANK_HEAP);
@@ -227,8 +227,6 @@ static ts_heap *add_heap(bool is_home) {
     if (!heap) return NULL;
     ts_lock_init(&heap->lock, TS_RANK_HEAP);
     heap->id = ++heap_count;
-    ts_lock_init(&heap->bias_lock, TS_RANK_BIAS);
-    ts_store_relaxed(&heap->biased, ts_line_of(heap) << TS_BIAS_TURN_BITS);
     heap->is_home = heap->keeps_nothing = is_home;
     ts_store_relaxed(&heap->state, is_home ? TS_HEAP_ABANDONED : TS_HEAP_STARTING);
     heap->next = ts_load_relaxed(&all_heaps);
@@ -313,7 +311,7 @@ ts_heap *ts_heap_make(void) {
         return NULL;
     }
     ts_lock_acquire(&heap->lock); /* who finds it taken has called a thread that answers at the end of this call */
-    ts_heap_set_tls(heap, &ts_thread);
+    heap->tls = &ts_thread;
     heap->serial = (heap->serial ? heap->serial : ts_line_of(heap)) + TS_SERIAL_NEXT;
     memset(heap->map, 0, sizeof heap->map);
     memset(heap->scope_map, 0, sizeof heap->scope_map);
@@ -474,7 +472,7 @@ void ts_heap_exit(void *arg) {
     ts_heap_leave(heap);
     /* From here on this thread is one of the others. */
     ts_lock_acquire(&heap->lock);
-    ts_heap_set_tls(heap, NULL);
+    heap->tls = NULL;
     ts_thread.heap = NULL;
     ts_thread.serial = TS_NO_SERIAL;
     /* seq_cst, then a last drain: see ts_foreign_drain_for */
@@ -488,8 +486,7 @@ void ts_heap_exit(void *arg) {
 
 /* ---- fork ------------------------------------------------------------------------------------- */
 
-/* With every heap's lock and `revoked` set, no thread is inside ts_heap_enter ... leave. Nobody has a bias_lock: who takes one has
-   the lock of its heap or of an epoch. */
+/* With every heap's lock and `revoked` set, no thread is inside ts_heap_enter ... leave. */
 void ts_heap_fork_prepare(void) {
     bool any = false;
     ts_lock_acquire_for_fork(&registry);
@@ -501,10 +498,8 @@ void ts_heap_fork_prepare(void) {
         }
     }
     bool barrier = !any || ts_os->barrier_all();
-    if (!barrier && ts_barriers) barrier = ts_heap_barrier();
     for (ts_heap *h = ts_heaps(); h; h = h->next) {
         if (!(ts_load_relaxed(&h->revoked) & TS_REVOKED)) continue;
-        if (ts_barriers) ts_heap_wait_for_end(h->tls); /* no epoch is half changed */
         bool quiet = false;
         for (unsigned i = 0; barrier && !quiet && i < FORK_LOOKS; i++) {
             quiet = !ts_is_in_op(h->tls);

@@ -9,8 +9,8 @@
  *     is OPEN TO ITS OWNER (block->key names its share). To touch the bins of a live thread, another thread
  *     first shuts the block (key, open_id) and then holds the heap.
  *
- * Why that is enough. Every operation of a thread on its blocks, but for the one below, is bracketed by in_op = 1 (or
- * TS_IN_END) ... in_op = 0 in its thread block. ts_heap_hold writes `revoked`, then runs ts_os->barrier_all(), then looks at in_op:
+ * Why that is enough. Every operation of a thread on its blocks, but for the one below, is bracketed by in_op = 1 ... in_op = 0
+ * in its thread block. ts_heap_hold writes `revoked`, then runs ts_os->barrier_all(), then looks at in_op:
  *     owner:  in_op = 1;  (compiler fence)   read key / open_id / revoked
  *     other:  write key, open_id, revoked; barrier_all;  read in_op
  * This is the store-then-load protocol with the owner's machine fence replaced by the other's barrier_all: an
@@ -49,13 +49,13 @@
  * Where the system has no such barrier, a live thread's heap cannot be held: what is left waits for its next slow call, its
  * exit, or slab_thread_idle.
  *
- * A thread that waits for another's operation (fork; a bias; a free with care) is in none, and who is in one waits for no lock below
+ * A thread that waits for another's operation (fork; a free with care) is in none, and who is in one waits for no lock below
  * rank HEAP: so no circle of waiting can form.
  *
  * Conservation, per bin: pops + word_allocs - pushes - direct frees == live slots of the bin's slabs, always outside of an
  * operation (types.h; word_allocs: ts_bin_word_allocs). These are what the statistics sum up.
  */
-/* Modelled in tests/model: foreign, hold, bump, epoch, bias, enter, orders. */
+/* Modelled in tests/model: foreign, hold, bump, epoch, enter, orders. */
 #ifndef TS_OWNERSHIP_HEAP_H
 #define TS_OWNERSHIP_HEAP_H
 
@@ -132,20 +132,10 @@ TS_ALWAYS_INLINE uint64_t ts_scope_word(const ts_scope_block *block) {
 /* ---- brackets --------------------------------------------------------------------------------- */
 
 #define TS_IN_OP 1u
-#define TS_IN_END 2u /* in one that may be changing an epoch by its bias (epoch.h); it waits for nothing */
 TS_ALWAYS_INLINE void ts_op_begin(ts_tls *tls) {
     ts_store_relaxed(&tls->in_op, TS_IN_OP);
     ts_compiler_fence(); /* partner: barrier_all in ts_heap_hold */
 }
-/* The same of one that ends or resets that epoch. release, both: who sees another epoch sees the end of the operation before, and who
-   sees in_op sees the epoch of that operation or of a later one (ts_heap_is_ending). */
-TS_ALWAYS_INLINE void ts_op_begin_end(ts_tls *tls, const ts_entry *epoch) {
-    ts_store_release(&tls->ending, epoch);
-    ts_store_release(&tls->in_op, TS_IN_END);
-    ts_compiler_fence(); /* partners: barrier_all in ts_heap_hold, ts_heap_unbias, ts_heap_fork_prepare, find_to_end */
-}
-/* It has done so, and goes on as any other. release: partner of the acquires in ts_heap_is_ending, ts_heap_wait_for_end */
-static inline void ts_op_end_ended(ts_tls *tls) { ts_store_release(&tls->in_op, TS_IN_OP); }
 /* The same of one that ends with a release store to the bump word of the thread's scope block, which is `bump`. 0: it has not
    begun. release: who sees this sees the end of the operation before. */
 TS_ALWAYS_INLINE void ts_op_begin_bump(ts_tls *tls, uint64_t bump) {
@@ -158,7 +148,7 @@ TS_ALWAYS_INLINE void ts_op_end(ts_tls *tls) { ts_store_release(&tls->in_op, 0);
    one that it began later the answer says nothing. */
 static inline bool ts_is_in_op(const ts_tls *tls) {
     uintptr_t at = ts_load_acquire(&tls->in_op); /* partners: ts_op_end, ts_op_begin_bump */
-    if (at <= TS_IN_END) return at != 0;
+    if (at <= TS_IN_OP) return at != 0;
     /* acquire: who goes to another block has ended what he did in the last (ts_set_scope). The block is one for ever, whoever
        uses it. */
     const ts_scope_block *block = ts_load_acquire(&tls->scope);
@@ -244,19 +234,16 @@ static inline void *ts_heap_take_entry(ts_table *table, unsigned which) {
     if (heap && heap->spares[which] > 0) return heap->spare[which][--heap->spares[which]];
     return ts_table_take(table);
 }
-static inline void ts_heap_give_entry(ts_table *table, unsigned which, void *entry) {
+TS_ALWAYS_INLINE void ts_heap_give_entry(ts_table *table, unsigned which, void *entry) {
     ts_heap *heap = ts_thread.heap;
-    if (!ts_table_end(table, entry)) return;
-    if (heap && heap->spares[which] < TS_SPARE_ENTRIES)
-        heap->spare[which][heap->spares[which]++] = entry;
-    else
+    if (TS_UNLIKELY(!ts_table_end(table, entry))) return;
+    unsigned n = heap ? heap->spares[which] : TS_SPARE_ENTRIES;
+    if (TS_LIKELY(n < TS_SPARE_ENTRIES)) {
+        heap->spares[which] = n + 1;
+        ts_keep(&heap->spare[which][n], (ts_entry *)entry);
+    } else {
         ts_table_free(table, entry);
-}
-/* For who has seen that there is room: an entry whose id is 0 again. */
-TS_ALWAYS_INLINE void ts_heap_keep_entry(ts_heap *heap, const ts_table *table, unsigned which, void *entry) {
-    if (TS_UNLIKELY(!ts_table_age(table, entry))) return;
-    unsigned n = heap->spares[which]++;
-    ts_keep(&heap->spare[which][n], (ts_entry *)entry);
+    }
 }
 /* Of threads: a heap that has used up its own gets no other thread. The highest bit is never set. */
 #define TS_SERIAL_NEXT ((uint64_t)1 << 28)

@@ -32,12 +32,6 @@
 #define TS_POOL_CHURN_BLOCKS 2048u
 #define TS_POOL_MAGAZINE_CHUNKS 512u
 #define TS_SPARE_ENTRIES 8u /* entries that a thread keeps for its next epochs and domains */
-/* Who takes its bias from a thread pays a barrier of all processors (0.3 us where no other runs, 8 where one does), and takes that
-   of its other epochs too; so that this does not come again and again, its next epochs have none. */
-#define TS_BIAS_REST 1024u
-#define TS_BIAS_TURN_BITS 4u
-#define TS_BIAS_NEVER 15u /* a turn that no epoch gets */
-_Static_assert(64 - TS_UNIT_LINE_SHIFT + TS_BIAS_TURN_BITS <= 32, "a line and a turn are one word of 32 bits");
 #define TS_RECENT_SHARES 8u
 /* So many calls for other allocators than the one that a thread's fast paths are for, and they are for the last of these. */
 #define TS_OTHERS_MOST 64u
@@ -311,12 +305,11 @@ typedef enum ts_heap_state { TS_HEAP_STARTING, TS_HEAP_LIVE, TS_HEAP_ABANDONED, 
 #define TS_NO_SERIAL UINT64_MAX /* no thread's */
 /* The part of a thread that its fast paths use. Static and usable before any heap: no entry, no owner. */
 typedef struct ts_tls {
-    ts_churn_block *block;            /* block of the epoch used last */
-    ts_churn_block *rolling;          /* block of the rolling epoch used last */
-    _Atomic(ts_scope_block *) scope;  /* block of the innermost domain, if that is a scope; read by others */
-    ts_scope_block *last;             /* block of the scope epoch that was used last by its id, or by its domain */
-    _Atomic uintptr_t in_op;          /* see the top of heap.h; read by others */
-    _Atomic(const ts_entry *) ending; /* while that is TS_IN_END: the epoch; read by others */
+    ts_churn_block *block;           /* block of the epoch used last */
+    ts_churn_block *rolling;         /* block of the rolling epoch used last */
+    _Atomic(ts_scope_block *) scope; /* block of the innermost domain, if that is a scope; read by others */
+    ts_scope_block *last;            /* block of the scope epoch that was used last by its id, or by its domain */
+    _Atomic uintptr_t in_op;         /* see the top of heap.h; read by others */
     _Atomic uintptr_t token; /* allocator used last; UINTPTR_MAX, which is none: no fast paths (no heap, or timing is
                                         on); TS_TOKEN_CALLED: none in this call (heap.h). Written by its thread, and by who calls it */
     uint64_t share_key;      /* of this thread's share of it; TS_KEY_NO_SHARE: likewise */
@@ -346,20 +339,15 @@ typedef struct ts_heap {
         revoked; /* [0] held by another thread, or about to be; guarded by lock, read by the owner  [1] the same in
                                  fork, and it cannot be held  [31:2] how often something was left to its thread since that was
                                  worked off; added to by anyone. See heap.h */
-    _Atomic uint32_t state;  /* ts_heap_state; guarded by lock */
-    uint32_t id;             /* constant */
-    _Atomic uint32_t biased; /* [31:4] line of it  [3:0] turn: the bias by which its thread may have an epoch,
-                                      see epoch.h; guarded by bias_lock, read by its thread */
-    uint32_t bias;           /* owner only, as the next: what its epochs get, if that is `biased` */
-    uint32_t bias_rest;      /* epochs that got none since it is not */
-    ts_lock bias_lock;
+    _Atomic uint32_t state;     /* ts_heap_state; guarded by lock */
+    uint32_t id;                /* constant */
     _Atomic uint32_t answers;   /* (h) how often what is left to its thread was worked off; read by who calls it */
     bool rebuild;               /* (h) its thread vanished in a fork: trust state words only */
     bool keeps_nothing;         /* (h) its thread ends, or has: no bin keeps an empty slab any more */
     bool is_home;               /* constant: no thread has it, ever: for blocks that theirs have given up (orphan.c) */
     _Atomic uint32_t unflushed; /* (h) in a child of fork: a block of it was shut by who vanished, perhaps: who holds it
                                       looks for that one; read by others as a hint */
-    ts_tls *tls;                /* written with lock and bias_lock (or in a child of fork); NULL when abandoned */
+    ts_tls *tls;                /* written with lock (or in a child of fork); NULL when abandoned */
     _Atomic uint64_t queue;     /* newest slab with foreign frees, 0: none; pushed by any thread */
     _Atomic uint32_t backlog;   /* (h) taken off the queue, not worked on yet; a hint to its owner, as is `ending` */
     _Atomic(ts_block *) condemned;     /* blocks that are left to the owner, to flush or to take back; pushed by any */

@@ -28,8 +28,7 @@ typedef struct ts_account {
     _Atomic uint64_t epoch;              /* whose it is */
     uint64_t refs;                       /* the epoch, its blocks, its children, who is taking */
     uint64_t told_ns;                    /* when a failure was last told of */
-    bool whole;            /* guarded by the epoch's lock: all its blocks have it, or are left to get it */
-    _Atomic uint8_t bound; /* 1 + the home that the epoch's memory is to be of, 0: none; read by anyone */
+    _Atomic uint8_t bound;               /* 1 + the home that the epoch's memory is to be of, 0: none; read by anyone */
 } ts_account;
 _Static_assert(sizeof(ts_account) <= 64, "one line");
 

@@ -17,7 +17,7 @@
 #include "epoch/blocks.h"
 #include "errands.h"
 #include "memtools/care.h"
-#include "ownership/bias.h"
+#include "ownership/barrier.h"
 
 #include <sched.h>
 #include <stdatomic.h>
@@ -179,7 +179,6 @@ static void start_threads(void) {
     assert_non_null(allocator);
     begin();
     let(fill_spares);
-    ts_heap_mine()->bias = atomic_load(&ts_heap_mine()->biased); /* as if no test before had taken it */
 }
 
 static void stop_threads(void) {
@@ -573,14 +572,12 @@ static void let_one_sleep(void) {
     sup_until_waits(&waiter_id);
 }
 
-/* Who waits for the epoch of a domain is woken at its end; the domain's own thread has it by its lock, without a bias. */
+/* A thread that waits for the epoch of a domain is woken at its end. */
 static void waited_for_at_its_end(void **state) {
     (void)state;
     start_threads();
     unsigned slept = 0;
     for (unsigned at = 0;; at++) {
-        ts_heap_mine()->bias = 0;
-        ts_heap_mine()->bias_rest = 0;
         domain = epoch_domain_create(allocator);
         entry = ts_domain_find((uint64_t)(uintptr_t)domain);
         assert_non_null(entry);

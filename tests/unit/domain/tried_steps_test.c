@@ -23,7 +23,7 @@
 #include "epoch/limit.h"
 #include "errands.h"
 #include "memtools/care.h"
-#include "ownership/bias.h"
+#include "ownership/barrier.h"
 #include "slab/lent.h"
 
 #include <errno.h>

@@ -231,9 +231,6 @@ static void nothing_is_left(void) {
     }
 }
 
-/* As if no other thread had taken it: the usual domain has one. */
-static void have_a_bias(void) { ts_thread.heap->bias = atomic_load(&ts_thread.heap->biased); }
-
 /* What ends the allocator comes before a new epoch or domain gets its id, or when it can be found and has not looked yet. */
 static void allocator_ends_while_something_begins(void **state) {
     (void)state;
@@ -243,7 +240,6 @@ static void allocator_ends_while_something_begins(void **state) {
         for (unsigned place = 0; place < 2 * places[how]; place++) {
             sup_stop *to_end_at = place < places[how] ? &after_publish : &before_id;
             begin();
-            have_a_bias();
             epoch_domain_destroy(epoch_domain_create(allocator)); /* entries to spare, and a block */
             epoch = how == WRAPPED ? epoch_open(allocator, NULL, EPOCH_SCOPE) : EPOCH_NONE;
             sup_stop_arm(to_end_at, place % places[how], let_free_allocator);
@@ -283,7 +279,6 @@ static void domains_entry_waits(void **state) {
     (void)state;
     second = slab_allocator_create();
     begin();
-    have_a_bias();
     epoch_domain_destroy(epoch_domain_create(allocator));
     const ts_heap *heap = ts_thread.heap;
     const void *spare = heap->spare[TS_TABLE_DOMAIN][heap->spares[TS_TABLE_DOMAIN] - 1];

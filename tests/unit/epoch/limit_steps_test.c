@@ -1,6 +1,5 @@
-/* A limit that is set while a thread ends or resets the epoch by its bias, or allocates in it (limit.c, asked.c). */
-#define STOPS_BEFORE_END_OF_USE
-#include "biased.h"
+/* A limit that is set while a thread ends or resets the epoch, or allocates in it (limit.c). */
+#include "ending.h"
 #include "epoch/limit.h"
 
 #define UNIT ((size_t)16384)
@@ -48,7 +47,7 @@ static size_t held_bytes(void) { return ts_limit_held(atomic_load(&entry->alloca
 static void check_account(unsigned at, bool may_be_left) {
     const ts_account *account = atomic_load(&entry->account);
     uint64_t units = 0;
-    SUP_CHECK(account && account->whole, "step %u: nobody has counted it", at);
+    SUP_CHECK(account != NULL, "step %u: it has none", at);
     for (const ts_block *b = atomic_load(&entry->blocks); b; b = ts_epoch_next_block(b)) {
         if (may_be_left && (atomic_load(&b->left) & TS_LEFT_COUNT) && ts_heap_is_called(atomic_load(&b->heap))) {
             continue;
@@ -60,17 +59,16 @@ static void check_account(unsigned at, bool may_be_left) {
               at, (unsigned)atomic_load(&account->units));
 }
 
-static unsigned limited_at_each_step(void (*fn)(void), bool reset, bool biased) {
+static unsigned limited_at_each_step(void (*fn)(void), bool reset) {
     unsigned met = 0;
     other = fn;
     for (unsigned at = 0;; at++) {
-        make_domain(biased);
+        make_domain();
         limited = false;
         got = NULL;
-        bool all, has_met, emptied = end_meanwhile(at, reset, &has_met, &all);
+        bool all, emptied = end_meanwhile(at, reset, &all);
         met += has_met;
         SUP_CHECK(emptied || ended, "step %u: the reset", at);
-        SUP_CHECK(atomic_load(&entry->asked) == 0, "step %u: it was asked for, and nobody did it", at);
         if (reset && limited && atomic_load(&entry->entry.id) == epoch) { /* closed and empty it has ended */
             check_account(at, true);
             SUP_CHECK(ended || fill_it() <= LIMIT * 4, "step %u: beyond the limit", at);
@@ -90,18 +88,14 @@ static unsigned limited_at_each_step(void (*fn)(void), bool reset, bool biased) 
     }
 }
 
-/* A limit that meets an operation waits for nobody, and holds when that is over. */
-static void left_to_the_owner(void **state) {
+/* A limit that meets the end or the reset holds when that is over. */
+static void beside_an_end(void **state) {
     (void)state;
     void (*const calls[])(void) = {limit_it, limit_it_twice, limit_and_close_it};
-    asks = true;
     for (unsigned i = 0; i < sizeof calls / sizeof *calls; i++) {
-        assert_true(limited_at_each_step(calls[i], false, true) >= 3);
-        assert_true(limited_at_each_step(calls[i], true, true) >= 5);
-        assert_int_equal(limited_at_each_step(calls[i], false, false), 0);
-        assert_int_equal(limited_at_each_step(calls[i], true, false), 0);
+        assert_true(limited_at_each_step(calls[i], false) >= 5);
+        assert_true(limited_at_each_step(calls[i], true) >= 5);
     }
-    asks = false;
 }
 
 static atomic_bool in_the_middle, goes_on;
@@ -163,7 +157,7 @@ static void beside_an_allocation(void **state) {
 /* A block that is left can be of a use of the entry that is over, while the next has an account. */
 static void of_another_use(void **state) {
     (void)state;
-    make_domain(false);
+    make_domain();
     assert_true(epoch_set_limit(allocator, epoch, LIMIT * UNIT));
     ts_block *block = atomic_load(&entry->blocks);
     ts_account *account = atomic_load(&entry->account);
@@ -209,7 +203,7 @@ static void not_taken_over(void **state) {
 
 int main(void) {
     slab_set_message_sink(keep_no_line, NULL); /* each limit that is reached has one */
-    const struct CMUnitTest tests[] = {WITH(left_to_the_owner), WITH(beside_an_allocation), WITH(of_another_use),
+    const struct CMUnitTest tests[] = {WITH(beside_an_end), WITH(beside_an_allocation), WITH(of_another_use),
                                        WITH(not_taken_over)};
     if (!ts_os_native.barrier_all()) {
         return 77; /* nobody holds another thread's heap */

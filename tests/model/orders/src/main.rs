@@ -427,115 +427,7 @@ fn returned(s: &'static Steps) {
     owner.join().unwrap();
 }
 
-const IN_END: u64 = 2;
-
-/// hold_usual and ts_epoch_begin against ts_epoch_acquire: the owner ends an epoch by its bias, and its entry is in use again, without a
-/// bias, and with the same.
-fn bias(s: &'static Steps) {
-    bias_then(s, 0);
-}
-
-fn bias_again(s: &'static Steps) {
-    bias_then(s, BIAS);
-}
-
-const BIAS: u64 = 7;
-
-fn bias_then(s: &'static Steps, next: u64) {
-    let (bias, biased, id, in_op) = (word(BIAS), word(BIAS), word(1), word(0));
-    let epoch = Arc::new(Bin(UnsafeCell::new(0)));
-    let owner = {
-        let (bias, biased, id, in_op, epoch) = (bias.clone(), biased.clone(), id.clone(), in_op.clone(), epoch.clone());
-        thread::spawn(move || {
-            in_op.store(IN_END, Release);
-            s.fence("barrier-at-owner");
-            let mine = biased.load(Acquire) == BIAS && bias.load(Relaxed) == BIAS;
-            if mine {
-                epoch.touch();
-                id.store(0, Release);
-            }
-            in_op.store(0, s.order("end-release", Release));
-            if mine {
-                if !s.lacks("begin-fence") {
-                    fence(Release);
-                }
-                if bias.load(Relaxed) != next {
-                    bias.store(next, Relaxed);
-                }
-                epoch.touch();
-                id.store(2, Release);
-            }
-        })
-    };
-    // Under the lock, having found the id.
-    let other = thread::spawn(move || {
-        let mut over = true;
-        if bias.load(s.order("bias-acquire", Acquire)) != 0 {
-            if !s.lacks("turn") {
-                biased.store(BIAS + 1, Release);
-            }
-            s.fence("barrier-at-other");
-            over = s.lacks("look") || in_op.load(s.order("look-acquire", Acquire)) != IN_END;
-            if over {
-                let _ = bias.compare_exchange(BIAS, 0, Acquire, Acquire);
-            }
-        }
-        if over && id.load(Relaxed) == 1 {
-            epoch.touch();
-        }
-    });
-    owner.join().unwrap();
-    other.join().unwrap();
-}
-
-/// ts_op_begin_end against ts_heap_is_ending: the owner ends what it does to one epoch, and begins with another.
-fn ending(s: &'static Steps) {
-    let (in_op, of) = (word(IN_END), word(1));
-    let epoch = Arc::new(Bin(UnsafeCell::new(0)));
-    let owner = {
-        let (in_op, of, epoch) = (in_op.clone(), of.clone(), epoch.clone());
-        thread::spawn(move || {
-            epoch.touch();
-            in_op.store(0, s.order("end-release", Release));
-            of.store(2, s.order("ending-release", Release));
-            in_op.store(IN_END, Release);
-        })
-    };
-    // Behind the barrier.
-    if in_op.load(s.order("in-op-acquire", Acquire)) != IN_END || of.load(s.order("ending-acquire", Acquire)) != 1 {
-        epoch.touch();
-    }
-    owner.join().unwrap();
-}
-
-/// What is left to the owner of an epoch in the middle of its operation, by ts_epoch_find_to_end: it is read when that is over
-/// (ts_epoch_is_asked), also if it goes on with another epoch.
-fn asked(s: &'static Steps) {
-    let (in_op, of, asked) = (word(IN_END), word(1), word(0));
-    let owner = {
-        let (in_op, of, asked) = (in_op.clone(), of.clone(), asked.clone());
-        thread::spawn(move || {
-            in_op.store(0, Release);
-            s.fence("barrier-at-owner");
-            let read = asked.load(Relaxed);
-            of.store(2, Release);
-            in_op.store(IN_END, s.order("begin-release", Release));
-            read
-        })
-    };
-    asked.store(1, Release);
-    s.fence("barrier-at-other");
-    let left = if s.lacks("in-op-first") {
-        let first = of.load(Acquire) == 1;
-        in_op.load(Acquire) == IN_END && first
-    } else {
-        in_op.load(s.order("begin-acquire", Acquire)) == IN_END && of.load(Acquire) == 1
-    };
-    let read = owner.join().unwrap();
-    assert!(!left || read == 1, "nobody reads what was asked");
-}
-
-/// begin_domain against ts_domain_is_still, ts_domain_epoch_of and hold_usual: what is read of a domain whose entry gets its next use is of the
+/// begin_domain against ts_domain_is_still, ts_domain_epoch_of and lock_quiet: what is read of a domain whose entry gets its next use is of the
 /// id that is read after it; and the entry of the epoch, which may be a new one, is seen.
 fn domain(s: &'static Steps) {
     let (id, owner, epoch, entry) = (word(1), word(1), word(1), word(0));
@@ -566,37 +458,6 @@ fn domain(s: &'static Steps) {
     other.join().unwrap();
 }
 
-/// The turn that comes again in ts_heap_unbias, after a bias of it was taken while it was over: hold_usual.
-fn turns(s: &'static Steps) {
-    let (bias, biased) = (word(BIAS), word(BIAS + 1));
-    let lock = word(0);
-    let others = {
-        let (bias, lock) = (bias.clone(), lock.clone());
-        thread::spawn(move || {
-            let _ = bias.compare_exchange(BIAS, 0, Acquire, Acquire); // the turn is another
-            lock.store(1, Release); // bias_lock, to who takes the other bias
-        })
-    };
-    let taker = {
-        let (biased, lock) = (biased.clone(), lock.clone());
-        thread::spawn(move || {
-            if lock.load(Acquire) == 1 {
-                biased.store(BIAS, s.order("turn-release", Release)); // then waits for the operation below
-            }
-        })
-    };
-    let (turn, mine) = if s.lacks("turn-first") {
-        let mine = bias.load(Relaxed);
-        (biased.load(Acquire), mine)
-    } else {
-        let turn = biased.load(s.order("turn-acquire", Acquire));
-        (turn, bias.load(Relaxed))
-    };
-    assert_ne!(turn, mine, "an epoch that another thread has");
-    others.join().unwrap();
-    taker.join().unwrap();
-}
-
 /// ts_table_publish and ts_table_find_strided: who finds an id sees the entry's fields.
 fn table(s: &'static Steps) {
     let id = word(0);
@@ -614,7 +475,7 @@ fn table(s: &'static Steps) {
     finder.join().unwrap();
 }
 
-/// ts_past_begin, ts_epoch_note and read_past: a record that is read while others are written over it is whole.
+/// ts_past_begin, write_past and read_past: a record that is read while others are written over it is whole.
 fn past(s: &'static Steps) {
     const TAKEN: u64 = 9;
     let (id, first, second) = (word(1), word(1), word(1));
@@ -999,7 +860,7 @@ fn cell(s: &'static Steps) {
 
 fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let models: [(&str, fn(&'static Steps)); 30] = [
+    let models: [(&str, fn(&'static Steps)); 26] = [
         ("bracket", bracket),
         ("taken", taken),
         ("foreign", foreign),
@@ -1014,11 +875,6 @@ fn main() {
         ("open", open),
         ("owner", owner),
         ("returned", returned),
-        ("bias", bias),
-        ("bias_again", bias_again),
-        ("ending", ending),
-        ("asked", asked),
-        ("turns", turns),
         ("domain", domain),
         ("table", table),
         ("past", past),

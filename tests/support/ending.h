@@ -1,9 +1,9 @@
 /*
- * A domain whose epoch its thread has by its bias, and a second thread that does something to it from a chosen step of the first on. domain.c
+ * A domain that its thread ends or resets, and a second thread that does something to it from a chosen step of the first on. domain.c
  * and domain_end.c are compiled once more, in place of the library's, with a place to stop at before every look at a shared word.
  */
-#ifndef EPOCH_TEST_BIASED_H
-#define EPOCH_TEST_BIASED_H
+#ifndef EPOCH_TEST_ENDING_H
+#define EPOCH_TEST_ENDING_H
 
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
@@ -20,20 +20,14 @@
 #include "memtools/care.h"
 #include "walk/check.h"
 
-#include <stdatomic.h>
-#include <sys/wait.h>
-#include <time.h>
-#include <unistd.h>
-
 #define SUP_OWN_STEP
 #include "steps.h"
 
-#ifdef STOPS_BEFORE_END_OF_USE /* the domain has ended by then, its epoch not yet */
-#define ts_epoch_end_use(e, b, plain) (step(), (ts_epoch_end_use)((e), (b), (plain)))
-#endif
+/* The domain has ended by then, its epoch not yet. */
+#define ts_epoch_end_only(h, e, b) (step(), (ts_epoch_end_only)((h), (e), (b)))
 #include "domain/domain.c"
 #include "domain/domain_end.c"
-#undef ts_epoch_end_use
+#undef ts_epoch_end_only
 #undef ts_load_relaxed
 #undef ts_load_acquire
 #define ts_load_relaxed(p) atomic_load_explicit((p), memory_order_relaxed)
@@ -44,7 +38,6 @@ static EpochDomain *domain;
 static EpochId epoch;
 static ts_epoch *entry;
 static ts_os_table table;
-static atomic_uint barriers;
 static bool refuse_barrier;
 static void (*at_barrier)(void);
 
@@ -52,7 +45,6 @@ static bool barrier(void) {
     if (refuse_barrier) {
         return false;
     }
-    barriers++;
     void (*fn)(void) = at_barrier;
     at_barrier = NULL;
     if (fn) {
@@ -72,16 +64,6 @@ static void step(void) {
         meanwhile = NULL;
         fn();
     }
-}
-
-static atomic_bool done;
-
-static bool is_done_within(unsigned ms) {
-    for (unsigned i = 0; i < 10 * ms && !atomic_load(&done); i++) {
-        struct timespec t = {0, 100000};
-        nanosleep(&t, NULL);
-    }
-    return atomic_load(&done);
 }
 
 static int start(void **state) {
@@ -112,26 +94,12 @@ static ts_epoch *entry_of(const EpochDomain *d) {
     return ts_table_at(&ts_epochs, ts_table_index(&ts_epochs, epoch_domain_epoch(d)));
 }
 
-static uint32_t my_bias(void) { return atomic_load(&ts_heap_mine()->biased); }
-
-/* So many epochs since it lost its bias. */
-static bool bias_again; /* though the barrier was refused */
-static void rest(unsigned epochs) {
-    if (bias_again) {
-        atomic_store(&ts_heap_mine()->biased, my_bias() / 16 * 16 + 3);
-    }
-    ts_heap_mine()->bias = bias_again && epochs != 0 ? my_bias() : 0;
-    ts_heap_mine()->bias_rest = epochs;
-}
-
 /* With some objects. */
-static void make_domain(bool biased) {
-    rest(biased ? TS_BIAS_REST - 1 : 0);
+static void make_domain(void) {
     domain = epoch_domain_create(allocator);
     assert_non_null(domain);
     epoch = epoch_domain_epoch(domain);
     entry = entry_of(domain);
-    assert_int_equal(atomic_load(&entry->bias), biased ? my_bias() : 0);
     assert_true(epoch_domain_enter(domain));
     for (unsigned i = 0; i < 3; i++) {
         assert_non_null(slab_alloc(4000));
@@ -140,6 +108,8 @@ static void make_domain(bool biased) {
 }
 
 /* ---- what the other does ------------------------------------------------------------------------------------- */
+
+static atomic_bool done;
 
 static bool ended; /* what the call has answered */
 static void close_first(void) {
@@ -154,33 +124,33 @@ static void close_it(void) {
     atomic_store(&done, true);
 }
 
-static bool was_biased; /* when the other began, inside of the operation */
-
+static bool has_met; /* the other began while this thread had the lock, and domain and epoch could still be found */
 static void (*other)(void);
-static void (*forks)(void); /* which waits for any operation */
-static bool asks;           /* what the other does is an end, which waits for nobody */
+static void (*forks)(void); /* which takes every lock */
 
-/* While an operation of this thread can be changing the epoch nobody else gets it, nor its copy in a child. */
+/* While this thread has the lock nobody else gets the epoch; without the lock, and outside of its operations, it is waited for
+   by nobody. */
 static void let_it_begin(void) {
-    was_biased = atomic_load(&ts_thread.in_op) == TS_IN_END && atomic_load(&entry->bias) == my_bias() &&
-                 (other == forks || atomic_load(&entry->entry.id) == epoch);
-    bool locked = atomic_load(&ts_epoch_lock(entry)->word) != TS_LOCK_FREE; /* by this thread */
+    bool locked = atomic_load(&ts_epoch_lock(entry)->word) != TS_LOCK_FREE;
+    bool rests = !locked && atomic_load(&ts_thread.in_op) == 0;
+    bool there = epoch_domain_epoch(domain) == epoch && atomic_load(&entry->entry.id) == epoch;
+    has_met = locked && (other == forks || there);
     let_begin(other);
-    if (asks) {
-        SUP_CHECK(locked || is_done_within(10000), "an end waits");
-    } else if (was_biased) {
-        SUP_CHECK(!is_done_within(10), "another thread has the epoch while its own ends or resets it");
-    } else if (atomic_load(&ts_thread.in_op) == 0 && atomic_load(&ts_epoch_lock(entry)->word) == TS_LOCK_FREE) {
-        SUP_CHECK(is_done_within(10000), "it waits for nobody");
+    if (has_met) {
+        until_it_waits();
+        SUP_CHECK(!atomic_load(&done), "another thread has the epoch while its own ends or resets it");
+    }
+    while (rests && !atomic_load(&done)) {
+        sup_sleep_ms(1);
     }
 }
 
 /* This thread ends or resets the domain, in which the other begins before the look that is so many on. Returns whether the reset has emptied
-   it. *met: the other met the operation. *all: there are no more looks. */
-static bool end_meanwhile(unsigned at, bool reset, bool *met, bool *all) {
+   it. *all: there are no more looks. */
+static bool end_meanwhile(unsigned at, bool reset, bool *all) {
     bool emptied = true;
     atomic_store(&done, false);
-    was_biased = ended = false;
+    has_met = ended = false;
     looks_left = at;
     meanwhile = let_it_begin;
     if (reset)
@@ -190,7 +160,6 @@ static bool end_meanwhile(unsigned at, bool reset, bool *met, bool *all) {
     *all = meanwhile != NULL;
     meanwhile = NULL;
     if (!*all) meet();
-    *met = !*all && was_biased;
     return emptied;
 }
 

@@ -1,0 +1,277 @@
+/* A domain that its thread ends or resets under the lock of its epoch, and others that come meanwhile (epoch/end.c). */
+#include "ending.h"
+
+#include "ownership/barrier.h"
+
+#include <sys/wait.h>
+#include <unistd.h>
+
+/* ---- what others do with it ----------------------------------------------------------------------------------- */
+
+static bool joined;
+
+static void name_it(void) {
+    (void)slab_epoch_set_label(allocator, epoch, "a name");
+    atomic_store(&done, true);
+}
+/* A second block in the epoch. */
+static void join_it(void) {
+    joined = slab_malloc_epoch(allocator, 100, epoch) != NULL;
+    atomic_store(&done, true);
+}
+static void destroy_it(void) {
+    ended = epoch_destroy(allocator, epoch);
+    if (ended) {
+        SUP_CHECK(epoch_state(allocator, epoch) == EPOCH_CLOSED, "destroyed");
+        SUP_CHECK(!epoch_close(allocator, epoch) && !epoch_destroy(allocator, epoch), "twice");
+    }
+    atomic_store(&done, true);
+}
+static void force_it(void) {
+    ended = epoch_domain_force_close(domain);
+    atomic_store(&done, true);
+}
+static void wrap_it(void) {
+    EpochDomain *wrapped = epoch_domain_wrap(allocator, epoch, true);
+    epoch_domain_destroy(wrapped); /* with the epoch */
+    atomic_store(&done, true);
+}
+/* A child begins with no epoch half changed. */
+static void fork_it(void) {
+    pid_t child = fork();
+    SUP_CHECK(child >= 0, "fork");
+    if (child == 0) {
+        int state = epoch_state(allocator, epoch);
+        SUP_CHECK(state == EPOCH_CLOSED || slab_epoch_set_label(allocator, epoch, "the child's"), "a label");
+        SUP_CHECK(state == EPOCH_CLOSED || epoch_destroy(allocator, epoch), "its end");
+        _exit(0);
+    }
+    int status = -1;
+    SUP_CHECK(waitpid(child, &status, 0) == child && status == 0, "the child: %d", status);
+    atomic_store(&done, true);
+}
+
+/* Ends or resets the domain while the other does that, from each step on. How often that met the lock. */
+static unsigned at_each_step(void (*fn)(void), bool reset) {
+    unsigned met = 0;
+    other = fn;
+    for (unsigned at = 0;; at++) {
+        make_domain();
+        joined = false;
+        bool all, emptied = end_meanwhile(at, reset, &all) && reset;
+        met += has_met;
+        if (ended) {
+            errno = 0;
+            SUP_CHECK(epoch_state(allocator, epoch) != EPOCH_ACTIVE, "step %u: it was ended", at);
+            SUP_CHECK(!slab_malloc_epoch(allocator, 100, epoch) && errno == ESTALE, "step %u: an object", at);
+        }
+        SlabEpochStats stats;
+        if (reset) {
+            bool is = slab_stats_epoch(allocator, SLAB_ALL_CLASSES, epoch, &stats);
+            SUP_CHECK(!is || !emptied || stats.live_objects <= joined, "step %u: it was reset, and %u are live", at,
+                      (unsigned)stats.live_objects);
+            epoch_domain_destroy(domain);
+        }
+        SUP_CHECK(epoch_domain_epoch(domain) == EPOCH_NONE, "step %u: the domain", at);
+        SUP_CHECK(epoch_state(allocator, epoch) == EPOCH_CLOSED, "step %u: its epoch", at);
+        sup_check_identities(allocator);
+        sup_check_empty(allocator);
+        if (all) {
+            return met;
+        }
+    }
+}
+
+static void others_come(void **state) {
+    (void)state;
+    void (*const calls[])(void) = {name_it, join_it, wrap_it, destroy_it, close_it, force_it, fork_it};
+    forks = fork_it;
+    for (unsigned i = 0; i < sizeof calls / sizeof *calls; i++) {
+        assert_true(at_each_step(calls[i], false) >= 5);
+        assert_true(at_each_step(calls[i], true) >= 5);
+    }
+}
+
+/* ---- the lock is held for the change alone ----------------------------------------------------------------------- */
+
+static atomic_bool has_lock;
+static EpochDomain *large;
+static ts_epoch *large_entry;
+
+/* As a thread that has found the epoch by its id, before that ended. */
+static void *lock_the_epoch(void *argument) {
+    ts_epoch_acquire(large_entry);
+    ts_epoch_release(large_entry);
+    return argument;
+}
+
+/* A lock for which the thread that ends its domain has to wait. */
+static void lock_the_warm_units(void) {
+    ts_lock *warm = &ts_allocator_find(ts_token(allocator))->warm_lock;
+    ts_lock_acquire(warm);
+    atomic_store(&has_lock, true);
+    while (atomic_load(&warm->word) != TS_LOCK_WAITED) {
+        sup_sleep_ms(1);
+    }
+    pthread_t third;
+    SUP_CHECK(pthread_create(&third, NULL, lock_the_epoch, NULL) == 0, "pthread_create");
+    SUP_CHECK(pthread_join(third, NULL) == 0, "pthread_join");
+    ts_lock_release(warm);
+}
+
+static void waits_without_the_lock(void **state) {
+    (void)state;
+    large = epoch_domain_create(allocator);
+    large_entry = entry_of(large);
+    assert_true(epoch_domain_enter(large));
+    for (unsigned i = 0; i < 4 * (TS_LOCAL_WARM_UNITS + 8); i++) {
+        assert_non_null(slab_alloc(4000));
+    }
+    assert_true(epoch_domain_exit(large));
+    atomic_store(&has_lock, false);
+    let_begin(lock_the_warm_units);
+    while (!atomic_load(&has_lock)) {
+        sup_sleep_ms(1);
+    }
+    epoch_domain_destroy(large);
+    meet();
+}
+
+/* ---- the entry's next use ----------------------------------------------------------------------------------------- */
+
+static EpochDomain *theirs;
+
+/* An epoch that another thread ended is in use again, by that one, when its domain ends: it is not this thread's. */
+static void end_and_begin(void) {
+    EpochDomain *some[4 * TS_SPARE_ENTRIES];
+    const unsigned count = sizeof some / sizeof *some;
+    SUP_CHECK(epoch_destroy(allocator, epoch), "epoch_destroy");
+    theirs = NULL;
+    for (unsigned i = 0; i < count; i++) {
+        some[i] = epoch_domain_create(allocator);
+        if (entry_of(some[i]) == entry) {
+            theirs = some[i];
+            some[i] = NULL;
+        }
+    }
+    SUP_CHECK(theirs != NULL, "the entry is in no use");
+    for (unsigned i = 0; i < count; i++) {
+        epoch_domain_destroy(some[i]);
+    }
+}
+static void end_theirs(void) { epoch_domain_destroy(theirs); }
+
+static void in_use_again(void **state) {
+    (void)state;
+    make_domain();
+    let(end_and_begin);
+    EpochId now = epoch_domain_epoch(theirs);
+    epoch_domain_destroy(domain);
+    assert_int_equal(epoch_domain_epoch(domain), EPOCH_NONE);
+    assert_int_equal(epoch_domain_epoch(theirs), now);
+    assert_int_equal(epoch_state(allocator, now), EPOCH_ACTIVE);
+    let(end_theirs);
+}
+
+/* By this thread. */
+static void in_use_again_here(void **state) {
+    (void)state;
+    make_domain();
+    EpochDomain *old = domain;
+    assert_true(epoch_destroy(allocator, epoch));
+    domain = epoch_domain_create(allocator);
+    assert_ptr_equal(entry_of(domain), entry);
+    epoch = epoch_domain_epoch(domain);
+    errno = 0;
+    assert_false(epoch_domain_reset(old, SIZE_MAX));
+    epoch_domain_destroy(old);
+    assert_int_equal(epoch_domain_epoch(old), EPOCH_NONE);
+    assert_int_equal(epoch_domain_epoch(domain), epoch);
+    assert_int_equal(epoch_state(allocator, epoch), EPOCH_ACTIVE);
+    epoch_domain_destroy(domain);
+}
+
+static void wrap_here(void) { theirs = epoch_domain_wrap(allocator, epoch, true); }
+
+/* Other domains of the epoch: one that does not end it, and one of another thread. */
+static void wrapped(void **state) {
+    (void)state;
+    make_domain();
+    EpochDomain *mine = epoch_domain_wrap(allocator, epoch, false);
+    assert_non_null(mine);
+    epoch_domain_destroy(mine);
+    assert_int_equal(epoch_state(allocator, epoch), EPOCH_ACTIVE);
+    let(wrap_here);
+    errno = 0;
+    epoch_domain_destroy(theirs);
+    assert_int_equal(errno, EPERM);
+    assert_int_equal(epoch_state(allocator, epoch), EPOCH_ACTIVE);
+    assert_int_equal(epoch_domain_epoch(theirs), epoch);
+    let(end_theirs);
+    assert_int_equal(epoch_state(allocator, epoch), EPOCH_CLOSED);
+    epoch_domain_destroy(domain);
+    assert_int_equal(epoch_domain_epoch(domain), EPOCH_NONE);
+}
+
+/* ---- the allocator ends ---------------------------------------------------------------------------------------------- */
+
+static bool known_at_barrier, began_at_barrier;
+static void look_at_barrier(void) {
+    began_at_barrier = true;
+    known_at_barrier = ts_allocator_find(ts_token(allocator)) != NULL;
+}
+
+/* A thread that makes a domain has no fence between its id and the look at the allocator: the barrier in the end of the allocator
+   stands for it, and comes between the two. */
+static void allocator_ends(void **state) {
+    (void)state;
+    SlabAllocator *kept = allocator;
+    allocator = slab_allocator_create();
+    domain = epoch_domain_create(allocator);
+    assert_non_null(domain);
+    began_at_barrier = false;
+    at_barrier = look_at_barrier;
+    slab_allocator_free(allocator);
+    assert_true(began_at_barrier);
+    assert_false(known_at_barrier);
+    assert_int_equal(epoch_domain_epoch(domain), EPOCH_NONE);
+    allocator = kept;
+}
+
+/* Where the system has no such barrier there is a fence in every domain. */
+static void without_a_barrier(void **state) {
+    (void)state;
+    refuse_barrier = true;
+    ts_barriers = false;
+    assert_int_equal(ts_domain_make(ts_token(allocator)), 0);
+    assert_true(at_each_step(name_it, true) >= 5);
+    assert_true(at_each_step(name_it, false) >= 5);
+    refuse_barrier = false;
+    ts_barrier_init();
+}
+
+/* One that the system refuses later: time stands for it, and errno stays. */
+static void refused_later(void **state) {
+    (void)state;
+    make_domain();
+    epoch_domain_destroy(domain);
+    refuse_barrier = true;
+    uint64_t from = ts_os->wall_ns();
+    errno = 77;
+    ts_barrier_or_wait();
+    assert_int_equal(errno, 77);
+    assert_true(ts_os->wall_ns() - from >= 20000000);
+    refuse_barrier = false;
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        WITH(others_come), WITH(waits_without_the_lock), WITH(in_use_again),      WITH(in_use_again_here),
+        WITH(wrapped),     WITH(allocator_ends),         WITH(without_a_barrier), WITH(refused_later),
+    };
+    const struct CMUnitTest without[] = {WITH(without_a_barrier)};
+    if (!ts_os_native.barrier_all()) {
+        return cmocka_run_group_tests_name("domain.end_steps", without, NULL, NULL);
+    }
+    return cmocka_run_group_tests_name("domain.end_steps", tests, NULL, NULL);
+}
