@@ -103,7 +103,7 @@ test-rest:
 	@tests/stages.sh rest
 
 test-all:
-	@tests/stages.sh test && tests/stages.sh rest
+	@tests/stages.sh test && tests/stages.sh rest && tests/stages.sh packages
 
 PRESET ?= release
 t: setup-test

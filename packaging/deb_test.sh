@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Builds the Debian packages in a clean chroot, looks at them with lintian, installs them in a second one, runs debian/tests there, builds a
-# program in Rust and one in Python against them, and removes them. As root. Exit code 77: mmdebstrap is missing, or this is not Debian.
+# program in Rust and one in Python against them, and removes them. Leaves the packages in build/deb. Exit code 77: mmdebstrap is missing, or
+# this is not root.
 # usage: packaging/deb_test.sh [--here]    --here: builds and installs on this machine, where the packages of the build are
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -10,7 +11,7 @@ case "${1-}" in
     --here) here=yes ;;
     *) echo "deb_test.sh: unknown argument '$1': --here, or none" >&2; exit 2 ;;
 esac
-[ "$(id -u)" -eq 0 ] || { echo "deb_test.sh: chroots are made by root" >&2; exit 1; }
+[ "$(id -u)" -eq 0 ] || { echo "deb_test.sh: left out: chroots are made by root"; exit 77; }
 command -v mmdebstrap >/dev/null || { echo "deb_test.sh: left out: there is no mmdebstrap (tools/setup.sh deb)"; exit 77; }
 suite=$(. /etc/os-release && echo "${VERSION_CODENAME-}")
 version=$(packaging/version.sh)
@@ -131,4 +132,6 @@ fi
 in_root "dpkg --purge $(echo $packages)" >"$work/log" 2>&1 || { tail -n 20 "$work/log" >&2; exit 1; }
 left=$(in_root "find /usr -name '*tslab*' -not -path '*/share/doc/*'" 2>/dev/null || true)
 [ -z "$left" ] || { say "left behind: $left"; exit 1; }
+mkdir -p build/deb
+cp "$debs"/*.deb build/deb/
 say "all $(echo "$packages" | wc -l) packages passed"

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # The stages of `make test` and of what `make test-all` has beside it, each with its time. The first that fails ends it.
 # The last line is "N passed, N failed": the tests of ctest, and every stage that is no run of ctest as one.
-# usage: tests/stages.sh test|rest      JOBS: so many at once
+# usage: tests/stages.sh test|rest|packages      JOBS: so many at once
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit 1
 
@@ -94,7 +94,7 @@ vm_short() {
 }
 
 # What it leaves out it names. 77: all of it.
-binding() {
+what_is_there() {
     local code=0
     "$@" || code=$?
     [ "$code" -eq 0 ] || [ "$code" -eq 77 ]
@@ -131,8 +131,8 @@ case $what in
         else
             echo "== make vm-test, short: left out, there is no QEMU"
         fi
-        stage "Rust" binding bindings/rust/test.sh
-        stage "Python" binding bindings/python/test.sh
+        stage "Rust" what_is_there bindings/rust/test.sh
+        stage "Python" what_is_there bindings/python/test.sh
         # Other versions of it lay out some lines otherwise.
         if clang-format --version 2>/dev/null | grep -q "version 14\."; then
             stage "make format-check" make -s format-check
@@ -140,8 +140,11 @@ case $what in
             echo "== make format-check: left out, there is no clang-format 14"
         fi
         ;;
+    packages)
+        stage "Debian packages" what_is_there packaging/deb_test.sh
+        ;;
     *)
-        echo "usage: tests/stages.sh test|rest" >&2
+        echo "usage: tests/stages.sh test|rest|packages" >&2
         exit 2
         ;;
 esac
