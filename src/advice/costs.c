@@ -41,15 +41,10 @@ static void slow_paths(ts_report *r, const ts_view *v) {
     if (g->allocated_objects_total < ENOUGH_OPERATIONS || churn + scope <= g->allocated_objects_total / 20 ||
         !ts_finding_begin(r, TS_INFO, churn + scope, "slow_paths"))
         return;
-    ts_put_percent(&r->what, churn + scope, g->allocated_objects_total);
-    ts_put(&r->what, " of the allocations take a slab for an epoch of few objects");
-    ts_put(&r->evidence, "slow_path_hits ");
-    ts_put_u64(&r->evidence, g->slow_path_hits);
-    ts_put(&r->evidence, "; first slabs of epochs: ");
-    ts_put_u64(&r->evidence, churn);
-    ts_put(&r->evidence, " of churn epochs, ");
-    ts_put_u64(&r->evidence, scope);
-    ts_put(&r->evidence, " of scopes");
+    ts_say(&r->what, "% of the allocations take a slab for an epoch of few objects",
+           ts_w_percent(churn + scope, g->allocated_objects_total));
+    ts_say(&r->evidence, "slow_path_hits %; first slabs of epochs: % of churn epochs, % of scopes",
+           ts_w_u64(g->slow_path_hits), ts_w_u64(churn), ts_w_u64(scope));
     if (churn > scope && epochs <= churn_objects / 20)
         ts_put(&r->advice, "Churn epochs of few objects take a slab for each size class: open them with EPOCH_SCOPE, "
                            "which takes one.");
@@ -67,10 +62,8 @@ static void back_and_forth(ts_report *r, const SlabGlobalStats *g) {
         !ts_finding_begin(r, TS_INFO, g->slow_path_cache_miss, "memory_back_and_forth"))
         return;
     ts_put(&r->what, "memory goes back to the system and is fetched again");
-    ts_put(&r->evidence, "empty_slab_overflowed ");
-    ts_put_u64(&r->evidence, g->empty_slab_overflowed);
-    ts_put(&r->evidence, ", slow_path_cache_miss ");
-    ts_put_u64(&r->evidence, g->slow_path_cache_miss);
+    ts_say(&r->evidence, "empty_slab_overflowed %, slow_path_cache_miss %", ts_w_u64(g->empty_slab_overflowed),
+           ts_w_u64(g->slow_path_cache_miss));
     if (g->cache_capacity == 0)
         ts_put(&r->advice, "Nothing is kept warm (reclaim policy at_once, or retain_bytes too small): "
                            "TSLAB_RECLAIM=budget and TSLAB_RETAIN do.");
@@ -86,10 +79,8 @@ static void locks(ts_report *r, const SlabGlobalStats *g) {
         !ts_finding_begin(r, TS_INFO, g->lock_contended, "lock_contention"))
         return;
     ts_put(&r->what, "threads wait for the locks of the warm cache");
-    ts_put(&r->evidence, "lock_contended ");
-    ts_put_u64(&r->evidence, g->lock_contended);
-    ts_put(&r->evidence, ", lock_fast_acquire ");
-    ts_put_u64(&r->evidence, g->lock_fast_acquire);
+    ts_say(&r->evidence, "lock_contended %, lock_fast_acquire %", ts_w_u64(g->lock_contended),
+           ts_w_u64(g->lock_fast_acquire));
     ts_put(&r->advice, "Large epochs on many threads: give each thread, or each group of few, an allocator.");
     ts_finding_end(r);
 }
@@ -137,13 +128,8 @@ static void sparse_slabs(ts_report *r, const ts_view *v) {
     if (slabs < ENOUGH_BYTES || g->live_bytes > slabs / 2 ||
         !ts_finding_begin(r, TS_INFO, slabs - g->live_bytes, "sparse_slabs"))
         return;
-    ts_put(&r->what, "slabs in use are ");
-    ts_put_percent(&r->what, slabs - g->live_bytes, slabs);
-    ts_put(&r->what, " empty");
-    ts_put_size(&r->evidence, g->live_bytes);
-    ts_put(&r->evidence, " live in ");
-    ts_put_size(&r->evidence, slabs);
-    ts_put(&r->evidence, " of slabs");
+    ts_say(&r->what, "slabs in use are % empty", ts_w_percent(slabs - g->live_bytes, slabs));
+    ts_say(&r->evidence, "% live in % of slabs", ts_w_size(g->live_bytes), ts_w_size(slabs));
     for (unsigned i = 0; i < v->label_rows; i++) {
         uint64_t waste = above(rss_of(&v->label[i]), live_of(&v->label[i]));
         if (waste <= most) continue;
@@ -151,12 +137,8 @@ static void sparse_slabs(ts_report *r, const ts_view *v) {
         worst = &v->label[i];
     }
     if (worst) {
-        ts_put(&r->evidence, "; most of it `");
-        ts_put_shown(&r->evidence, ts_label_name(worst));
-        ts_put(&r->evidence, "`, ");
-        ts_put_size(&r->evidence, most);
-        ts_put(&r->evidence, " in ");
-        ts_put_count(&r->evidence, worst->active_epochs + worst->closing_epochs, "epoch", "epochs");
+        ts_say(&r->evidence, "; most of it `%`, % in %", ts_w_shown(ts_label_name(worst)), ts_w_size(most),
+               ts_w_count(worst->active_epochs + worst->closing_epochs, "epoch", "epochs"));
         advise(&r->advice, worst);
     } else {
         ts_put(&r->advice, "What took them has ended meanwhile: look again.");

@@ -24,19 +24,18 @@ static unsigned main_class(const ts_label_stats *l, unsigned state) {
     return best;
 }
 
-static void put_objects_of(ts_sink *s, unsigned kind) {
+static const char *objects_of(unsigned kind, char text[32]) {
     char name[16];
-    if (kind == TS_COUNT_SPAN) {
-        ts_put(s, "large objects");
-    } else if (kind == TS_COUNT_SCOPE) {
-        ts_put(s, "objects of scope epochs");
-    } else {
-        ts_put(s, ts_class_name(kind, name));
-        ts_put(s, "-byte objects");
-    }
+    if (kind == TS_COUNT_SPAN) return "large objects";
+    if (kind == TS_COUNT_SCOPE) return "objects of scope epochs";
+    ts_sink s = ts_sink_buffer(text, 32);
+    ts_say(&s, "%-byte objects", ts_w_text(ts_class_name(kind, name)));
+    (void)ts_sink_end(&s);
+    return text;
 }
 
 static void leaks(ts_report *r, const ts_view *v) {
+    char objects[32];
     for (unsigned i = 0; i < v->label_rows; i++) {
         const ts_label_stats *l = &v->label[i];
         if (l->closing_live_objects == 0 || l->closing_for_ns < LEAK_AFTER) continue;
@@ -44,23 +43,11 @@ static void leaks(ts_report *r, const ts_view *v) {
         if (kind == TS_COUNT_KINDS || !ts_finding_begin(r, l->closing_for_ns >= LEAK_SURELY ? TS_CRITICAL : TS_WARNING,
                                                         l->closing_rss_bytes, "leak_after_close"))
             continue;
-        ts_put(&r->what, "`");
-        ts_put_shown(&r->what, ts_label_name(l));
-        ts_put(&r->what, "` has held ");
-        ts_put_size(&r->what, l->class_bytes[1][kind]);
-        ts_put(&r->what, " in ");
-        put_objects_of(&r->what, kind);
-        ts_put(&r->what, " for ");
-        ts_put_duration(&r->what, l->closing_for_ns);
-        ts_put(&r->what, " after its close");
-        ts_put_count(&r->evidence, l->closing_live_objects, "live object", "live objects");
-        ts_put(&r->evidence, " (");
-        ts_put_size(&r->evidence, l->closing_live_bytes);
-        ts_put(&r->evidence, ") in ");
-        ts_put_count(&r->evidence, l->closing_epochs, "closed epoch", "closed epochs");
-        ts_put(&r->evidence, " keep ");
-        ts_put_size(&r->evidence, l->closing_rss_bytes);
-        ts_put(&r->evidence, " of slabs");
+        ts_say(&r->what, "`%` has held % in % for % after its close", ts_w_shown(ts_label_name(l)),
+               ts_w_size(l->class_bytes[1][kind]), ts_w_text(objects_of(kind, objects)), ts_w_time(l->closing_for_ns));
+        ts_say(&r->evidence, "% (%) in % keep % of slabs",
+               ts_w_count(l->closing_live_objects, "live object", "live objects"), ts_w_size(l->closing_live_bytes),
+               ts_w_count(l->closing_epochs, "closed epoch", "closed epochs"), ts_w_size(l->closing_rss_bytes));
         ts_put(&r->advice,
                "Free these objects before epoch_close, or end the phase with epoch_destroy, which frees all of "
                "them at once.");
@@ -78,15 +65,10 @@ static void old_epochs(ts_report *r, const ts_view *v) {
             continue;
         ts_severity severity = l->active_age_ns >= OLD_AFTER ? TS_WARNING : TS_INFO;
         if (!ts_finding_begin(r, severity, l->active_rss_bytes, "epochs_not_closed")) continue;
-        ts_put_count(&r->what, l->active_epochs, "epoch", "epochs");
-        ts_put(&r->what, " labelled `");
-        ts_put_shown(&r->what, ts_label_name(l));
-        ts_put(&r->what, "` are open, the oldest for ");
-        ts_put_duration(&r->what, l->active_age_ns);
-        ts_put_count(&r->evidence, l->active_live_objects, "live object", "live objects");
-        ts_put(&r->evidence, ", ");
-        ts_put_size(&r->evidence, l->active_rss_bytes);
-        ts_put(&r->evidence, " of slabs");
+        ts_say(&r->what, "% labelled `%` are open, the oldest for %", ts_w_count(l->active_epochs, "epoch", "epochs"),
+               ts_w_shown(ts_label_name(l)), ts_w_time(l->active_age_ns));
+        ts_say(&r->evidence, "%, % of slabs", ts_w_count(l->active_live_objects, "live object", "live objects"),
+               ts_w_size(l->active_rss_bytes));
         ts_put(&r->advice,
                "If these phases should be over: look for a way out of one that does not close or destroy its epoch.");
         ts_finding_about(r, l, EPOCH_ACTIVE);
@@ -96,10 +78,8 @@ static void old_epochs(ts_report *r, const ts_view *v) {
 
 static void misuse(ts_report *r, const SlabGlobalStats *g) {
     if (g->rejected_frees_total && ts_finding_begin(r, TS_WARNING, g->rejected_frees_total, "rejected_frees")) {
-        ts_put_count(&r->what, g->rejected_frees_total, "free was", "frees were");
-        ts_put(&r->what, " refused: not a live object");
-        ts_put(&r->evidence, "rejected_frees_total ");
-        ts_put_u64(&r->evidence, g->rejected_frees_total);
+        ts_say(&r->what, "% refused: not a live object", ts_w_count(g->rejected_frees_total, "free was", "frees were"));
+        ts_say(&r->evidence, "rejected_frees_total %", ts_w_u64(g->rejected_frees_total));
         ts_put(&r->advice,
                "A double free, or a pointer kept beyond its epoch. TSLAB_ON_MISUSE=report names each, =abort "
                "stops at the first.");
@@ -107,10 +87,9 @@ static void misuse(ts_report *r, const SlabGlobalStats *g) {
     }
     if (g->slow_path_epoch_closed &&
         ts_finding_begin(r, TS_WARNING, g->slow_path_epoch_closed, "allocation_after_close")) {
-        ts_put_count(&r->what, g->slow_path_epoch_closed, "allocation was", "allocations were");
-        ts_put(&r->what, " refused: the epoch was closed");
-        ts_put(&r->evidence, "slow_path_epoch_closed ");
-        ts_put_u64(&r->evidence, g->slow_path_epoch_closed);
+        ts_say(&r->what, "% refused: the epoch was closed",
+               ts_w_count(g->slow_path_epoch_closed, "allocation was", "allocations were"));
+        ts_say(&r->evidence, "slow_path_epoch_closed %", ts_w_u64(g->slow_path_epoch_closed));
         ts_put(&r->advice,
                "The caller gets NULL with ESTALE. Close an epoch after the last thread has left its phase.");
         ts_finding_end(r);
@@ -120,14 +99,10 @@ static void misuse(ts_report *r, const SlabGlobalStats *g) {
 static void limits(ts_report *r, const SlabGlobalStats *g) {
     if (g->budget_bytes && g->committed_bytes >= g->budget_bytes / 10 * 9 &&
         ts_finding_begin(r, TS_CRITICAL, g->committed_bytes, "budget_near")) {
-        ts_put(&r->what, "the memory budget is nearly used up: ");
-        ts_put_size(&r->what, g->committed_bytes);
-        ts_put(&r->what, " of ");
-        ts_put_size(&r->what, g->budget_bytes);
-        ts_put(&r->evidence, "committed_bytes ");
-        ts_put_u64(&r->evidence, g->committed_bytes);
-        ts_put(&r->evidence, ", of which warm ");
-        ts_put_u64(&r->evidence, g->retained_bytes);
+        ts_say(&r->what, "the memory budget is nearly used up: % of %", ts_w_size(g->committed_bytes),
+               ts_w_size(g->budget_bytes));
+        ts_say(&r->evidence, "committed_bytes %, of which warm %", ts_w_u64(g->committed_bytes),
+               ts_w_u64(g->retained_bytes));
         ts_put(&r->advice,
                "Allocations beyond it fail with ENOMEM. Raise it with slab_set_budget, or see which label holds "
                "the memory.");
@@ -135,25 +110,18 @@ static void limits(ts_report *r, const SlabGlobalStats *g) {
     }
     if (g->region_bytes && g->region_used_bytes >= g->region_bytes / 10 * 9 &&
         ts_finding_begin(r, TS_CRITICAL, g->region_used_bytes, "region_near")) {
-        ts_put(&r->what, "the address space for objects of up to 16 MiB is nearly used up: ");
-        ts_put_size(&r->what, g->region_used_bytes);
-        ts_put(&r->what, " of ");
-        ts_put_size(&r->what, g->region_bytes);
-        ts_put(&r->evidence, "region_used_bytes ");
-        ts_put_u64(&r->evidence, g->region_used_bytes);
-        ts_put(&r->evidence, ", of all allocators of the process");
+        ts_say(&r->what, "the address space for objects of up to 16 MiB is nearly used up: % of %",
+               ts_w_size(g->region_used_bytes), ts_w_size(g->region_bytes));
+        ts_say(&r->evidence, "region_used_bytes %, of all allocators of the process", ts_w_u64(g->region_used_bytes));
         ts_put(&r->advice,
                "Allocations beyond it fail with ENOMEM. A limit of address space (ulimit -v) makes it small; "
                "larger objects do not count where there is none.");
         ts_finding_end(r);
     }
     if (g->madvise_failures && ts_finding_begin(r, TS_WARNING, g->madvise_failures, "purge_failures")) {
-        ts_put(&r->what, "the system refused to take memory back ");
-        ts_put_count(&r->what, g->madvise_failures, "time", "times");
-        ts_put(&r->evidence, "madvise_failures ");
-        ts_put_u64(&r->evidence, g->madvise_failures);
-        ts_put(&r->evidence, " of ");
-        ts_put_count(&r->evidence, g->madvise_calls, "call", "calls");
+        ts_say(&r->what, "the system refused to take memory back %", ts_w_count(g->madvise_failures, "time", "times"));
+        ts_say(&r->evidence, "madvise_failures % of %", ts_w_u64(g->madvise_failures),
+               ts_w_count(g->madvise_calls, "call", "calls"));
         ts_put(&r->advice, "Locked memory (mlockall) cannot be given back, and some sandboxes forbid madvise.");
         ts_finding_end(r);
     }
@@ -184,26 +152,15 @@ static bool time_left(const ts_view *v, uint64_t bytes_a_minute, uint64_t *ns, c
     return left < 30.0 * 86400.0 * (double)SECOND;
 }
 
+/* Of what grows: epochs, or bytes. */
+static ts_word amount(const ts_growth *g, uint64_t n) { return g->is_epochs ? ts_w_u64(n) : ts_w_size(n); }
+
 static void put_evidence(ts_sink *s, const ts_growth *g) {
-    const bool bytes = !g->is_epochs;
-    ts_put(s, "from ");
-    bytes ? ts_put_size(s, g->from) : ts_put_u64(s, g->from);
-    ts_put(s, " to ");
-    bytes ? ts_put_size(s, g->to) : ts_put_u64(s, g->to);
-    ts_put(s, bytes ? " live in " : " open in ");
-    ts_put_duration(s, g->span_ns);
-    if (g->allocated) {
-        ts_put(s, "; ");
-        ts_put_count(s, g->allocated, "object was", "objects were");
-        ts_put(s, " allocated, ");
-        ts_put_u64(s, g->freed);
-        ts_put(s, " freed");
-    }
-    if (bytes && g->epochs_more) {
-        ts_put(s, "; ");
-        ts_put_count(s, g->epochs_more, "open epoch", "open epochs");
-        ts_put(s, " more");
-    }
+    ts_say(s, g->is_epochs ? "from % to % open in %" : "from % to % live in %", amount(g, g->from), amount(g, g->to),
+           ts_w_time(g->span_ns));
+    if (g->allocated)
+        ts_say(s, "; % allocated, % freed", ts_w_count(g->allocated, "object was", "objects were"), ts_w_u64(g->freed));
+    if (!g->is_epochs && g->epochs_more) ts_say(s, "; % more", ts_w_count(g->epochs_more, "open epoch", "open epochs"));
 }
 
 static void grows(void *arg, const ts_growth *g) {
@@ -211,30 +168,19 @@ static void grows(void *arg, const ts_growth *g) {
     ts_report *r = gr->r;
     uint64_t rate = a_minute(g->to - g->from, g->span_ns), left = 0;
     const char *limit = "";
+    char objects[32];
     bool ends = !g->is_epochs && time_left(gr->v, rate, &left, &limit);
     ts_severity severity = !g->is_leak ? TS_INFO : ends && left < OLD_AFTER ? TS_CRITICAL : TS_WARNING;
     if (!ts_finding_begin(r, severity, g->is_epochs ? g->to : rate, g->is_leak ? "leak" : "growth")) return;
-    ts_put(&r->what, g->is_epochs ? "open epochs of `" : "`");
-    ts_put_shown(&r->what, ts_label_name(g->label));
-    ts_put(&r->what, g->is_leak && !g->is_epochs ? "` leaks " : g->is_epochs ? "` become " : "` grows by ");
-    if (g->is_epochs) {
-        ts_put_u64(&r->what, rate);
-        ts_put(&r->what, " more a minute");
-    } else {
-        ts_put_size(&r->what, rate);
-        ts_put(&r->what, " a minute");
-    }
-    if (!g->is_epochs && g->kind != TS_COUNT_KINDS) {
-        ts_put(&r->what, ", mostly ");
-        put_objects_of(&r->what, g->kind);
-    }
+    ts_say(&r->what,
+           g->is_epochs ? "open epochs of `%` become % more a minute"
+           : g->is_leak ? "`%` leaks % a minute"
+                        : "`%` grows by % a minute",
+           ts_w_shown(ts_label_name(g->label)), amount(g, rate));
+    if (!g->is_epochs && g->kind != TS_COUNT_KINDS)
+        ts_say(&r->what, ", mostly %", ts_w_text(objects_of(g->kind, objects)));
     put_evidence(&r->evidence, g);
-    if (ends) {
-        ts_put(&r->evidence, "; ");
-        ts_put(&r->evidence, limit);
-        ts_put(&r->evidence, " is full in ");
-        ts_put_duration(&r->evidence, left);
-    }
+    if (ends) ts_say(&r->evidence, "; % is full in %", ts_w_text(limit), ts_w_time(left));
     if (!g->is_leak)
         ts_put(&r->advice, "May be a cache that fills, or more work than before: look again in a minute.");
     else if (g->is_epochs || g->epochs_more)
@@ -283,25 +229,23 @@ static void put_most_open(ts_sink *s, const ts_view *v) {
         if (l->active_live_objects > (most ? most->active_live_objects : 0)) most = l;
     }
     if (!most) return;
-    ts_put(s, "; most objects are in `");
-    ts_put_shown(s, ts_label_name(most));
-    ts_put(s, "`: ");
-    ts_put_count(s, most->active_live_objects, "object", "objects");
-    ts_put(s, " in ");
-    ts_put_count(s, most->active_epochs, "open epoch", "open epochs");
-    ts_put(s, ", the oldest for ");
-    ts_put_duration(s, most->active_age_ns);
+    ts_say(s, "; most objects are in `%`: % in %, the oldest for %", ts_w_shown(ts_label_name(most)),
+           ts_w_count(most->active_live_objects, "object", "objects"),
+           ts_w_count(most->active_epochs, "open epoch", "open epochs"), ts_w_time(most->active_age_ns));
 }
 
 /* Of a program that is watched for less than growth takes to be seen, nothing is said to be sure. */
 static void put_nothing(ts_sink *s, const ts_view *v) {
-    if (v->is_watched && v->watched_ns >= WATCHED_ENOUGH) {
+    if (v->is_watched && v->watched_ns >= WATCHED_ENOUGH)
         ts_put(s, "nothing found: ");
-        return;
-    }
-    ts_put(s, "nothing found yet, watched for ");
-    ts_put_duration(s, v->is_watched ? v->watched_ns : 0);
-    ts_put(s, " (what grows shows after 12 s; TSLAB_SHM=1 watches from the start): ");
+    else
+        ts_say(s,
+               "nothing found yet, watched for % (what grows shows after 12 s; TSLAB_SHM=1 watches from the start): ",
+               ts_w_time(v->is_watched ? v->watched_ns : 0));
+    ts_say(s, "%, % committed, %", ts_w_count(v->global.live_objects, "live object", "live objects"),
+           ts_w_size(v->global.committed_bytes), ts_w_count(v->epoch_count, "epoch", "epochs"));
+    put_most_open(s, v);
+    ts_put(s, "\n");
 }
 
 const char *ts_severity_name(ts_severity severity) {
@@ -313,28 +257,12 @@ int ts_render_doctor(ts_sink *s, const ts_view *v) {
     unsigned n = (unsigned)v->finding_count;
     int worst = n ? (int)f[0].severity : -1;
     for (unsigned i = 0; i < n; i++) {
-        ts_put_u64(s, i + 1);
-        ts_put(s, ". ");
-        ts_put(s, ts_severity_name(f[i].severity));
-        ts_put(s, ": ");
-        ts_put(s, f[i].what);
-        ts_put(s, "\n   evidence: ");
-        ts_put(s, f[i].evidence);
-        ts_put(s, "\n   advice:   ");
-        ts_put(s, f[i].advice);
-        ts_put(s, "\n");
+        ts_say(s, "%. %: %\n   evidence: %\n   advice:   %\n", ts_w_u64(i + 1),
+               ts_w_text(ts_severity_name(f[i].severity)), ts_w_text(f[i].what), ts_w_text(f[i].evidence),
+               ts_w_text(f[i].advice));
         ts_put_sites(s, v, &f[i]);
     }
-    if (!n) {
-        put_nothing(s, v);
-        ts_put_count(s, v->global.live_objects, "live object", "live objects");
-        ts_put(s, ", ");
-        ts_put_size(s, v->global.committed_bytes);
-        ts_put(s, " committed, ");
-        ts_put_count(s, v->epoch_count, "epoch", "epochs");
-        put_most_open(s, v);
-        ts_put(s, "\n");
-    }
+    if (!n) put_nothing(s, v);
     ts_put_holders(s, v);
     return worst;
 }

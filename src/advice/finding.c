@@ -38,14 +38,3 @@ void ts_finding_about(ts_report *r, const ts_label_stats *l, int state) {
     f->state = state;
     f->has_label = 1;
 }
-
-void ts_put_count(ts_sink *s, uint64_t n, const char *one, const char *many) {
-    ts_put_u64(s, n);
-    ts_put(s, " ");
-    ts_put(s, n == 1 ? one : many);
-}
-
-void ts_put_percent(ts_sink *s, uint64_t part, uint64_t whole) {
-    ts_put_decimal(s, whole ? (uint64_t)((double)part * 1000.0 / (double)whole) : 0, 1, 1);
-    ts_put(s, " %");
-}

@@ -19,9 +19,6 @@ void ts_finding_end(ts_report *report);
 /* The epochs that the finding is about. */
 void ts_finding_about(ts_report *report, const ts_label_stats *label, int state);
 
-void ts_put_count(ts_sink *sink, uint64_t n, const char *one, const char *many);
-void ts_put_percent(ts_sink *sink, uint64_t part, uint64_t whole);
-
 /* The rules on what the allocator's work costs: slow paths, memory that goes back and forth, locks, slabs that are
    nearly empty. In costs.c. */
 void ts_doctor_costs(ts_report *report, const ts_view *view);

@@ -131,11 +131,8 @@ uint64_t ts_view_samples(const ts_view *v) {
 /* ---- shown ------------------------------------------------------------------------------------------------------- */
 
 static void put_head(ts_sink *s, const ts_view *v, const char *rest) {
-    uint64_t samples = ts_view_samples(v);
-    ts_put(s, "who holds what, estimated from ");
-    ts_put_u64(s, samples);
-    ts_put(s, samples == 1 ? " sample" : " samples");
-    ts_put(s, rest);
+    ts_say(s, "who holds what, estimated from %%", ts_w_count(ts_view_samples(v), "sample", "samples"),
+           ts_w_text(rest));
 }
 
 const char *ts_thread_share_name(const ts_thread_share *t) { return t->name[0] ? t->name : "(no name)"; }
@@ -155,9 +152,7 @@ void ts_put_holders(ts_sink *s, const ts_view *v) {
     if (v->thread_rows < 2) return; /* a program of one thread */
     put_head(s, v, ", by the thread that allocated it:\n");
     for (unsigned i = 0; i < v->thread_rows; i++) {
-        ts_put(s, "   ");
-        ts_put_shown(s, ts_thread_share_name(&v->thread[i]));
-        ts_put(s, ": ");
+        ts_say(s, "   %: ", ts_w_shown(ts_thread_share_name(&v->thread[i])));
         ts_put_held(s, v->thread[i].live_bytes, v->thread[i].live_objects, v->thread[i].samples);
         ts_put(s, "\n");
     }

@@ -59,11 +59,7 @@ void ts_put_sites(ts_sink *s, const ts_view *v, const ts_finding *f) {
     for (unsigned i = 0; i < n; i++) {
         ts_put(s, "   site:     ");
         ts_put_held(s, site[i].bytes, site[i].objects, site[i].samples);
-        if (site[i].stacks > 1) {
-            ts_put(s, ", ");
-            ts_put_u64(s, site[i].stacks);
-            ts_put(s, " stacks, of which the largest is");
-        }
+        if (site[i].stacks > 1) ts_say(s, ", % stacks, of which the largest is", ts_w_u64(site[i].stacks));
         ts_put(s, "\n");
         ts_put_frames(s, v, &v->stack[site[i].row], TS_SITE_FRAMES);
     }

@@ -5,8 +5,8 @@
 #include <getopt.h>
 #include <stdbool.h>
 
-/* The next option of a command, whose own name is argv[0]; -1: there is none, and optind is that of the first operand. '?': it is not
-   known; ':': it has no value. Nothing is said of that yet. */
+/* The next option of a command, whose own name is argv[0]; -1: there is none, and optind is that of the first
+   operand. '?': it is not known; ':': it has no value. Nothing is said of that yet. */
 int option_next(int argc, char **argv, const struct option *known);
 /* The same, and operands end the options. */
 int option_next_before_operands(int argc, char **argv, const struct option *known);

@@ -184,8 +184,8 @@ static int compare_places(const void *a, const void *b) {
     return x < y ? -1 : x > y;
 }
 
-/* Where a file has no lines, addr2line names the nearest function that it knows before the address. That is another one's name
-   where the address lies behind its end: then the place has none. */
+/* Where a file has no lines, addr2line names the nearest function that it knows before the address. That is another
+   one's name where the address lies behind its end: then the place has none. */
 static void drop_wrong_names(place **of, size_t count, const char *file) {
     elf_place at[AT_ONCE] = {{0, NULL}};
     qsort(of, count, sizeof *of, compare_places);

@@ -1,5 +1,6 @@
 /*
- * Lines of the source in the place of addresses, by addr2line (binutils), which is run as a child process for each file.
+ * Lines of the source in the place of addresses, by addr2line (binutils), which is run as a child process for each
+ * file.
  */
 #ifndef SYMBOLS_H
 #define SYMBOLS_H

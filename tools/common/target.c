@@ -68,8 +68,8 @@ static bool proc_line(pid_t pid, const char *file, const char *key, char *out, s
     return found;
 }
 
-/* The process's id as it knows it itself, which is what its page has: the last of those that it has in the PID namespaces from
-   here to its own. A kernel without NSpid (before 4.1) tells none but ours. */
+/* The process's id as it knows it itself, which is what its page has: the last of those that it has in the PID
+   namespaces from here to its own. A kernel without NSpid (before 4.1) tells none but ours. */
 static uint64_t pid_inside(pid_t pid) {
     char text[256];
     if (!proc_line(pid, "status", "NSpid:", text, sizeof text)) return (uint64_t)pid;
@@ -90,7 +90,8 @@ static int open_if_page(const char *path, uint64_t inside) {
     return -1;
 }
 
-/* By its mapping, which stays when a program closes all descriptors that it does not know. Needs rights that root has. */
+/* By its mapping, which stays when a program closes all descriptors that it does not know. Needs rights that root
+   has. */
 static int open_mapped_page(pid_t pid, uint64_t inside) {
     char path[64], line[256];
     snprintf(path, sizeof path, "/proc/%ld/maps", (long)pid);
@@ -184,7 +185,8 @@ static bool is_proc_foreign(void) {
 
 enum { FLAG_EXITING = 4 }; /* PF_EXITING of the kernel */
 
-/* What /proc/PID/stat has of the process's first thread: the state, the kernel's flags, and how many threads there are. */
+/* What /proc/PID/stat has of the process's first thread: the state, the kernel's flags, and how many threads there
+   are. */
 static bool proc_stat(pid_t pid, char *state, unsigned *flags, long *threads) {
     char path[64], text[1024];
     snprintf(path, sizeof path, "/proc/%ld/stat", (long)pid);
@@ -226,8 +228,8 @@ static int open_pidfd(pid_t pid) {
     return fd;
 }
 
-/* Whether a process in which no page was found has ended. One that ends gives its files back some time before its end can be
-   seen, and that is waited for; a first thread alone that ends looks the same, so not for long. */
+/* Whether a process in which no page was found has ended. One that ends gives its files back some time before its end
+   can be seen, and that is waited for; a first thread alone that ends looks the same, so not for long. */
 static bool was_ending(pid_t pid) {
     target t = {.pid = pid, .fd = -1, .pidfd = -1};
     char state;
@@ -392,7 +394,7 @@ bool target_is_stale(const target *t, const ts_page_bank *bank, double *seconds)
     return age > 8 * (uint64_t)TS_PAGE_INTERVAL_NS;
 }
 
-/* ---- the endpoint ------------------------------------------------------------------------------------------------- */
+/* ---- the endpoint ------------------------------------------------------------------------------------------------ */
 
 static int open_url(target *t, const char *text) {
     const char *rest = text + strlen("http://");
@@ -532,7 +534,7 @@ char *target_get(const target *t, const char *path, const char *accept, size_t *
     return NULL;
 }
 
-/* ---- both ------------------------------------------------------------------------------------------------------------- */
+/* ---- both -------------------------------------------------------------------------------------------------------- */
 
 /* -1: it is no file. */
 static int open_core(target *t, const char *path) {

@@ -1,7 +1,6 @@
 /*
- * What the tools look at: the statistics page of a process (TSLAB_SHM=1 there), also in its core file, or the endpoint of
- * libtslab-http.
- * Messages go to stderr and begin with the tool's name.
+ * What the tools look at: the statistics page of a process (TSLAB_SHM=1 there), also in its core file, or the
+ * endpoint of libtslab-http. Messages go to stderr and begin with the tool's name.
  */
 #ifndef TARGET_H
 #define TARGET_H
@@ -30,19 +29,21 @@ extern const char *tool_name;
 /* Called before a message, if it is not NULL: gives back a screen on which it would not stay. */
 extern void (*before_saying)(void);
 void say(const char *format, ...) __attribute__((format(printf, 1, 2)));
-/* The exit code of the tool: `code`, but EXIT_NO_TARGET, and said, if the text that stdout still holds cannot be written. */
+/* The exit code of the tool: `code`, but EXIT_NO_TARGET, and said, if the text that stdout still holds cannot be
+   written. */
 int tool_end(int code);
 
-/* text: a PID, a URL or a core file; NULL: the one process that has a page. Returns EXIT_DONE, EXIT_USAGE or EXIT_NO_TARGET; what is
-   wrong is said. */
+/* text: a PID, a URL or a core file; NULL: the one process that has a page. Returns EXIT_DONE, EXIT_USAGE or
+   EXIT_NO_TARGET; what is wrong is said. */
 int target_open(target *t, const char *text);
 void target_close(target *t);
 
-/* Whether it is a view, and no count in it is larger than what it counts; its strings have an end afterwards. Who wrote it may
-   be anybody. */
+/* Whether it is a view, and no count in it is larger than what it counts; its strings have an end afterwards. Who
+   wrote it may be anybody. */
 bool target_check_view(ts_view *view);
 
-/* The newest whole bank of the page in `out`, which has room for one; its views have the process's id as it is here. false, and said: it cannot be read. */
+/* The newest whole bank of the page in `out`, which has room for one; its views have the process's id as it is here.
+   false, and said: it cannot be read. */
 bool target_read_page(const target *t, ts_page_bank *out);
 /* How long ago that was written, and whether that is too long for a process that runs. */
 bool target_is_stale(const target *t, const ts_page_bank *bank, double *seconds);

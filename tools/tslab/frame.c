@@ -110,33 +110,15 @@ static void head(frame *f, const ts_view *v, const char *note) {
     char text[512];
     const SlabGlobalStats *g = &v->global;
     ts_sink s = ts_sink_buffer(text, sizeof text);
-    ts_put(&s, "process ");
-    ts_put_u64(&s, v->pid);
-    ts_put(&s, "  resident ");
-    ts_put_size(&s, g->resident_bytes);
-    ts_put(&s, "  committed ");
-    ts_put_size(&s, g->committed_bytes);
-    ts_put(&s, "  warm ");
-    ts_put_size(&s, g->retained_bytes);
-    ts_put(&s, "  live ");
-    ts_put_size(&s, g->live_bytes);
-    ts_put(&s, " in ");
-    ts_put_u64(&s, g->live_objects);
-    ts_put(&s, " objects");
+    ts_say(&s, "process %  resident %  committed %  warm %  live % in % objects", ts_w_u64(v->pid),
+           ts_w_size(g->resident_bytes), ts_w_size(g->committed_bytes), ts_w_size(g->retained_bytes),
+           ts_w_size(g->live_bytes), ts_w_u64(g->live_objects));
     (void)ts_sink_end(&s);
     line(f, text, NULL);
     s = ts_sink_buffer(text, sizeof text);
-    ts_put(&s, "epochs: ");
-    ts_put_u64(&s, g->active_epoch_count);
-    ts_put(&s, " open, ");
-    ts_put_u64(&s, g->closing_epoch_count);
-    ts_put(&s, " closing  rejected frees ");
-    ts_put_u64(&s, g->rejected_frees_total);
-    ts_put(&s, "  purges ");
-    ts_put_u64(&s, g->madvise_calls);
-    ts_put(&s, "  by ");
-    ts_put(&s, FRAME_ORDERS[sorted_by]);
-    ts_put(&s, note);
+    ts_say(&s, "epochs: % open, % closing  rejected frees %  purges %  by %%", ts_w_u64(g->active_epoch_count),
+           ts_w_u64(g->closing_epoch_count), ts_w_u64(g->rejected_frees_total), ts_w_u64(g->madvise_calls),
+           ts_w_text(FRAME_ORDERS[sorted_by]), ts_w_text(note));
     (void)ts_sink_end(&s);
     line(f, text, NULL);
 }
@@ -147,19 +129,9 @@ static void zones(frame *f, const ts_view *v) {
         const ts_zones_stats *z = &v->zones[i];
         char text[512];
         ts_sink s = ts_sink_buffer(text, sizeof text);
-        ts_put(&s, "zones: ");
-        ts_put_u64(&s, z->empty_zones);
-        ts_put(&s, " empty, ");
-        ts_put_u64(&s, z->active_zones);
-        ts_put(&s, " active, ");
-        ts_put_u64(&s, z->full_zones);
-        ts_put(&s, " full, ");
-        ts_put_u64(&s, z->failed_zones);
-        ts_put(&s, " failed  spilled ");
-        ts_put_size(&s, z->spilled_bytes);
-        ts_put(&s, " in ");
-        ts_put_u64(&s, z->spilled_epochs);
-        ts_put(&s, " epochs  amplification ");
+        ts_say(&s, "zones: % empty, % active, % full, % failed  spilled % in % epochs  amplification ",
+               ts_w_u64(z->empty_zones), ts_w_u64(z->active_zones), ts_w_u64(z->full_zones), ts_w_u64(z->failed_zones),
+               ts_w_size(z->spilled_bytes), ts_w_u64(z->spilled_epochs));
         ts_put_decimal(&s, z->write_amplification, 3, 2);
         ts_put(&s, "  fill at reset ");
         ts_put_decimal(&s, z->fill_at_reset, 3, 2);
@@ -177,13 +149,8 @@ static void nodes(frame *f, const ts_view *v) {
     ts_sink s = ts_sink_buffer(text, sizeof text);
     ts_put(&s, "nodes: ");
     for (unsigned i = 0; i < v->node_rows && i < TS_NODE_ROWS; i++) {
-        ts_put(&s, i ? "  |  " : "");
-        ts_put_u64(&s, (uint64_t)v->node[i].node);
-        ts_put(&s, " has ");
-        ts_put_size(&s, v->node[i].committed_bytes);
-        ts_put(&s, ", ");
-        ts_put_u64(&s, v->node[i].remote_frees_total);
-        ts_put(&s, " remote frees");
+        ts_say(&s, "%% has %, % remote frees", ts_w_text(i ? "  |  " : ""), ts_w_u64((uint64_t)v->node[i].node),
+               ts_w_size(v->node[i].committed_bytes), ts_w_u64(v->node[i].remote_frees_total));
     }
     (void)ts_sink_end(&s);
     line(f, text, NULL);

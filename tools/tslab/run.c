@@ -234,7 +234,8 @@ int command_run(int argc, char **argv) {
     }
     int code = find_library("libtslab-malloc.so." TSLAB_SOVERSION, library);
     if (code >= 0) return code;
-    /* The page has a thread anyway; memory then goes back while the program rests, too. Who holds it the stacks tell. */
+    /* The page has a thread anyway; memory then goes back while the program rests, too. Who holds it the stacks tell.
+       */
     if (!preload(library) || setenv("TSLAB_SHM", "1", 0) != 0 || setenv("TSLAB_BACKGROUND", "1", 0) != 0 ||
         setenv("TSLAB_SAMPLE_STACKS", "512K", 0) != 0)
         return fail(EXIT_CANNOT, "%s", strerror(errno));

@@ -1,4 +1,5 @@
-/* tslab stats, tslab doctor: statistics and findings of running programs, from its page in shared memory or its endpoint. */
+/* tslab stats, tslab doctor: statistics and findings of running programs, from its page in shared memory or its
+   endpoint. */
 #include "advice/advice.h"
 #include "common/options.h"
 #include "common/symbols.h"

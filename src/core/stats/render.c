@@ -177,23 +177,14 @@ static void text_line(ts_sink *s, const char *name, ts_field_unit unit, uint64_t
         ts_put_decimal(s, value, 3, 3);
     else
         ts_put_u64(s, value);
-    if (unit == TS_BYTES && value >= 1000) {
-        ts_put(s, "  (");
-        ts_put_size(s, value);
-        ts_put(s, ")");
-    } else if (unit == TS_NS && value) {
-        ts_put(s, "  (");
-        ts_put_duration(s, value);
-        ts_put(s, ")");
-    }
+    if (unit == TS_BYTES && value >= 1000) ts_say(s, "  (%)", ts_w_size(value));
+    if (unit == TS_NS && value) ts_say(s, "  (%)", ts_w_time(value));
     ts_put(s, "\n");
 }
 
 static void text_zones(ts_sink *s, const ts_view *v) {
     for (unsigned i = 0; i < v->zones_rows; i++) {
-        ts_put(s, "zones of ");
-        ts_put_shown(s, v->zones[i].device);
-        ts_put(s, "\n");
+        ts_say(s, "zones of %\n", ts_w_shown(v->zones[i].device));
 #define X(field, type, scope, unit, ...) text_line(s, #field, TS_##unit, v->zones[i].field);
         TS_STATS_ZONES(X)
 #undef X
@@ -202,9 +193,7 @@ static void text_zones(ts_sink *s, const ts_view *v) {
 
 static void text_nodes(ts_sink *s, const ts_view *v) {
     for (unsigned i = 0; i < v->node_rows; i++) {
-        ts_put(s, "node ");
-        ts_put_u64(s, (uint64_t)v->node[i].node);
-        ts_put(s, "\n");
+        ts_say(s, "node %\n", ts_w_u64((uint64_t)v->node[i].node));
 #define X(field, type, scope, unit, ...) text_line(s, #field, TS_##unit, v->node[i].field);
         TS_STATS_NODE_COUNTED(X)
 #undef X
@@ -266,11 +255,7 @@ static void text_epochs(ts_sink *s, const ts_view *v) {
         ts_put_u64_wide(s, e->live_bytes, 15);
         ts_put(s, "\n");
     }
-    if (v->epoch_count > v->epoch_rows) {
-        ts_put(s, "... and ");
-        ts_put_u64(s, v->epoch_count - v->epoch_rows);
-        ts_put(s, " more\n");
-    }
+    if (v->epoch_count > v->epoch_rows) ts_say(s, "... and % more\n", ts_w_u64(v->epoch_count - v->epoch_rows));
 }
 
 /* A resident memory of 0 was not measured. */
@@ -293,19 +278,9 @@ static void text_ended(ts_sink *s, const ts_view *v) {
 
 void ts_render_text(ts_sink *s, const ts_view *v) {
     const SlabGlobalStats *g = &v->global;
-    ts_put(s, "temporal-slab: ");
-    ts_put_u64(s, g->live_objects);
-    ts_put(s, " live objects, ");
-    ts_put_u64(s, g->live_bytes);
-    ts_put(s, " bytes live, ");
-    ts_put_u64(s, g->committed_bytes);
-    ts_put(s, " committed, ");
-    ts_put_u64(s, g->retained_bytes);
-    ts_put(s, " warm; ");
-    ts_put_u64(s, g->active_epoch_count);
-    ts_put(s, " epochs active, ");
-    ts_put_u64(s, g->closing_epoch_count);
-    ts_put(s, " closing\n");
+    ts_say(s, "temporal-slab: % live objects, % bytes live, % committed, % warm; % epochs active, % closing\n",
+           ts_w_u64(g->live_objects), ts_w_u64(g->live_bytes), ts_w_u64(g->committed_bytes),
+           ts_w_u64(g->retained_bytes), ts_w_u64(g->active_epoch_count), ts_w_u64(g->closing_epoch_count));
 #define X(field, type, scope, unit, ...) text_line(s, #field, TS_##unit, g->field);
     TS_STATS_COUNTERS(X)
     TS_STATS_GAUGES(X)

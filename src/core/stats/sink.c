@@ -172,6 +172,37 @@ void ts_put_hex(ts_sink *s, uint64_t value) {
     ts_put(s, text);
 }
 
+void ts_put_percent(ts_sink *s, uint64_t part, uint64_t whole) {
+    ts_put_decimal(s, whole ? (uint64_t)((double)part * 1000.0 / (double)whole) : 0, 1, 1);
+    ts_put(s, " %");
+}
+
+static void put_word(ts_sink *s, const ts_word *w) {
+    switch (w->kind) {
+    case TS_TEXT_WORD: ts_put(s, w->text); break;
+    case TS_SHOWN_WORD: ts_put_shown(s, w->text); break;
+    case TS_U64_WORD: ts_put_u64(s, w->number); break;
+    case TS_SIZE_WORD: ts_put_size(s, w->number); break;
+    case TS_TIME_WORD: ts_put_duration(s, w->number); break;
+    case TS_PERCENT_WORD: ts_put_percent(s, w->number, w->whole); break;
+    case TS_COUNT_WORD:
+        ts_put_u64(s, w->number);
+        ts_put(s, " ");
+        ts_put(s, w->number == 1 ? w->text : w->many);
+        break;
+    }
+}
+
+void ts_put_words(ts_sink *s, const char *sentence, const ts_word *words) {
+    for (;;) {
+        size_t n = strcspn(sentence, "%");
+        ts_put_bytes(s, sentence, n);
+        if (!sentence[n]) return;
+        put_word(s, words++);
+        sentence += n + 1;
+    }
+}
+
 /* ---- JSON -------------------------------------------------------------------------------------------------------- */
 
 void ts_json_key(ts_sink *s, const char *key) {

@@ -47,6 +47,29 @@ void ts_put_duration(ts_sink *sink, uint64_t ns);
    of UTF-8: a reader of Prometheus's text would refuse all of it. */
 void ts_put_quoted(ts_sink *sink, const char *text);
 void ts_put_hex(ts_sink *sink, uint64_t value);
+/* "12.5 %" */
+void ts_put_percent(ts_sink *sink, uint64_t part, uint64_t whole);
+
+/* A sentence with a word for each % in it. */
+#define ts_say(sink, sentence, ...) ts_put_words(sink, sentence, (const ts_word[]){__VA_ARGS__})
+typedef struct ts_word {
+    enum { TS_TEXT_WORD, TS_SHOWN_WORD, TS_U64_WORD, TS_SIZE_WORD, TS_TIME_WORD, TS_COUNT_WORD, TS_PERCENT_WORD } kind;
+    uint64_t number, whole;
+    const char *text, *many;
+} ts_word;
+void ts_put_words(ts_sink *sink, const char *sentence, const ts_word *words);
+static inline ts_word ts_w_text(const char *text) { return (ts_word){.kind = TS_TEXT_WORD, .text = text}; }
+static inline ts_word ts_w_shown(const char *text) { return (ts_word){.kind = TS_SHOWN_WORD, .text = text}; }
+static inline ts_word ts_w_u64(uint64_t n) { return (ts_word){.kind = TS_U64_WORD, .number = n}; }
+static inline ts_word ts_w_size(uint64_t bytes) { return (ts_word){.kind = TS_SIZE_WORD, .number = bytes}; }
+static inline ts_word ts_w_time(uint64_t ns) { return (ts_word){.kind = TS_TIME_WORD, .number = ns}; }
+/* "1 epoch", "3 epochs" */
+static inline ts_word ts_w_count(uint64_t n, const char *one, const char *many) {
+    return (ts_word){.kind = TS_COUNT_WORD, .number = n, .text = one, .many = many};
+}
+static inline ts_word ts_w_percent(uint64_t part, uint64_t whole) {
+    return (ts_word){.kind = TS_PERCENT_WORD, .number = part, .whole = whole};
+}
 
 /* JSON, a value at a time. key: its name in an object; NULL: it is one of an array. Commas are put where they belong.
    */

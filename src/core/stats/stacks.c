@@ -266,22 +266,15 @@ void ts_render_stacks_json(ts_sink *s, const char *key, const ts_view *v) {
 void ts_put_frames(ts_sink *s, const ts_view *v, const SlabStackSample *row, unsigned frames) {
     for (unsigned k = 0; k < row->frame_count && k < frames; k++) {
         const ts_stack_module *m = ts_view_module(v, row->frames[k]);
-        ts_put(s, "      at ");
-        ts_put_shown(s, m && m->path[0] ? m->path : "?");
-        ts_put(s, "+");
+        ts_say(s, "      at %+", ts_w_shown(m && m->path[0] ? m->path : "?"));
         ts_put_hex(s, row->frames[k] - (m ? m->base : 0));
         ts_put(s, "\n");
     }
 }
 
 void ts_put_held(ts_sink *s, uint64_t bytes, uint64_t objects, uint64_t samples) {
-    ts_put(s, "about ");
-    ts_put_size(s, bytes);
-    ts_put(s, " in ");
-    ts_put_u64(s, objects);
-    ts_put(s, objects == 1 ? " object, " : " objects, ");
-    ts_put_u64(s, samples);
-    ts_put(s, samples == 1 ? " sample" : " samples");
+    ts_say(s, "about % in %, %", ts_w_size(bytes), ts_w_count(objects, "object", "objects"),
+           ts_w_count(samples, "sample", "samples"));
 }
 
 void ts_render_stacks(ts_sink *s, const ts_view *v) {
@@ -289,34 +282,20 @@ void ts_render_stacks(ts_sink *s, const ts_view *v) {
         ts_put(s, "stacks are not sampled; start the program with TSLAB_SAMPLE_STACKS=512K\n");
         return;
     }
-    ts_put_u64(s, v->stack_count);
-    ts_put(s, v->stack_count == 1 ? " stack" : " stacks");
-    ts_put(s, " of live objects, ");
-    if (v->stack_mean_bytes) {
-        ts_put(s, "sampled once in ");
-        ts_put_u64(s, v->stack_mean_bytes);
-        ts_put(s, " bytes; ");
-    } else {
+    ts_say(s, "% of live objects, ", ts_w_count(v->stack_count, "stack", "stacks"));
+    if (v->stack_mean_bytes)
+        ts_say(s, "sampled once in % bytes; ", ts_w_u64(v->stack_mean_bytes));
+    else
         ts_put(s, "no more are sampled; ");
-    }
-    ts_put_u64(s, v->global.stack_samples_taken);
-    ts_put(s, " samples taken, ");
-    ts_put_u64(s, v->global.stack_samples_dropped);
-    ts_put(s, " dropped\n");
+    ts_say(s, "% samples taken, % dropped\n", ts_w_u64(v->global.stack_samples_taken),
+           ts_w_u64(v->global.stack_samples_dropped));
     for (unsigned i = 0; i < v->stack_rows; i++) {
         const SlabStackSample *row = &v->stack[i];
-        ts_put(s, "\n   ");
-        ts_put_shown(s, row->label[0] ? row->label : TS_LABEL_NONE);
-        ts_put(s, ", ");
-        ts_put(s, ts_state_name(row->state));
-        ts_put(s, ": ");
+        ts_say(s, "\n   %, %: ", ts_w_shown(row->label[0] ? row->label : TS_LABEL_NONE),
+               ts_w_text(ts_state_name(row->state)));
         ts_put_held(s, row->live_bytes, row->live_objects, row->samples);
         ts_put(s, "\n");
         ts_put_frames(s, v, row, SLAB_STACK_FRAMES);
     }
-    if (v->stack_count > v->stack_rows) {
-        ts_put(s, "\n... and ");
-        ts_put_u64(s, v->stack_count - v->stack_rows);
-        ts_put(s, " more\n");
-    }
+    if (v->stack_count > v->stack_rows) ts_say(s, "\n... and % more\n", ts_w_u64(v->stack_count - v->stack_rows));
 }
