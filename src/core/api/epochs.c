@@ -8,6 +8,7 @@
 #include "domain/tree.h"
 #include "epoch/decay.h"
 #include "epoch/limit.h"
+#include "object/object.h"
 #include "os/os.h"
 #include "supply/maintain.h"
 

@@ -6,6 +6,7 @@
 #include "diagnose/misuse.h"
 #include "diagnose/stacks.h"
 #include "domain/domain_parts.h"
+#include "object/object.h"
 #include "object/walk.h"
 
 #include <errno.h>

@@ -15,6 +15,7 @@
 #include "cache/bin.h"
 #include "cache/free.h"
 #include "epoch/epoch.h"
+#include "object/object.h"
 
 #include <errno.h>
 #include <string.h>

@@ -13,7 +13,7 @@
 #include "diagnose/misuse.h"
 #include "diagnose/sample.h"
 #include "diagnose/stacks.h"
-#include "epoch/contention.h"
+#include "object/object.h"
 
 #include <errno.h>
 #include <string.h>
@@ -22,8 +22,8 @@
  * Every way out of the usual case is a jump to a function of its own: the usual case then needs no stack and few
  * registers. Instructions per call: docs/architecture.md, "Fast paths".
  */
-/* The claimed word is used up too. Inside an operation: the next word of the bin's slabs is claimed with the heap held: in_op is 1,
-   so it is held unless another thread revoked it. false: the slow path. */
+/* The claimed word is used up too. Inside an operation: the next word of the bin's slabs is claimed with the heap
+   held: in_op is 1, so it is held unless another thread revoked it. false: the slow path. */
 TS_ALWAYS_INLINE bool claims(const ts_tls *tls, ts_churn_block *block, ts_bin *bin) {
     const ts_heap *heap = tls->heap;
     return TS_LIKELY(ts_load_acquire(&heap->revoked) == 0) && ts_bin_claim(block, ts_bin_class(block, bin));
@@ -45,17 +45,10 @@ TS_ALWAYS_INLINE bool rolling_serves(const ts_tls *tls, uintptr_t token) {
            TS_LIKELY(ts_load_relaxed(&tls->rolling->b.rolling) != 0);
 }
 
-/* Of the thread's last operation, which was a usual one. By the share, as the token may have been written over since (heap.h). */
-static uintptr_t bound_token(const ts_tls *tls) {
-    if (TS_UNLIKELY(tls->share_key == TS_KEY_NO_SHARE)) return UINTPTR_MAX; /* of what is no allocator */
-    const ts_share *share = ts_line_address(tls->share_key >> TS_KEY_SHARE_SHIFT);
-    return share->token;
-}
-
 /* These two without the allocator, which is the thread's: a register less to keep in the usual case. */
 TS_ENTRY TS_NOINLINE static void *malloc_epoch_claimed(ts_bin *bin, size_t size, EpochId epoch) {
     void *p = pop_claimed(&ts_thread, ts_thread.block, bin);
-    return TS_LIKELY(p != NULL) ? p : ts_alloc(bound_token(&ts_thread), size, epoch);
+    return TS_LIKELY(p != NULL) ? p : ts_alloc(ts_bound_token(&ts_thread), size, epoch);
 }
 
 /* These two with the arguments in the order of slab_malloc_epoch: where they are, they stay. */
@@ -68,8 +61,8 @@ TS_ENTRY TS_NOINLINE static void *malloc_epoch_span(uintptr_t token, size_t size
 
 static void *settled(void *p);
 
-/* Into a scope that the thread has not used last, or whose current slab has no room. Inside an operation; the allocator is the
-   thread's, and epoch is not EPOCH_NONE. */
+/* Into a scope that the thread has not used last, or whose current slab has no room. Inside an operation; the
+   allocator is the thread's, and epoch is not EPOCH_NONE. */
 TS_ENTRY TS_NOINLINE static void *malloc_epoch_scope(uintptr_t token, size_t size, EpochId epoch) {
     ts_tls *tls = &ts_thread;
     void *p = NULL;
@@ -95,10 +88,11 @@ TS_ENTRY TS_NOINLINE static void *malloc_epoch_elsewhere(uintptr_t token, size_t
     return p;
 }
 
-/* The calling thread's share of another allocator than the one that it is bound to, whose blocks its fast paths may use where these are
-   open to the share: they say so themselves, by their key and the id of their epoch, which an operation looks at after it has begun. So
-   a thread that goes from one allocator to another need not be bound anew each time. NULL: it must be, or it is another case: one without
-   fast paths; one that is called, whose token is the only thing that tells it (heap.h). Inside an operation. */
+/* The calling thread's share of another allocator than the one that it is bound to, whose blocks its fast paths may
+   use where these are open to the share: they say so themselves, by their key and the id of their epoch, which an
+   operation looks at after it has begun. So a thread that goes from one allocator to another need not be bound anew
+   each time. NULL: it must be, or it is another case: one without fast paths; one that is called, whose token is the
+   only thing that tells it (heap.h). Inside an operation. */
 TS_ALWAYS_INLINE const ts_share *other_share(ts_tls *tls, uintptr_t token) {
     uintptr_t bound = ts_load_relaxed(&tls->token);
     if (TS_UNLIKELY(bound == TS_TOKEN_CALLED || bound == UINTPTR_MAX || bound == token || token == 0)) return NULL;
@@ -111,7 +105,8 @@ TS_ALWAYS_INLINE const ts_share *other_share(ts_tls *tls, uintptr_t token) {
     return TS_LIKELY(share && !share->care) ? share : NULL;
 }
 
-/* Of a thread that goes from one allocator to another: the fast paths are for that one now, if they can be. Not inside an operation. */
+/* Of a thread that goes from one allocator to another: the fast paths are for that one now, if they can be. Not
+   inside an operation. */
 static bool switches_to(ts_tls *tls, uintptr_t token) {
     ts_heap *heap = tls->heap;
     if (!heap || (heap->sample_rate | ts_load_relaxed(&ts_sample_rate)) != 0 || ts_load_relaxed(&tls->token) == token ||
@@ -134,8 +129,8 @@ TS_ENTRY TS_NOINLINE static void *malloc_epoch_switching(uintptr_t token, size_t
     return ts_alloc(token, size, epoch);
 }
 
-/* From the magazine or the claimed word of a block that the thread's own open one is said to be. NULL: another case. Inside an
-   operation, which goes on then, and ends else. */
+/* From the magazine or the claimed word of a block that the thread's own open one is said to be. NULL: another case.
+   Inside an operation, which goes on then, and ends else. */
 TS_ALWAYS_INLINE void *pop_of(ts_tls *tls, ts_churn_block *block, size_t size) {
     ts_bin *bin = TS_LIKELY(block != NULL) ? ts_bin_of(block, size) : NULL;
     if (TS_UNLIKELY(bin == NULL)) return NULL;
@@ -194,11 +189,12 @@ TS_ENTRY TS_NOINLINE static void *process_malloc_other(size_t size, SlabAllocato
 TS_ENTRY TS_NOINLINE static void *process_malloc_claimed(size_t size, ts_bin *bin, EpochId epoch,
                                                          ts_private_rest *rest) {
     void *p = pop_claimed(&ts_thread, ts_thread.block, bin);
-    if (TS_UNLIKELY(p == NULL)) p = ts_alloc(bound_token(&ts_thread), size, epoch);
+    if (TS_UNLIKELY(p == NULL)) p = ts_alloc(ts_bound_token(&ts_thread), size, epoch);
     return TS_LIKELY(p != NULL) ? p : rest(size);
 }
 
-/* As slab_malloc_epoch of a churn epoch. Its way out if there is no memory is a call of its own, so that its caller needs no stack. */
+/* As slab_malloc_epoch of a churn epoch. Its way out if there is no memory is a call of its own, so that its caller
+   needs no stack. */
 TS_ENTRY void *ts_private_malloc(size_t size, SlabAllocator *allocator, EpochId epoch, ts_private_rest *rest) {
     ts_tls *tls = &ts_thread;
     ts_op_begin(tls);
@@ -218,10 +214,11 @@ TS_ENTRY void *ts_private_malloc(size_t size, SlabAllocator *allocator, EpochId 
 
 TS_ENTRY TS_NOINLINE static void *malloc_claimed(ts_bin *bin, size_t size) {
     void *p = pop_claimed(&ts_thread, ts_thread.rolling, bin);
-    return TS_LIKELY(p != NULL) ? p : ts_alloc_rolling(bound_token(&ts_thread), size);
+    return TS_LIKELY(p != NULL) ? p : ts_alloc_rolling(ts_bound_token(&ts_thread), size);
 }
 
-/* Another block than the thread's last rolling one, as it goes from one allocator to another, or no case for the fast paths. Likewise. */
+/* Another block than the thread's last rolling one, as it goes from one allocator to another, or no case for the fast
+   paths. Likewise. */
 TS_ENTRY TS_NOINLINE static void *malloc_other(uintptr_t token, size_t size) {
     ts_tls *tls = &ts_thread;
     const ts_share *share = other_share(tls, token);
@@ -304,8 +301,9 @@ TS_ENTRY TS_NOINLINE static void *alloc_renewing(size_t size) {
     return settled(at);
 }
 
-/* The current slab has no room, or the thread is in no scope domain, or the size is 0. The next slab is taken with the heap
-   held: in_op is 1, so it is held unless another thread revoked it. What slab_alloc has seen may have been before that. */
+/* The current slab has no room, or the thread is in no scope domain, or the size is 0. The next slab is taken with
+   the heap held: in_op is 1, so it is held unless another thread revoked it. What slab_alloc has seen may have been
+   before that. */
 TS_ENTRY TS_NOINLINE static void *alloc_other(size_t size) {
     ts_tls *tls = &ts_thread;
     ts_scope_block *block = ts_load_relaxed(&tls->scope);
@@ -326,8 +324,8 @@ TS_ENTRY void *slab_alloc(size_t size) {
     ts_scope_block *block = ts_load_relaxed(&tls->scope);
     uint64_t bump = ts_load_relaxed(&block->bump);
     ts_op_begin_bump(tls, bump);
-    /* First: who closes the block may be changing the rest of it already. Only its owner opens it again, so if it is open it was
-       so when bump was read. */
+    /* First: who closes the block may be changing the rest of it already. Only its owner opens it again, so if it is
+       open it was so when bump was read. */
     if (TS_UNLIKELY(ts_is_relaxed_64(&block->b.open_id, TS_ID_NEVER))) return alloc_other(size);
     /* Rounded up by its last byte: that of size 0 is beyond all. */
     size_t last = (size - 1) | 15;
@@ -348,8 +346,8 @@ TS_ENTRY void *slab_calloc_epoch(SlabAllocator *allocator, size_t n, size_t size
     return p ? memset(p, 0, n * size) : NULL;
 }
 
-/* From the bin of the smallest class whose objects all lie so, as ts_class_aligned has it, in the churn block of the epoch used last.
-   NULL: another case. alignment is a power of two above 16. Inside an operation, which it ends. */
+/* From the bin of the smallest class whose objects all lie so, as ts_class_aligned has it, in the churn block of the
+   epoch used last. NULL: another case. alignment is a power of two above 16. Inside an operation, which it ends. */
 TS_ALWAYS_INLINE void *aligned_fast(ts_tls *tls, uintptr_t token, size_t alignment, size_t size, EpochId epoch) {
     /* Whoever has these bytes and lies so is a multiple of the alignment. 0: of no byte, or of more than there are. */
     size_t least = (size + alignment - 1) & ~(alignment - 1);
@@ -367,7 +365,8 @@ TS_ALWAYS_INLINE void *aligned_fast(ts_tls *tls, uintptr_t token, size_t alignme
     return p;
 }
 
-/* From the current slab of a scope of the thread; NULL: another case. Inside an operation; alignment is a power of two. */
+/* From the current slab of a scope of the thread; NULL: another case. Inside an operation; alignment is a power of
+   two. */
 TS_ALWAYS_INLINE void *aligned_in(ts_scope_block *scope, size_t alignment, size_t size) {
     uint64_t bump, next;
     size_t bytes = (size + 15) & ~(size_t)15;
@@ -406,141 +405,22 @@ TS_ENTRY void *slab_aligned_epoch(SlabAllocator *allocator, size_t alignment, si
     return TS_LIKELY(p != NULL) ? p : aligned_scope(ts_token(allocator), alignment, size, epoch);
 }
 
-ts_refusal ts_refusals;
-
-TS_COLD static bool rejected(uintptr_t token, const char *call, void *p, const SlabHandle *handle) {
-    /* acquire: partner of the release in ts_private_ask_before_refusal */
-    if (!handle && token != 0 && ts_load_acquire(&ts_refusals.token) == token && ts_refusals.ask(p)) return true;
-    ts_misuse_free(token, call, p, handle);
-    return false;
-}
-
-/* An object that was freed past a full magazine, and its slab changes a list or is empty. */
-TS_NOINLINE static bool give_and_settle(ts_bin *bin, uint64_t entry) {
-    ts_bin_give_freed(ts_bin_block(bin), bin, (uint32_t)entry);
-    ts_epoch_settle();
-    return true;
-}
-
-/* The magazine is full. */
-TS_NOINLINE static bool free_full(ts_bin *bin, uint64_t entry, uint64_t granule) {
-    if (TS_UNLIKELY(!ts_fast_give(bin, entry, granule))) return give_and_settle(bin, entry);
-    ts_op_end(&ts_thread);
-    return true;
-}
-
-static bool free_rest(uintptr_t token, void *p);
-
-/* The free of another thread's object was the first in its slab for a while, or met the close of its epoch. Inside an operation, which
-   ends here. */
-TS_NOINLINE static bool free_foreign_rest(uint64_t entry, uint64_t seen, bool queue) {
-    bool shut = !queue || ts_foreign_queue(entry, seen) == TS_FOREIGN_FREED_SHUT;
-    ts_op_end(&ts_thread);
-    ts_settle_pending(); /* pushed to a heap that has ended it is passed on, before it is looked for */
-    if (TS_UNLIKELY(shut)) {
-        ts_foreign_give_closed((uint32_t)(entry >> TS_ENTRY_UNIT_SHIFT), entry);
-        ts_epoch_settle();
-    }
-    return true;
-}
-
-TS_COLD static bool free_again(uintptr_t token, void *p) {
-    ts_allocator *allocator = ts_allocator_find(token);
-    if (allocator) ts_fetch_add_relaxed(&allocator->cas_retries, 1);
-    ts_contention_retried(1);
-    return free_rest(token, p);
-}
-
-static bool free_other(uintptr_t token, void *p);
-
-/* In a piece, or no object of the thread's own scope. Inside an operation. */
-TS_NOINLINE static bool free_scope_piece(uintptr_t token, void *p, uint64_t entry) {
-    ts_tls *tls = &ts_thread;
-    if (TS_UNLIKELY(!ts_fast_free_scope(tls, entry, true, true))) return free_other(token, p);
-    ts_op_end(tls);
-    return true;
-}
-
-/* The last of 1024 bytes, or in no unit of the thread's own scope. Inside an operation. */
-TS_NOINLINE static bool free_scope_last(uintptr_t token, void *p, uint64_t entry) {
-    ts_tls *tls = &ts_thread;
-    if (TS_UNLIKELY(!ts_fast_free_scope(tls, entry, true, false))) return free_scope_piece(token, p, entry);
-    ts_op_end(tls);
-    return true;
-}
-
-/* Not in this thread's own open churn block: in a scope of its, or elsewhere. Inside an operation. */
-TS_NOINLINE static bool free_scope(uintptr_t token, void *p, uint64_t entry) {
-    ts_tls *tls = &ts_thread;
-    if (TS_UNLIKELY(!ts_fast_free_scope(tls, entry, false, false))) return free_scope_last(token, p, entry);
-    ts_op_end(tls);
-    return true;
-}
-
-/* Not in this thread's own open block: another thread's object, as a rule, by way of the heap's bracket for the sake
-   of fork (foreign.c). Not while timing is on. Inside an operation. */
-TS_NOINLINE static bool free_other(uintptr_t token, void *p) {
-    ts_tls *tls = &ts_thread;
-    uint64_t entry = ts_entry_of(&ts_region.part[TS_NORMAL], p), seen;
-    if (TS_UNLIKELY(!ts_is_in_part(&ts_region.part[TS_NORMAL], entry))) return free_rest(token, p);
-    ts_compiler_fence(); /* else the compiler makes one condition of that and the next, which takes longer in part SMALL */
-    ts_heap *heap = tls->heap;
-    if (TS_UNLIKELY(!heap) || TS_UNLIKELY((heap->sample_rate | ts_load_relaxed(&ts_sample_rate)) != 0) ||
-        TS_UNLIKELY(ts_load_acquire(&heap->revoked) != 0)) /* acquire: as in ts_heap_enter */
-        return free_rest(token, p);
-    ts_foreign_result result = ts_foreign_open(heap, entry, token, &seen);
-    if (TS_UNLIKELY(result == TS_FOREIGN_NOT_LIVE)) return ts_free_closed(heap, token, entry) || free_rest(token, p);
-    if (TS_UNLIKELY(result == TS_FOREIGN_MET)) return free_again(token, p);
-    if (TS_UNLIKELY(result != TS_FOREIGN_FREED)) return free_foreign_rest(entry, seen, result == TS_FOREIGN_QUEUE);
-    ts_op_end(tls);
-    return true;
-}
-
-/* No case for the fast paths. Inside an operation. */
-TS_NOINLINE static bool free_rest(uintptr_t token, void *p) {
-    ts_op_end(&ts_thread);
-    if (TS_LIKELY(p == NULL)) return true;
-    if (TS_LIKELY(ts_free(token, p, TS_ANY_GENERATION))) return true;
-    return rejected(token, "slab_free", p, NULL);
-}
-
-/* Of another allocator than the thread's last one, or nowhere. Inside an operation. */
-TS_NOINLINE static bool free_switching(uintptr_t token, void *p, uint64_t entry) {
-    ts_tls *tls = &ts_thread;
-    ts_op_end(tls);
-    bool switched = switches_to(tls, token);
-    ts_op_begin(tls);
-    if (!switched || ts_is_other_relaxed_64(&tls->token, token) || !ts_is_in_part(&ts_region.part[TS_NORMAL], entry))
-        return free_other(token, p);
-    ts_fast_result r = ts_fast_free(tls, entry, p, false, SLAB_HANDLE_NONE);
-    if (TS_UNLIKELY(!r.freed)) return free_scope(token, p, entry);
-    if (TS_UNLIKELY(r.full)) return free_full(r.bin, entry, r.granule);
-    ts_op_end(tls);
-    return true;
-}
-
-/* The same; in a churn block it is usual. */
+/* Of another allocator than the thread's last one, or elsewhere. Inside an operation. */
 TS_ENTRY TS_NOINLINE static bool free_of_other(uintptr_t token, void *p, uint64_t entry) {
     ts_tls *tls = &ts_thread;
     if (p == NULL) { /* in no part; many programs free it all the time */
         ts_op_end(tls);
         return true;
     }
+    if (TS_UNLIKELY(!ts_is_in_part(&ts_region.part[TS_NORMAL], entry))) return ts_free_elsewhere(token, p);
     const ts_share *share = other_share(tls, token);
-    if (TS_UNLIKELY(share == NULL) || TS_UNLIKELY(!ts_is_in_part(&ts_region.part[TS_NORMAL], entry)))
-        return free_switching(token, p, entry);
-    const ts_tls own = {.share_key = ts_share_key(share)};
+    uint64_t share_key = TS_LIKELY(share != NULL) ? ts_share_key(share) : TS_KEY_NO_SHARE;
+    const ts_tls own = {.share_key = share_key};
     ts_fast_result r = ts_fast_free(&own, entry, p, false, SLAB_HANDLE_NONE);
-    if (TS_UNLIKELY(!r.freed)) return free_switching(token, p, entry);
-    if (TS_UNLIKELY(r.full)) return free_full(r.bin, entry, r.granule);
+    if (TS_UNLIKELY(!r.freed)) return ts_free_missed_of(token, p, share_key);
+    if (TS_UNLIKELY(r.full)) return ts_free_full(r.bin, entry, r.granule);
     ts_op_end(tls);
     return true;
-}
-
-/* No object of the thread's own open churn block. Of the pointer alone, as the usual case needs no more registers then. Inside an
-   operation for the allocator that the thread is bound to. */
-TS_NOINLINE static bool free_unlike(void *p) {
-    return free_scope(bound_token(&ts_thread), p, ts_entry_of(&ts_region.part[TS_NORMAL], p));
 }
 
 /* In the section of the allocations, so that its distance from them does not change with what else the library has:
@@ -553,8 +433,8 @@ TS_ENTRY bool slab_free(SlabAllocator *allocator, void *p) {
         TS_UNLIKELY(!ts_is_in_part(&ts_region.part[TS_NORMAL], entry)))
         return free_of_other(ts_token(allocator), p, entry);
     ts_fast_result r = ts_fast_free(tls, entry, p, false, SLAB_HANDLE_NONE);
-    if (TS_UNLIKELY(!r.freed)) return free_unlike(p);
-    if (TS_UNLIKELY(r.full)) return free_full(r.bin, entry, r.granule);
+    if (TS_UNLIKELY(!r.freed)) return ts_free_missed(p);
+    if (TS_UNLIKELY(r.full)) return ts_free_full(r.bin, entry, r.granule);
     ts_op_end(tls);
     return true;
 }
@@ -609,8 +489,9 @@ bool slab_owns(SlabAllocator *allocator, const void *p) {
 
 /* ---- handles -------------------------------------------------------------------------------------------- */
 
-/* Of an object that the operation has just taken from the bin. Nobody ends its use before the operation is over, so the note is
-   seen by who resets the slab, without a fence: he comes after that, by what he held the heap with or took the unit from. */
+/* Of an object that the operation has just taken from the bin. Nobody ends its use before the operation is over, so
+   the note is seen by who resets the slab, without a fence: he comes after that, by what he held the heap with or
+   took the unit from. */
 TS_ALWAYS_INLINE SlabHandle new_handle(const ts_churn_block *block, const ts_bin *bin, const void *p) {
     const ts_part *region = &ts_region.part[TS_NORMAL];
     uint64_t entry = ts_entry_of(region, p);
@@ -621,7 +502,8 @@ TS_ALWAYS_INLINE SlabHandle new_handle(const ts_churn_block *block, const ts_bin
     return ts_handle_pack(ts_slab_unit(slab), generation, (uint32_t)entry, ts_bin_class(block, bin));
 }
 
-/* The usual case, in which there is an object in the magazine, or the claimed word, or one can be claimed. NULL: another. */
+/* The usual case, in which there is an object in the magazine, or the claimed word, or one can be claimed. NULL:
+   another. */
 TS_ALWAYS_INLINE void *alloc_obj_fast(ts_tls *tls, size_t size, SlabHandle *out) {
     ts_churn_block *block = tls->block;
     ts_bin *bin = ts_bin_at(block, ts_classes.bin[size]);
@@ -632,8 +514,9 @@ TS_ALWAYS_INLINE void *alloc_obj_fast(ts_tls *tls, size_t size, SlabHandle *out)
     return p;
 }
 
-/* Of the objects of a scope's current slab: a handle, less the place of the unit. With the place of the object it is that one's. It is made
-   with the slab's first handle, and kept (ts_block.handle). Not 0, for its low bits are those of the kind. */
+/* Of the objects of a scope's current slab: a handle, less the place of the unit. With the place of the object it is
+   that one's. It is made with the slab's first handle, and kept (ts_block.handle). Not 0, for its low bits are those
+   of the kind. */
 static uint64_t new_scope_handles(ts_scope_block *block) {
     uint32_t unit = ts_load_relaxed(&block->current);
     ts_slab *slab = ts_slab_at(unit);
@@ -703,8 +586,7 @@ TS_ALWAYS_INLINE bool free_obj_fast(const ts_tls *tls, SlabHandle handle, bool *
     ts_fast_result r = ts_fast_free(tls, entry, ts_entry_address(&ts_region.part[TS_NORMAL], entry), true, handle);
     if (TS_UNLIKELY(!r.freed)) return false;
     *first = !r.late;
-    if (TS_UNLIKELY(r.full) && TS_UNLIKELY(!ts_fast_give(r.bin, entry, r.granule)))
-        return give_and_settle(r.bin, entry);
+    if (TS_UNLIKELY(r.full)) return ts_free_full(r.bin, entry, r.granule);
     ts_op_end(&ts_thread);
     return true;
 }
@@ -713,14 +595,13 @@ TS_ALWAYS_INLINE bool free_obj_fast(const ts_tls *tls, SlabHandle handle, bool *
 TS_NOINLINE static bool free_obj_other(uintptr_t token, SlabHandle handle) {
     ts_object object;
     ts_op_end(&ts_thread);
-    if (TS_LIKELY(ts_object_of_handle(token, handle, &object)) &&
-        TS_LIKELY(ts_free(token, object.address, object.generation)))
+    if (TS_LIKELY(ts_object_of_handle(token, handle, &object)) && TS_LIKELY(ts_free_object(token, &object)))
         return true;
-    return rejected(token, "free_obj", NULL, &handle);
+    return ts_free_refused(token, "free_obj", NULL, &handle);
 }
 
 TS_COLD static bool freed_for_another(uintptr_t token, SlabHandle handle) {
-    return rejected(token, "free_obj", NULL, &handle);
+    return ts_free_refused(token, "free_obj", NULL, &handle);
 }
 
 bool free_obj(SlabAllocator *allocator, SlabHandle handle) {

@@ -8,6 +8,7 @@
 #include "diagnose/misuse.h"
 #include "diagnose/stacks.h"
 #include "memtools/care.h"
+#include "object/object.h"
 #include "os/env.h"
 #include "os/own_threads.h"
 #include "region/pool.h"
@@ -26,7 +27,7 @@ void ts_private_start_page(void) { ts_page_start(); }
 
 void ts_private_ask_before_refusal(SlabAllocator *allocator, bool (*refused)(void *p)) {
     ts_refusals.ask = refused;
-    ts_store_release(&ts_refusals.token, ts_token(allocator)); /* partner: rejected (objects.c) */
+    ts_store_release(&ts_refusals.token, ts_token(allocator)); /* partner: ts_free_refused */
 }
 
 static void (*capture_changed)(SlabAllocator *, EpochId); /* constant once ts_capture is set */

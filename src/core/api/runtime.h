@@ -15,13 +15,6 @@ bool ts_runtime_start_bare(void);
 /* Whether they do. Takes no lock. */
 bool ts_runtime_started(void);
 
-/* Who is asked before a pointer of one allocator is refused (private.h); token 0: nobody. */
-typedef struct ts_refusal {
-    _Atomic uintptr_t token; /* written once, after the next */
-    bool (*ask)(void *p);
-} ts_refusal;
-extern TS_HIDDEN ts_refusal ts_refusals;
-
 /* The lock under which all that is begun, which no fork meets. Not to be held while other code of the program runs. */
 void ts_runtime_lock(void);
 void ts_runtime_unlock(void);

@@ -15,6 +15,7 @@
 #include "cache/allocate.h"
 #include "diagnose/misuse.h"
 #include "epoch/blocks.h"
+#include "object/object.h"
 #include "ownership/barrier.h"
 #include "slab/lent.h"
 
@@ -524,6 +525,6 @@ TS_ENTRY void *ts_domain_promote(uint64_t id, void *p) {
     void *q = ts_alloc_aligned(token, ts_alignment_kept(p), bytes, epoch, false);
     if (!q) return NULL;
     memcpy(q, p, bytes);
-    ts_free_copied(token, p, &object);
+    ts_free_copied(token, &object);
     return q;
 }

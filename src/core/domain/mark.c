@@ -14,6 +14,7 @@
 #include "domain/domain_parts.h"
 #include "domain/tree.h"
 #include "epoch/blocks.h"
+#include "object/object.h"
 
 #include <errno.h>
 

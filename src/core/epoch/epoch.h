@@ -170,38 +170,6 @@ static inline bool ts_block_is_small(const ts_block *block) {
 /* Takes over a block that an ended thread left in the epoch, if one has a free slot of the class. */
 bool ts_epoch_adopt(ts_heap *heap, ts_epoch *epoch, EpochId id, unsigned cls);
 
-/* ---- allocation and free off the fast path, in alloc.c and free.c; not inside an operation ----------- */
-
-void *ts_alloc(uintptr_t allocator, size_t size, EpochId epoch);
-/* The same with the object's handle. ESTALE: it has died since. */
-void *ts_alloc_object(uintptr_t allocator, size_t size, EpochId epoch, SlabHandle *handle);
-/* In the calling thread's own block of a scope epoch; bytes: a result of ts_scope_round, not 0. */
-void *ts_alloc_scope(ts_heap *heap, ts_scope_block *block, size_t bytes, EpochId epoch);
-/* In the rolling epoch. */
-void *ts_alloc_rolling(uintptr_t allocator, size_t size);
-void *ts_alloc_aligned(uintptr_t allocator, size_t align, size_t size, EpochId epoch, bool zero);
-/* The largest alignment that an object of the process was asked for with, 16 at least. It rises before the object is there.
-   relaxed: who has the object has it from who asked. */
-extern TS_HIDDEN _Atomic size_t ts_aligned_most;
-/* What an object that moves keeps: as much of its address's alignment as it can have been asked for with. */
-static inline size_t ts_alignment_kept(const void *p) {
-    uintptr_t of_address = (uintptr_t)p & (0u - (uintptr_t)p);
-    size_t most = ts_load_relaxed(&ts_aligned_most);
-    return of_address < most ? of_address : most;
-}
-/* generation: the object's (from a handle), or TS_ANY_GENERATION. */
-bool ts_free(uintptr_t allocator, void *p, uint32_t generation);
-/* Frees an object of a closed churn epoch that is this thread's own, where that takes no more than its slab. Inside an operation that has
-   seen that nobody holds the heap, which it ends. false: nothing was done, and the operation goes on. `entry` is below the
-   region's limit. */
-bool ts_free_closed(ts_heap *heap, uintptr_t allocator, uint64_t entry);
-void *ts_realloc(uintptr_t allocator, void *p, size_t alignment, size_t size);
-/* Whether an epoch has objects of so many bytes as spans. */
-bool ts_has_as_span(const ts_allocator *allocator, EpochId id, size_t size);
-/* Whether an object of a class stays where it is when it is resized to `size` bytes, which fit: unless a good half of it would be
-   wasted. */
-TS_ALWAYS_INLINE bool ts_realloc_stays(size_t bytes, size_t size) { return size >= bytes / 2 || bytes <= 64; }
-
 /* Whether it takes objects. Caller has the lock. */
 static inline bool ts_epoch_is_active(const ts_epoch *epoch) { return ts_load_relaxed(&epoch->state) == EPOCH_ACTIVE; }
 
@@ -241,13 +209,6 @@ typedef struct ts_object {
     ts_block *block;             /* NULL: span */
     const ts_allocator *care_of; /* its allocator */
 } ts_object;
-/* An object that was looked at, and has been copied. Nothing is freed if its slab is in another use by now: where no handle was made a
-   generation says nothing of that (slab.h). */
-static inline void ts_free_copied(uintptr_t token, void *p, const ts_object *object) {
-    if (TS_LIKELY((ts_load_acquire(ts_unit_word(object->unit)) & ~TS_UNIT_FOREIGN) == object->word))
-        (void)ts_free(token, p, object->generation);
-}
-
 /* Where p lies: the number of its slab (slab/slab.h), and the entry. false: not in the region, or not on a 16-byte place. */
 static inline bool ts_locate(const void *p, uint32_t *unit, uint64_t *entry) {
     const ts_part *r = &ts_region.part[TS_NORMAL];

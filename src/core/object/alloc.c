@@ -21,6 +21,7 @@
 #include "epoch/epoch.h"
 #include "epoch/limit.h"
 #include "memtools/care.h"
+#include "object/object.h"
 #include "region/pool.h"
 #include "supply/nodes.h"
 
@@ -29,13 +30,13 @@
 
 /* ---- what is taken --------------------------------------------------------------------------------------- */
 
-/* Noted of a new object before the heap is left: afterwards another thread can end its epoch, or reset it, and the place be another
-   object's of the same epoch. */
+/* Noted of a new object before the heap is left: afterwards another thread can end its epoch, or reset it, and the
+   place be another object's of the same epoch. */
 typedef struct ts_taken {
     size_t size;   /* asked for */
     uint64_t word; /* UNIT word of its slab, without FOREIGN: no other use of the slab has that */
-    /* Of an allocator with care: where the first byte is that was written since the place was filled, or TS_CARE_CLEAN; in a slot that
-       was an object before. */
+    /* Of an allocator with care: where the first byte is that was written since the place was filled, or
+       TS_CARE_CLEAN; in a slot that was an object before. */
     size_t written;
     bool again;
     bool zero; /* all of it came zero from the system */
@@ -77,8 +78,8 @@ static void let_account_go(ts_account *account, uint32_t back) {
     ts_account_unref(account);
 }
 
-/* After a slab was added to the block, inside its heap: it has got another account since `account` was asked for, which counts the
-   units now, limit or not. */
+/* After a slab was added to the block, inside its heap: it has got another account since `account` was asked for,
+   which counts the units now, limit or not. */
 static bool another_account(const ts_block *block, const ts_account *account, uint32_t units) {
     ts_account *now = ts_block_account(block);
     if (TS_LIKELY(now == account)) return false;
@@ -102,8 +103,8 @@ static bool take_in(ts_heap *heap) {
     return all && bytes < TS_FOREIGN_WORTH && ts_load_relaxed(&heap->backlog) == 0;
 }
 
-/* Inside the heap: works off a part of the ends that others left to it, perhaps that of the block itself. Whether the block is
-   still open in the epoch; then it stays this thread's until the heap is left, even if its epoch ends. */
+/* Inside the heap: works off a part of the ends that others left to it, perhaps that of the block itself. Whether the
+   block is still open in the epoch; then it stays this thread's until the heap is left, even if its epoch ends. */
 static bool work_off(ts_heap *heap, const ts_block *block, EpochId id) {
     ts_heap_end_condemned_some(heap, TS_CONDEMNED_WORK);
     return ts_load_relaxed(&block->open_id) == id;
@@ -112,12 +113,12 @@ static bool work_off(ts_heap *heap, const ts_block *block, EpochId id) {
 /*
  * One try with what the block has. Inside the heap.
  *
- * What other threads have freed is taken in only when the bin has nothing left, in as few rounds as can be: each moves a handful of lines between the
- * processors, whatever it brings. If it brought little though it took all, a thread that allocates what another frees goes
- * from one small round to the next. So the next one is put off: the bin gets a slab more, and until that is used up more
- * comes together. At a bin's end all of its slots that are not live are waiting to be taken in. So one whose round
- * brought less than TS_FOREIGN_WORTH had less than that to spare, and with the slab more it has that and a slab at most
- * beyond what was live then.
+ * What other threads have freed is taken in only when the bin has nothing left, in as few rounds as can be: each
+ * moves a handful of lines between the processors, whatever it brings. If it brought little though it took all, a
+ * thread that allocates what another frees goes from one small round to the next. So the next one is put off: the bin
+ * gets a slab more, and until that is used up more comes together. At a bin's end all of its slots that are not live
+ * are waiting to be taken in. So one whose round brought less than TS_FOREIGN_WORTH had less than that to spare, and
+ * with the slab more it has that and a slab at most beyond what was live then.
  */
 static void *churn_try(ts_heap *heap, ts_churn_block *block, unsigned cls, EpochId id, int *error) {
     *error = 0;
@@ -366,12 +367,13 @@ TS_COLD static void tell(ts_allocator *allocator, EpochId id, void *p, uint32_t 
 }
 
 /*
- * Starting small. The epoch of a churn domain of one thread mostly has few objects: a session, a connection. So a thread's first objects in it
- * lie in one slab of mixed sizes, as in a scope, of which only the pages that are touched have memory; one object more than fits there makes
- * a block with bins, and from then on all comes from that. What is freed in the first slab is not used again, which is one slab at
- * most. No fast path allocates there (`slow`), as objects are aligned to their size if that is a power of two.
- * An object that is too large for a piece does not end the pieces: it lies beside them, in the unit of a block of its own. So a connection
- * with a buffer of a page holds that page and the pieces of its small objects, and not a page more for these.
+ * Starting small. The epoch of a churn domain of one thread mostly has few objects: a session, a connection. So a
+ * thread's first objects in it lie in one slab of mixed sizes, as in a scope, of which only the pages that are
+ * touched have memory; one object more than fits there makes a block with bins, and from then on all comes from that.
+ * What is freed in the first slab is not used again, which is one slab at most. No fast path allocates there
+ * (`slow`), as objects are aligned to their size if that is a power of two. An object that is too large for a piece
+ * does not end the pieces: it lies beside them, in the unit of a block of its own. So a connection with a buffer of a
+ * page holds that page and the pieces of its small objects, and not a page more for these.
  */
 static size_t small_alignment(size_t size, size_t align) {
     bool natural = size >= 32 && size <= TS_SMALL_MOST && ts_is_pow2(size);
@@ -388,8 +390,8 @@ static bool lies_beside(const ts_scope_block *block, size_t size) {
            ts_scope_is_in_pieces(block);
 }
 
-/* In the first unit, if there is room, and nothing has come of it yet; pieces come before it. By the thread of the block: nobody else moves
-   the place on. */
+/* In the first unit, if there is room, and nothing has come of it yet; pieces come before it. By the thread of the
+   block: nobody else moves the place on. */
 static bool small_has_room(const ts_scope_block *block, size_t size, size_t align) {
     if (size > TS_SMALL_MOST || align > TS_SMALL_MOST) return false;
     const char *at = ts_bump_at(ts_load_relaxed(&block->bump));
@@ -459,8 +461,8 @@ static ts_heap *prepare(uintptr_t token, ts_allocator **allocator) {
     return ts_heap_mine();
 }
 
-/* What the fast paths would do (objects.c), for an allocator that samples stacks. NULL: the slow path, which also has what
-   ts_scope_round has no bytes for. */
+/* What the fast paths would do (objects.c), for an allocator that samples stacks. NULL: the slow path, which also has
+   what ts_scope_round has no bytes for. */
 static void *alloc_fast_again(ts_heap *heap, const ts_allocator *allocator, EpochId id, ts_taken *t) {
     unsigned i = ts_table_index(&ts_epochs, id) % TS_HEAP_MAP;
     ts_churn_block *block = heap->map[i];

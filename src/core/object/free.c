@@ -13,10 +13,12 @@
 #include "cache/bin.h"
 #include "cache/foreign.h"
 #include "cache/scope.h"
+#include "diagnose/misuse.h"
 #include "diagnose/sample.h"
 #include "epoch/contention.h"
 #include "epoch/epoch.h"
 #include "memtools/care.h"
+#include "object/object.h"
 #include "os/os.h"
 
 /* FREED_FOR_ANOTHER: freed, but another thread is told so (foreign.c, 7). */
@@ -64,8 +66,9 @@ static verdict free_churn_own(ts_churn_block *block, uint64_t word, uint32_t uni
 static verdict free_own(ts_heap *heap, ts_block *block, uint32_t unit, uint64_t entry, uint32_t generation,
                         uint64_t word) {
     if (ts_load_relaxed(&block->heap) != heap) return AGAIN; /* it stays so until the heap is left */
-    /* Its frees in this slab take this way until what others freed is taken in, which costs as much as so many of them. At once
-       where a round has left something, so that it does not pile up, and where a slab goes back when it is empty. */
+    /* Its frees in this slab take this way until what others freed is taken in, which costs as much as so many of
+       them. At once where a round has left something, so that it does not pile up, and where a slab goes back when it
+       is empty. */
     if ((ts_load_relaxed(ts_unit_word(unit)) & TS_UNIT_FOREIGN) &&
         (++heap->flags_met >= TS_FOREIGN_FLAGS_MET || ts_load_relaxed(&heap->backlog) != 0 ||
          ts_allocator_is_sparing(block->share->allocator))) {
@@ -92,10 +95,10 @@ static verdict free_own(ts_heap *heap, ts_block *block, uint32_t unit, uint64_t 
     return v;
 }
 
-/* With care an object is filled before it is freed, which must not meet its next use: while the heap of its owner is held
-   nobody else frees it, nor are its slab's units given away. *held NULL: the heap can never be held (no barrier, or its
-   thread vanished in a fork), and two threads that free one object at once may fill what is in use again. false: the block has
-   ended, and has no memory (block_pool.c). */
+/* With care an object is filled before it is freed, which must not meet its next use: while the heap of its owner is
+   held nobody else frees it, nor are its slab's units given away. *held NULL: the heap can never be held (no barrier,
+   or its thread vanished in a fork), and two threads that free one object at once may fill what is in use again.
+   false: the block has ended, and has no memory (block_pool.c). */
 TS_COLD static bool hold_owner(const ts_block *block, ts_heap **held) {
     for (*held = NULL;;) {
         ts_heap *owner = ts_load_acquire(&block->heap);
@@ -115,35 +118,6 @@ TS_COLD static bool hold_owner(const ts_block *block, ts_heap **held) {
     }
 }
 
-/* A closed epoch's objects are freed by this thread one by one. That nobody holds the heap was seen inside of the operation, so it
-   is as if held until the operation ends (heap.h), and no other thread works in a block of it that is closing. */
-bool ts_free_closed(ts_heap *heap, uintptr_t token, uint64_t entry) {
-    uint32_t unit = (uint32_t)(entry >> TS_ENTRY_UNIT_SHIFT);
-    uint64_t w = ts_load_relaxed(ts_unit_word(unit));
-    if (w == 0 || (w & (TS_UNIT_ZOMBIE | TS_UNIT_SPAN | TS_UNIT_SCOPE | TS_UNIT_FOREIGN))) return false;
-    ts_bin *bin = ts_line_address(ts_word_line(w));
-    ts_churn_block *block = ts_bin_block(bin);
-    if (ts_load_relaxed(&block->b.heap) != heap || block->b.closing != TS_CLOSING ||
-        ts_era(&block->b) != ts_word_era(w) || ts_load_relaxed(&block->b.allocator) != token || block->b.share->care)
-        return false;
-    uint64_t granule = ts_granule(ts_word_is_fine(w), entry);
-    _Atomic uint16_t *state = &bin->state[granule];
-    uint32_t s = ts_load_relaxed(state);
-    uint16_t next;
-    if (!ts_state_is_of(s, entry) || ts_add_carries_16((uint16_t)s, TS_STATE_FREE_STEP, &next)) return false;
-    ts_store_release(state, next); /* as in ts_fast_free */
-    bool settles = !ts_fast_give(bin, entry, granule);
-    if (TS_UNLIKELY(settles)) ts_bin_give_slot(block, bin, (uint32_t)entry);
-    atomic_thread_fence(memory_order_seq_cst); /* as in free_once */
-    if (TS_UNLIKELY(ts_load_relaxed(ts_unit_word(unit)) & TS_UNIT_FOREIGN)) {
-        ts_foreign_take_off(heap, unit);
-        settles = true;
-    }
-    ts_op_end(&ts_thread);
-    if (TS_UNLIKELY(settles)) ts_epoch_settle();
-    return true;
-}
-
 static verdict free_foreign(uint32_t unit, uint64_t entry, uintptr_t token, uint32_t generation, void *p) {
     ts_allocator *allocator = ts_allocator_find(token);
     uint64_t retries = 0;
@@ -160,8 +134,8 @@ static verdict free_foreign(uint32_t unit, uint64_t entry, uintptr_t token, uint
         }
         ts_care_freed(allocator->care, ts_slab_start(p), p, object.bytes);
     }
-    /* In the bracket of this thread's heap, if it has one, for the sake of fork: see foreign.c. (Who holds another's keeps
-       a fork waiting too.) */
+    /* In the bracket of this thread's heap, if it has one, for the sake of fork: see foreign.c. (Who holds another's
+       keeps a fork waiting too.) */
     bool bracket = heap && !owner;
     if (bracket) ts_heap_enter(heap);
     ts_foreign_result r = ts_foreign_free(unit, entry, token, generation, &retries);
@@ -177,8 +151,8 @@ static verdict free_foreign(uint32_t unit, uint64_t entry, uintptr_t token, uint
     return FREED;
 }
 
-static verdict free_once(uintptr_t token, void *p, uint32_t generation, uint32_t unit, uint64_t entry) {
-    uint64_t w = ts_load_acquire(ts_unit_word(unit)); /* acquire: partner of ts_bin_add, ts_scope_append */
+/* w: the UNIT word of the slab (acquire: partner of ts_bin_add, ts_scope_append). */
+static verdict free_once(uintptr_t token, void *p, uint32_t generation, uint32_t unit, uint64_t entry, uint64_t w) {
     if (w == 0 || (w & TS_UNIT_ZOMBIE)) return NOT_LIVE;
     if (w & TS_UNIT_SPAN) {
         ts_allocator *allocator = ts_allocator_find(token);
@@ -194,7 +168,8 @@ static verdict free_once(uintptr_t token, void *p, uint32_t generation, uint32_t
         ts_heap_enter(heap);
         verdict v = free_own(heap, block, unit, entry, generation, w);
         if (TS_UNLIKELY(v <= FREED_FOR_ANOTHER && block->closing == TS_CLOSING)) {
-            /* Others may have freed the rest of the slab meanwhile, and seen this object live: ts_foreign_give_closed. */
+            /* Others may have freed the rest of the slab meanwhile, and seen this object live:
+               ts_foreign_give_closed. */
             atomic_thread_fence(memory_order_seq_cst);
             ts_foreign_take_off(heap, unit);
         }
@@ -204,18 +179,26 @@ static verdict free_once(uintptr_t token, void *p, uint32_t generation, uint32_t
     return free_foreign(unit, entry, token, generation, p);
 }
 
+bool ts_free_full(ts_bin *bin, uint64_t entry, uint64_t granule) {
+    if (TS_UNLIKELY(!ts_fast_give(bin, entry, granule))) {
+        ts_bin_give_freed(ts_bin_block(bin), bin, (uint32_t)entry);
+        ts_epoch_settle();
+        return true;
+    }
+    ts_op_end(&ts_thread);
+    return true;
+}
+
 /* While timing is on the fast path is off: this is it, timed like the rest. */
-static bool free_fast_again(ts_heap *heap, uintptr_t token, uint32_t unit, uint64_t entry) {
+static bool free_fast_again(ts_heap *heap, uintptr_t token, void *p, uint64_t entry) {
     ts_heap_enter(heap);
     const ts_share *share = ts_heap_find_share(heap, token);
     ts_heap_leave(heap);
     if (!share) return false;
     const ts_tls own = {.share_key = ts_share_key(share)};
     ts_op_begin(&ts_thread);
-    ts_fast_result r = ts_fast_free(&own, entry, ts_slab_unit_address(unit) + (entry & (TS_UNIT_ENTRIES - 1)) * 16,
-                                    false, SLAB_HANDLE_NONE);
-    if (r.full && !ts_fast_give(r.bin, entry, r.granule))
-        return ts_bin_give_freed(ts_bin_block(r.bin), r.bin, (uint32_t)entry);
+    ts_fast_result r = ts_fast_free(&own, entry, p, false, SLAB_HANDLE_NONE);
+    if (r.full) return ts_free_full(r.bin, entry, r.granule);
     ts_op_end(&ts_thread);
     return r.freed;
 }
@@ -225,19 +208,186 @@ TS_COLD static void take_call(uintptr_t token) {
     if (allocator) ts_care_call(allocator->care);
 }
 
-bool ts_free(uintptr_t token, void *p, uint32_t generation) {
-    uint32_t unit;
-    uint64_t entry;
-    if (!ts_locate(p, &unit, &entry)) return false;
+/* w: the UNIT word of the slab, loaded once (acquire). */
+static bool free_in(uintptr_t token, void *p, uint32_t generation, uint32_t unit, uint64_t entry, uint64_t w) {
     if (TS_UNLIKELY(ts_care_on_asan)) take_call(token);
     ts_heap *heap = ts_thread.heap;
     ts_timing timing = {0};
     verdict v = AGAIN;
     if (heap) timing = ts_sample_begin(heap, TS_SAMPLE_FREE);
-    if (heap && heap->sample_rate != 0 && generation == TS_ANY_GENERATION && free_fast_again(heap, token, unit, entry))
+    if (heap && heap->sample_rate != 0 && generation == TS_ANY_GENERATION && free_fast_again(heap, token, p, entry))
         v = FREED;
-    while (v == AGAIN) v = free_once(token, p, generation, unit, entry);
+    for (; v == AGAIN; w = ts_load_acquire(ts_unit_word(unit))) v = free_once(token, p, generation, unit, entry, w);
     if (heap) ts_sample_end(heap, &timing, TS_SAMPLE_FREE);
     ts_epoch_settle();
     return v == FREED;
+}
+
+bool ts_free(uintptr_t token, void *p, uint32_t generation) {
+    uint32_t unit;
+    uint64_t entry;
+    if (!ts_locate(p, &unit, &entry)) return false;
+    return free_in(token, p, generation, unit, entry, ts_load_acquire(ts_unit_word(unit)));
+}
+
+bool ts_free_object(uintptr_t token, const ts_object *object) {
+    uint64_t entry = (uint64_t)ts_unit_of(object->unit) * TS_UNIT_ENTRIES + object->entry_in_unit;
+    return free_in(token, object->address, object->generation, object->unit, entry, object->word);
+}
+
+/* ---- frees that miss the fast path ------------------------------------------------------------------------ */
+
+/*
+ * slab_free looks into the thread's own open churn block. If the object is not there, ts_free_missed loads the UNIT
+ * word once. The word's flags, and whose block it names, tell which function ends the operation:
+ *
+ *     SCOPE, this thread's and open        ts_free_missed itself, or free_last_bit
+ *     CUT                                  free_in_piece, as SCOPE by the piece's word
+ *     none but FOREIGN, another thread's   free_open: a cross-thread free
+ *     none, this thread's                  free_closing: in a closing epoch
+ *     SPAN, and all others                 free_slowly: large objects, work inside the heap, and what is no object
+ *
+ * Each of them goes on with free_slowly where its case is another after all.
+ */
+
+ts_refusal ts_refusals;
+
+TS_COLD bool ts_free_refused(uintptr_t token, const char *call, void *p, const SlabHandle *handle) {
+    /* acquire: partner of the release in ts_private_ask_before_refusal */
+    if (!handle && token != 0 && ts_load_acquire(&ts_refusals.token) == token && ts_refusals.ask(p)) return true;
+    ts_misuse_free(token, call, p, handle);
+    return false;
+}
+
+/* Inside an operation, which ends here, as in all that follow. */
+static bool free_slowly_in(uintptr_t token, void *p, uint32_t slab, uint64_t entry, uint64_t w) {
+    ts_op_end(&ts_thread);
+    return TS_LIKELY(free_in(token, p, TS_ANY_GENERATION, slab, entry, w)) ||
+           ts_free_refused(token, "slab_free", p, NULL);
+}
+
+bool ts_free_elsewhere(uintptr_t token, void *p) {
+    ts_op_end(&ts_thread);
+    return TS_LIKELY(ts_free(token, p, TS_ANY_GENERATION)) || ts_free_refused(token, "slab_free", p, NULL);
+}
+
+/* In a unit. These take what can be had of the pointer from the pointer: so that their caller needs no stack. */
+TS_NOINLINE static bool free_slowly(uintptr_t token, void *p, uint64_t w) {
+    uint64_t entry = ts_entry_of(&ts_region.part[TS_NORMAL], p);
+    return free_slowly_in(token, p, (uint32_t)(entry >> TS_ENTRY_UNIT_SHIFT), entry, w);
+}
+
+/* Another thread changed the foreign word meanwhile. */
+TS_COLD static bool free_retried(uintptr_t token, void *p, uint64_t w) {
+    ts_allocator *allocator = ts_allocator_find(token);
+    if (allocator) ts_fetch_add_relaxed(&allocator->cas_retries, 1);
+    ts_contention_retried(1);
+    return free_slowly(token, p, w);
+}
+
+/* The free of another thread's object was the first in its slab for a while, or met the close of its epoch. */
+TS_NOINLINE static bool free_queued(uint64_t entry, uint64_t w, bool queue) {
+    bool shut = !queue || ts_foreign_queue(entry, w) == TS_FOREIGN_FREED_SHUT;
+    ts_op_end(&ts_thread);
+    ts_settle_pending(); /* pushed to a heap that has ended it is passed on, before it is looked for */
+    if (TS_UNLIKELY(shut)) {
+        ts_foreign_give_closed((uint32_t)(entry >> TS_ENTRY_UNIT_SHIFT), entry);
+        ts_epoch_settle();
+    }
+    return true;
+}
+
+/* An object of a closing block of this thread's. No other thread holds the heap: this was seen inside the operation,
+   so the heap is as if held until the operation ends (heap.h), and no other thread works in a block of it that is
+   closing. false: it is another case; nothing was done, and the operation goes on. */
+TS_ALWAYS_INLINE bool free_in_closing(uintptr_t token, uint64_t entry, uint64_t w) {
+    ts_bin *bin = ts_line_address(ts_word_line(w));
+    ts_churn_block *block = ts_bin_block(bin);
+    if ((w & TS_UNIT_FOREIGN) || block->b.closing != TS_CLOSING || ts_era(&block->b) != ts_word_era(w) ||
+        ts_load_relaxed(&block->b.allocator) != token || block->b.share->care)
+        return false;
+    uint64_t granule = ts_granule(ts_word_is_fine(w), entry);
+    _Atomic uint16_t *state = &bin->state[granule];
+    uint32_t s = ts_load_relaxed(state), unit = (uint32_t)(entry >> TS_ENTRY_UNIT_SHIFT);
+    uint16_t next;
+    if (!ts_state_is_of(s, entry) || ts_add_carries_16((uint16_t)s, TS_STATE_FREE_STEP, &next)) return false;
+    ts_store_release(state, next); /* as in ts_fast_free */
+    bool settles = !ts_fast_give(bin, entry, granule);
+    if (TS_UNLIKELY(settles)) ts_bin_give_slot(block, bin, (uint32_t)entry);
+    atomic_thread_fence(memory_order_seq_cst); /* as in free_once */
+    if (TS_UNLIKELY(ts_load_relaxed(ts_unit_word(unit)) & TS_UNIT_FOREIGN)) {
+        ts_foreign_take_off(ts_thread.heap, unit);
+        settles = true;
+    }
+    ts_op_end(&ts_thread);
+    if (TS_UNLIKELY(settles)) ts_epoch_settle();
+    return true;
+}
+
+TS_NOINLINE static bool free_closing(uintptr_t token, void *p, uint64_t w) {
+    return free_in_closing(token, ts_entry_of(&ts_region.part[TS_NORMAL], p), w) || free_slowly(token, p, w);
+}
+
+/* In a churn slab; w is neither 0 nor a zombie's. By way of the heap's bracket for the sake of fork (foreign.c). Not
+   while timing is on. */
+TS_NOINLINE static bool free_open(uintptr_t token, void *p, uint64_t w) {
+    ts_heap *heap = ts_thread.heap;
+    uint64_t entry = ts_entry_of(&ts_region.part[TS_NORMAL], p);
+    if (TS_UNLIKELY(!heap) || TS_UNLIKELY((heap->sample_rate | ts_load_relaxed(&ts_sample_rate)) != 0) ||
+        TS_UNLIKELY(ts_load_acquire(&heap->revoked) != 0)) /* acquire: as in ts_heap_enter */
+        return free_slowly(token, p, w);
+    if (ts_load_acquire(&ts_block_of_line(ts_word_line(w), false)->heap) == heap) return free_closing(token, p, w);
+    ts_foreign_result result = ts_foreign_open(entry, token, w);
+    if (TS_UNLIKELY(result == TS_FOREIGN_NOT_LIVE)) return free_slowly(token, p, w);
+    if (TS_UNLIKELY(result == TS_FOREIGN_MET)) return free_retried(token, p, w);
+    if (TS_UNLIKELY(result != TS_FOREIGN_FREED)) return free_queued(entry, w, result == TS_FOREIGN_QUEUE);
+    ts_op_end(&ts_thread);
+    return true;
+}
+
+/* An object of an open scope of this thread's, behind which none begins in 1024 bytes; or the last of its slab; or no
+   object. */
+TS_NOINLINE static bool free_last_bit(void *p) {
+    uint32_t slab;
+    uint64_t entry;
+    (void)ts_locate(p, &slab, &entry);
+    ts_scope_block *block = ts_line_address(ts_word_line(ts_load_relaxed(ts_unit_word(slab))));
+    const ts_slab *record = ts_slab_at(slab);
+    bool freed = record->free_count + 1u != record->empty_at &&
+                 ts_scope_free(block, slab, (uint32_t)entry & (TS_UNIT_ENTRIES - 1));
+    return TS_LIKELY(freed) ? (ts_op_end(&ts_thread), true)
+                            : ts_free_elsewhere(ts_load_relaxed(&block->b.allocator), p);
+}
+
+TS_NOINLINE static bool free_in_piece(uintptr_t token, void *p, uint64_t share_key) {
+    uint64_t entry = ts_entry_of(&ts_region.part[TS_NORMAL], p);
+    uint32_t slab = TS_PIECE | (uint32_t)(entry / TS_PIECE_ENTRIES);
+    uint64_t w = ts_load_acquire(ts_unit_word(slab));
+    ts_scope_block *block = (w & TS_UNIT_SCOPE) ? ts_fast_scope(share_key, w) : NULL;
+    if (TS_UNLIKELY(!block)) return free_slowly_in(token, p, slab, entry, w);
+    if (!ts_fast_free_bit(block, entry, true)) return free_last_bit(p);
+    ts_op_end(&ts_thread);
+    return true;
+}
+
+/* bound: of the allocator of the thread's last operation, which takes instructions to look up; else of `token`. */
+TS_ALWAYS_INLINE bool free_by_word(const bool bound, uintptr_t token, void *p, uint64_t share_key) {
+    const ts_part *region = &ts_region.part[TS_NORMAL];
+    uint64_t entry = ts_entry_of(region, p), w = ts_load_acquire(&region->unit[entry >> TS_ENTRY_UNIT_SHIFT]);
+    if (w & TS_UNIT_SCOPE) {
+        ts_scope_block *block = ts_fast_scope(share_key, w);
+        if (TS_UNLIKELY(!block)) return free_slowly(bound ? ts_bound_token(&ts_thread) : token, p, w);
+        if (!ts_fast_free_bit(block, entry, false)) return free_last_bit(p);
+        ts_op_end(&ts_thread);
+        return true;
+    }
+    if (bound) token = ts_bound_token(&ts_thread);
+    if (TS_LIKELY(w != 0) && TS_LIKELY((w & (TS_UNIT_ZOMBIE | TS_UNIT_SPAN)) == 0)) return free_open(token, p, w);
+    return w == TS_UNIT_CUT ? free_in_piece(token, p, share_key) : free_slowly(token, p, w);
+}
+
+bool ts_free_missed(void *p) { return free_by_word(true, 0, p, ts_thread.share_key); }
+
+bool ts_free_missed_of(uintptr_t token, void *p, uint64_t share_key) {
+    return free_by_word(false, token, p, share_key);
 }

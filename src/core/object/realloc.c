@@ -12,6 +12,7 @@
 #include "cache/scope.h"
 #include "epoch/epoch.h"
 #include "memtools/care.h"
+#include "object/object.h"
 #include "slab/lent.h"
 
 #include <errno.h>
@@ -115,6 +116,6 @@ TS_ENTRY void *ts_realloc(uintptr_t token, void *p, size_t alignment, size_t siz
     }
     size_t kept = ts_object_usable(&object);
     memcpy(q, p, size < kept ? size : kept);
-    ts_free_copied(token, p, &object);
+    ts_free_copied(token, &object);
     return q;
 }

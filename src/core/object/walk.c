@@ -1,6 +1,7 @@
 /*
- * Walking the objects of an epoch by the UNIT words, which lead to blocks and so to epochs. Each place at which an object may start is
- * looked at as any pointer is (object.c): so a walk beside other threads may miss an object, and never shows what is none.
+ * Walking the objects of an epoch by the UNIT words, which lead to blocks and so to epochs. Each place at which an
+ * object may start is looked at as any pointer is (object.c): so a walk beside other threads may miss an object, and
+ * never shows what is none.
  */
 #include "object/walk.h"
 

@@ -34,7 +34,7 @@
 #define TS_SPARE_ENTRIES 8u /* entries that a thread keeps for its next epochs and domains */
 #define TS_RECENT_SHARES 8u
 /* So many calls for other allocators than the one that a thread's fast paths are for, and they are for the last of these. */
-#define TS_OTHERS_MOST 64u
+#define TS_OTHERS_MOST 256u
 #define TS_HEAP_MAP 64u         /* blocks found without a search, by epoch index */
 #define TS_LOCAL_WARM_UNITS 64u /* 1 MiB: warm units of each part and allocator that a thread keeps for itself */
 /* Spans of up to 256 KiB stay with the thread that freed them, by length, as long as it has no more than 1 MiB of them. */

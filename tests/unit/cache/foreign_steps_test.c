@@ -10,6 +10,7 @@
 #include "cache/bin.h"
 #include "cache/foreign.h"
 #include "cache/scope.h"
+#include "object/object.h"
 #include "supply/allocator.h"
 
 #include "steps.h"
@@ -24,9 +25,10 @@
 #include "foreign_stepped.h"
 
 /* As slab_free does it. */
-static ts_foreign_result stepped_free_open(const ts_heap *heap, uint64_t entry, uintptr_t token) {
-    uint64_t seen;
-    ts_foreign_result result = ts_foreign_open(heap, entry, token, &seen);
+static ts_foreign_result stepped_free_open(uint64_t entry, uintptr_t token) {
+    uint64_t seen = ts_load_acquire(ts_unit_word((uint32_t)(entry >> TS_ENTRY_UNIT_SHIFT)));
+    if (seen == 0 || (seen & (TS_UNIT_ZOMBIE | TS_UNIT_SCOPE | TS_UNIT_SPAN))) return TS_FOREIGN_NOT_LIVE;
+    ts_foreign_result result = ts_foreign_open(entry, token, seen);
     return result == TS_FOREIGN_QUEUE ? stepped_queue(entry, seen) : result;
 }
 
@@ -116,8 +118,7 @@ static bool free_with(unsigned at, void (*fn)(void), uint32_t generation, ts_for
     uint32_t unit = unit_of(objects[0], &entry);
     sup_stop_arm(&at_step, at, fn);
     bool usual = open_first && generation == TS_ANY_GENERATION;
-    /* Of no heap: as if by another thread. */
-    *result = usual ? stepped_free_open(NULL, entry, token) : TS_FOREIGN_NOT_LIVE;
+    *result = usual ? stepped_free_open(entry, token) : TS_FOREIGN_NOT_LIVE;
     met += *result == TS_FOREIGN_MET;
     if (*result == TS_FOREIGN_NOT_LIVE || *result == TS_FOREIGN_MET)
         *result = stepped_free(unit, entry, token, generation, &retries);
@@ -158,7 +159,7 @@ static void a_close(void **state) {
         uint64_t entry;
         (void)unit_of(objects[0], &entry);
         sup_stop_arm(&at_step, at, close_it);
-        ts_foreign_result r = stepped_free_open(NULL, entry, token);
+        ts_foreign_result r = stepped_free_open(entry, token);
         stopped = sup_stop_disarm(&at_step);
         bool queued = ts_load_relaxed(&ts_thread.heap->queue) != 0;
         SUP_CHECK(!stopped || !queued || r == TS_FOREIGN_FREED_SHUT, "step %u: nobody knows of the slab", at);

@@ -22,6 +22,7 @@
 #include "diagnose/stacks.h"
 #include "epoch/epoch.h"
 #include "memtools/care.h"
+#include "object/object.h"
 
 #define SUP_OWN_STEP
 #include "steps.h"
@@ -37,7 +38,13 @@
 #define ts_aligned_most stepped_aligned_most
 #define ts_free stepped_free
 #define ts_has_as_span stepped_has_as_span
-#define ts_free_closed stepped_free_closed
+#define ts_free_object stepped_free_object
+#define ts_free_full stepped_free_full
+#define ts_free_missed stepped_free_missed
+#define ts_free_missed_of stepped_free_missed_of
+#define ts_free_elsewhere stepped_free_elsewhere
+#define ts_free_refused stepped_free_refused
+#define ts_refusals stepped_refusals
 #define ts_fast_give(bin, entry, granule) (step(), (ts_fast_give)((bin), (entry), (granule)))
 #define ts_add_carries_16(a, b, sum) (step(), (ts_add_carries_16)((a), (b), (sum)))
 #define ts_realloc stepped_realloc
@@ -71,7 +78,6 @@ static ts_epoch *stepped_find_locked(ts_allocator *of, EpochId id) {
     return epoch;
 }
 bool ts_free(uintptr_t token, void *p, uint32_t generation);
-bool ts_free_closed(ts_heap *heap, uintptr_t token, uint64_t entry);
 bool ts_has_as_span(const ts_allocator *allocator, EpochId id, size_t size);
 uintptr_t ts_object_owner(const void *p);
 bool ts_object_at(uintptr_t token, const void *p, ts_object *out);
@@ -121,7 +127,6 @@ static unsigned reports;
 #undef ts_alloc
 #undef ts_free
 #undef ts_has_as_span
-#undef ts_free_closed
 #undef ts_fast_give
 #undef ts_add_carries_16
 #undef ts_realloc
@@ -449,7 +454,9 @@ static bool free_usual(void *p) { return stepped_free(token, p, TS_ANY_GENERATIO
 static bool free_closed(void *p) {
     ts_op_begin(&ts_thread);
     SUP_CHECK(ts_load_relaxed(&ts_thread.heap->revoked) == 0, "held by another thread");
-    if (stepped_free_closed(ts_thread.heap, token, ts_entry_of(&ts_region.part[TS_NORMAL], p))) {
+    uint64_t entry = ts_entry_of(&ts_region.part[TS_NORMAL], p);
+    uint64_t word = ts_load_relaxed(ts_unit_word((uint32_t)(entry >> TS_ENTRY_UNIT_SHIFT)));
+    if (word != 0 && !(word & (TS_UNIT_ZOMBIE | TS_UNIT_SPAN | TS_UNIT_SCOPE)) && free_in_closing(token, entry, word)) {
         return true;
     }
     ts_op_end(&ts_thread);
