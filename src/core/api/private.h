@@ -31,8 +31,8 @@ TS_PRIVATE void ts_private_ask_before_refusal(SlabAllocator *allocator, bool (*r
 /* Who is told of where the calling thread's malloc is to allocate while it is inside a domain that captures
    (allocator NULL: in none); from now on there can be such domains. To be set once. */
 TS_PRIVATE void ts_private_capture(void (*changed)(SlabAllocator *allocator, EpochId epoch));
-/* What this project's own libraries allocate by malloc between the two outlives the domain that the calling thread is in: it captures
-   nothing meanwhile. No domain is entered or left between. */
+/* What this project's own libraries allocate by malloc between the two outlives the domain that the calling thread is
+   in: it captures nothing meanwhile. No domain is entered or left between. */
 TS_PRIVATE bool ts_private_capture_pause(void);
 TS_PRIVATE void ts_private_capture_go_on(const bool *paused);
 /* From here to the end of the block. */
@@ -43,7 +43,8 @@ TS_PRIVATE void ts_private_capture_go_on(const bool *paused);
 TS_PRIVATE SlabAllocator *ts_private_owner(const void *p);
 /* Whether p lies in memory that was ever an object's. */
 TS_PRIVATE bool ts_private_is_data(const void *p);
-/* slab_malloc_epoch, but the answer is rest(size) where that gives NULL. epoch is not EPOCH_NONE unless allocator is NULL. */
+/* slab_malloc_epoch, but the answer is rest(size) where that gives NULL. epoch is not EPOCH_NONE unless allocator is
+   NULL. */
 typedef void *ts_private_rest(size_t size);
 TS_PRIVATE TSLAB_NOPLT void *ts_private_malloc(size_t size, SlabAllocator *allocator, EpochId epoch,
                                                ts_private_rest *rest);
@@ -59,7 +60,8 @@ TS_PRIVATE void ts_private_report(SlabAllocator *allocator, const char *call, co
 TS_PRIVATE void ts_private_refuse_because(SlabAllocator *allocator, const char *call, const void *p, const char *why);
 /* A SlabOnMisuse. */
 TS_PRIVATE int ts_private_misuse_mode(SlabAllocator *allocator);
-/* ---- for libtslab-zones: the memory of a closed epoch goes and comes back (spill/spill.h, which says what each does). ---- */
+/* ---- for libtslab-zones: the memory of a closed epoch goes and comes back (spill/spill.h, which says what each
+   does). ---- */
 
 struct ts_spill;
 /* false or 0 with errno EINVAL: no such allocator; else as the functions of that name. */
@@ -91,13 +93,15 @@ typedef struct ts_private_object {
 } ts_private_object;
 TS_PRIVATE bool ts_private_object_of(SlabAllocator *allocator, SlabHandle handle, ts_private_object *out);
 
-/* Registers the handlers of fork, if that is not done yet. `elders` takes the locks that others hold while they wait for ours: it is
-   called before ours are taken, and after they were let go. Not by a fork of the only thread, nor inside of another of the same thread. */
+/* Registers the handlers of fork, if that is not done yet. `elders` takes the locks that others hold while they wait
+   for ours: it is called before ours are taken, and after they were let go. Not by a fork of the only thread, nor
+   inside of another of the same thread. */
 typedef enum ts_fork_when { TS_FORK_BEGINS, TS_FORK_PARENT, TS_FORK_CHILD } ts_fork_when;
 typedef void ts_fork_elders(ts_fork_when when);
 TS_PRIVATE void ts_private_fork_elders(ts_fork_elders *elders);
 
-/* The process may have so much address space from now on: what the library has reserved and not used goes back (shrink.h). */
+/* The process may have so much address space from now on: what the library has reserved and not used goes back
+   (shrink.h). */
 TS_PRIVATE void ts_private_limit_address_space(uint64_t bytes);
 
 /* What the process may write is limited from now on: free memory does not count. And whether it is. */
@@ -113,7 +117,8 @@ TS_PRIVATE bool ts_private_background_later(void);
 /* The process has another thread. Holding nothing. */
 TS_PRIVATE void ts_private_thread_made(void);
 
-/* The library's own threads end, for a call that is for processes of one thread, and begin again. false: there were none. */
+/* The library's own threads end, for a call that is for processes of one thread, and begin again. false: there were
+   none. */
 TS_PRIVATE bool ts_private_threads_rest(void);
 TS_PRIVATE void ts_private_threads_go_on(void);
 
@@ -150,8 +155,8 @@ TS_PRIVATE bool ts_private_fills(SlabAllocator *allocator);
 /* Bytes of the slot that slab_malloc_epoch gives an object of a churn epoch; 0: it gives memory of its own. */
 TS_PRIVATE size_t ts_private_slot_bytes(SlabAllocator *allocator, size_t size);
 #define TS_PRIVATE_UNIT ((size_t)16 << 10)
-/* Why an allocation of so many bytes fails: the bytes that the region or the budget lack for it. 0: neither lacks any. SIZE_MAX: they
-   never have so many. Of a moment ago. */
+/* Why an allocation of so many bytes fails: the bytes that the region or the budget lack for it. 0: neither lacks
+   any. SIZE_MAX: they never have so many. Of a moment ago. */
 TS_PRIVATE size_t ts_private_lacking_bytes(SlabAllocator *allocator, size_t bytes);
 /* All objects of the core are in there from now on: none is FAR any more. *bytes: its size. */
 TS_PRIVATE char *ts_private_region(size_t *bytes);

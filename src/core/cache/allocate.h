@@ -1,10 +1,10 @@
 /*
- * Allocation on the fast paths: from the magazine or the claimed word of a bin, or from the current slab of a scope, and the next slab of
- * a scope in the usual case. Each function is called inside an operation by the thread that owns the block. None takes a lock, makes a
- * system call, or moves more than one slot.
+ * Allocation on the fast paths: from the magazine or the claimed word of a bin, or from the current slab of a scope,
+ * and the next slab of a scope in the usual case. Each function is called inside an operation by the thread that owns
+ * the block. None takes a lock, makes a system call, or moves more than one slot.
  *
- * All sizes take one path. The place of a state word differs between FINE slabs and others; a conditional move selects it, as a branch
- * would be mispredicted wherever sizes mix.
+ * All sizes take one path. The place of a state word differs between FINE slabs and others; a conditional move
+ * selects it, as a branch would be mispredicted wherever sizes mix.
  */
 /* Modelled in tests/model: foreign, bump, orders. */
 #ifndef TS_CACHE_ALLOCATE_H
@@ -60,8 +60,8 @@ TS_ALWAYS_INLINE size_t ts_scope_round(size_t size) {
     return n;
 }
 
-/* Takes the next bytes of the current slab, in which they fit: its bump word is `bump`, and then `next`. A unit begins on a multiple
-   of its size. Returns the object. */
+/* Takes the next bytes of the current slab, in which they fit: its bump word is `bump`, and then `next`. A unit
+   begins on a multiple of its size. Returns the object. */
 TS_ALWAYS_INLINE char *ts_fast_bump(ts_scope_block *block, uint64_t bump, uint64_t next) {
     char *at = ts_bump_at(bump);
     ts_state64 *start = &block->bits->start[((uintptr_t)at >> 10) & 15];
@@ -71,7 +71,8 @@ TS_ALWAYS_INLINE char *ts_fast_bump(ts_scope_block *block, uint64_t bump, uint64
     return at;
 }
 
-/* Whether the current slab of a scope has room for an object of `size` bytes, not 0: its bump word is *bump, and *next then. */
+/* Whether the current slab of a scope has room for an object of `size` bytes, not 0: its bump word is *bump, and
+   *next then. */
 TS_ALWAYS_INLINE bool ts_fast_has_room(const ts_scope_block *block, size_t size, uint64_t *bump, uint64_t *next) {
     size_t last = (size - 1) | 15; /* rounded up by its last byte: that of size 0 is beyond all */
     if (TS_UNLIKELY(last >= TS_UNIT_BYTES)) return false;
@@ -82,8 +83,8 @@ TS_ALWAYS_INLINE bool ts_fast_has_room(const ts_scope_block *block, size_t size,
 
 /* ---- the next slab of a scope; the other cases are ts_scope_renew's (scope.c) ---------------------------- */
 
-/* Nothing is added to the current slab any more. Afterwards bump is another's, and then the slab is released if it is empty, which can
-   only be done once it is no longer the current one. */
+/* Nothing is added to the current slab any more. Afterwards bump is another's, and then the slab is released if it is
+   empty, which can only be done once it is no longer the current one. */
 TS_ALWAYS_INLINE void ts_scope_seal(ts_scope_block *block, ts_slab *slab) {
     uint64_t bump = ts_load_relaxed(&block->bump);
     uint32_t unit = ts_load_relaxed(&block->current);
@@ -105,8 +106,8 @@ TS_ALWAYS_INLINE void ts_scope_fill(ts_scope_block *block, ts_slab *slab) {
     ts_scope_seal(block, slab);
 }
 
-/* A reset unit becomes the first of the block's slabs, and the current one; its first object is as long as `bytes`, if any.
-   What that is made of is written before. */
+/* A reset unit becomes the first of the block's slabs, and the current one; its first object is as long as `bytes`,
+   if any. What that is made of is written before. */
 TS_ALWAYS_INLINE void ts_scope_append_at(ts_scope_block *block, uint32_t unit, ts_slab *slab, char *at,
                                          const size_t slab_bytes, const size_t bytes) {
     uint32_t second = block->head;
@@ -137,12 +138,12 @@ TS_ALWAYS_INLINE void ts_scope_append(ts_scope_block *block, uint32_t unit, ts_s
     ts_scope_append_at(block, unit, slab, at, TS_UNIT_BYTES, bytes);
 }
 
-/* The first warm unit of the share becomes the current slab, with an object of so many bytes, a result of ts_scope_round and not
-   0. NULL: it is another case (there is none; a foreign free is on its way to it; it was no scope slab, or a handle of it was
-   made, or its tags are used up; all of the last slab is freed; care), and nothing has changed that matters: where a handle was
-   made the unit is claimed, and stays on its list, nobody's. Caller holds the heap.
-   What the last use had in common with this one need not be written: the kind, and the generation, which moves on only if a
-   handle was made. */
+/* The first warm unit of the share becomes the current slab, with an object of so many bytes, a result of
+   ts_scope_round and not 0. NULL: it is another case (there is none; a foreign free is on its way to it; it was no
+   scope slab, or a handle of it was made, or its tags are used up; all of the last slab is freed; care), and nothing
+   has changed that matters: where a handle was made the unit is claimed, and stays on its list, nobody's. Caller
+   holds the heap. What the last use had in common with this one need not be written: the kind, and the generation,
+   which moves on only if a handle was made. */
 TS_ALWAYS_INLINE char *ts_scope_next(ts_scope_block *block, size_t bytes) {
     ts_share *share = block->b.share;
     ts_warm *warm = &share->warm[TS_NORMAL];
@@ -170,8 +171,9 @@ TS_ALWAYS_INLINE char *ts_scope_next(ts_scope_block *block, size_t bytes) {
         slab->free_count = 0;
     }
     ts_keep_relaxed(&slab->end, 0);
-    /* release, partner of the acquire in object.c: who looks with a pointer of the last use and sees the new start does not take the
-       old end for its own. The object of that pointer was freed, so any answer would do; this is the better one. */
+    /* release, partner of the acquire in object.c: who looks with a pointer of the last use and sees the new start
+       does not take the old end for its own. The object of that pointer was freed, so any answer would do; this is
+       the better one. */
     ts_store_release(&bits->start[0], 1);
     if (last) ts_scope_fill(block, ts_slab_at(last));
     ts_scope_append(block, unit, slab, bytes);
@@ -183,8 +185,8 @@ TS_ALWAYS_INLINE char *ts_scope_next(ts_scope_block *block, size_t bytes) {
 
 /* ---- by the id of an epoch ------------------------------------------------------------------------------- */
 
-/* Makes `last` the thread's own open block of a scope epoch, which it used before it used another. false: it has none, or none
-   that the fast paths may use. Inside an operation, bound to the block's allocator. */
+/* Makes `last` the thread's own open block of a scope epoch, which it used before it used another. false: it has
+   none, or none that the fast paths may use. Inside an operation, bound to the block's allocator. */
 TS_ALWAYS_INLINE bool ts_find_scope(ts_tls *tls, EpochId epoch) {
     if (TS_UNLIKELY(!tls->heap)) return false; /* bound to what is no allocator */
     ts_scope_block *block = tls->heap->scope_map[(uint32_t)epoch % TS_HEAP_MAP];
@@ -196,7 +198,8 @@ TS_ALWAYS_INLINE bool ts_find_scope(ts_tls *tls, EpochId epoch) {
     return true;
 }
 
-/* The thread's own open block of a churn epoch of the allocator whose share has that key. NULL: as above. Inside an operation. */
+/* The thread's own open block of a churn epoch of the allocator whose share has that key. NULL: as above. Inside an
+   operation. */
 TS_ALWAYS_INLINE ts_churn_block *ts_churn_of(const ts_heap *heap, uint64_t share_key, EpochId epoch) {
     ts_churn_block *block = heap->map[(uint32_t)epoch % TS_HEAP_MAP];
     if (!block || !ts_is_relaxed_64(&block->b.open_id, epoch) || block->b.slow ||
@@ -214,13 +217,14 @@ TS_ALWAYS_INLINE bool ts_find_churn(ts_tls *tls, EpochId epoch) {
     return true;
 }
 
-/* An object in a scope block of the thread: from its current slab, or else, if it may, the next, if that can be had in the usual way. NULL:
-   another case. Inside an operation. */
+/* An object in a scope block of the thread: from its current slab, or else, if it may, the next, if that can be had
+   in the usual way. NULL: another case. Inside an operation. */
 TS_ALWAYS_INLINE void *ts_named_next(ts_tls *tls, ts_scope_block *block, size_t size, bool may_renew) {
     uint64_t bump, next;
     if (ts_fast_has_room(block, size, &bump, &next)) return ts_fast_bump(block, bump, next);
     size_t bytes = (size + 15) & ~(size_t)15;
-    /* in_op is 1, so the heap is held unless another thread revoked it; what the caller has seen may have been before that. */
+    /* in_op is 1, so the heap is held unless another thread revoked it; what the caller has seen may have been before
+       that. */
     if (TS_UNLIKELY(bytes - 16 > TS_SCOPE_MAX_BYTES - 16 || ts_load_acquire(&tls->heap->revoked) != 0 ||
                     ts_load_relaxed(&block->b.open_id) == TS_ID_NEVER || ts_heap_is_waited_for(tls->heap)) ||
         !may_renew)

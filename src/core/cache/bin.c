@@ -30,16 +30,16 @@ bool ts_bin_ready(ts_churn_block *block, unsigned cls) {
 /* ---- the magazine ---------------------------------------------------------------------------------------- */
 
 /*
- * Words of one moment. What leaves the magazine for its slab was freed directly from then on: who empties it counts its objects
- * among the direct frees first and notes how many (a release store each), then takes them off top, then takes the note away. A
- * reader looks at `direct_frees`, then at `top` (acquire).
+ * Words of one moment. What leaves the magazine for its slab was freed directly from then on: who empties it counts
+ * its objects among the direct frees first and notes how many (a release store each), then takes them off top, then
+ * takes the note away. A reader looks at `direct_frees`, then at `top` (acquire).
  *   no note, and the same again afterwards: top is of that time, and its objects are in no other count (what the owner
  *   stores in top later is of the release sequence of the store that emptied it);
  *   a note: the objects of top are in the count already. Those that came after them are left out, for this look;
  *   no note, and another word afterwards: top may be that of after the emptying. It looks again, and finds the note or
  *   what comes after it, however long the other is away in between.
- * A free past a full magazine changes `direct_frees` as well, as one of another thread's object does when it is taken in: the
- * looks are limited, so that one who frees all the time keeps nobody.
+ * A free past a full magazine changes `direct_frees` as well, as one of another thread's object does when it is taken
+ * in: the looks are limited, so that one who frees all the time keeps nobody.
  */
 ts_magazine_counts ts_bin_magazine_counts(const ts_bin *bin) {
     ts_magazine_counts counts = {0, 0};
@@ -70,16 +70,16 @@ void ts_bin_forget_magazine(ts_bin *bin) {
 /* ---- the claimed word -------------------------------------------------------------------------------------- */
 
 /*
- * An allocation from the claimed word takes a bit off it and counts nothing: `claims` says how many bits it had. Who changes the
- * word says so first (the bits in claims 0, and what was allocated until then), then stores the word, then how many bits it has
- * (release). A reader looks at claims, at the word (acquire each), and at claims again:
- *   the same, and with bits: the word is of this claim. Of an earlier one it cannot be, for claims came after the word; nor
- *   of a later one, for whose claims without bits came before it, which the second look would have found (the fence covers
- *   what allocations store in the word afterwards: they are of the thread that claimed it, for who takes a block over finds
- *   none in it). And no two claims look alike: at least one object is allocated from each, in the
- *   operation that claims it, so the upper bits rise from one to the next.
- *   without bits, or other than before: the upper bits of the second look are all that was allocated when the word was
- *   changed last, which was during this call or is yet under way; or was put back, and nothing is allocated since.
+ * An allocation from the claimed word takes a bit off it and counts nothing: `claims` says how many bits it had. Who
+ * changes the word says so first (the bits in claims 0, and what was allocated until then), then stores the word,
+ * then how many bits it has (release). A reader looks at claims, at the word (acquire each), and at claims again:
+ *   the same, and with bits: the word is of this claim. Of an earlier one it cannot be, for claims came after the
+ *   word; nor of a later one, for whose claims without bits came before it, which the second look would have found
+ *   (the fence covers what allocations store in the word afterwards: they are of the thread that claimed it, for who
+ *   takes a block over finds none in it). And no two claims look alike: at least one object is allocated from each,
+ *   in the operation that claims it, so the upper bits rise from one to the next. without bits, or other than before:
+ *   the upper bits of the second look are all that was allocated when the word was changed last, which was during
+ *   this call or is yet under way; or was put back, and nothing is allocated since.
  * All this is within one use of the block. Its end sets claims to 0: who reads a block that ends learns so afterwards
  * (ts_epoch_read_blocks).
  */
@@ -241,8 +241,9 @@ static bool release_slab(ts_churn_block *block, ts_bin *bin, ts_slab *slab) {
 }
 
 /* An open bin keeps one empty slab, and an eighth of its slabs: a program that frees and allocates in waves does not
-   take and give slabs all the time, and what it does not use is bounded. Closing, trimming and going idle take all; with
-   AT_ONCE nothing is kept, nor where the thread ends or has, as nobody else could take them. Caller holds the heap. */
+   take and give slabs all the time, and what it does not use is bounded. Closing, trimming and going idle take all;
+   with AT_ONCE nothing is kept, nor where the thread ends or has, as nobody else could take them. Caller holds the
+   heap. */
 static bool worth_keeping(const ts_churn_block *block, const ts_bin *bin, const ts_slab *slab) {
     if (slab->empty_at == 0) return false; /* all its slots are retired */
     if (block->b.share->allocator->settings.reclaim_policy == SLAB_RECLAIM_AT_ONCE) return false;
@@ -321,10 +322,10 @@ bool ts_bin_give_freed(ts_churn_block *block, ts_bin *bin, uint32_t entry) {
     return true;
 }
 
-/* A word of the free bitmap that is not 0, and the bits of it to take. Of a slab that is not FINE each page has half of the bits of two
-   words; pages of the unit that nothing was taken of yet, or that went back to the system, come last, so that what is in use of a
-   slab is not spread over more memory than it needs. Once claims have had them all since its memory came from the system, whole
-   words are. */
+/* A word of the free bitmap that is not 0, and the bits of it to take. Of a slab that is not FINE each page has half
+   of the bits of two words; pages of the unit that nothing was taken of yet, or that went back to the system, come
+   last, so that what is in use of a slab is not spread over more memory than it needs. Once claims have had them all
+   since its memory came from the system, whole words are. */
 TS_ALWAYS_INLINE unsigned pick_word(bool fine, ts_slab *slab, const _Atomic uint64_t *words, uint64_t *bits) {
     unsigned w = 0;
     *bits = UINT64_MAX;
@@ -344,8 +345,8 @@ TS_ALWAYS_INLINE unsigned pick_word(bool fine, ts_slab *slab, const _Atomic uint
     }
 }
 
-/* What the next claim reads one after the other, out of the nearest caches as a rule: the state words of the next slots, and
-   the record of the slab after that. */
+/* What the next claim reads one after the other, out of the nearest caches as a rule: the state words of the next
+   slots, and the record of the slab after that. */
 TS_ALWAYS_INLINE void fetch_next_claim(const ts_bin *bin, bool fine) {
     const ts_slab *slab = ts_slab_at(bin->head);
     if (slab->next) __builtin_prefetch(ts_slab_at(slab->next), 1);

@@ -28,8 +28,8 @@ uint64_t ts_bin_take_word(ts_bin *bin);
 uint32_t ts_bin_word_entry(const ts_bin *bin, bool fine, unsigned bit);
 /* Claims the next word of the bin's slabs. false: none has a free slot. Caller holds the heap. */
 bool ts_bin_claim(ts_churn_block *block, unsigned cls);
-/* Puts the slot of an object that was freed past a full magazine back into its slab, where ts_fast_give has not: owner inside the
-   operation that freed it, which it ends, not holding the heap. Returns true. */
+/* Puts the slot of an object that was freed past a full magazine back into its slab, where ts_fast_give has not:
+   owner inside the operation that freed it, which it ends, not holding the heap. Returns true. */
 bool ts_bin_give_freed(ts_churn_block *block, ts_bin *bin, uint32_t entry);
 /* Puts a free slot back into its slab. */
 void ts_bin_give_slot(ts_churn_block *block, ts_bin *bin, uint32_t entry);
@@ -41,8 +41,8 @@ void ts_bin_release_empty(ts_churn_block *block, ts_bin *bin, uint32_t unit);
 /* Frees one object past the magazine; its state word is live. The slab stays in the bin, empty or not. Caller holds the
    heap. */
 void ts_bin_free_direct(ts_churn_block *block, ts_bin *bin, uint32_t entry);
-/* The same for those of 32 granules of a slab (granule: the first, a multiple of 32) whose bits are on. What is not live
-   is left out. Returns how many were freed. */
+/* The same for those of 32 granules of a slab (granule: the first, a multiple of 32) whose bits are on. What is not
+   live is left out. Returns how many were freed. */
 unsigned ts_bin_free_bits(ts_churn_block *block, ts_bin *bin, uint32_t unit, unsigned granule, uint32_t bits);
 
 #endif

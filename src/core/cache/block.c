@@ -26,8 +26,8 @@ bool ts_block_make(ts_heap *heap, bool scope) {
     return true;
 }
 
-/* What was freed first, those from claimed words last: a reader sees no more freed than allocated. Where the owner's stores may be
-   seen in another order, what it sees freed was allocated. */
+/* What was freed first, those from claimed words last: a reader sees no more freed than allocated. Where the owner's
+   stores may be seen in another order, what it sees freed was allocated. */
 static ts_tally bin_tally(const ts_bin *bin) {
     ts_tally t = {0};
     ts_magazine_counts counts = ts_bin_magazine_counts(bin);
@@ -38,9 +38,9 @@ static ts_tally bin_tally(const ts_bin *bin) {
     return t;
 }
 
-/* The bytes in full slabs and in the current one. The owner gives a slab its end first, then counts its bytes among those of
-   full slabs (release, in ts_scope_seal), then goes on to the next: so if it had no end after that count was read, it is not in the
-   count. Else its owner is between the two slabs, for a moment. */
+/* The bytes in full slabs and in the current one. The owner gives a slab its end first, then counts its bytes among
+   those of full slabs (release, in ts_scope_seal), then goes on to the next: so if it had no end after that count was
+   read, it is not in the count. Else its owner is between the two slabs, for a moment. */
 TS_ALWAYS_INLINE uint64_t scope_bytes(const ts_scope_block *s) {
     uint64_t full = 0;
     for (unsigned looks = 0; looks < 16; looks++) {
@@ -213,8 +213,8 @@ uint32_t ts_block_flush(ts_heap *heap, ts_block *block, uint64_t *recycled) {
     return scanned;
 }
 
-/* The bin in which the last call has stopped, at heap->shed_unit, if that is a slab of it still; NULL: it begins with the first. What the
-   unit's word says is true of a block of this heap, which the caller holds. */
+/* The bin in which the last call has stopped, at heap->shed_unit, if that is a slab of it still; NULL: it begins with
+   the first. What the unit's word says is true of a block of this heap, which the caller holds. */
 static ts_bin *shed_at(const ts_heap *heap) {
     uint64_t word = heap->shed_unit ? ts_load_acquire(ts_unit_word(heap->shed_unit)) : 0;
     if (word == 0 || (word & (TS_UNIT_SPAN | TS_UNIT_SCOPE | TS_UNIT_ZOMBIE))) return NULL;
@@ -225,10 +225,10 @@ static ts_bin *shed_at(const ts_heap *heap) {
 
 /* A bin in which nothing was allocated since the last look, or by chance a multiple of 256 objects, which does no
    harm: its free objects go to their slabs, and its slabs without any object to the share. Returns how many it has
-   looked at; those that are left come in the next calls. visitor: not by its thread, which goes on with its magazine and its
-   claimed word, and with the free slots of slabs that have objects: so those stay, and nothing is read of a slab but what who holds the heap
-   writes. The bin's first slab stays as well: its going would be written to `head`, which shares its word with `full_at`, and that its
-   thread reads at any time. */
+   looked at; those that are left come in the next calls. visitor: not by its thread, which goes on with its magazine
+   and its claimed word, and with the free slots of slabs that have objects: so those stay, and nothing is read of a
+   slab but what who holds the heap writes. The bin's first slab stays as well: its going would be written to `head`,
+   which shares its word with `full_at`, and that its thread reads at any time. */
 static uint32_t shed_bin(ts_heap *heap, ts_churn_block *block, unsigned cls, uint32_t most, bool *more) {
     ts_bin *bin = &block->bin[cls];
     bool visitor = heap != ts_thread.heap;
@@ -346,7 +346,8 @@ void ts_block_rebuild(ts_heap *heap, ts_block *block) {
 static void end_condemned(ts_heap *heap, ts_block *block) {
     ts_allocator *allocator = block->share->allocator;
     ts_assert(2, ts_load_relaxed(&block->left) == 0);
-    /* As the fence in ts_epoch_detach_blocks, which another thread has passed: who sees what is written here sees the count. */
+    /* As the fence in ts_epoch_detach_blocks, which another thread has passed: who sees what is written here sees the
+       count. */
     atomic_thread_fence(memory_order_release);
     ts_block_end(heap, block);
     ts_allocator_unpin(allocator);
@@ -354,14 +355,16 @@ static void end_condemned(ts_heap *heap, ts_block *block) {
 
 /*
  * Blocks that are left to their thread, one list a heap for all kinds.
- *  1. Who changes `left` from 0 pushes the block; who finds marks there adds his own and is done. So it is on the list once.
- *  2. Whoever takes it off holds the heap, or goes to hold it, and takes all of `left` in one exchange: he has all marks that
- *     were set before, and who sets one afterwards pushes it again. Its successor is read by that exchange, too.
- *  3. A block that has marks is not ended but by who took them. So it is in nobody's next use while it is on a list, nor its
- *     memory given back.
+ *  1. Who changes `left` from 0 pushes the block; who finds marks there adds his own and is done. So it is on the
+ *     list once.
+ *  2. Whoever takes it off holds the heap, or goes to hold it, and takes all of `left` in one exchange: he has all
+ *     marks that were set before, and who sets one afterwards pushes it again. Its successor is read by that
+ *     exchange, too.
+ *  3. A block that has marks is not ended but by who took them. So it is in nobody's next use while it is on a list,
+ *     nor its memory given back.
  *  4. Who closes has the epoch pinned until his push is done, and its blocks are ended after the last unpin.
- *  5. Who leaves a block to be counted has its epoch, so it is in the epoch's list until his push is done. Nobody takes over a block that
- *     has marks (take_over, in epoch.c): it is on the list of the heap that it is in.
+ *  5. Who leaves a block to be counted has its epoch, so it is in the epoch's list until his push is done. Nobody
+ *     takes over a block that has marks (take_over, in epoch.c): it is on the list of the heap that it is in.
  */
 static ts_block *left_next(uintptr_t left) { return (ts_block *)(left & ~TS_LEFT_MARKS); }
 

@@ -37,34 +37,38 @@
  *     the owner is draining. For everybody else an object is live if its bit is off and its state is live, looked
  *     at in this order: d takes the state off before e takes the bit off, so no one finds the bit already off and
  *     the state still on. f comes after all e's: the words are not touched once the slab can be another's.
- *  7. A free of the owner's that has the object's generation (of a handle; realloc, promote) makes the state not live, and then, by a
- *     compare-and-swap of the word, counts it on and takes the object's bit off (ts_foreign_is_first). If the bit was on, T has
- *     set it and is told true: so the owner is told false, of an object that it has freed for T. If it was off, T sets it no more: its
- *     compare-and-swap fails for the count, and the state, which it reads next, is of after the owner's. Nobody drains meanwhile. So of
- *     threads that free one handle at one instant exactly one is told true, whoever owns it. (Of foreign threads, by e: it counts the word
- *     on, too. The count has sixteen values: a T that is away between 2 and 5, while the very object that it frees is freed by another
- *     and a multiple of sixteen drains and such frees come to the word, succeeds, with what 8 says of that.)
- *  8. The limit: a free of the owner's by pointer, which looks at no bit if FOREIGN was off, while T frees the same object by pointer or
- *     handle and is between 4 and 6, for as long as T is away there. Then both can answer true.
+ *  7. A free of the owner's that has the object's generation (of a handle; realloc, promote) makes the state not
+ *     live, and then, by a compare-and-swap of the word, counts it on and takes the object's bit off
+ *     (ts_foreign_is_first). If the bit was on, T has set it and is told true: so the owner is told false, of an
+ *     object that it has freed for T. If it was off, T sets it no more: its compare-and-swap fails for the count, and
+ *     the state, which it reads next, is of after the owner's. Nobody drains meanwhile. So of threads that free one
+ *     handle at one instant exactly one is told true, whoever owns it. (Of foreign threads, by e: it counts the word
+ *     on, too. The count has sixteen values: a T that is away between 2 and 5, while the very object that it frees is
+ *     freed by another and a multiple of sixteen drains and such frees come to the word, succeeds, with what 8 says
+ *     of that.)
+ *  8. The limit: a free of the owner's by pointer, which looks at no bit if FOREIGN was off, while T frees the same
+ *     object by pointer or handle and is between 4 and 6, for as long as T is away there. Then both can answer true.
  *     The bit is found at d on a slot that is not live and is dropped (counted as rejected), or on the slot's next
- *     object, if one was allocated there before d, which is freed by it. No structure is
- *     damaged: the state word has one writer. Closing this window needs a fence in every free of an owner. (A second look of T's
- *     after 5, which takes the bit off again where the object is gone, meets it more often than not, but cannot tell its bit from that of a
- *     later free of the slot's next object, after sixteen counts: then a free is lost that nobody did twice.)
+ *     object, if one was allocated there before d, which is freed by it. No structure is damaged: the state word has
+ *     one writer. Closing this window needs a fence in every free of an owner. (A second look of T's after 5, which
+ *     takes the bit off again where the object is gone, meets it more often than not, but cannot tell its bit from
+ *     that of a later free of the slot's next object, after sixteen counts: then a free is lost that nobody did
+ *     twice.)
  *
- * The owner of a block can change (adoption, thread exit) while T is between 6 and 7: T pushes on the queue of
- * the heap it read. Who drains a queue passes a slab of another heap on to that heap's queue, and T sees to it that somebody does
- * (push_on), before it looks whether the object was the last of a closed epoch's slab.
+ * The owner of a block can change (adoption, thread exit) while T is between 6 and 7: T pushes on the queue of the
+ * heap it read. Who drains a queue passes a slab of another heap on to that heap's queue, and T sees to it that
+ * somebody does (push_on), before it looks whether the object was the last of a closed epoch's slab.
  *
- * A closed epoch gives its slabs back with their last objects, whoever frees them and whatever the owner does meanwhile: who
- * frees the last one holds the owner's heap and takes the slab in (ts_foreign_give_closed). Of frees that meet the close: it
- * shuts the block, holds the heap (a barrier), drains, flushes, sets `flushed`, and drains again (ts_foreign_drain_flushed). A
- * freeing thread reads the key (only ts_foreign_freed) and `flushed` after its push.
+ * A closed epoch gives its slabs back with their last objects, whoever frees them and whatever the owner does
+ * meanwhile: who frees the last one holds the owner's heap and takes the slab in (ts_foreign_give_closed). Of frees
+ * that meet the close: it shuts the block, holds the heap (a barrier), drains, flushes, sets `flushed`, and drains
+ * again (ts_foreign_drain_flushed). A freeing thread reads the key (only ts_foreign_freed) and `flushed` after its
+ * push.
  *
- * An allocation or a free of the owner works off a bounded number of objects (ts_foreign_drain_some): however much other
- * threads have freed, one call does not pay for all of it. What closes, ends or trims takes all. The slab of a closed epoch's
- * last object is looked for among all that are queued, a step each. Nothing of the above hangs
- * on when the owner drains: an allocation puts it off after a round that brought little (churn_try), a free that meets the
+ * An allocation or a free of the owner works off a bounded number of objects (ts_foreign_drain_some): however much
+ * other threads have freed, one call does not pay for all of it. What closes, ends or trims takes all. The slab of a
+ * closed epoch's last object is looked for among all that are queued, a step each. Nothing of the above hangs on when
+ * the owner drains: an allocation puts it off after a round that brought little (churn_try), a free that meets the
  * flag but for the last of so many (free_own), and looks at the bit.
  *
  * A visitor (who holds the heap of a live thread) drains only dead slabs and those of blocks that are closing: the
@@ -96,8 +100,8 @@ static bool has_queued(const ts_heap *heap) {
     return ts_load_seq(&heap->queue) != 0 || ts_load_relaxed(&heap->backlog) != 0;
 }
 
-/* Once at least: another who holds the heap may have what was pushed in his hands. He looks again when he lets go, if he is called; so does
-   its thread, if it is in the middle of an operation. */
+/* Once at least: another who holds the heap may have what was pushed in his hands. He looks again when he lets go, if
+   he is called; so does its thread, if it is in the middle of an operation. */
 void ts_foreign_drain_for(ts_heap *heap) {
     do {
         if (!ts_heap_call(heap)) return;
@@ -125,11 +129,12 @@ static void note_drain(ts_heap *heap) {
 
 /*
  * On the queue of the block's heap, as far as it was known. Nobody may come for it there:
- *   - The heap has no thread any more. seq_cst: ts_heap_exit writes the state and then drains; T pushes and then reads the state: one
- *     of the two sees the other.
- *   - It has another thread, which may sleep, and the block is elsewhere. Who reads that thread's state sees where the block went before.
- *   - Its thread has given the block up, and may sleep. It writes the block's heap, and then drains (orphan.c); T pushes, and then reads
- *     the block's heap: one of the two sees the other (all seq_cst).
+ *   - The heap has no thread any more. seq_cst: ts_heap_exit writes the state and then drains; T pushes and then
+ *     reads the state: one of the two sees the other.
+ *   - It has another thread, which may sleep, and the block is elsewhere. Who reads that thread's state sees where
+ *     the block went before.
+ *   - Its thread has given the block up, and may sleep. It writes the block's heap, and then drains (orphan.c); T
+ *     pushes, and then reads the block's heap: one of the two sees the other (all seq_cst).
  * Then who has pushed drains it for that one, once he holds nothing (ts_settle_now), and passes the slab on.
  */
 static void push_on(ts_heap *heap, uint32_t unit, const ts_block *block) {
@@ -295,7 +300,8 @@ static unsigned free_scope_bits(ts_scope_block *block, uint32_t unit, uint32_t i
     return freed;
 }
 
-/* The lines of the state words that a drain of a churn slab changes, all at once: who frees has read them on his processor last. */
+/* The lines of the state words that a drain of a churn slab changes, all at once: who frees has read them on his
+   processor last. */
 static void fetch_states(uint32_t unit, uint64_t word, const _Atomic uint64_t *words, unsigned count) {
     const _Atomic uint16_t *state = ts_unit_states(unit, ts_word_is_fine(word));
     __builtin_prefetch((const void *)(uintptr_t)words, 1); /* they are changed, too */
@@ -343,8 +349,8 @@ static bool is_alive(const ts_block *block, uint64_t w) {
 static unsigned take_slab(uint32_t unit, ts_block *block, uint64_t w, size_t *bytes) {
     bool alive = is_alive(block, w);
     unsigned remote = ts_nodes_queued(unit), objects;
-    /* A zombie's word becomes 0 in the same step: a late compare-and-swap that expects the word without flags finds either
-       both or none of them. */
+    /* A zombie's word becomes 0 in the same step: a late compare-and-swap that expects the word without flags finds
+       either both or none of them. */
     while (!ts_cas_seq(ts_unit_word(unit), &w, w & TS_UNIT_ZOMBIE ? 0 : w & ~TS_UNIT_FOREIGN)) {
     }
     if (w & TS_UNIT_ZOMBIE) ts_zombie_give(unit);
@@ -368,8 +374,8 @@ static bool is_ending(const ts_heap *heap, const ts_block *block, uint64_t w) {
     return !is_alive(block, w) || (ts_load_acquire(&block->heap) == heap && block->closing == TS_CLOSING);
 }
 
-/* The others on the way are taken in with it, so that they are not met again and again, but no more than one call should
-   do. */
+/* The others on the way are taken in with it, so that they are not met again and again, but no more than one call
+   should do. */
 void ts_foreign_take_off(ts_heap *heap, uint32_t unit) {
     size_t bytes = 0;
     unsigned work = 0;
@@ -428,8 +434,8 @@ size_t ts_foreign_drain_some(ts_heap *heap, unsigned most) {
         ts_heap *owner = alive ? block_home(block) : heap;
         if (owner != heap) {
             push_on(owner, unit, block);
-            /* Who has freed the last object of a closed epoch's slab did not find it there: it was in this thread's hands.
-               seq_cst: as in ts_foreign_give_closed */
+            /* Who has freed the last object of a closed epoch's slab did not find it there: it was in this thread's
+               hands. seq_cst: as in ts_foreign_give_closed */
             if (ts_load_seq(&block->flushed)) note_drain(owner);
         } else if (visitor && alive && block->closing != TS_CLOSING) {
             ts_store_relaxed(&slab->queue_next, not_mine);

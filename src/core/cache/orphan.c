@@ -1,19 +1,20 @@
 /*
- * Orphans. A domain that is handed over from thread to thread would have a block of each of them, and a slab of each block. So who hands it
- * over gives its blocks up, with the current slabs. They wait in a heap that never has a thread, as those of a thread that has ended wait in
- * one, and the domain's next thread takes them over (epoch.c).
+ * Orphans. A domain that is handed over from thread to thread would have a block of each of them, and a slab of each
+ * block. So who hands it over gives its blocks up, with the current slabs. They wait in a heap that never has a
+ * thread, as those of a thread that has ended wait in one, and the domain's next thread takes them over (epoch.c).
  *
- * What could go wrong: the thread goes on in such a block, or what others free there is taken in by nobody, or the block is in two lists or in
- * none when another thread looks for it. None of this is so:
- *  1. The thread gives the block up in a call of its own, so in no operation on it. It drops all that leads it there (forget): that is
- *     believed by the id of the epoch, which the block keeps.
- *  2. The block changes its heap while both heaps are held, with its epoch's lock, as it does in take_over. So who has the epoch and ends
- *     the block, or counts it, finds whose it is; and no fork comes between.
- *  3. A slab of it may be on the old heap's queue: who drains that passes it on (foreign.c). The old heap's thread may sleep from now on. So
- *     it drains before it returns (ts_orphans_pass_on). Who pushes a slab reads the block's heap after that, which is written here before
- *     that look at the queue (all seq_cst): one of the two sees the other, and drains.
- * There are a few such heaps, so that threads that hand over at one moment mostly meet at none of their locks. Nobody waits for one: the
- * block then stays where it is.
+ * What could go wrong: the thread goes on in such a block, or what others free there is taken in by nobody, or the
+ * block is in two lists or in none when another thread looks for it. None of this is so:
+ *  1. The thread gives the block up in a call of its own, so in no operation on it. It drops all that leads it there
+ *     (forget): that is believed by the id of the epoch, which the block keeps.
+ *  2. The block changes its heap while both heaps are held, with its epoch's lock, as it does in take_over. So who
+ *     has the epoch and ends the block, or counts it, finds whose it is; and no fork comes between.
+ *  3. A slab of it may be on the old heap's queue: who drains that passes it on (foreign.c). The old heap's thread
+ *     may sleep from now on. So it drains before it returns (ts_orphans_pass_on). Who pushes a slab reads the block's
+ *     heap after that, which is written here before that look at the queue (all seq_cst): one of the two sees the
+ *     other, and drains.
+ * There are a few such heaps, so that threads that hand over at one moment mostly meet at none of their locks. Nobody
+ * waits for one: the block then stays where it is.
  */
 /* Modelled in tests/model: exit. */
 #include "cache/orphan.h"
@@ -38,8 +39,8 @@ bool ts_orphans_make_share(const ts_heap *heap, ts_allocator *allocator) {
     return share || ts_heap_share_of_home(home, allocator);
 }
 
-/* By which this thread finds its blocks. Hints of the block's uses before are there, too, in other places of the maps: when it has ended it can
-   become another thread's, in whatever epoch. */
+/* By which this thread finds its blocks. Hints of the block's uses before are there, too, in other places of the
+   maps: when it has ended it can become another thread's, in whatever epoch. */
 static void forget(ts_heap *heap, const ts_block *block) {
     for (unsigned i = 0; i < TS_HEAP_MAP; i++) {
         if ((const void *)heap->map[i] == (const void *)block) heap->map[i] = NULL;

@@ -1,18 +1,21 @@
 /*
- * Where pieces are. One is in a block's list; or in a share's list of free ones; or its bit is on in the record of its unit, which is then
- * in the allocator's list of cut units; or a zombie, on a queue of foreign frees. A unit is cut when a piece is needed and none is free, and
- * is whole again, and warm, when all of its bits are on.
+ * Where pieces are. One is in a block's list; or in a share's list of free ones; or its bit is on in the record of
+ * its unit, which is then in the allocator's list of cut units; or a zombie, on a queue of foreign frees. A unit is
+ * cut when a piece is needed and none is free, and is whole again, and warm, when all of its bits are on.
  *
- * What could go wrong: a unit becomes whole, and another slab, while a thread still frees an object of a piece, or looks at one. It does no
- * harm:
- *  1. A bit is turned on for a piece that was claimed: its UNIT word is 0, so it is on no queue and gets on none. Who looks again at
- *     the piece's word, as everybody does before he changes anything but a foreign word or the note of handles, finds that.
- *  2. A late change of a foreign word is void by its tag: the unit's next tag is above those of all its pieces, and a piece's first one above
- *     all that the unit has had.
- *  3. A late note of a handle is followed by a second look, which fails (ts_object_handle); at worst a generation is skipped. A handle
- *     that was made in a piece has a generation below the unit's next, and one of the unit's a generation below those of its pieces.
- *  4. The word of a unit that is cut is CUT from before the first piece is handed out until all are back; nobody but who has the warm lock
- *     and all 32 bits changes it. Who has read it finds the pieces' words and records there for ever (region.h, 2).
+ * What could go wrong: a unit becomes whole, and another slab, while a thread still frees an object of a piece, or
+ * looks at one. It does no harm:
+ *  1. A bit is turned on for a piece that was claimed: its UNIT word is 0, so it is on no queue and gets on none. Who
+ *     looks again at the piece's word, as everybody does before he changes anything but a foreign word or the note of
+ *     handles, finds that.
+ *  2. A late change of a foreign word is void by its tag: the unit's next tag is above those of all its pieces, and a
+ *     piece's first one above all that the unit has had.
+ *  3. A late note of a handle is followed by a second look, which fails (ts_object_handle); at worst a generation is
+ *     skipped. A handle that was made in a piece has a generation below the unit's next, and one of the unit's a
+ *     generation below those of its pieces.
+ *  4. The word of a unit that is cut is CUT from before the first piece is handed out until all are back; nobody but
+ *     who has the warm lock and all 32 bits changes it. Who has read it finds the pieces' words and records there for
+ *     ever (region.h, 2).
  * The pieces of a unit may be different threads': each has its own words of the bitmaps.
  */
 /* Modelled in tests/model: foreign. */
@@ -188,7 +191,8 @@ void ts_piece_give_zombie(uint32_t piece) {
     ts_allocator_unpin(allocator);
 }
 
-/* Those of one unit that are free at the allocator; those of a new one, if there are none. false with errno: no memory. */
+/* Those of one unit that are free at the allocator; those of a new one, if there are none. false with errno: no
+   memory. */
 static bool fetch(ts_heap *heap, ts_share *share) {
     ts_allocator *allocator = share->allocator;
     uint64_t pieces = 0;

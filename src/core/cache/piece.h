@@ -1,6 +1,6 @@
 /*
- * Pieces: 32nds of units, 512 bytes, as the first slabs of scopes with few objects. So what thousands of small lifetimes hold lies in
- * few pages. What a piece is: slab/slab.h; how it comes and goes: piece.c.
+ * Pieces: 32nds of units, 512 bytes, as the first slabs of scopes with few objects. So what thousands of small
+ * lifetimes hold lies in few pages. What a piece is: slab/slab.h; how it comes and goes: piece.c.
  */
 #ifndef TS_CACHE_PIECE_H
 #define TS_CACHE_PIECE_H
@@ -9,8 +9,9 @@
 
 /* A scope that grows has so many pieces, and then units. */
 #define TS_PIECES_OF_BLOCK 8u
-/* The first slab of a scope is a unit if the thread has a warm one. Else it is a piece, but for the first so many times: few lifetimes are
-   open. And for one in so many: if the thread has one scope after the other, that unit is warm for all that come. */
+/* The first slab of a scope is a unit if the thread has a warm one. Else it is a piece, but for the first so many
+   times: few lifetimes are open. And for one in so many: if the thread has one scope after the other, that unit is
+   warm for all that come. */
 #ifndef TS_PIECES_AFTER
 #define TS_PIECES_AFTER 16u
 #endif
@@ -20,11 +21,11 @@ extern TS_HIDDEN uint32_t ts_pieces_after; /* that; 0 in tests, which have few s
 #define TS_LOCAL_PIECES 64u
 #define TS_PIECES_MOVED 32u
 
-/* Whether the next slab of a scope block without an account is a piece, for an object of so many bytes. Called once a slab that is
-   needed. Caller: its thread. */
+/* Whether the next slab of a scope block without an account is a piece, for an object of so many bytes. Called once a
+   slab that is needed. Caller: its thread. */
 bool ts_scope_takes_piece(ts_scope_block *block, size_t bytes, size_t align);
-/* Whether it has nothing but pieces, and takes more; or has nothing, and the first slab that it takes for a small object will be one. Of
-   a block without an account. Caller: its thread. */
+/* Whether it has nothing but pieces, and takes more; or has nothing, and the first slab that it takes for a small
+   object will be one. Of a block without an account. Caller: its thread. */
 bool ts_scope_is_in_pieces(const ts_scope_block *block);
 /* A fresh scope slab that is a piece. 0 with errno: no memory. Caller: the owner, not inside the heap. */
 uint32_t ts_slab_acquire_piece(ts_heap *heap, ts_share *share);

@@ -75,9 +75,9 @@ static void seal_current(ts_scope_block *block) {
     ts_store_release(&block->bump, 0);
 }
 
-/* No handle was made in the slab, and none is any more of what has died there; and no other thread has freed, or is seen to be freeing,
-   an object of it behind the place. (One whose free of such an object is under way and not seen yet frees what has died, which two
-   threads then did at once: foreign.c, 8.) */
+/* No handle was made in the slab, and none is any more of what has died there; and no other thread has freed, or is
+   seen to be freeing, an object of it behind the place. (One whose free of such an object is under way and not seen
+   yet frees what has died, which two threads then did at once: foreign.c, 8.) */
 static bool may_use_again(uint32_t unit, uint32_t entry) {
     atomic_thread_fence(memory_order_seq_cst); /* after the objects are dead: partner: ts_object_handle */
     if (ts_load_seq(&ts_slab_at(unit)->handled) || (ts_load_seq(ts_unit_word(unit)) & TS_UNIT_FOREIGN)) return false;
@@ -92,8 +92,8 @@ static bool may_use_again(uint32_t unit, uint32_t entry) {
     return true;
 }
 
-/* All behind the place is dead: the next object begins there. What had begun there is counted as of a slab before (scope.c: a turn more, so
-   that a reader never counts it twice). */
+/* All behind the place is dead: the next object begins there. What had begun there is counted as of a slab before
+   (scope.c: a turn more, so that a reader never counts it twice). */
 static void go_back(ts_scope_block *block, const ts_place *place) {
     ts_slab *slab = ts_slab_at(place->unit);
     ts_scope_bits *bits = block->bits;

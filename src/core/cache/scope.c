@@ -50,15 +50,15 @@ static bool release_slab(ts_scope_block *block, uint32_t unit) {
 }
 
 /*
- * `allocs` has the objects of the slabs before the current one, the bump word counts those of that. Who seals a slab adds what it
- * counted to allocs, the turn of which is another then, and afterwards gives bump another slab and that turn (a release store each). A
- * reader looks at allocs, at bump (acquire each), and at allocs again:
- *   the same, and their turns are one: bump is of the slab after those. It is no earlier one's: those of the turn before came before this
- *   allocs, and those of the turn before that yet earlier; nor a later one's, before which allocs was another;
- *   the same, and their turns differ: what bump counts is among allocs already. (Or nothing was in that slab.)
- *   other than before: it looks again.
- * The looks are limited, so that one who fills slabs all the time keeps nobody. All this is within one use of the block. Its end sets
- * both to 0: who reads a block that ends learns so afterwards (ts_epoch_read_blocks).
+ * `allocs` has the objects of the slabs before the current one, the bump word counts those of that. Who seals a slab
+ * adds what it counted to allocs, the turn of which is another then, and afterwards gives bump another slab and that
+ * turn (a release store each). A reader looks at allocs, at bump (acquire each), and at allocs again:
+ *   the same, and their turns are one: bump is of the slab after those. It is no earlier one's: those of the turn
+ *   before came before this allocs, and those of the turn before that yet earlier; nor a later one's, before which
+ *   allocs was another; the same, and their turns differ: what bump counts is among allocs already. (Or nothing was
+ *   in that slab.) other than before: it looks again.
+ * The looks are limited, so that one who fills slabs all the time keeps nobody. All this is within one use of the
+ * block. Its end sets both to 0: who reads a block that ends learns so afterwards (ts_epoch_read_blocks).
  */
 uint64_t ts_scope_allocs(const ts_scope_block *block) {
     uint64_t allocs = 0;

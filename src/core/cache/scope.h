@@ -6,9 +6,9 @@
 
 /* Adds a reset slab as the current one. Caller holds the heap. */
 void ts_scope_add(ts_scope_block *block, uint32_t unit);
-/* A warm unit of the share becomes the current slab, in place of the one that is perhaps there; or one of its free pieces, if the block
-   gets pieces for an object of so many bytes. false: there is none that can be used, and the slab that is there stays. Caller holds the
-   heap. */
+/* A warm unit of the share becomes the current slab, in place of the one that is perhaps there; or one of its free
+   pieces, if the block gets pieces for an object of so many bytes. false: there is none that can be used, and the
+   slab that is there stays. Caller holds the heap. */
 bool ts_scope_renew(ts_scope_block *block, size_t bytes, size_t align);
 /* The same, with its first object, of so many bytes. NULL: there is none. */
 void *ts_scope_renew_for(ts_scope_block *block, size_t bytes);

@@ -13,8 +13,8 @@
 #include "cache/scope.h"
 #include "domain/domain.h"
 #include "epoch/epoch.h"
-#include "object/object.h"
 #include "errands.h"
+#include "object/object.h"
 #include "stops.h"
 #include "walk/check.h"
 
