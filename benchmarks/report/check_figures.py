@@ -32,8 +32,6 @@ MEASURED = re.compile(rf"{NUMBER} ?(?:ns|us|µs|ms)\b|{NUMBER} (?:times|x) (?:as
 FREE = {"docs/decisions.md", "docs/results.md", "docs/study.md"}
 # What looks like a measured figure and is none: page, words of its line, and why.
 NOT_MEASURED = [
-    ("docs/architecture.md", "20 ms of waiting stand", "a constant of the code"),
-    ("docs/architecture.md", "sleeps 50 us between them", "a constant of the code"),
     ("docs/numa.md", "90 ns from the own node's memory", "what the simulation assumes"),
     ("docs/porting.md", "elsewhere it looks again every 50 us", "a constant of the code"),
     ("docs/stats.md", "where a view takes longer than 10 ms", "a limit of the thread"),

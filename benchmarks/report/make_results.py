@@ -167,18 +167,7 @@ def burst_block(suite, _summary):
             "![Eleven rows: time and memory beside malloc, jemalloc, mimalloc and tcmalloc](docs/images/run.png)"]
 
 
-def phases_block(suite, _summary):
-    """What stays at the end of the quiet phases of a program whose work changes."""
-    last = {}
-    for row in suite.rows("phases"):
-        last[row["phase"], row["allocator"]] = suite.number("phases", row, "rss_mib")
-    names = suite.allocators("phases")
-    nights = list(dict.fromkeys(phase for phase, _ in last if "night" in phase))
-    rows = [[phase, *(number(last[phase, name]) if (phase, name) in last else "-" for name in names)] for phase in nights]
-    return [*markdown([["", *(label(name) for name in names)], *rows]), "", "![memory over time while the work changes](images/phases.png)"]
-
-
-BLOCKS = {"summary": summary_block, "burst": burst_block, "phases": phases_block}
+BLOCKS = {"summary": summary_block, "burst": burst_block}
 
 
 def pages(root):
