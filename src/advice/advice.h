@@ -22,7 +22,7 @@ void ts_render_json(ts_sink *sink, const ts_view *view);
 #define TS_SITES_SHOWN 3u
 #define TS_SITE_FRAMES 8u
 
-/* Stacks whose innermost frame in the program itself is the same. */
+/* Stacks that share their innermost frame in the program itself. */
 typedef struct ts_site {
     uint64_t frame;
     unsigned row;    /* the largest of them */
@@ -34,7 +34,7 @@ typedef struct ts_site {
 unsigned ts_sites_of(const ts_view *view, const ts_finding *finding, ts_site out[TS_SITES_SHOWN]);
 void ts_put_sites(ts_sink *sink, const ts_view *view, const ts_finding *finding);
 
-/* ---- who holds what, where there are sampled stacks and no epochs that tell, and by threads; in holders.c -------- */
+/* ---- holders of memory, from sampled stacks: by function where no epochs tell, and by thread; in holders.c ------- */
 
 void ts_put_holders(ts_sink *sink, const ts_view *view);
 #define TS_HOLDERS_SHOWN 8u

@@ -1,5 +1,5 @@
 /*
- * What the allocator's work costs, and what of that its user can save.
+ * The costs of the allocator's work, and the part of them that its user can save.
  *
  * A slow path takes a slab. As many as the objects fill are needed; beyond that are the first ones of epochs, which
  * leave them nearly empty if they are small. So rules look at the part above, and say what is known to lower it:

@@ -152,7 +152,7 @@ static bool time_left(const ts_view *v, uint64_t bytes_a_minute, uint64_t *ns, c
     return left < 30.0 * 86400.0 * (double)SECOND;
 }
 
-/* Of what grows: epochs, or bytes. */
+/* An amount of a growth: epochs, or bytes. */
 static ts_word amount(const ts_growth *g, uint64_t n) { return g->is_epochs ? ts_w_u64(n) : ts_w_size(n); }
 
 static void put_evidence(ts_sink *s, const ts_growth *g) {
@@ -221,7 +221,7 @@ ts_view *ts_advised_view(ts_allocator *allocator, uintptr_t token) {
     return view;
 }
 
-/* The label with the most objects in open epochs: what a phase that is never closed, but not for long yet, would be. */
+/* The label with the most objects in open epochs. A phase that is never closed shows so before it is old. */
 static void put_most_open(ts_sink *s, const ts_view *v) {
     const ts_label_stats *most = NULL;
     for (unsigned i = 0; i < v->label_rows; i++) {
@@ -234,7 +234,7 @@ static void put_most_open(ts_sink *s, const ts_view *v) {
            ts_w_count(most->active_epochs, "open epoch", "open epochs"), ts_w_time(most->active_age_ns));
 }
 
-/* Of a program that is watched for less than growth takes to be seen, nothing is said to be sure. */
+/* Growth takes a while to be seen. Until then the sentence says "yet". */
 static void put_nothing(ts_sink *s, const ts_view *v) {
     if (v->is_watched && v->watched_ns >= WATCHED_ENOUGH)
         ts_put(s, "nothing found: ");

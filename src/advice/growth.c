@@ -17,7 +17,7 @@
 
 static const uint64_t spacing_ns[LEVELS] = {2250000000u, 22500000000u, 225000000000u};
 
-/* Of a label: what its open epochs held when that was least. */
+/* A label, and what its open epochs held when that was least. */
 typedef struct row {
     char label[SLAB_LABEL_BYTES];
     uint64_t at_ns, bytes, epochs, allocated, freed;
@@ -42,7 +42,7 @@ typedef struct history {
 } history;
 
 static _Atomic uint32_t kept;
-/* The process id of who uses them, 0: nobody. In a child of fork it may be of a thread that is not there. */
+/* The process id of their user; 0: there is none. In a child of fork the user may be a thread that is not there. */
 static _Atomic uint64_t user;
 static history *histories[HISTORIES]; /* the user's */
 

@@ -1,5 +1,5 @@
 /*
- * What grows: the live bytes of each label's open epochs, watched over time.
+ * Growth: the live bytes of each label's open epochs, watched over time.
  *
  * A history has three rings of lows. A low is the least that a label held in an interval, so what comes and goes
  * within it (a queue that breathes) does not show. The intervals are of 2.25 s, 22.5 s and 225 s; a ring keeps the
@@ -10,8 +10,9 @@
  *     leak      rises over eleven: of the first ring, and hardly anything of what was allocated is freed;
  *               or of another ring, whatever is freed
  *
- * A history is fed by whoever makes a view of the allocator: the page's thread four times a second (page.h), and calls
- * that render findings. It is not used by two threads at once: who finds it taken makes a view without it, and says so.
+ * Each thread that makes an advised view of the allocator feeds its history: the page's thread four times a second
+ * (api/page.h), and calls that render findings. One thread at a time uses it. A thread that finds it taken makes a view
+ * without it, and the view says so.
  */
 #ifndef TS_ADVICE_GROWTH_H
 #define TS_ADVICE_GROWTH_H

@@ -1,10 +1,11 @@
 /*
- * Who holds what: by threads, and in a program that has no epochs of its own, as one under libtslab-malloc, by
- * functions. Both are told from sampled stacks.
+ * Holders of memory, from sampled stacks: by threads, and in a program without epochs of its own (one under
+ * libtslab-malloc) by functions.
  *
- * Of a stack only the frames in the program itself count, from the outermost on. What all stacks of a holder begin with
- * (main, its loop) says nothing and is passed over, to where their ways part. A holder of more than a quarter of all is
- * parted there, again and again, so the rows name functions that differ in what they do.
+ * Only the frames of a stack that lie in the program itself count, from the outermost on. The frames with which all
+ * stacks of a holder begin (main, its loop) say nothing: they are passed over, to where the stacks part. A holder of
+ * more than a quarter of all bytes is parted there, again and again, so the rows name functions that do different
+ * things.
  */
 #include "advice/advice.h"
 #include "base/bits.h"

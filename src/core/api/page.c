@@ -68,8 +68,8 @@ static void write_bank(ts_page_bank *bank) {
 
 static void write_page(void) {
     uint64_t turn = ts_load_relaxed(&page->turn);
-    /* Who is still reading that bank, which the last turn but one showed, and meets what is written there next, finds
-       that turn has risen since. Partner: the reader's acquire fence before its second look. */
+    /* A reader may still be in that bank, which the last turn but one showed. If it meets a word that is written there
+       next, it finds that the turn has risen since. Partner: the reader's acquire fence before its second look. */
     atomic_thread_fence(memory_order_release);
     write_bank(&page->bank[(turn + 1) & 1]);
     ts_store_release(&page->turn, turn + 1); /* partner: the reader's acquire */

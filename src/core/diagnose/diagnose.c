@@ -117,7 +117,7 @@ static void in_scope(place *at, uint32_t unit, uint32_t offset, uint64_t w, bool
     while (start > least && !bit_of(bits->start, start)) start--;
     if (!bit_of(bits->start, start)) return;
     at->inside = offset - start * 16u;
-    /* Of a block that has ended its last object's end is known no more. */
+    /* Once a block has ended, the end of its last object is not known. */
     if (end != 0 && end <= TS_UNIT_ENTRIES) at->bytes = (uint64_t)ts_scope_entries(unit, start, end) * 16;
     uint64_t place_entry = (uint64_t)ts_unit_of(unit) * TS_UNIT_ENTRIES + start;
     if (bit_of(bits->freed, start))
@@ -156,8 +156,9 @@ static void in_span(place *at, uint32_t first, uint64_t inside, finding found) {
 
 /* The UNIT word of the last use of a slab that is nobody's; 0: not known. The record may have another use at any
    moment, in which the same bytes are something else: as long as its tag and its word are the same they were what
-   they are taken for. (Where stores are not seen in their order they may have been the next use's all the same: so a
-   line is one that can be looked at, whatever it is.) */
+   they are taken for. (Where another processor sees
+   stores in another order they may have been the next use's: so a line is one that can be looked at, whatever it is.)
+   */
 static uint64_t last_word(uint32_t unit) {
     const ts_slab *slab = ts_slab_at(unit);
     uint32_t tag = ts_load_acquire(&slab->tag);

@@ -1,6 +1,6 @@
 /*
- * What a pointer or a handle is that was refused: for the message, never for a decision. All of it is read without
- * a lock: while other threads work on the same slab it may say what was true a moment ago.
+ * Describes a pointer or a handle that was refused: for the message, never for a decision. All of it is read without a
+ * lock. While other threads work on the slab, the description may be of a moment ago.
  */
 #ifndef TS_DIAGNOSE_DIAGNOSE_H
 #define TS_DIAGNOSE_DIAGNOSE_H
@@ -19,7 +19,7 @@ void ts_diagnose_epoch(ts_line *line, EpochId id);
 void ts_diagnose_kind(ts_line *line, uint32_t kind, uint64_t bytes);
 /* Whether the value named an entry of the table once, which has ended. */
 bool ts_diagnose_ended(const ts_table *table, uint64_t id);
-/* The same, and the entry has had no use since. */
+/* Whether the id has ended, and its entry has had no use since. */
 bool ts_diagnose_was_last(const ts_table *table, uint64_t id);
 
 #endif

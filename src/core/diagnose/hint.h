@@ -1,4 +1,4 @@
-/* Hints: what a new user gets wrong without an error, told once a call site, by the option `hints`. Never an abort. */
+/* Hints: mistakes of new users that are no errors, told once a call site, by the option `hints`. Never an abort. */
 #ifndef TS_DIAGNOSE_HINT_H
 #define TS_DIAGNOSE_HINT_H
 

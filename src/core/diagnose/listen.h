@@ -1,5 +1,6 @@
 /*
- * What the library adds to a report of AddressSanitizer, which knows nothing of objects but which bytes are none:
+ * Lines that the library adds to a report of AddressSanitizer. The tool knows which bytes are of no object, and nothing
+ * of objects:
  *
  *     tslab: 0x7f1c3720c078 is 8 bytes inside an object of 64 bytes that has ended (class 64, epoch 4194305 "request",
  *            ended)
@@ -9,18 +10,19 @@
  *     tslab: it came from thread 4711:
  *         ...
  *
- * And at the end of the process, where an allocator asks for it, what is live and where it came from.
+ * At the end of the process, if an allocator asks for it, lines name the live objects and where they came from.
  */
 #ifndef TS_DIAGNOSE_LISTEN_H
 #define TS_DIAGNOSE_LISTEN_H
 
 #include "memtools/origin.h"
 
-/* Once, where AddressSanitizer is. The runtime has room for one callback: who sets another later gets no such lines. */
+/* Once, where AddressSanitizer is. The runtime has room for one callback: another that is set later replaces this
+   one. */
 void ts_listen_start(void);
-/* Of the place at an address: what is known of the object there. Nothing where nothing is known. Any thread. */
+/* Tells what is known of the object at an address, and nothing where nothing is known. Any thread. */
 void ts_listen_tell(const void *at);
-/* What is live in allocators that ask for it is told when the process ends. */
+/* The end of the process tells the live objects of allocators that ask for it. */
 void ts_listen_for_leaks(void);
 
 #endif

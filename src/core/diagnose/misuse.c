@@ -9,7 +9,8 @@
 
 _Atomic int ts_misuse_default;
 
-/* Of an allocator that has ended, too, until its record has another use; in that moment it may be that one's. */
+/* An allocator that has ended keeps its mode until its record has another use. In that moment it may be the mode of
+   that use. */
 static int mode_of(uintptr_t token) {
     const ts_allocator *a = ts_allocator_find(token);
     if (!a && ts_diagnose_was_last(&ts_allocators, token))

@@ -5,22 +5,22 @@
 
 #include "epoch/epoch.h"
 
-/* Of calls that concern no allocator that is known: the mode of the environment. */
+/* The mode of the environment, for calls that concern no known allocator. */
 extern _Atomic int ts_misuse_default;
 
 /* A handle, or if that is NULL a pointer, that is no live object of the allocator. */
 void ts_misuse(uintptr_t allocator, const char *call, const void *p, const SlabHandle *handle);
-/* The same, of a call that frees: it is counted too. */
+/* A call that frees: it is counted, too. */
 void ts_misuse_free(uintptr_t allocator, const char *call, const void *p, const SlabHandle *handle);
-/* A live object, which a call is wrong about; why: what is said of it. */
+/* A live object that a call is wrong about; why: the reason. */
 void ts_misuse_because(uintptr_t allocator, const char *call, const void *p, const char *why);
-/* The same, which ends no program. */
+/* ts_misuse_because without an abort. */
 void ts_misuse_mention(uintptr_t allocator, const char *call, const void *p, const char *why);
 /* A call that frees and was refused, for that reason: it is counted too. */
 void ts_misuse_refused(uintptr_t allocator, const char *call, const void *p, const char *why);
 /* The SlabOnMisuse of an allocator. */
 int ts_misuse_mode(uintptr_t allocator);
-/* Of a pointer of which no allocator is known. */
+/* A pointer whose allocator is not known. */
 void ts_misuse_foreign(const char *call, const void *p);
 /* A call that is refused for its arguments, or where it is made. With the option `hints` it is a hint where misuse is
    ignored. caller: where the program goes on. asks: it may be a question, as for what the process does not have, and
@@ -31,7 +31,7 @@ void ts_misuse_domain(const char *call, uint64_t domain, const char *why, uintpt
 /* Memory that is given out and was written while it was free, which is no call's fault: seen by an allocation. */
 void ts_misuse_written(uintptr_t allocator, const void *p, uint64_t at, uint32_t kind, uint64_t bytes, EpochId epoch,
                        bool freed);
-/* The same of a byte in a slab that is taken again: of what was free or had died when it went back. */
+/* A byte of a slab that is taken again was written: the slab was free or dead when it went back. */
 void ts_misuse_written_free(uintptr_t allocator, const void *at);
 
 #endif

@@ -1,6 +1,6 @@
 /*
- * Looking at an object without changing it, from any thread. What was read is good if, afterwards, the UNIT
- * word is still the same and the block's era too: then the slab was in one use all the while.
+ * Looks at an object without changing it, from any thread. A look is good if afterwards the UNIT word and the block's
+ * era are unchanged: then the slab was in one use all the while.
  */
 /* Modelled in tests/model: orders. */
 #include "cache/foreign.h"
@@ -135,10 +135,10 @@ SlabHandle ts_object_handle(uintptr_t token, const ts_object *object) {
     ts_object again;
     ts_slab *slab = ts_slab_at(object->unit);
     ts_keep_relaxed(&slab->handled, 1);
-    /* The note, then the second look; a reset changes the era or the word, then reads the note. Also where another
-       thread has made the note: that this one sees it says nothing of who resets. */
+    /* The note, then the second look; a reset changes the era or the word, then reads the note. A note that another
+       thread has made needs the second look, too: the thread that resets may not have seen it. */
     atomic_thread_fence(memory_order_seq_cst);
-    /* The same object still, now that its generation is bound to move on. */
+    /* The object is still there, now that its generation is bound to move on. */
     uint64_t entry = (uint64_t)ts_unit_of(object->unit) * TS_UNIT_ENTRIES + object->entry_in_unit;
     if (!look(token, object->unit, entry, true, &again) || again.word != object->word ||
         again.generation != object->generation)
@@ -148,8 +148,8 @@ SlabHandle ts_object_handle(uintptr_t token, const ts_object *object) {
 
 /* ---- the same object still ----------------------------------------------------------------------------------- */
 
-/* What a slab, or span, says of its present use. The tag rises with every reset, so it is read last: still the same,
-   all that was read before it is of that use. */
+/* Reads what a slab or span says of its present use. The tag rises with every reset, so it is read last: if it is
+   unchanged, all that was read before is of that use. */
 static bool observe(uintptr_t token, const void *p, uint64_t want, ts_watch *out, size_t *bytes) {
     uint32_t unit;
     uint64_t entry;
@@ -157,7 +157,7 @@ static bool observe(uintptr_t token, const void *p, uint64_t want, ts_watch *out
     uint64_t w = ts_load_acquire(ts_unit_word(unit)) & ~TS_UNIT_FOREIGN;
     if (w == 0 || (w & TS_UNIT_ZOMBIE) || (want != 0 && w != want)) return false;
     out->word = w;
-    if (w & TS_UNIT_SPAN) { /* the word has the tag; the record is for who has the epoch's lock */
+    if (w & TS_UNIT_SPAN) { /* the word has the tag; the record may be read with the epoch's lock alone */
         out->tag = out->generation = 0;
         *bytes = 0;
         return (entry & (TS_UNIT_ENTRIES - 1)) == 0 && ts_allocator_find(token) != NULL;

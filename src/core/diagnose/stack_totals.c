@@ -63,7 +63,8 @@ static row *make(row *rows, uintptr_t token, uint64_t hash, const char *label, c
         if (!atomic_compare_exchange_strong_explicit(&r->turn, &turn, turn + 1, memory_order_acq_rel,
                                                      memory_order_relaxed))
             continue;
-        /* release fence: who sees what is written next sees the odd turn too; partner: ts_stack_totals_walk */
+        /* release fence: a reader that sees a word written next sees the odd turn, too; partner: ts_stack_totals_walk
+           */
         atomic_thread_fence(memory_order_release);
         if (of == 0) ts_fetch_add_relaxed(&used_rows, 1);
         memset(word, 0, sizeof word);

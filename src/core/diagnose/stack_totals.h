@@ -1,15 +1,15 @@
 /*
- * What was ever allocated by call stack: the sampled stacks of objects that are live and of those that were.
+ * All allocations by call stack: the sampled stacks of objects that are live and of those that were.
  *
  * A table of the process with TS_STACK_TOTALS rows, each of one stack and label of one allocator. A row is found by
  * the hash of the three among TS_TOTAL_PROBES places. When half of the table is used, new stacks get rows without
- * their labels (as TS_LABEL_OTHER), so a program that makes up a label for every request does not use it up. What
- * finds no row is summed up for its allocator. A row whose allocator has ended is used again.
+ * their labels (as TS_LABEL_OTHER), so a program that makes up a label for every request does not use it up. Samples
+ * that find no row are summed up for their allocator. A row whose allocator has ended is used again.
  *
  * Two threads that bring a new stack at once may make a row each: the sum of both is right.
  *
- * A row is written by who makes its turn odd, by a compare-and-swap, and stays what it is as long as its allocator:
- * its counters are added to by any thread that is in a call of that allocator. No lock.
+ * A thread that makes the turn of a row odd, by a compare-and-swap, writes the row. The row then is that stack's as
+ * long as its allocator lives: any thread that is in a call of the allocator adds to its counters. No lock.
  */
 #ifndef TS_DIAGNOSE_STACK_TOTALS_H
 #define TS_DIAGNOSE_STACK_TOTALS_H

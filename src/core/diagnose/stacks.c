@@ -72,7 +72,7 @@ void ts_stacks_set_rate(ts_allocator *allocator, size_t bytes) {
     memcpy(&bits, &rate, sizeof bits);
     ts_store_relaxed(&allocator->stack_rate, bits);
     ts_store_relaxed(&allocator->sampled, bytes != 0);
-    /* release: who sees the turn sees what it is about */
+    /* release: a thread that sees the turn sees the new rate */
     atomic_fetch_add_explicit(&ts_stacks_turn, 1, memory_order_release);
 }
 
@@ -100,14 +100,15 @@ static place *claim(void) {
         if (!atomic_compare_exchange_strong_explicit(&s->turn, &turn, turn + 1, memory_order_acq_rel,
                                                      memory_order_relaxed))
             continue;
-        /* release fence: who sees what is written next sees the odd turn too; partner: ts_stacks_walk */
+        /* release fence: a reader that sees a word written next sees the odd turn, too; partner: ts_stacks_walk */
         atomic_thread_fence(memory_order_release);
         return s;
     }
     return NULL;
 }
 
-/* Of a library above the core, which is no more the program than the core is; 0: there is none. Set before it calls. */
+/* The code of a library above the core: its frames are not the program's, either. 0: there is none. Set before it
+   calls. */
 static _Atomic uintptr_t caller_start, caller_bytes;
 
 void ts_stacks_leave_out(const void *start, size_t bytes) {
@@ -201,7 +202,7 @@ void ts_stacks_take(ts_heap *heap, ts_allocator *allocator, EpochId epoch, void 
     heap->stack_busy = true;
     keep(heap, allocator, epoch, p, bytes, caller);
     heap->stack_busy = false;
-    /* The points have no memory: what the object has beyond this one need not be looked at. */
+    /* The points have no memory: the rest of the object, beyond this point, need not be looked at. */
     heap->stack_left = ts_exponential(&heap->stack_random);
     errno = error;
 }

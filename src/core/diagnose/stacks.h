@@ -1,13 +1,13 @@
 /*
- * Sampled call stacks: which lines allocated what is live.
+ * Sampled call stacks: the lines that allocated the live objects.
  *
  * The bytes that a thread allocates are a line on which samples lie like the points of a Poisson process, one in
  * `sample_stacks` bytes on average: the distance to the next is drawn from the exponential distribution, and an
  * object on which a point falls is sampled. An object of s bytes is sampled with probability 1 - exp(-s / mean),
  * whatever was allocated before it, so one over that is the number of objects it stands for, without bias.
  *
- * A sample says which object it is of (ts_watch) and is never taken back: who reads it asks the object's own slab
- * whether that object is still live, as for a handle. So frees, destroys, resets and promotes of every kind know
+ * A sample says which object it is of (ts_watch) and is never taken back. A reader asks the object's own slab whether
+ * that object is still live, as for a handle. So frees, destroys, resets and promotes of every kind know
  * nothing of samples, and no sample outlives its object. A place whose object has died is used again.
  *
  * While an allocator samples, none of its blocks is one that the fast paths allocate from (block->slow), so that
@@ -16,8 +16,9 @@
  * goes on, and each thread tells its own blocks when it next takes the slow path (ts_sample_begin): so `slow` has one
  * writer.
  *
- * The table is one of the process, TS_STACK_SAMPLES places. A place is written by who makes its turn odd, by a
- * compare-and-swap, and is whole while the turn is even and stays. No lock; who finds no place drops the sample.
+ * The process has one table of TS_STACK_SAMPLES places. A thread that makes the turn of a place odd, by a
+ * compare-and-swap, writes the place. It is whole while the turn is even and stays. No lock; a thread that finds no
+ * place drops the sample.
  */
 #ifndef TS_DIAGNOSE_STACKS_H
 #define TS_DIAGNOSE_STACKS_H
@@ -49,7 +50,7 @@ typedef struct ts_stack {
     uint64_t frame[TS_STACK_FRAMES]; /* return addresses, innermost first */
 } ts_stack;
 
-/* Of the allocator, from now on: one in so many bytes, 0: none. */
+/* The allocator samples one in so many bytes from here on; 0: none. */
 void ts_stacks_set_rate(ts_allocator *allocator, size_t bytes);
 static inline double ts_stacks_rate(const ts_allocator *allocator) {
     uint64_t bits = ts_load_relaxed(&allocator->stack_rate);

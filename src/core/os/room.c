@@ -41,7 +41,7 @@ static bool read_number(const char *directory, const char *file, uint64_t *out) 
     return read_text(path, text, sizeof text) && number(text, out);
 }
 
-/* Of the process's cgroup (version 2) and those that it is in: what they leave, and the least limit. */
+/* The room that the process's cgroup (version 2) and those around it leave, and their least limit. */
 static uint64_t room_of_cgroups(uint64_t *least) {
     char text[512], path[512] = CGROUPS;
     uint64_t room = UINT64_MAX, limit, used;

@@ -1,4 +1,4 @@
-/* The rows of epochs in statistics: what one holds, what of its slabs is reclaimable, which are the oldest. */
+/* The rows of epochs in statistics: the holdings of one, its reclaimable slabs, the oldest epochs. */
 #include "base/bits.h"
 #include "epoch/past.h"
 #include "os/os.h"
@@ -211,7 +211,7 @@ bool ts_snapshot_epoch(ts_allocator *a, uint32_t cls, EpochId id, SlabEpochStats
     ts_past_note note;
     if (cls != SLAB_ALL_CLASSES && !ts_kind_of_class(cls, &kind)) return false;
     if (read_live(a, cls, kind, id, out)) return true;
-    atomic_thread_fence(memory_order_acquire); /* who finds the id over finds the record (epoch/past.h) */
+    atomic_thread_fence(memory_order_acquire); /* a reader that finds the id over finds the record (epoch/past.h) */
     if (!ts_past_find(a, id, &note)) return false;
     row_of_past(&note, cls, kind < TS_CLASSES ? ts_class_bytes[kind] : 0, out);
     return true;

@@ -103,7 +103,7 @@ typedef enum ts_field_unit { TS_COUNT, TS_BYTES, TS_SLABS, TS_NS, TS_PERCENT, TS
 /* In SlabClassStats and SlabGlobalStats alike; recycle_rate_pct is a double, the others are uint64_t. */
 #define TS_STATS_SHARED(X) TS_STATS_COUNTERS(X) TS_STATS_GAUGES(X) TS_STATS_RATE(X)
 
-/* Of SlabGlobalStats alone. */
+/* SlabGlobalStats alone has these. */
 #define TS_STATS_GLOBAL(X)                                                                                             \
     X(current_epoch, GAUGE, WHOLE, ID, "", "The rolling epoch; 0 before its first use.", "")                           \
     X(active_epoch_count, GAUGE, WHOLE, COUNT, "active_epochs", "Epochs that are open.",                               \
@@ -138,7 +138,7 @@ typedef enum ts_field_unit { TS_COUNT, TS_BYTES, TS_SLABS, TS_NS, TS_PERCENT, TS
       "Allocations that failed with ENOMEM: no memory, beyond the budget, or beyond a limit.",                               \
       "Any: the program did not get what it asked for.")
 
-/* Of SlabEpochStats; state, flags, label and class_index are written apart. No epoch id is ever a label of a metric:
+/* SlabEpochStats; state, flags, label and class_index are written apart. No epoch id is ever a label of a metric:
    the metrics are sums by label. */
 #define TS_STATS_EPOCH(X)                                                                                              \
     X(epoch_id, GAUGE, WHOLE, ID, "", "The epoch's id; never used again.", "")                                         \
@@ -175,7 +175,7 @@ typedef enum ts_field_unit { TS_COUNT, TS_BYTES, TS_SLABS, TS_NS, TS_PERCENT, TS
       "Little, long after the close: objects stay behind.")                                                            \
     X(ended_for_ns, GAUGE, WHOLE, NS, "", "Time since its end; 0: it has not ended.", "")
 
-/* Of SlabThreadStats: one thread, or in JSON and metrics all threads there ever were. */
+/* SlabThreadStats: one thread, or in JSON and metrics all threads there ever were. */
 #define TS_STATS_SAMPLES(X)                                                                                            \
     X(alloc_samples, COUNTER, WHOLE, COUNT, "alloc_samples", "Allocations timed: one in sample_rate.", "")             \
     X(alloc_wall_ns_sum, COUNTER, WHOLE, NS, "alloc_wall_seconds", "Their time on the clock.", "")                             \
@@ -214,8 +214,8 @@ typedef enum ts_field_unit { TS_COUNT, TS_BYTES, TS_SLABS, TS_NS, TS_PERCENT, TS
     X(spilled_live_bytes, GAUGE, WHOLE, BYTES, "epoch_live_bytes", "Bytes of these objects' slots.", "")                     \
     X(spilled_bytes, GAUGE, WHOLE, BYTES, "epoch_spilled_bytes", "Their slabs in bytes, which take no memory.", "")
 
-/* Of SlabNodeStats, beside `node`. COUNTED: of each row of `nodes` in JSON (ts_node_row) too, and the metrics with
-   the label `node`; the others are asked of the system, page by page. */
+/* SlabNodeStats, beside `node`. COUNTED: each row of `nodes` in JSON (ts_node_row) has them, too, and so have the
+   metrics with the label `node`. The system is asked for the others, page by page. */
 #define TS_STATS_NODE_COUNTED(X)                                                                                       \
     X(committed_bytes, GAUGE, WHOLE, BYTES, "node_committed_bytes",                                                    \
       "Slabs in use and warm ones that were asked for from the node; of memory spread over all nodes, its share.", "")  \
@@ -229,7 +229,7 @@ typedef enum ts_field_unit { TS_COUNT, TS_BYTES, TS_SLABS, TS_NS, TS_PERCENT, TS
       "A tenth of committed_bytes: the node has no memory left.")
 #define TS_STATS_NODE(X) TS_STATS_NODE_COUNTED(X) TS_STATS_NODE_ASKED(X)
 
-/* Of zones that are open, as libtslab-zones writes them: the structure ts_zones_stats, and `zones` in JSON. Those of
+/* Zones that are open, as libtslab-zones writes them: the structure ts_zones_stats, and `zones` in JSON. Those of
    the states are one metric with the label `state`. */
 #define TS_STATS_ZONE_STATES(X)                                                                                        \
     X(empty_zones, GAUGE, WHOLE, COUNT, "zones", "Zones that can be written from their start.",                        \
@@ -267,7 +267,7 @@ typedef enum ts_field_unit { TS_COUNT, TS_BYTES, TS_SLABS, TS_NS, TS_PERCENT, TS
       "Far below 1: many devices fill up what is missing themselves.")
 #define TS_STATS_ZONES(X) TS_STATS_ZONE_STATES(X) TS_STATS_ZONE_FIGURES(X)
 
-/* Of SlabStackSample; state, label, frame_count and frames are written apart. */
+/* SlabStackSample; state, label, frame_count and frames are written apart. */
 #define TS_STATS_STACK(X)                                                                                              \
     X(epoch_id, GAUGE, WHOLE, ID, "", "The epoch; 0: several with that label and state.", "")                          \
     X(samples, GAUGE, WHOLE, COUNT, "",                                                                                \

@@ -1,7 +1,7 @@
 /*
- * Memory by NUMA node. Where pages are only the system knows; it is asked for those of each slab, span and warm run
- * of the allocator. These are found as slab_walk finds objects, by the UNIT words, beside other threads: what comes
- * or goes meanwhile is looked at or not.
+ * Memory by NUMA node. Only the system knows where pages are. It is asked for the pages of each slab, span and
+ * retained run of the allocator. The UNIT words lead to these, as in slab_walk, beside other threads: a slab that
+ * comes or goes meanwhile is looked at or not.
  */
 #include "stats/node.h"
 
@@ -47,7 +47,7 @@ static uint32_t warm_units(const count *c, uint32_t unit) {
     if (ts_load_relaxed(&run->warm_of) != index) return 0;
     ts_lock_acquire(&allocator->warm_lock);
     if (ts_load_relaxed(&run->warm_of) == index) units = run->next;
-    /* Its last unit says the same. */
+    /* The last unit of a run has the index of its allocator, too. */
     if (units > 1 && (units > ts_pool_highest(ts_part_of_unit(unit)) - ts_unit_in_part(unit) ||
                       ts_load_relaxed(&ts_region.run[unit + units - 1].warm_of) != index))
         units = 0;

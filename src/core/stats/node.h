@@ -1,4 +1,4 @@
-/* Memory by NUMA node: what is asked for from a node, and where the system has put the pages. */
+/* Memory by NUMA node: asked for from a node, and where the system has put the pages. */
 #ifndef TS_STATS_NODE_H
 #define TS_STATS_NODE_H
 
@@ -7,7 +7,7 @@
 
 #include <tslab/stats.h>
 
-/* Of a node, for the view: what costs no system call. */
+/* A node in the view: the figures that cost no system call. */
 #define TS_NODE_ROWS 16u
 typedef struct ts_node_row {
     int32_t node; /* an id as the system has it */

@@ -142,7 +142,7 @@ static void by_label(const out *o, const ts_view *v, const char *name, const cha
     by_label(o, v, name, help, unit, offsetof(ts_label_stats, active), offsetof(ts_label_stats, closing), \
              offsetof(ts_label_stats, spilled))
 
-/* offset: of the figures in a ts_label_stats, by state and class. What is 0 has no sample. */
+/* offset: of the figures in a ts_label_stats, by state and class. A figure of 0 has no sample. */
 static void by_label_and_class(const out *o, const ts_view *v, const char *name, const char *help, ts_field_unit unit,
                                size_t offset) {
     char text[16];

@@ -34,8 +34,8 @@ void ts_put_u64(ts_sink *sink, uint64_t value);
 /* Right-aligned in `width` places, left-aligned if width is negative. */
 void ts_put_u64_wide(ts_sink *sink, uint64_t value, int width);
 void ts_put_wide(ts_sink *sink, const char *text, int width);
-/* A label for people: what a terminal would obey instead of show (control characters of ASCII and of U+0080 to
-   U+009F) is '?', and so is each byte that is not of UTF-8. So it is in ts_put_wide. */
+/* A label for people. Characters that a terminal would obey instead of show (control characters of ASCII and of U+0080
+   to U+009F) are '?', and so is each byte that is not of UTF-8. ts_put_wide does that, too. */
 void ts_put_shown(ts_sink *sink, const char *text);
 /* value / 10^scale with so many places after the point, rounded down. */
 void ts_put_decimal(ts_sink *sink, uint64_t value, unsigned scale, unsigned places);

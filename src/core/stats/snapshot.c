@@ -14,7 +14,7 @@
 /* Blocks of a list that threads take off meanwhile. */
 #define LEFT_LOOKS 1000000u
 
-/* ---- units: what is pending, what is reclaimable ------------------------------------------------------------ */
+/* ---- units: frees that are pending ------------------------------------------------------------------------------- */
 
 uint32_t ts_unit_kind(const ts_block *block, uint64_t word) {
     if (word & TS_UNIT_SCOPE) return TS_COUNT_SCOPE;
@@ -60,7 +60,7 @@ uint64_t ts_unit_pending(const ts_block *block, uint32_t unit, uint64_t word, ui
 
 /* The block's epoch, as long as the slab is the block's of that use. */
 static const ts_epoch *epoch_of(const ts_allocator *a, const ts_block *block, uint64_t word) {
-    /* acquire: who sees the epoch of a later use sees the era of this one over; partner in ts_block_begin */
+    /* acquire: a reader that sees the epoch of a later use sees this era over; partner in ts_block_begin */
     const ts_epoch *e = ts_load_acquire(&block->epoch);
     return ts_unit_block(a, word) == block ? e : NULL;
 }
@@ -176,7 +176,8 @@ static void add_spans_allocated(ts_tally *t, const ts_span_counts *c) {
 }
 
 /* All that was freed is read before anything that was allocated (acquire: partner of count_freed in epoch/span.c):
-   who freed a span had the lock of its epoch after who allocated it, whose share was in the list by then. */
+   the thread that freed a span had the lock of its epoch after the one that allocated it, whose share was in the list
+   by then. */
 static void add_spans(ts_sums *sums, const ts_allocator *a) {
     ts_tally t = {0};
     uint64_t given = 0;
@@ -201,7 +202,7 @@ bool ts_snapshot_read_epoch(const ts_epoch *e, EpochId id, ts_sums *s) {
     }
     sums_clear(s);
     s->unread = true;
-    return true; /* reset at every look: what it holds is not there long enough to be counted */
+    return true; /* reset at every look: its objects are not there long enough to be counted */
 }
 
 static void add_shares(ts_allocator *a, ts_snapshot *out) {
@@ -221,8 +222,7 @@ static void add_shares(ts_allocator *a, ts_snapshot *out) {
     out->sums.used = ((uint64_t)1 << TS_COUNT_KINDS) - 1;
 }
 
-/* With many epochs the walk waits for memory: what comes soon is asked for ahead, the entry first and its block
-   later. */
+/* With many epochs the walk waits for memory. So the entry of a later epoch is fetched ahead, and then its block. */
 static void prefetch_epoch(uint32_t i, uint32_t high) {
     if (i + 16 < high) {
         const ts_epoch *e = ts_table_at(&ts_epochs, i + 16);
@@ -283,8 +283,8 @@ void ts_snapshot_take(ts_allocator *a, ts_snapshot *out, ts_epoch_fn *fn, ts_pen
         if (id == 0 || ts_load_relaxed(&e->allocator) != a) continue;
         if (!ts_snapshot_read_epoch(e, id, &of_epoch)) continue;
         uint32_t state = ts_epoch_shown_state(e);
-        /* A block ends with all its slabs; what is still counted in an epoch that is over, or has ended since it was
-           counted, must not be lost. */
+        /* A block ends with all its slabs. The counts of an epoch that is over, or has ended since it was counted,
+           must not be lost. */
         bool over = state == EPOCH_CLOSED || !ts_epoch_is_still(e, id) ||
                     ((state == EPOCH_CLOSING || state == EPOCH_SPILLED) && ts_epoch_is_over(e, id));
         if (fn && !over) fn(arg, e, id, state, &of_epoch);
@@ -320,11 +320,11 @@ static void raise_to(_Atomic uint64_t *at, uint64_t value) {
     }
 }
 
-/* allocated - freed == live, neither of the first two below what was shown before. What was shown before is at most
-   what was true when the snapshot began, and what was counted at most what is true now: so is the larger of the two,
-   and what is missing of the objects that are not live has been freed. An object that was freed by another thread,
-   was shown so, and was collected between the two looks of this snapshot is still among the live ones here: the sum
-   tells. */
+/* Makes allocated - freed == live, with neither of the first two below a figure that was shown before. A shown figure
+   was true when the snapshot began, or less; a counted one is true now, or less. So the larger of the two is not too
+   large, and objects that are missing in the sum have been freed. An object that another thread freed, that was shown
+   so, and that was collected between the two looks of this snapshot is still counted as live: the sum corrects that.
+   */
 static void show(const ts_snapshot *s, unsigned kind, uint64_t *allocated, uint64_t *freed, uint64_t *live) {
     uint64_t most = *allocated > s->shown_allocated[kind] ? *allocated : s->shown_allocated[kind];
     uint64_t least = s->shown_allocated[kind] > *live ? s->shown_allocated[kind] - *live : 0;
@@ -341,8 +341,8 @@ bool ts_kind_of_class(uint32_t cls, uint32_t *kind) {
     return *kind < TS_COUNT_KINDS && (cls < TS_CLASSES || cls >= SLAB_CLASS_SPAN);
 }
 
-/* Collected between the two looks, or gone with its epoch before it was, an object is missed in both: what was shown
-   once stays. By kind, so that kinds sum up to the whole. */
+/* Both looks miss an object that is collected between them, or that went with its epoch before it was collected. So a
+   figure that was shown once stays. By kind, so that kinds sum up to the whole. */
 static uint64_t foreign_frees(const ts_snapshot *s, unsigned k, uint64_t pending) {
     uint64_t n = s->count[k].foreign_frees + pending;
     if (n < s->shown_foreign[k]) n = s->shown_foreign[k];

@@ -7,9 +7,9 @@
  *     what was allocated, so a difference never goes below zero. A bin's magazine has two words, read as of one moment,
  *     between what was freed past it and what was allocated past it (ts_block_tally, ts_bin_magazine_counts,
  *     ts_bin_word_allocs), and so has what was allocated in a scope (ts_scope_allocs).
- *  2. What an epoch's blocks counted moves to the shares when the blocks end or are reset. The shares are read first
- *     and the epochs then, so nothing is counted twice; what moves meanwhile is missed. The figures that only rise
- *     are therefore never shown lower than before (ts_allocator.shown_*), and no counter is above the truth.
+ *  2. The counts of an epoch's blocks move to the shares when the blocks end or are reset. The shares are read first
+ *     and the epochs then, so nothing is counted twice, and counts that move meanwhile are missed. So no counter is
+ *     above the truth. Figures that only rise are never shown lower than before (ts_allocator.shown_*).
  *  3. Blocks leave an epoch, all together or, of a closed one, those that hold nothing, and that is seen
  *     (ts_epoch_read_blocks): the walk is done again. One that is reset leaves, and comes back when it counts from 0.
  *  4. Objects that another thread has freed and the owner has not collected are found by their foreign bits and count
@@ -70,7 +70,7 @@ void ts_snapshot_epoch_slabs(ts_allocator *allocator, SlabEpochStats *rows, unsi
 /* The open and draining epochs, the oldest `capacity` of them in order. */
 size_t ts_snapshot_epochs(const ts_allocator *allocator, EpochId *out, size_t capacity);
 SlabThreadStats ts_snapshot_thread(void);
-/* Of all threads there ever were. slow: of allocations, then of frees, how many were longer than TS_SLOW_NS,
+/* All threads there ever were. slow: of allocations, then of frees, how many were longer than TS_SLOW_NS,
    TS_VERY_SLOW_NS. */
 SlabThreadStats ts_snapshot_samples(uint64_t slow[4]);
 

@@ -14,7 +14,7 @@ typedef struct site {
 
 #define SLOTS (2u * TS_STACK_SAMPLES) /* open addressing over the sites */
 
-/* Threads by name. Names are numbered as they come; what finds no room counts as others. */
+/* Threads by name. Names are numbered as they come; a name that finds no room counts as others. */
 #define THREAD_NAMES 256u
 typedef struct thread_sum {
     char name[TS_OS_THREAD_NAME_BYTES];
@@ -110,7 +110,7 @@ static void sort(sums *s) {
     }
 }
 
-/* Closed epochs' stacks have `reserved` places first; what is shown is in order. */
+/* Closed epochs' stacks have `reserved` places first; the rows are in order. */
 static void choose(const sums *s, SlabStackSample *rows, size_t capacity, size_t reserved) {
     size_t closed = 0, shown = 0;
     for (uint32_t i = 0; i < s->count; i++) closed += s->site[i].row.state != EPOCH_ACTIVE;
@@ -138,7 +138,7 @@ static void put_thread(ts_thread_share *row, const thread_sum *t) {
     row->live_bytes = (uint64_t)(t->bytes + 0.5);
 }
 
-/* The largest; what has no place of its own is summed up in the last. */
+/* The largest; names without a place of their own are summed up in the last. */
 static uint32_t choose_threads(sums *s, ts_thread_share rows[TS_VIEW_THREADS]) {
     uint32_t shown = 0;
     for (; shown < TS_VIEW_THREADS - 1 && shown < s->threads; shown++) {

@@ -172,8 +172,8 @@ static void add_to_label(ts_label_stats *row, const ts_epoch *e, uint32_t state,
 
 static void take_off(uint64_t *from, uint64_t n) { *from -= ts_least(*from, n); }
 
-/* An epoch's state may have changed since it was counted, and its entry have its next use: what is taken off then is
-   of another row, for this view. */
+/* An epoch's state may have changed since it was counted, and its entry may have its next use. Then the objects are
+   taken off another row, for this view. */
 static void take_off_label(ts_label_stats *row, uint32_t state, uint32_t kind, uint64_t objects, uint64_t bytes) {
     bool closed = state != EPOCH_ACTIVE;
     if (state == EPOCH_SPILLED) {
@@ -215,7 +215,7 @@ static uint64_t label_weight(const ts_label_stats *row) {
            row->spilled_epochs;
 }
 
-/* The heaviest rows go to the view, heaviest first; what is left to `other`. */
+/* The heaviest rows go to the view, heaviest first; the rest goes to `other`. */
 static void choose_labels(builder *b, ts_view *view) {
     ts_label_stats other = b->label[TS_VIEW_LABELS_SEEN];
     uint32_t n = b->labels_seen;

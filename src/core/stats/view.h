@@ -95,7 +95,7 @@ typedef struct ts_view {
     ts_label_stats label[TS_VIEW_LABELS + 1];
     ts_zones_stats zones[TS_ZONES_ROWS]; /* of the process: the same in the view of each allocator */
     uint64_t zones_rows;
-    ts_contention contention[TS_CONTENTION_ROWS]; /* of the process, likewise */
+    ts_contention contention[TS_CONTENTION_ROWS]; /* of the process, too */
     uint64_t contention_rows;
     ts_node_row node[TS_NODE_ROWS]; /* by rising id */
     uint64_t node_rows;
@@ -151,8 +151,8 @@ size_t ts_stacks_sum(ts_allocator *allocator, uintptr_t token, EpochId epoch, Sl
                      bool *memory);
 /* Fills the stacks of a view, a quarter of its rows for closed epochs first, and the threads. */
 void ts_view_stacks(ts_view *view, ts_allocator *allocator, uintptr_t token);
-/* And the modules that they lie in, for who shows their places: under the loader's lock, so not for a signal handler.
-   */
+/* Fills the modules that the stacks lie in, which name their places. It takes the loader's lock, so it is not for a
+   signal handler. */
 void ts_view_modules(ts_view *view);
 void ts_render_stacks_json(ts_sink *sink, const char *key, const ts_view *view);
 void ts_render_stacks(ts_sink *sink, const ts_view *view);

@@ -35,12 +35,12 @@ void ts_zones_row_write(uint32_t row, const ts_zones_stats *stats) {
     s.write_amplification = thousandths(s.appended_bytes + s.padding_bytes, s.payload_bytes);
     s.fill_at_reset = thousandths(s.reset_filled_bytes_total, s.reset_zones_total * s.capacity_bytes);
     memcpy(words, &s, sizeof s);
-    /* Who still reads that bank, which the turn before showed, and meets a word of this write, finds that the turn
-       has risen since. Partner: the reader's acquire fence. */
+    /* A reader may still be in that bank, which the turn before showed. If it meets a word of this write, it finds
+       that the turn has risen since. Partner: the reader's acquire fence. */
     atomic_thread_fence(memory_order_release);
     for (unsigned i = 0; i < WORDS; i++) ts_store_relaxed(&rows[row].bank[(turn + 1) & 1][i], words[i]);
     ts_store_release(&rows[row].turn, turn + 1);         /* partner: the reader's acquire */
-    ts_store_release(&rows[row].state, (uint32_t)SHOWN); /* the same */
+    ts_store_release(&rows[row].state, (uint32_t)SHOWN); /* partner: read_row */
 }
 
 void ts_zones_row_give(uint32_t row) {

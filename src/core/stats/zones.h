@@ -1,10 +1,9 @@
 /*
- * Figures of zones that are open, for the view. Who has zones (libtslab-zones) writes them here; the core knows
- * nothing else of them.
+ * Figures of zones that are open, for the view. libtslab-zones writes them here; the core knows nothing else of them.
  *
- * A row is its taker's until he gives it back. He writes it from one thread at a time; anyone reads it at any time, a
- * signal handler too, and waits for nobody: the row has two banks, of which the one that is not shown is written (as
- * in page.h).
+ * A row belongs to its taker until it is given back. The taker writes it from one thread at a time. Any thread reads it
+ * at any time, a signal handler too, and does not wait: the row has two banks, and the one that is not shown is written
+ * (as in api/page.h).
  */
 #ifndef TS_STATS_ZONES_H
 #define TS_STATS_ZONES_H
