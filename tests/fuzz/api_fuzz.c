@@ -1,6 +1,6 @@
 /*
- * Fuzz target: the bytes are decoded to a program over the public API (tests/support/program.h) and run against
- * the model. Built by the presets "fuzz" (libFuzzer, `make fuzz`) and "afl" (AFL++, `make fuzz-afl`), one process for many
+ * Fuzz target: the bytes are decoded to a program over the public API (tests/support/program.h) and run against the
+ * model. Built by the presets "fuzz" (libFuzzer, `make fuzz`) and "afl" (AFL++, `make fuzz-afl`), one process for many
  * programs in both.
  */
 #include "program.h"

@@ -11,9 +11,9 @@
  *     fork              a child that lives for ten seconds and holds nothing: its process id
  *     daemon            daemon(), whose parent ends: "ok" from the child, which goes on with the lines
  *     daemon twice      the same by two forks, whose first two processes end
- *     fork twice        a grandchild that lives for ten seconds; its parent ends, and this process lives: its process id
+ *     fork twice        a grandchild that lives for ten seconds; its parent ends, and this process lives: its id
  *     fork serve        a child that starts a server of its own: its port, its process id; it lives for ten seconds
- *     fork reused       the socket's number is a file of the program's, here and in a child, over a stop too: "yes", or "no"
+ *     fork reused       the socket's number is a file of the program's, here and in a child, over a stop: "yes" or "no"
  *     metrics add       adds metrics of all kinds: "ok"
  *     metrics remove    takes them out again: "ok"
  *     metrics refused   adds what must be refused: "ok", or what was not
@@ -118,7 +118,7 @@ static void make_domains(void) {
 }
 
 static void wake(int number) { (void)number; }
-/* ---- metrics of the program --------------------------------------------------------------------------------------- */
+/* ---- metrics of the program -------------------------------------------------------------------------------------- */
 
 static double value_of(void *arg) { return *(const double *)arg; }
 
@@ -281,7 +281,7 @@ static void churn(void) {
     puts(good ? "ok" : "failed");
 }
 
-/* ---- children ------------------------------------------------------------------------------------------------------- */
+/* ---- children ---------------------------------------------------------------------------------------------------- */
 
 static void fork_server(void) {
     int pipes[2], port = 0;

@@ -1,7 +1,7 @@
 /*
- * A program whose profile is known: keep() has allocated 100 objects of 1000 bytes that live, drop() 200 of 500 bytes that are
- * freed, forget() 10 of 64 bytes that outlive their epoch's close. Serves on a port of the loopback, which it prints; ends with
- * its input. An argument N: so many labels more, each with an object that is freed.
+ * A program whose profile is known: keep() has allocated 100 objects of 1000 bytes that live, drop() 200 of 500 bytes
+ * that are freed, forget() 10 of 64 bytes that outlive their epoch's close. Serves on a port of the loopback, which it
+ * prints; ends with its input. An argument N: so many labels more, each with an object that is freed.
  */
 #include <tslab/http.h>
 

@@ -137,8 +137,8 @@ static void zero_read(size_t bytes) {
     free(victim);
 }
 
-/* One byte further than all that is the object's, where nothing has ever been. Of 104 and 1000 bytes, in slots of 112 and 1024; others are
-   not among others. */
+/* One byte further than all that is the object's, where nothing has ever been. Of 104 and 1000 bytes, in slots of 112
+   and 1024; others are not among others. */
 static void over_word_1(size_t bytes) {
     size_t n = bytes < 1000 ? 104 : 1000, slot = bytes < 1000 ? 112 : 1024;
     char *p = malloc(n);

@@ -21,8 +21,8 @@ typedef enum crime_kind {
     CRIME_INDEXED,  /* writes some bytes away, which may be another object's */
     CRIME_REUSED,   /* writes to what is another object by then */
     CRIME_CONTENTS, /* learns what was in memory: nothing is there */
-    CRIME_AT_EXIT, /* writes around what lives to the end: told then, and stopped if TSLAB_ON_MISUSE=abort asks for it */
-    CRIME_MISMATCH /* frees by the wrong function, or with a wrong size: does not pass where that part is named; else it is harmless */
+    CRIME_AT_EXIT,  /* writes around what lives to the end: told then, and stopped under TSLAB_ON_MISUSE=abort */
+    CRIME_MISMATCH  /* frees by the wrong function, or with a wrong size: refused where that part is named */
 } crime_kind;
 
 typedef struct crime {

@@ -1,7 +1,7 @@
 /*
- * Every crime of crimes.c, small, medium and large, in each mode of the library. Arguments: none, or TSLAB: the hard mode stops
- * what it promises to stop, and `TSLAB run --hard` the same; or --table: the table of docs/security.md; or --list: what became of
- * each. (NAME BYTES: commits that one.)
+ * Every crime of crimes.c, small, medium and large, in each mode of the library. Arguments: none, or TSLAB: the hard
+ * mode stops what it promises to stop, and `TSLAB run --hard` the same; or --table: the table of docs/security.md; or
+ * --list: what became of each. (NAME BYTES: commits that one.)
  */
 #define _GNU_SOURCE
 #include "crimes.h"
@@ -131,7 +131,8 @@ static int check_asked(void) {
     return failed;
 }
 
-/* Each part by itself: a crime that it alone stops, with only that part and with those that have nothing to do with it. */
+/* Each part by itself: a crime that it alone stops, with only that part and with those that have nothing to do with
+   it. */
 static int check_parts(void) {
     static const struct part {
         const char *crime;

@@ -1,6 +1,6 @@
 /*
- * Threads that go on allocating while the process ends: in the hard mode nothing is said of their objects, and nothing faults. Arguments:
- * none, or --once: such a process.
+ * Threads that go on allocating while the process ends: in the hard mode nothing is said of their objects, and nothing
+ * faults. Arguments: none, or --once: such a process.
  */
 #define _GNU_SOURCE
 #include "malloc_test.h"

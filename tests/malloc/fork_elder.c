@@ -1,4 +1,5 @@
-/* A library whose handlers of fork hold a mutex meanwhile. It is initialised before all others (initfirst), and so registers them first. */
+/* A library whose handlers of fork hold a mutex meanwhile. It is initialised before all others (initfirst), and so
+   registers them first. */
 #include <pthread.h>
 
 pthread_mutex_t elder_mutex = PTHREAD_MUTEX_INITIALIZER;

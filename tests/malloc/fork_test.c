@@ -1,6 +1,7 @@
 /*
- * fork while another thread has a lock that is taken before the allocator's, and allocates with it: stdio's list of files or a mutex
- * of another library's handlers of fork. And fork in signal handlers that interrupt an allocation, a free or another fork. Each part is a child, which an alarm ends where it hangs.
+ * fork while another thread has a lock that is taken before the allocator's, and allocates with it: stdio's list of
+ * files or a mutex of another library's handlers of fork. And fork in signal handlers that interrupt an allocation, a
+ * free or another fork. Each part is a child, which an alarm ends where it hangs.
  */
 #define _GNU_SOURCE
 #include "malloc_test.h"
@@ -27,7 +28,7 @@ static void expect_zero(pid_t pid) {
     CHECK(status == 0);
 }
 
-/* ---- a thread that has an older lock, and allocates while another one forks ------------------------------------------- */
+/* ---- a thread that has an older lock, and allocates while another one forks -------------------------------------- */
 
 static atomic_int main_thread, go;
 
@@ -117,7 +118,7 @@ static void *with_a_mutex(void *mutex) {
 static void *elder_mutex;
 static void other_handlers(void) { fork_beside(with_a_mutex, elder_mutex); }
 
-/* ---- signal handlers ------------------------------------------------------------------------------------------------ */
+/* ---- signal handlers --------------------------------------------------------------------------------------------- */
 
 static volatile sig_atomic_t forks;
 
@@ -130,7 +131,8 @@ static void fork_in_handler(int number) {
     forks = forks + 1;
 }
 
-/* A signal for each turn of the parent, after a while of another length each time: with more of them no fork would come to an end. */
+/* A signal for each turn of the parent, after a while of another length each time: with more of them no fork would come
+   to an end. */
 static pid_t start_sender(const atomic_uint *turn) {
     pid_t parent = getpid(), sender = fork();
     unsigned seen = 0;
@@ -173,7 +175,7 @@ static void signals(void) {
     allocate();
 }
 
-/* ---- parts ------------------------------------------------------------------------------------------------------------ */
+/* ---- parts ------------------------------------------------------------------------------------------------------- */
 
 static void in_child(void (*part)(void)) {
     pid_t pid = fork();

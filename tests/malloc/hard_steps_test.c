@@ -1,6 +1,7 @@
 /*
- * Two threads that free or resize the same object of the hard mode at the same instant: one of them gets it, the other is refused, and
- * touches nothing of it. The second call comes before each look of the first at what they share, as if by another thread.
+ * Two threads that free or resize the same object of the hard mode at the same instant: one of them gets it, the other
+ * is refused, and touches nothing of it. The second call comes before each look of the first at what they share, as if
+ * by another thread.
  */
 #define _GNU_SOURCE
 #include "check.h"
@@ -30,7 +31,7 @@ void hard_step(void) {
     }
 }
 
-/* ---- objects and calls -------------------------------------------------------------------------------------------- */
+/* ---- objects and calls ------------------------------------------------------------------------------------------- */
 
 static const struct kind {
     size_t alignment, size;
@@ -86,7 +87,7 @@ static void end_moved(const outcome *o) {
     SUP_CHECK(ts_hard_free("free", o->result, TS_BY_MALLOC, bytes) == TS_HARD_DONE, "what %s made", o->call->name);
 }
 
-/* ---- messages: both calls are crimes of one kind, and none writes beyond an object -------------------------------- */
+/* ---- messages: both calls are crimes of one kind, and none writes beyond an object ------------------------------- */
 
 static void listen(const char *text, size_t bytes, void *unused) {
     (void)bytes, (void)unused;
@@ -94,7 +95,7 @@ static void listen(const char *text, size_t bytes, void *unused) {
               first.call->name, text);
 }
 
-/* ---- every pair --------------------------------------------------------------------------------------------------- */
+/* ---- every pair -------------------------------------------------------------------------------------------------- */
 
 /* false: the first has fewer steps. */
 static bool at_step(const struct kind *kind, unsigned step) {
@@ -121,7 +122,7 @@ static bool at_step(const struct kind *kind, unsigned step) {
     return met;
 }
 
-/* ---- a neighbour that is allocated, and written to, while an object is freed --------------------------------------- */
+/* ---- a neighbour that is allocated, and written to, while an object is freed ------------------------------------- */
 
 static char *neighbour;
 
@@ -172,7 +173,7 @@ static bool meet_neighbour(size_t size, size_t slot, unsigned step) {
     return met;
 }
 
-/* ---- the look at what lives at the end, while another thread frees it ----------------------------------------------- */
+/* ---- the look at what lives at the end, while another thread frees it -------------------------------------------- */
 
 static bool look(void *home, size_t bytes, void *unused) {
     (void)unused;

@@ -1,7 +1,7 @@
 /*
- * Limits of the process that it sets while it runs. With RLIMIT_AS its stack grows, threads begin, memory can be mapped, programs are
- * started, libraries loaded, and malloc keeps to it. With RLIMIT_DATA a thread begins after all was used and freed. Each part is a
- * child.
+ * Limits of the process that it sets while it runs. With RLIMIT_AS its stack grows, threads begin, memory can be
+ * mapped, programs are started, libraries loaded, and malloc keeps to it. With RLIMIT_DATA a thread begins after all
+ * was used and freed. Each part is a child.
  */
 #define _GNU_SOURCE
 #include "live.h"

@@ -1,5 +1,5 @@
-/* Libraries that come late, in a namespace of their own, or with libc's functions before ours. Arguments: the plugin, and
-   one with a C++ library of its own. */
+/* Libraries that come late, in a namespace of their own, or with libc's functions before ours. Arguments: the plugin,
+   and one with a C++ library of its own. */
 #define _GNU_SOURCE
 #include "live.h"
 #include "malloc_test.h"

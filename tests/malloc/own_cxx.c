@@ -1,4 +1,5 @@
-/* The operators of a C++ library that a plugin brings along, by which it finds them first with RTLD_DEEPBIND: each call is counted. */
+/* The operators of a C++ library that a plugin brings along, by which it finds them first with RTLD_DEEPBIND: each call
+   is counted. */
 #include "own_cxx.h"
 
 unsigned own_cxx_calls;

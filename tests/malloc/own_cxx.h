@@ -1,4 +1,5 @@
-/* All 20 operators of C++ that allocate and free, as C functions: X(number, mangled name). Arguments that a form has not are not read. */
+/* All 20 operators of C++ that allocate and free, as C functions: X(number, mangled name). Arguments that a form has
+   not are not read. */
 #ifndef MALLOC_OWN_CXX_H
 #define MALLOC_OWN_CXX_H
 

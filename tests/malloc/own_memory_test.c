@@ -1,5 +1,5 @@
-/* What this project's own libraries keep is not a domain's, though they are called inside of one that captures. Argument: the file of a
-   device of zones. */
+/* What this project's own libraries keep is not a domain's, though they are called inside of one that captures.
+   Argument: the file of a device of zones. */
 #define _GNU_SOURCE
 #include "malloc_test.h"
 

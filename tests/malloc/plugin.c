@@ -29,8 +29,8 @@ static void *allocate_early(void *which) {
 __attribute__((constructor)) static void start(void) {
     pthread_t thread;
     (void)allocate_early(early[0]);
-    /* As an audit library it comes before the process's libc. What the loader allocates for a thread then, libc frees in a child of fork as
-       its own, and aborts: with its own malloc, too. */
+    /* As an audit library it comes before the process's libc. What the loader allocates for a thread then, libc frees
+       in a child of fork as its own, and aborts: with its own malloc, too. */
     if (getenv("LD_AUDIT")) return;
     if (pthread_create(&thread, NULL, allocate_early, early[1]) == 0) (void)pthread_join(thread, NULL);
 }

@@ -1,7 +1,7 @@
 /*
- * A thread that has forbidden itself all but the 21 system calls that the sandbox of a login server leaves: under every option, in the
- * program and in a child of fork, it can allocate and free, use epochs and domains, and give memory back. A call of the system that is
- * not among the 21 is named by its number.
+ * A thread that has forbidden itself all but the 21 system calls that the sandbox of a login server leaves: under every
+ * option, in the program and in a child of fork, it can allocate and free, use epochs and domains, and give memory
+ * back. A call of the system that is not among the 21 is named by its number.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE

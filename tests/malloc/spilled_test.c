@@ -1,7 +1,7 @@
 /*
- * Objects that a library allocates by malloc in a domain that captures, and keeps, leave memory for zones with the domain's epoch. free and
- * its relatives answer of them without touching them, in the hard mode too; they come back with what they held. Argument: a file for
- * the zones, which is made.
+ * Objects that a library allocates by malloc in a domain that captures, and keeps, leave memory for zones with the
+ * domain's epoch. free and its relatives answer of them without touching them, in the hard mode too; they come back
+ * with what they held. Argument: a file for the zones, which is made.
  */
 #define _GNU_SOURCE
 #include "malloc_test.h"

@@ -1,6 +1,7 @@
 /*
- * Places that were never used: above the mark of their part (region/region.h), where the metadata is not readable. Every call that
- * takes a pointer or a handle refuses them without an access, before the first allocation, after it, and when the mark has risen.
+ * Places that were never used: above the mark of their part (region/region.h), where the metadata is not readable.
+ * Every call that takes a pointer or a handle refuses them without an access, before the first allocation, after it,
+ * and when the mark has risen.
  */
 #include "check.h"
 #include "identities.h"

@@ -1078,7 +1078,8 @@ static int one(const char *name, const char *mode_name) {
     return 2;
 }
 
-/* Where a process takes a second to start: of the k-th number of the i-th crime. Each crime is committed, and each mode met. */
+/* Where a process takes a second to start: of the k-th number of the i-th crime. Each crime is committed, and each mode
+   met. */
 static bool is_left_out(size_t i, size_t k) { return SUP_EMULATED && (k % 3 != 0 || (i + k / 3) % 3 != (size_t)mode); }
 
 int main(int argc, char **argv) {

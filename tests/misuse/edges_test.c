@@ -67,9 +67,15 @@ static void read_after_free_by_handle(void) {
     look(p);
 }
 
-static void read_after_epoch_destroy(void) { char *p = get(64, churn); SUP_CHECK(epoch_destroy(a, churn), "destroy"); look(p); }
-static void read_after_epoch_destroy_scope(void) { char *p = get(64, scope); SUP_CHECK(epoch_destroy(a, scope), "destroy"); look(p); }
-static void read_after_epoch_destroy_span(void) { char *p = get(70000, scope); SUP_CHECK(epoch_destroy(a, scope), "destroy"); look(p); }
+static void read_after_epoch_destroy(void) {
+    char *p = get(64, churn); SUP_CHECK(epoch_destroy(a, churn), "destroy"); look(p);
+}
+static void read_after_epoch_destroy_scope(void) {
+    char *p = get(64, scope); SUP_CHECK(epoch_destroy(a, scope), "destroy"); look(p);
+}
+static void read_after_epoch_destroy_span(void) {
+    char *p = get(70000, scope); SUP_CHECK(epoch_destroy(a, scope), "destroy"); look(p);
+}
 static void read_after_allocator_free(void) { char *p = get(64, churn); slab_allocator_free(a); look(p); }
 
 static void read_after_domain(bool reset) {
@@ -94,7 +100,9 @@ static void read_after_promote(void) {
     look(p);
 }
 
-static void read_after_realloc(void) { char *p = get(64, churn), *q = slab_realloc(a, p, 500); SUP_CHECK(q != p, "moved"); look(p); }
+static void read_after_realloc(void) {
+    char *p = get(64, churn), *q = slab_realloc(a, p, 500); SUP_CHECK(q != p, "moved"); look(p);
+}
 
 static void overflow_by_one(void) { char *p = get(61, churn); touch(p + 61); }
 static void overflow_by_one_scope(void) { char *p = get(50, scope); touch(p + 50); }
@@ -107,18 +115,28 @@ static void overflow_by_one_alloc(void) {
 }
 static void overflow_by_one_span(void) { char *p = get(9000, churn); touch(p + 9000); }
 static void overflow_by_one_half_slab(void) { char *p = get(8000, churn); touch(p + 8000); }
-static void overflow_into_free_slot(void) { char *p = get(64, churn), *q = get(64, churn); release(p > q ? p : q); touch((p > q ? q : p) + 64); }
+static void overflow_into_free_slot(void) {
+    char *p = get(64, churn), *q = get(64, churn); release(p > q ? p : q); touch((p > q ? q : p) + 64);
+}
 static void overflow_of_nothing(void) { char *p = slab_malloc_epoch(a, 0, churn); touch(p + 1); }
 static void overflow_calloc(void) { char *p = slab_calloc_epoch(a, 7, 7, churn); touch(p + 49); }
 static void overflow_aligned(void) { char *p = slab_aligned_epoch(a, 256, 100, churn); touch(p + 100); }
 static void overflow_rolling(void) { char *p = slab_malloc(a, 100); touch(p + 100); }
-static void underflow_into_free_slot(void) { char *p = get(64, churn), *q = get(64, churn); release(p > q ? q : p); look((p > q ? p : q) - 1); }
+static void underflow_into_free_slot(void) {
+    char *p = get(64, churn), *q = get(64, churn); release(p > q ? q : p); look((p > q ? p : q) - 1);
+}
 static void never_allocated(void) { char *p = get(96, churn); look(p + 40 * 96); }
 static void end_of_slab(void) { char *p = get(96, churn); look((char *)((uintptr_t)p | 16383)); }
 static void behind_bump(void) { char *p = get(96, scope); look(p + 96); }
-static void after_shrink(void) { char *p = get(64, churn); SUP_CHECK(slab_realloc(a, p, 40) == p, "in place"); look(p + 40); }
-static void after_shrink_scope(void) { char *p = get(640, scope); SUP_CHECK(slab_realloc(a, p, 40) == p, "in place"); look(p + 100); }
-static void after_grow(void) { char *p = get(50, churn); SUP_CHECK(slab_realloc(a, p, 60) == p, "in place"); touch(p + 60); }
+static void after_shrink(void) {
+    char *p = get(64, churn); SUP_CHECK(slab_realloc(a, p, 40) == p, "in place"); look(p + 40);
+}
+static void after_shrink_scope(void) {
+    char *p = get(640, scope); SUP_CHECK(slab_realloc(a, p, 40) == p, "in place"); look(p + 100);
+}
+static void after_grow(void) {
+    char *p = get(50, churn); SUP_CHECK(slab_realloc(a, p, 60) == p, "in place"); touch(p + 60);
+}
 
 /* ---- must not be caught ----------------------------------------------------------------------------------------- */
 
@@ -214,7 +232,7 @@ static void threads(void) {
     }
 }
 
-/* ---- running ------------------------------------------------------------------------------------------------------ */
+/* ---- running ----------------------------------------------------------------------------------------------------- */
 
 struct edge {
     const char *name;

@@ -1,6 +1,6 @@
 /*
- * With _FORTIFY_SOURCE, which this file is compiled with, a write beyond the size that was asked for ends the program, as with malloc:
- * the header says the compiler how large an object is.
+ * With _FORTIFY_SOURCE, which this file is compiled with, a write beyond the size that was asked for ends the program,
+ * as with malloc: the header says the compiler how large an object is.
  */
 #include "check.h"
 #include "proc.h"

@@ -183,7 +183,7 @@ static void budget(void **state) {
     slab_allocator_free(allocator);
 }
 
-/* ---- the system refuses ------------------------------------------------------------------------------------------- */
+/* ---- the system refuses ------------------------------------------------------------------------------------------ */
 
 static ts_os_table table;
 static int protects, refused_protect;
@@ -277,7 +277,7 @@ static void a_guard_outlives_its_allocator(void **state) {
     ts_pool_check();
 }
 
-/* ---- mappings ----------------------------------------------------------------------------------------------------- */
+/* ---- mappings ---------------------------------------------------------------------------------------------------- */
 
 static size_t mappings(void) {
     static char text[1 << 20]; /* no memory of its own: that would be mappings too */

@@ -1,6 +1,6 @@
 /*
- * A program's own handlers of fork allocate, free, open and end epochs, though they were registered before the library's
- * first use: prepare before the library takes its locks, parent and child after it let them go.
+ * A program's own handlers of fork allocate, free, open and end epochs, though they were registered before the
+ * library's first use: prepare before the library takes its locks, parent and child after it let them go.
  */
 #include "check.h"
 #include "identities.h"

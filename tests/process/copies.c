@@ -1,6 +1,6 @@
 /*
- * Two copies of the library in one process: pointers of the other are refused, domains are each copy's own. And a plugin
- * whose names are bound to the program's copy: docs/threads.md. Arguments: PLUGIN, and "two" or "one".
+ * Two copies of the library in one process: pointers of the other are refused, domains are each copy's own. And a
+ * plugin whose names are bound to the program's copy: docs/threads.md. Arguments: PLUGIN, and "two" or "one".
  */
 #include <dlfcn.h>
 #include <stdio.h>

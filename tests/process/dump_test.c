@@ -1,7 +1,7 @@
 /*
- * What others meet of the region's address space: core dumps, by the kernel and by gcore, and mlockall. Only what is live or retained
- * is in a dump, and 24 MiB at most beside it; mlockall makes no tables for what was never used, and a limit that is too small
- * for a region is named.
+ * What others meet of the region's address space: core dumps, by the kernel and by gcore, and mlockall. Only what is
+ * live or retained is in a dump, and 24 MiB at most beside it; mlockall makes no tables for what was never used, and a
+ * limit that is too small for a region is named.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
@@ -40,7 +40,8 @@ static void require_the_kernel(void) {
     }
 }
 
-/* Bytes that are live or retained after a burst of 300 MiB that is over, in small objects, a scope and a span; 5 MiB are live. */
+/* Bytes that are live or retained after a burst of 300 MiB that is over, in small objects, a scope and a span; 5 MiB
+   are live. */
 static size_t burst(void) {
     SlabAllocator *a = slab_allocator_default();
     EpochId kept = epoch_open(a, "kept", EPOCH_CHURN);
@@ -88,7 +89,7 @@ static unsigned mappings(void) {
     return lines;
 }
 
-/* ---- dumps --------------------------------------------------------------------------------------------------------- */
+/* ---- dumps ------------------------------------------------------------------------------------------------------- */
 
 /* Bytes of this process's writable or inaccessible mappings that a dump shows. */
 static size_t dumpable_bytes(void) {
@@ -183,7 +184,7 @@ static void a_dump_by_gcore(void **state) {
     a_dump(true, "there is no gcore here (apt-get install gdb), or it may not look at processes");
 }
 
-/* ---- mlockall -------------------------------------------------------------------------------------------------------- */
+/* ---- mlockall ---------------------------------------------------------------------------------------------------- */
 
 static void in_child(void (*fn)(void *), char *err, size_t capacity) {
     require_the_kernel();

@@ -1,6 +1,6 @@
 /*
- * Files of the library, and the program: numbers that the program has closed and had again stay the program's, also in a child of fork,
- * and a limit of the size of files ends nothing (own_file.h, file_limit.h, page.c).
+ * Files of the library, and the program: numbers that the program has closed and had again stay the program's, also in
+ * a child of fork, and a limit of the size of files ends nothing (own_file.h, file_limit.h, page.c).
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
@@ -43,7 +43,7 @@ static void limit_files(rlim_t bytes) {
     SUP_CHECK(setrlimit(RLIMIT_FSIZE, &(struct rlimit){bytes, RLIM_INFINITY}) == 0, "%s", strerror(errno));
 }
 
-/* ---- descriptors --------------------------------------------------------------------------------------------------- */
+/* ---- descriptors ------------------------------------------------------------------------------------------------- */
 
 static void numbers_stay_the_programs_child(void *unused) {
     struct stat file, st;
@@ -66,7 +66,7 @@ static void numbers_stay_the_programs_child(void *unused) {
 }
 SUP_IN_CHILD(numbers_stay_the_programs)
 
-/* ---- limits -------------------------------------------------------------------------------------------------------- */
+/* ---- limits ------------------------------------------------------------------------------------------------------ */
 
 static void a_page_that_may_not_be(void *unused) {
     (void)unused;

@@ -40,7 +40,8 @@ enum { NO_CALL, COMMIT, PURGE, POPULATE, BARRIER };
 static _Atomic int slow_call; /* which; NO_CALL: none, the rest goes on at once */
 static atomic_bool inside, seen;
 
-/* The other thread stays in its first call of that kind until the first thread waits, for this call or for its child. */
+/* The other thread stays in its first call of that kind until the first thread waits, for this call or for its
+   child. */
 static pthread_t main_thread;
 static atomic_long main_id;
 static void pass(int call) {
@@ -97,7 +98,7 @@ static int stop(void **state) {
     return 0;
 }
 
-/* ---- what the child does ------------------------------------------------------------------------------------------ */
+/* ---- what the child does ----------------------------------------------------------------------------------------- */
 
 static void *thread_of_the_child(void *argument) {
     SUP_CHECK(slab_free(allocator, slab_malloc_epoch(allocator, 333, churn)), "in a thread of the child");
@@ -117,8 +118,8 @@ static void everything(void *argument) {
     EpochDomain *domain = epoch_domain_create(allocator);
     SUP_CHECK(epoch_domain_enter(domain) && slab_alloc(100) && slab_malloc(allocator, 10), "a domain");
     epoch_domain_destroy(domain);
-    /* A sanitizer's own allocator is not ready for a fork while another thread is in it, at its begin or end: the child's
-       next thread may wait for its lock for ever. */
+    /* A sanitizer's own allocator is not ready for a fork while another thread is in it, at its begin or end: the
+       child's next thread may wait for its lock for ever. */
     SUP_CHECK(SUP_SANITIZED ||
                   (pthread_create(&thread, NULL, thread_of_the_child, NULL) == 0 && pthread_join(thread, NULL) == 0),
               "a thread");
@@ -140,7 +141,7 @@ static void fork_for(void (*child)(void *), const char *state) {
 }
 static void fork_now(const char *state) { fork_for(everything, state); }
 
-/* ---- with each lock taken --------------------------------------------------------------------------------------------- */
+/* ---- with each lock taken ---------------------------------------------------------------------------------------- */
 
 static ts_lock *to_take;
 static atomic_bool let_go;
@@ -190,7 +191,7 @@ static void with_each_lock_taken(void **state) {
     }
 }
 
-/* ---- in the middle of each call to the system --------------------------------------------------------------------------- */
+/* ---- in the middle of each call to the system -------------------------------------------------------------------- */
 
 static void grow_tables(void) {
     for (int i = 0; i < 400 && !atomic_load(&inside); i++) {
@@ -272,7 +273,7 @@ static void in_the_middle_of_each_call(void **state) {
     }
 }
 
-/* ---- the locks that only their own files know, by taking them all the time ----------------------------------------------- */
+/* ---- the locks that only their own files know, by taking them all the time --------------------------------------- */
 
 static atomic_bool enough;
 
@@ -318,7 +319,7 @@ static void while_pool_lines_and_registry_are_busy(void **state) {
     }
 }
 
-/* ---- by hand: states of the forking thread itself -------------------------------------------------------------------------- */
+/* ---- by hand: states of the forking thread itself ---------------------------------------------------------------- */
 
 static void inside_of_domains_and_in_a_cleanup_child(void *argument) {
     EpochDomain *domain = argument;
@@ -346,7 +347,7 @@ static void of_the_forking_thread(void **state) {
     assert_int_equal(status, 0);
 }
 
-/* ---- vfork, exec, spawn ------------------------------------------------------------------------------------------------------ */
+/* ---- vfork, exec, spawn ------------------------------------------------------------------------------------------ */
 
 static void vfork_and_spawn(void **state) {
     (void)state;

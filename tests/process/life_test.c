@@ -1,6 +1,7 @@
 /*
- * Use before main, after main, and after every exit handler: objects of a constructor live through the whole program, and
- * a destructor that runs last of all can still allocate and free. A child does it; its exit code and words are looked at.
+ * Use before main, after main, and after every exit handler: objects of a constructor live through the whole program,
+ * and a destructor that runs last of all can still allocate and free. A child does it; its exit code and words are
+ * looked at.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE

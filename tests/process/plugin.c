@@ -1,4 +1,5 @@
-/* A library that uses tslab, built once with the shared and once with the static one; dlclose_test loads and unloads it. */
+/* A library that uses tslab, built once with the shared and once with the static one; dlclose_test loads and unloads
+   it. */
 #include <stdlib.h>
 #include <string.h>
 #include <tslab/tslab.h>

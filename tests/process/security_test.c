@@ -41,7 +41,8 @@ struct seen {
     unsigned mappings, executable, data_writable;
 };
 
-/* The last byte of the reservation that something is in: what lies around the aligned part of it is not the region's. */
+/* The last byte of the reservation that something is in: what lies around the aligned part of it is not the
+   region's. */
 static uintptr_t end_of_region(void) {
     static const size_t stride[] = {TS_EPOCH_STRIDE, TS_DOMAIN_STRIDE, TS_ALLOCATOR_STRIDE};
     uintptr_t end = (uintptr_t)(ts_region.lines + (size_t)ts_region.line_limit * TS_CACHE_LINE);
@@ -137,7 +138,7 @@ static void placed_at_random(void **state) {
     assert_true(strlen(first) > 5 && differs);
 }
 
-/* ---- a program with more rights than who starts it ---------------------------------------------------------------- */
+/* ---- a program with more rights than who starts it --------------------------------------------------------------- */
 
 #define HAS_PAGE 1
 #define HAS_BUDGET 2

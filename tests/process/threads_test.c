@@ -1,6 +1,6 @@
 /*
- * Threads that end in every way: with live objects, inside of domains, cancelled, with destructors of thread storage that
- * allocate and free to the last round; and a thousand of them at once.
+ * Threads that end in every way: with live objects, inside of domains, cancelled, with destructors of thread storage
+ * that allocate and free to the last round; and a thousand of them at once.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
@@ -126,7 +126,7 @@ static void inside_of_domains(void **state) {
     assert_int_equal(epoch_state(allocator, epoch_domain_epoch(domains[2])), EPOCH_CLOSED);
 }
 
-/* ---- cancelled ---------------------------------------------------------------------------------------------------- */
+/* ---- cancelled --------------------------------------------------------------------------------------------------- */
 
 static atomic_bool ready;
 
@@ -199,7 +199,7 @@ static void cancelled_in_a_call(void **state) {
     slab_allocator_free(recorder);
 }
 
-/* ---- destructors of thread storage ---------------------------------------------------------------------------------- */
+/* ---- destructors of thread storage ------------------------------------------------------------------------------- */
 
 static pthread_key_t key;
 static unsigned rounds_run;
@@ -267,7 +267,7 @@ static void thread_local_destructors(void **state) {
     }
 }
 
-/* ---- a thousand ------------------------------------------------------------------------------------------------------- */
+/* ---- a thousand -------------------------------------------------------------------------------------------------- */
 
 enum { THREADS = SUP_SANITIZED ? 200 : 1000, EACH = 20 };
 static void *(*mine)[EACH];

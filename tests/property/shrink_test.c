@@ -1,7 +1,7 @@
 /*
  * The property test finds a fault, makes the program small, and prints it as C that can be pasted as a test. The fault
- * is planted in the system table: a purge that says it gave the memory of objects back, and did not, so that memory is taken
- * for zero that is not.
+ * is planted in the system table: a purge that says it gave the memory of objects back, and did not, so that memory is
+ * taken for zero that is not.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE

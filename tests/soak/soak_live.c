@@ -291,7 +291,7 @@ static void advance(struct life *life) {
     life->counts.epochs++;
 }
 
-/* ---- domains ------------------------------------------------------------------------------------------------------ */
+/* ---- domains ----------------------------------------------------------------------------------------------------- */
 
 static void count_cleanup(void *argument) { ++*(unsigned *)argument; }
 
@@ -389,7 +389,7 @@ static void handed_over(struct life *life) {
     epoch_domain_destroy(domain);
 }
 
-/* ---- memory, figures, processes ----------------------------------------------------------------------------------- */
+/* ---- memory, figures, processes ---------------------------------------------------------------------------------- */
 
 static void memory(struct life *life) {
     struct soak *soak = life->soak;
@@ -450,7 +450,7 @@ static void fork_child(struct life *life) {
     life->counts.forks++;
 }
 
-/* ---- a life --------------------------------------------------------------------------------------------------------- */
+/* ---- a life ------------------------------------------------------------------------------------------------------ */
 
 static void one_operation(struct life *life) {
     uint64_t choice = below(life, 10000);

@@ -22,7 +22,8 @@
 
 #define MIB ((double)(1u << 20))
 #define FLAT_AFTER_S 60.0 /* shorter runs report their memory and do not judge it */
-/* The pool's highest unit is that many times the most that were in use at once, at most: what is free in between can be had. */
+/* The pool's highest unit is that many times the most that were in use at once, at most: what is free in between can be
+   had. */
 #define HIGHEST_OF_MOST 8u
 
 /* ---- the gate ------------------------------------------------------------------------------------------------ */
@@ -95,7 +96,7 @@ static void drive(void *argument, unsigned number) {
     }
 }
 
-/* ---- the quiet moment --------------------------------------------------------------------------------------------- */
+/* ---- the quiet moment -------------------------------------------------------------------------------------------- */
 
 struct sample {
     double second;
@@ -133,9 +134,9 @@ static uint64_t metadata_of_units(void) {
 static void check_figures(const struct soak *soak, struct record *record) {
     char why[256] = "";
     SlabAllocator *all[] = {soak->plain, soak->tight, slab_allocator_default()};
-    /* Units of dead blocks and zombies wait for a thread that stands at the gate: the public figures do not count them as
-       in use or warm. And asking for an epoch's figures takes foreign frees off the queues of ended threads, so the sums
-       before and after differ. The walk counts both exactly. */
+    /* Units of dead blocks and zombies wait for a thread that stands at the gate: the public figures do not count them
+       as in use or warm. And asking for an epoch's figures takes foreign frees off the queues of ended threads, so the
+       sums before and after differ. The walk counts both exactly. */
     if (record->walk.zombies + record->walk.condemned_units + record->walk.queued != 0) {
         return;
     }
@@ -201,7 +202,7 @@ static void quiet_moment(struct soak *soak, struct record *record, double second
     open_gate();
 }
 
-/* ---- report --------------------------------------------------------------------------------------------------------- */
+/* ---- report ------------------------------------------------------------------------------------------------------ */
 
 /* Bytes per second by least squares over the second half. */
 static double slope(const struct record *record, size_t offset) {
@@ -270,7 +271,7 @@ static void report(const struct soak *soak, const struct record *record, double 
     SUP_CHECK(!judge || highest <= HIGHEST_OF_MOST * record->most_units, "units above %u", highest);
 }
 
-/* ---- main -------------------------------------------------------------------------------------------------------------- */
+/* ---- main -------------------------------------------------------------------------------------------------------- */
 
 static void begin(struct soak *soak) {
     SlabOptions options = {.size = sizeof options,

@@ -1,6 +1,6 @@
 /*
- * Blocks whose memory goes back the moment that nobody has them, and which other threads take the next moment, while frees
- * of objects that live, that die meanwhile and that are long dead meet them, and statistics are read.
+ * Blocks whose memory goes back the moment that nobody has them, and which other threads take the next moment, while
+ * frees of objects that live, that die meanwhile and that are long dead meet them, and statistics are read.
  *
  *     bare_blocks_test [--seconds N] [--seed N]
  */

@@ -1,8 +1,8 @@
 /*
- * Epochs are closed, destroyed, reset and trimmed beside threads that allocate and free without a pause, more of them than there are
- * processors: so the ends meet threads that have lost theirs in the middle of a call, and leave work to them. The threads go to another
- * allocator and back all the time. From time to time all stand still, and each makes one call more, for either of the two: then nothing is
- * left, and no object was lost or given out twice.
+ * Epochs are closed, destroyed, reset and trimmed beside threads that allocate and free without a pause, more of them
+ * than there are processors: so the ends meet threads that have lost theirs in the middle of a call, and leave work to
+ * them. The threads go to another allocator and back all the time. From time to time all stand still, and each makes
+ * one call more, for either of the two: then nothing is left, and no object was lost or given out twice.
  *
  *     busy_close_test [--seconds N] [--seed N]
  */
@@ -35,7 +35,8 @@ struct arena {
 
 static void meet(struct arena *arena) { (void)pthread_barrier_wait(&arena->barrier); }
 
-/* In an epoch that dies as a whole, and is not written to: the memory can be another object's at once, so it is freed by its handle. */
+/* In an epoch that dies as a whole, and is not written to: the memory can be another object's at once, so it is freed
+   by its handle. */
 static void touch_doomed(struct arena *arena, struct sup_rng *rng) {
     bool domain = sup_rng_below(rng, 2) == 0;
     EpochId epoch = domain ? arena->shared_epoch : atomic_load(&arena->doomed[sup_rng_below(rng, ENDERS)]);
@@ -162,7 +163,8 @@ static void look(struct arena *arena, bool barrier) {
     }
     SUP_CHECK(slab_stats_global(arena->allocator, &stats), "slab_stats_global");
     SUP_CHECK(stats.left_bytes == 0, "%" PRIu64 " bytes are left", stats.left_bytes);
-    /* Where objects of a closed epoch lived the last free ended it; one slab more may wait for a thread that was missed then. */
+    /* Where objects of a closed epoch lived the last free ended it; one slab more may wait for a thread that was missed
+       then. */
     SUP_CHECK(stats.closing_epoch_count == 0, "%" PRIu64 " closed epochs hold nothing, and stay",
               stats.closing_epoch_count);
     sup_check_identities(arena->allocator);

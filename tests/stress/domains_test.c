@@ -1,7 +1,7 @@
 /*
- * Domains under load: one that all threads share, while a further thread closes it by force and renews it, and
- * chains in which a domain goes from thread to thread, each adding objects and a cleanup, the last destroying it. And domains of
- * one thread, which it resets and destroys, while others name, join, close and destroy their epochs.
+ * Domains under load: one that all threads share, while a further thread closes it by force and renews it, and chains
+ * in which a domain goes from thread to thread, each adding objects and a cleanup, the last destroying it. And domains
+ * of one thread, which it resets and destroys, while others name, join, close and destroy their epochs.
  *
  *     domains_test [--seconds N] [--seed N] [--threads N]
  */

@@ -1,6 +1,7 @@
 /*
- * A thread enters its domain, over and over, while others try to end it. Whoever is told that it has ended finds nobody inside, and
- * its cleanup has run once; who is inside keeps his objects. Owned domains, and shared ones with two visitors.
+ * A thread enters its domain, over and over, while others try to end it. Whoever is told that it has ended finds nobody
+ * inside, and its cleanup has run once; who is inside keeps his objects. Owned domains, and shared ones with two
+ * visitors.
  */
 #include "check.h"
 #include "stress.h"

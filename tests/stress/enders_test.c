@@ -1,8 +1,8 @@
 /*
- * Epochs of domains are closed, destroyed, ended and limited by threads that are not theirs, while their own threads fill, reset and end
- * them without a pause, more of them than there are processors: so an end, or a limit, meets a thread that has lost its processor in the
- * middle of an allocation or a reset. What was ended takes nothing more, what has a limit does not go beyond it, and at the end nothing
- * is left.
+ * Epochs of domains are closed, destroyed, ended and limited by threads that are not theirs, while their own threads
+ * fill, reset and end them without a pause, more of them than there are processors: so an end, or a limit, meets a
+ * thread that has lost its processor in the middle of an allocation or a reset. What was ended takes nothing more, what
+ * has a limit does not go beyond it, and at the end nothing is left.
  *
  *     enders_test [--seconds N] [--seed N]
  */

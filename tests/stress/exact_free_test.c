@@ -1,6 +1,6 @@
 /*
- * Of threads that free one handle at one instant exactly one is told that it has, also where one of them owns the object's
- * slab; and afterwards no live object has lost its place.
+ * Of threads that free one handle at one instant exactly one is told that it has, also where one of them owns the
+ * object's slab; and afterwards no live object has lost its place.
  *
  *     exact_free_test [--seconds N] [--seed N]
  */

@@ -1,7 +1,7 @@
 /*
- * Threads that end while their objects live: the next ones take over their slabs, verify and free the objects.
- * The memory of the working set stays what it is over any number of generations, and what is warm beside it within its budget: how much
- * of that there is depends on how many of a generation's threads ran at the same time.
+ * Threads that end while their objects live: the next ones take over their slabs, verify and free the objects. The
+ * memory of the working set stays what it is over any number of generations, and what is warm beside it within its
+ * budget: how much of that there is depends on how many of a generation's threads ran at the same time.
  *
  *     exit_test [--seconds N] [--seed N] [--threads N]
  */

@@ -1,6 +1,7 @@
 /*
- * Threads that set the labels of two epochs of one lock without pause, each label a row of one character of several bytes: whoever
- * reads one meanwhile, another thread or a signal handler that interrupts a setter, sees one of that epoch's labels, whole.
+ * Threads that set the labels of two epochs of one lock without pause, each label a row of one character of several
+ * bytes: whoever reads one meanwhile, another thread or a signal handler that interrupts a setter, sees one of that
+ * epoch's labels, whole.
  *
  *     labels_test [--seconds N] [--seed N] [--threads N]
  */
@@ -21,7 +22,8 @@
 #define STRIPES 64u /* epochs have one lock if their ids are the same modulo that (epoch.h) */
 #define PAGE_BYTES 65536u
 
-/* The longest that fit; none begins as another one does. Each second one is of the one epoch, the others of the other. */
+/* The longest that fit; none begins as another one does. Each second one is of the one epoch, the others of the
+   other. */
 static const char *const character[LABELS] = {
     "a", "\xc3\xa9", "\xc3\xa0", "\xe2\x82\xac", "\xef\xbf\xbd", "\xf0\x9f\x98\x80",
 };

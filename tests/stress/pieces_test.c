@@ -1,6 +1,6 @@
 /*
- * Many small scopes, whose pieces share units: each thread makes some, publishes their objects, which the others free or look at, and ends
- * them while they do. Between, the units are whole, trimmed, and slabs of other kinds.
+ * Many small scopes, whose pieces share units: each thread makes some, publishes their objects, which the others free
+ * or look at, and ends them while they do. Between, the units are whole, trimmed, and slabs of other kinds.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE

@@ -1,7 +1,7 @@
 /*
- * Threads in a ring: each allocates in an epoch of its own and in one that all share, frees some objects
- * itself and sends the others to the next thread, which frees them, some after they have grown. A further thread reads the figures and
- * trims all the while.
+ * Threads in a ring: each allocates in an epoch of its own and in one that all share, frees some objects itself and
+ * sends the others to the next thread, which frees them, some after they have grown. A further thread reads the figures
+ * and trims all the while.
  *
  *     ring_test [--seconds N] [--seed N] [--threads N]
  */

@@ -5,8 +5,7 @@
 
 A rule without a section in exceptions.txt holds everywhere. A rule with a section may be broken as often as its count
 says, and no more: the places are listed there so that a new one is seen. --update writes the list anew for each rule
-that is broken less often than its count, and never raises a count. After a conflict in exceptions.txt take either side
-and run --update.
+that is broken less often than its count, and never raises a count.
 Exit status: 0 all rules hold; 1 one is broken; 2 the arguments or the list are no good.
 """
 import argparse
@@ -209,13 +208,15 @@ RULES = ("dead_references", "long_lines", "long_files", "long_functions", "inclu
 
 
 def read_exceptions(path):
-    """{rule: [count, Counter of places]}; a line is `[rule] count`, or a place and how often."""
+    """{rule: [count, Counter of places]}; a line is `[rule] count`, or a place and how often. A merge may leave a rule
+    twice (.gitattributes): the lower count holds."""
     found = {}
     for line in path.read_text(encoding="utf-8").split("\n") if path.exists() else ():
         head = re.fullmatch(r"\[(\w+)\] (\d+)", line)
         item = re.fullmatch(r"(.+) (\d+)", line)
         if head and head.group(1) in RULES:
-            last = found[head.group(1)] = [int(head.group(2)), collections.Counter()]
+            last = found.setdefault(head.group(1), [int(head.group(2)), collections.Counter()])
+            last[0] = min(last[0], int(head.group(2)))
         elif item and found:
             last[1][item.group(1)] = int(item.group(2))
         elif line and not line.startswith("#"):

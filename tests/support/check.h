@@ -64,9 +64,9 @@ struct sup_args {
     uint64_t threads;
 };
 
-/* In the short form a quarter of the seconds and of the programs that `args` has; with ThreadSanitizer half of the seconds.
-   Then the options of a long test: --seconds N (or N alone), --seed N, --programs N, --ops N, --threads N. Members keep
-   their value where nothing is given. An unknown option or a value that is no number: one line, exit 2. */
+/* In the short form a quarter of the seconds and of the programs that `args` has; with ThreadSanitizer half of the
+   seconds. Then the options of a long test: --seconds N (or N alone), --seed N, --programs N, --ops N, --threads N.
+   Members keep their value where nothing is given. An unknown option or a value that is no number: one line, exit 2. */
 void sup_args_parse(int argc, char **argv, struct sup_args *args);
 
 /* Monotonic seconds. */

@@ -1,6 +1,7 @@
 /*
- * A domain that its thread ends or resets, and a second thread that does something to it from a chosen step of the first on. domain.c
- * and domain_end.c are compiled once more, in place of the library's, with a place to stop at before every look at a shared word.
+ * A domain that its thread ends or resets, and a second thread that does something to it from a chosen step of the
+ * first on. domain.c and domain_end.c are compiled once more, in place of the library's, with a place to stop at before
+ * every look at a shared word.
  */
 #ifndef EPOCH_TEST_ENDING_H
 #define EPOCH_TEST_ENDING_H
@@ -128,8 +129,8 @@ static bool has_met; /* the other began while this thread had the lock, and doma
 static void (*other)(void);
 static void (*forks)(void); /* which takes every lock */
 
-/* While this thread has the lock nobody else gets the epoch; without the lock, and outside of its operations, it is waited for
-   by nobody. */
+/* While this thread has the lock nobody else gets the epoch; without the lock, and outside of its operations, it is
+   waited for by nobody. */
 static void let_it_begin(void) {
     bool locked = atomic_load(&ts_epoch_lock(entry)->word) != TS_LOCK_FREE;
     bool rests = !locked && atomic_load(&ts_thread.in_op) == 0;
@@ -145,8 +146,8 @@ static void let_it_begin(void) {
     }
 }
 
-/* This thread ends or resets the domain, in which the other begins before the look that is so many on. Returns whether the reset has emptied
-   it. *all: there are no more looks. */
+/* This thread ends or resets the domain, in which the other begins before the look that is so many on. Returns whether
+   the reset has emptied it. *all: there are no more looks. */
 static bool end_meanwhile(unsigned at, bool reset, bool *all) {
     bool emptied = true;
     atomic_store(&done, false);

@@ -1,4 +1,5 @@
-/* foreign.c once more, its functions by other names beside the library's: for tests that have given it places to stop at. */
+/* foreign.c once more, its functions by other names beside the library's: for tests that have given it places to stop
+   at. */
 #ifndef HEAP_TEST_FOREIGN_STEPPED_H
 #define HEAP_TEST_FOREIGN_STEPPED_H
 

@@ -17,7 +17,8 @@ bool sup_is_empty(SlabAllocator *allocator, char *why, size_t capacity);
 void sup_check_identities(SlabAllocator *allocator);
 void sup_check_empty(SlabAllocator *allocator);
 
-/* Ends the process's only allocator, with the first of these. For the teardown of a test: 0, or 1 if units are in use yet. */
+/* Ends the process's only allocator, with the first of these. For the teardown of a test: 0, or 1 if units are in use
+   yet. */
 int sup_end_only(SlabAllocator *allocator);
 
 /* Figures by name, 0 where the call fails. */

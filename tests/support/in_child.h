@@ -7,7 +7,8 @@
 
 #include <stdio.h>
 
-/* Runs fn(arg) in a child of fork; the test fails, with what the child says, unless that ends with 0 within so many seconds. */
+/* Runs fn(arg) in a child of fork; the test fails, with what the child says, unless that ends with 0 within so many
+   seconds. */
 static inline void sup_in_child_for(void (*fn)(void *), void *arg, unsigned seconds) {
     char err[1024];
     (void)fflush(stdout); /* or the child says it again */

@@ -32,15 +32,15 @@ size_t sup_count_lines(const char *text);
 
 void sup_sleep_ms(unsigned milliseconds);
 
-/* Returns when the thread `*id` (gettid; 0: it has not begun) waits: it slept in the kernel at two looks in turn, or has
-   run for 20 ms since the first. */
+/* Returns when the thread `*id` (gettid; 0: it has not begun) waits: it slept in the kernel at two looks in turn, or
+   has run for 20 ms since the first. */
 void sup_until_waits(const atomic_long *id);
 
 /* Returns when *flag is set, or that thread waits. */
 void sup_until_set_or_waits(const atomic_bool *flag, const atomic_long *id);
 
-/* Returns when *flag is set. The calling thread does not sleep, so it does not wait in the sense above. After ten seconds
-   the test has failed. */
+/* Returns when *flag is set. The calling thread does not sleep, so it does not wait in the sense above. After ten
+   seconds the test has failed. */
 void sup_until_set(const atomic_bool *flag);
 
 /* gettid(). */

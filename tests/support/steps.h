@@ -1,6 +1,6 @@
 /*
- * For a test that compiles a source of the library once more: before every load of a shared word that source calls step().
- * Included after all headers, whose inline functions stay as they are, and before that source.
+ * For a test that compiles a source of the library once more: before every load of a shared word that source calls
+ * step(). Included after all headers, whose inline functions stay as they are, and before that source.
  */
 #ifndef SUP_STEPS_H
 #define SUP_STEPS_H

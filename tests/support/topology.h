@@ -1,7 +1,7 @@
 /*
- * Machines with NUMA nodes that are not there: a table of the os layer that knows the nodes it is told, notes what is bound to which,
- * and says of pages that they are where they were bound to. So what the library asks for can be tested anywhere; what a kernel
- * makes of it is tested in a virtual machine (tests/vm).
+ * Machines with NUMA nodes that are not there: a table of the os layer that knows the nodes it is told, notes what is
+ * bound to which, and says of pages that they are where they were bound to. So what the library asks for can be tested
+ * anywhere; what a kernel makes of it is tested in a virtual machine (tests/vm).
  */
 #ifndef SUP_TOPOLOGY_H
 #define SUP_TOPOLOGY_H

@@ -1,7 +1,8 @@
 /*
- * Two threads that go on by turns, for a test that compiles sources once more with places to stop at: each runs alone to a place that the
- * test has chosen, then the other does. Who waits for the other at a lock, or has ended, lets it go on. That one waits is seen by its
- * state, not by the time: beside other load a thread may rest for long before it gets a processor.
+ * Two threads that go on by turns, for a test that compiles sources once more with places to stop at: each runs alone
+ * to a place that the test has chosen, then the other does. Who waits for the other at a lock, or has ended, lets it go
+ * on. That one waits is seen by its state, not by the time: beside other load a thread may rest for long before it gets
+ * a processor.
  */
 #ifndef SUP_TURNS_H
 #define SUP_TURNS_H
@@ -48,8 +49,8 @@ static inline long long sup_thread_ran_ns(clockid_t clock) {
     return (long long)t.tv_sec * 1000000000 + t.tv_nsec;
 }
 
-/* Until it is this thread's turn, or the other has slept at two looks in turn, or has run for long. Caller has the lock, which is free
-   during a look: so the other does not sleep at that one. */
+/* Until it is this thread's turn, or the other has slept at two looks in turn, or has run for long. Caller has the
+   lock, which is free during a look: so the other does not sleep at that one. */
 static inline void sup_turn_wait(void) {
     int me = sup_side, other = !sup_side;
     long long ran = -1;

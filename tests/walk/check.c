@@ -116,7 +116,7 @@ static bool check_table(ts_check *check, ts_table *table, const char *name, int 
     return good;
 }
 
-/* ---- allocators ------------------------------------------------------------------------------------------------------ */
+/* ---- allocators -------------------------------------------------------------------------------------------------- */
 
 typedef struct run_walk {
     ts_check *check;

@@ -15,11 +15,11 @@
 
 #include "walk/check_slabs.h"
 
-/* false: check->why says what does not hold; the figures of *check are then those of what was walked so far. forked: this is
-   a child that was forked from a process with several threads: then something may be lost, and the sums of allocators are
-   not looked at. Caller: at a quiet point, where no
-   other thread is inside of a call, and with nothing held. Takes memory from malloc. Heaps whose threads vanished in a fork
-   are put in order first, as their next user would do. */
+/* false: check->why says what does not hold; the figures of *check are then those of what was walked so far. forked:
+   this is a child that was forked from a process with several threads: then something may be lost, and the sums of
+   allocators are not looked at. Caller: at a quiet point, where no other thread is inside of a call, and with nothing
+   held. Takes memory from malloc. Heaps whose threads vanished in a fork are put in order first, as their next user
+   would do. */
 bool ts_check_all(ts_check *check, bool forked);
 
 #endif

@@ -144,7 +144,8 @@ bool ts_check_epochs(ts_check *check, bool forked, uint64_t *blocks) {
     return true;
 }
 
-/* Every block that a heap has in use is in the list of its epoch, or dead. (Of a heap that is lost in a fork perhaps not.) */
+/* Every block that a heap has in use is in the list of its epoch, or dead. (Of a heap that is lost in a fork perhaps
+   not.) */
 bool ts_check_blocks_listed(ts_check *check, uint64_t listed) {
     uint64_t alive = 0;
     for (const ts_heap *h = ts_heaps(); h; h = h->next)

@@ -3,8 +3,8 @@
  * say, looked at for every record there is. This header has what its two halves share: the heap's part walks what one
  * thread owns, the epoch's part (walk/check.h) everything in the process.
  *
- * It is built into the library at level 3 only; tests build it beside a library of any level. A walk changes nothing, follows no link before it knows that it leads to a record, and stops at the first thing that
- * is not as it must be.
+ * It is built into the library at level 3 only; tests build it beside a library of any level. A walk changes nothing,
+ * follows no link before it knows that it leads to a record, and stops at the first thing that is not as it must be.
  */
 #ifndef TS_WALK_CHECK_SLABS_H
 #define TS_WALK_CHECK_SLABS_H

@@ -55,8 +55,8 @@ static void look(uint32_t zone) {
         agree(a_, a_error_, b_, errno, #name, zone);    \
     } while (0)
 
-/* Where the standard of NVMe and that of SCSI and ATA differ: of a zone without data that is closed the latter say it is empty. The
-   emulated device has the former's rules, and null_blk the latter's. */
+/* Where the standard of NVMe and that of SCSI and ATA differ: of a zone without data that is closed the latter say it
+   is empty. The emulated device has the former's rules, and null_blk the latter's. */
 static bool empty_when_closed;
 static void close_both(uint32_t zone) {
     ts_zone_report r;

@@ -1,6 +1,7 @@
 /*
- * What happens to the file of an emulated device behind the library's back: the file system is full, the file is cut, its length is
- * limited, its descriptors are the program's. Calls fail; no signal ends the program, and what is in memory stays.
+ * What happens to the file of an emulated device behind the library's back: the file system is full, the file is cut,
+ * its length is limited, its descriptors are the program's. Calls fail; no signal ends the program, and what is in
+ * memory stays.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE

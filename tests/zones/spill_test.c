@@ -419,7 +419,8 @@ static void partial_reads(void **s) {
     zt_forget(&e);
 }
 
-/* Small scopes begin with slabs of 512 bytes, which are not lent: they stay, are counted, and their objects are there. */
+/* Small scopes begin with slabs of 512 bytes, which are not lent: they stay, are counted, and their objects are
+   there. */
 static void pieces_stay(void **s) {
     (void)s;
     enum { EPOCHS = 6 };

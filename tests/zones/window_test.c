@@ -1,6 +1,6 @@
 /*
- * Several appends at a time: by a window on a device that waits until all of them have come, one after the other where there
- * are no threads, and to one zone of the emulated device, where some are torn.
+ * Several appends at a time: by a window on a device that waits until all of them have come, one after the other where
+ * there are no threads, and to one zone of the emulated device, where some are torn.
  */
 #define _GNU_SOURCE
 #include "support.h"
@@ -121,7 +121,8 @@ static void read_back(unsigned thread, unsigned i, char *memory) {
                   thread, b);
 }
 
-/* Those that are done do not overlap, are below the write pointer and have their bytes; without tears all are done, side by side. */
+/* Those that are done do not overlap, are below the write pointer and have their bytes; without tears all are done,
+   side by side. */
 static void check_zone(void) {
     static bool taken[ZONE_BLOCKS];
     ts_zone_report r;

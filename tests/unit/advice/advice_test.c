@@ -1,6 +1,6 @@
 /*
- * Each advice of the doctor is followed: the program as it was has the finding, with that advice; the program that follows it
- * has not, and takes less memory or fewer slow paths (doctor.c, costs.c, finding.c). By a clock of the test.
+ * Each advice of the doctor is followed: the program as it was has the finding, with that advice; the program that
+ * follows it has not, and takes less memory or fewer slow paths (doctor.c, costs.c, finding.c). By a clock of the test.
  */
 #include "check.h"
 #include "unit.h"

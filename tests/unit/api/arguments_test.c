@@ -1,6 +1,6 @@
 /*
- * Every function with an allocator, epoch, domain or handle that is none: NULL, ended, of another allocator, garbage. The
- * answer is the one that means "no", with errno where the header says so, and nothing changes.
+ * Every function with an allocator, epoch, domain or handle that is none: NULL, ended, of another allocator, garbage.
+ * The answer is the one that means "no", with errno where the header says so, and nothing changes.
  */
 #include "identities.h"
 #include "unit.h"

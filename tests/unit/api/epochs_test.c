@@ -238,7 +238,8 @@ static void old_ids_after_a_million(void **state) {
     sup_check_identities(allocator);
 }
 
-/* A hundred thousand open at once (20,000 where addresses have 32 bits: as many as units); the metadata of one that holds nothing is at most 256 bytes. */
+/* A hundred thousand open at once (20,000 where addresses have 32 bits: as many as units); the metadata of one that
+   holds nothing is at most 256 bytes. */
 static void very_many_open(void **state) {
     enum { MOST = sizeof(void *) < 8 ? 20000 : 100000 };
     static EpochId epochs[MOST];

@@ -1,4 +1,5 @@
-/* The calls that name no allocator, and those that name a domain: where their objects are, what they refuse, and why; walks (object/walk.c). */
+/* The calls that name no allocator, and those that name a domain: where their objects are, what they refuse, and why;
+   walks (object/walk.c). */
 #include "unit.h"
 
 #include <errno.h>
@@ -209,7 +210,8 @@ static void threads(void **state) {
     epoch_domain_destroy(shared);
 }
 
-/* A free in one's own scope by every way in which its size is found: in the middle, at the end of 1024 bytes, the last one. */
+/* A free in one's own scope by every way in which its size is found: in the middle, at the end of 1024 bytes, the last
+   one. */
 static void frees_of_a_scope(void **state) {
     SlabAllocator *a = *state;
     static const size_t sizes[] = {16, 48, 64, 1024, 1040, 4096};

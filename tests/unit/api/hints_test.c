@@ -52,7 +52,8 @@ static void strict_outside(void **state) {
     assert_null(slab_alloc(10));
 }
 
-/* Where calls end in jumps each place is another one; else some are the library's own: also on i386, whose arguments are on the stack. */
+/* Where calls end in jumps each place is another one; else some are the library's own: also on i386, whose arguments
+   are on the stack. */
 static void check_told(const char *said, const char *what, unsigned places) {
     unsigned told = 0;
     for (const char *at = said; (at = strstr(at, what)) != NULL; at++) told++;
@@ -183,8 +184,8 @@ static void refused_for_its_kind(void **state) {
     }
 }
 
-/* A null pointer makes slab_realloc slab_malloc; and what was allocated before has made no path fast that says nothing. In a child: what is
-   told of there is not yet told of here. */
+/* A null pointer makes slab_realloc slab_malloc; and what was allocated before has made no path fast that says nothing.
+   In a child: what is told of there is not yet told of here. */
 static void inside_of_its_domain(void **state) {
     (void)state;
     SlabOptions options = {.size = sizeof options, .hints = 1};

@@ -1,4 +1,5 @@
-/* Limits on what domains and epochs hold, children included: what counts, what is refunded, what is refused and told. */
+/* Limits on what domains and epochs hold, children included: what counts, what is refunded, what is refused and
+   told. */
 #define _GNU_SOURCE
 #include "identities.h"
 #include "unit.h"

@@ -1,4 +1,5 @@
-/* Statistics of any length, stacks sampled from now on, and work of slab_maintain and of the library's own thread (background.c). */
+/* Statistics of any length, stacks sampled from now on, and work of slab_maintain and of the library's own thread
+   (background.c). */
 #define _GNU_SOURCE
 #include "unit.h"
 

@@ -60,8 +60,8 @@ static void hard_budget(void **state) {
     }
 }
 
-/* What was freed makes room for every class, epoch and thread's next object, not for its own class only: the magazines of
-   open bins keep nothing back. */
+/* What was freed makes room for every class, epoch and thread's next object, not for its own class only: the magazines
+   of open bins keep nothing back. */
 static uint64_t failures(SlabAllocator *allocator) {
     SlabGlobalStats stats;
     assert_true(slab_stats_global(allocator, &stats));

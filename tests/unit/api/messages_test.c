@@ -40,7 +40,7 @@ static void in_child(void (*fn)(void *), void *arg, char *err, size_t capacity) 
     }
 }
 
-/* ---- a function ---------------------------------------------------------------------------------------------------------- */
+/* ---- a function -------------------------------------------------------------------------------------------------- */
 
 struct heard {
     char text[4096];
@@ -113,7 +113,7 @@ static void null_is_stderr(void **state) {
     assert_non_null(strstr(err, "slab_free: pointer"));
 }
 
-/* ---- a function that uses the library ------------------------------------------------------------------------------------ */
+/* ---- a function that uses the library ---------------------------------------------------------------------------- */
 
 struct user {
     SlabAllocator *a;
@@ -202,7 +202,7 @@ static void a_function_that_uses_the_library(void **state) {
     assert_int_equal(sup_count_lines(err), (size_t)strtoul(last, NULL, 10) + 1);
 }
 
-/* ---- threads --------------------------------------------------------------------------------------------------------------- */
+/* ---- threads ----------------------------------------------------------------------------------------------------- */
 
 struct pair {
     atomic_uint magic;
@@ -265,7 +265,7 @@ static void the_argument_of_the_one_before_is_free(void **state) {
     assert_string_equal(err, "");
 }
 
-/* ---- fork --------------------------------------------------------------------------------------------------------------- */
+/* ---- fork -------------------------------------------------------------------------------------------------------- */
 
 static atomic_bool inside, go_on;
 static void stay_inside(const char *line, size_t bytes, void *arg) {
@@ -338,7 +338,7 @@ static void forks(void **state) {
     in_child(fork_in_a_function, NULL, err, sizeof err);
 }
 
-/* ---- signals --------------------------------------------------------------------------------------------------------------- */
+/* ---- signals ----------------------------------------------------------------------------------------------------- */
 
 static SlabAllocator *of_handler;
 static atomic_uint handled;
@@ -371,7 +371,7 @@ static void signals(void **state) {
     assert_int_equal(sup_count_lines(err), 2);
 }
 
-/* ---- a file ---------------------------------------------------------------------------------------------------------------- */
+/* ---- a file ------------------------------------------------------------------------------------------------------ */
 
 static char directory[] = "/tmp/tslab_messages_XXXXXX";
 

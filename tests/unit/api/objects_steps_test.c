@@ -1,7 +1,7 @@
 /*
- * An allocation in a scope whose thread stops between two of its steps, and what another thread does meanwhile. objects.c is
- * compiled once more, in place of the library's, with places to stop at: before the bracket, behind it, before the object is made,
- * before a new slab is the block's and behind it.
+ * An allocation in a scope whose thread stops between two of its steps, and what another thread does meanwhile.
+ * objects.c is compiled once more, in place of the library's, with places to stop at: before the bracket, behind it,
+ * before the object is made, before a new slab is the block's and behind it.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
@@ -155,7 +155,8 @@ static bool can_hold(void) {
     return held;
 }
 
-/* From the check to the end nobody holds the heap; and nobody waits for a thread that is done, though in_op is not 0. */
+/* From the check to the end nobody holds the heap; and nobody waits for a thread that is done, though in_op is not
+   0. */
 static void held_before_and_behind_only(void **state) {
     (void)state;
     if (!begin_and_stop(BEFORE_BRACKET, 1)) {
@@ -224,7 +225,8 @@ static void held_behind_the_next_slab_only(void **state) {
     finish();
 }
 
-/* A slab is counted among the new ones when it is its block's: one that is not yet is not taken for one that went back. */
+/* A slab is counted among the new ones when it is its block's: one that is not yet is not taken for one that went
+   back. */
 static void new_slab_counted_behind_its_block(void **state) {
     (void)state;
     SlabClassStats stats, after;

@@ -59,7 +59,8 @@ static void every_size_in_scope(void **state) { sizes_in(*state, EPOCH_SCOPE, fa
 #define LARGEST ((size_t)1 << (sizeof(size_t) < 8 ? 27 : 30))
 
 /* Virtual: only the ends are touched. */
-/* Under strict overcommit what may be committed is a part of the machine's memory; else no object is larger than that. */
+/* Under strict overcommit what may be committed is a part of the machine's memory; else no object is larger than
+   that. */
 static size_t largest_here(void) {
     int policy = 0;
     FILE *f = fopen("/proc/sys/vm/overcommit_memory", "re");
@@ -274,7 +275,8 @@ static void realloc_of_spans(void **state) {
     }
 }
 
-/* A span that grows stays where it is while what lies behind it is free and the budget has room, whatever its epoch's state is. */
+/* A span that grows stays where it is while what lies behind it is free and the budget has room, whatever its epoch's
+   state is. */
 static void realloc_in_place(void **state) {
     (void)state;
     enum { MOST = 44 * 16384 };

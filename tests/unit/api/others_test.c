@@ -1,5 +1,5 @@
-/* A thread that goes from one allocator to another, and from one alignment to another: its objects are where they were asked for, and what
-   is refused elsewhere is refused here. */
+/* A thread that goes from one allocator to another, and from one alignment to another: its objects are where they were
+   asked for, and what is refused elsewhere is refused here. */
 #include "unit.h"
 
 #include "identities.h"
@@ -158,7 +158,8 @@ static void a_call_is_answered(void **state) {
     look();
 }
 
-/* One ends while the thread is bound to another: its objects are gone, and its epoch, and the next allocator gets neither. */
+/* One ends while the thread is bound to another: its objects are gone, and its epoch, and the next allocator gets
+   neither. */
 static void one_of_them_ends(void **state) {
     (void)state;
     for (unsigned round = 0; round < 3 * TS_RECENT_SHARES; round++) {

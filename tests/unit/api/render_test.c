@@ -262,7 +262,8 @@ static int go_on(void **state) {
     return code;
 }
 
-/* In capacities from 0 to the whole, every one of the first and last: terminated, the beginning of the text, nothing beyond. */
+/* In capacities from 0 to the whole, every one of the first and last: terminated, the beginning of the text, nothing
+   beyond. */
 static void lengths_of_snprintf(void **state) {
     SlabAllocator *allocator = *state;
     fill(allocator);

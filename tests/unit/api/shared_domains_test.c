@@ -1,4 +1,5 @@
-/* A domain that one thread ends or gives up while its cleanups run: in another thread's reset, or from one of themselves. */
+/* A domain that one thread ends or gives up while its cleanups run: in another thread's reset, or from one of
+   themselves. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif

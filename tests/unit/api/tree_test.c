@@ -239,7 +239,8 @@ static void shared_and_entered(void **state) {
     sup_check_identities(a);
 }
 
-/* While a shared one ends that nobody was inside of, its cleanups may enter it; another thread may not, not even then. */
+/* While a shared one ends that nobody was inside of, its cleanups may enter it; another thread may not, not even
+   then. */
 static struct {
     EpochDomain *domain;
     int others, mine;
@@ -263,7 +264,8 @@ static void empties_and_enters(void *arg) {
 
 static void nobody_comes_in_while_it_ends(void **state) {
     SlabAllocator *a = *state;
-    /* The domain; its child, at the end of both; a child while its older sibling is only marked; the same when that was emptied meanwhile. */
+    /* The domain; its child, at the end of both; a child while its older sibling is only marked; the same when that was
+       emptied meanwhile. */
     for (int how = 0; how < 4; how++) {
         EpochDomain *p = epoch_domain_create_ex(a, NULL, EPOCH_DOMAIN_SHARED);
         EpochDomain *c = epoch_domain_create_child(p, NULL, 0), *younger = epoch_domain_create_child(p, NULL, 0);

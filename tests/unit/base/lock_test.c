@@ -148,7 +148,8 @@ static void *have_lock(void *argument) {
     return argument;
 }
 
-/* A call of the allocator is no cancellation point: who is cancelled while it sleeps has the lock first, and gives it back. */
+/* A call of the allocator is no cancellation point: who is cancelled while it sleeps has the lock first, and gives it
+   back. */
 static void not_cancelled_while_asleep(void **state) {
     void *result;
     (void)state;

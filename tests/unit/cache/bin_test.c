@@ -1,4 +1,5 @@
-/* Magazines, claimed words and free bitmaps: no slot is lost, none is in two places, what was freed last is used first. */
+/* Magazines, claimed words and free bitmaps: no slot is lost, none is in two places, what was freed last is used
+   first. */
 #include "identities.h"
 #include "rng.h"
 #include "unit.h"
@@ -60,7 +61,8 @@ static void newest_first(void **state) {
 
 static void put_by_handle(void *p) { assert_true(free_obj(allocator, slab_handle_of(allocator, p))); }
 
-/* What is freed into a full magazine goes to its slab at once, one slot a free; the magazine keeps what it has, newest first. */
+/* What is freed into a full magazine goes to its slab at once, one slot a free; the magazine keeps what it has, newest
+   first. */
 static void full_magazine_keeps_what_it_has(size_t size, void (*give)(void *)) {
     enum { COUNT = 2 * TS_UNIT_BYTES / 64, SLOTS = TS_MAGAZINE_SLOTS };
     void *objects[COUNT];
@@ -101,8 +103,9 @@ static void full_magazine_of_small_handles(void **state) {
     full_magazine_keeps_what_it_has(48, put_by_handle);
 }
 
-/* An empty magazine: bits of a word of the bitmap are claimed, and their slots come in order of address. In a slab whose
-   memory is fresh a page is used up before the next is touched: first the even places of it, then the odd ones. */
+/* An empty magazine: bits of a word of the bitmap are claimed, and their slots come in order of address. In a slab
+   whose memory is fresh a page is used up before the next is touched: first the even places of it, then the odd
+   ones. */
 static void claimed_word(void **state) {
     unsigned cls = ts_classes.of[64 / 16];
     (void)state;
@@ -247,8 +250,8 @@ static void free_all_allocate_all(void **state) {
     }
 }
 
-/* By its handle an object goes the way that it goes by its pointer, also where that is full; a realloc that moves it frees it past the
-   magazine. */
+/* By its handle an object goes the way that it goes by its pointer, also where that is full; a realloc that moves it
+   frees it past the magazine. */
 static void freed_by_handle(void **state) {
     enum { MORE = TS_MAGAZINE_SLOTS + 3 };
     unsigned cls = ts_classes.of[256 / 16];

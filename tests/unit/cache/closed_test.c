@@ -1,6 +1,6 @@
 /*
- * Objects of a closed epoch that other threads free while the owner sleeps: each slab goes back with its last object, and
- * the epoch ends with the last of all.
+ * Objects of a closed epoch that other threads free while the owner sleeps: each slab goes back with its last object,
+ * and the epoch ends with the last of all.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE

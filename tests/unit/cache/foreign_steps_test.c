@@ -230,7 +230,8 @@ static void owner_frees_handle_and_drains(void) {
     drain();
 }
 
-/* By its handle or generation: one of the two, at whatever moment, and whether the other goes by the handle or by the pointer. */
+/* By its handle or generation: one of the two, at whatever moment, and whether the other goes by the handle or by the
+   pointer. */
 static void an_exact_free_of_the_owner(void **state) {
     (void)state;
     for (unsigned way = 0; way < 8; way++) {

@@ -399,7 +399,8 @@ static void frees_keep_pace(void **state) {
     free_all(epoch);
 }
 
-/* The last object of a closed epoch is its end, whoever frees it, though its slab lies below many others on the queue. */
+/* The last object of a closed epoch is its end, whoever frees it, though its slab lies below many others on the
+   queue. */
 static void *free_last(void *p) {
     SUP_CHECK(slab_free(allocator, p), "the last object");
     return NULL;
@@ -808,8 +809,8 @@ static void zombie_of_a_trim(void **state) {
     sup_check_identities(allocator);
 }
 
-/* All that is warm is on the queue of a thread that drains nothing: another one goes through it round by round, then takes
-   fresh memory. Within a budget that has no more it drains that queue. */
+/* All that is warm is on the queue of a thread that drains nothing: another one goes through it round by round, then
+   takes fresh memory. Within a budget that has no more it drains that queue. */
 static void *take_one(void *argument) {
     EpochId *epoch = argument;
     void *p = slab_malloc_epoch(allocator, 4096, *epoch);

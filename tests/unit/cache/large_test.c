@@ -82,7 +82,8 @@ static void what_is_kept(void **state) {
         for (unsigned i = 0; i < MOST; i++) object[i] = slab_malloc_epoch(allocator, units * UNIT, epoch);
         assert_int_equal(units_of_epoch(epoch), MOST * units);
         for (unsigned i = 0; i < MOST; i++) assert_true(slab_free(allocator, object[i]));
-        /* 1 MiB in the magazine, the slab of a claimed word, and in the bin one and an eighth of those that there were. */
+        /* 1 MiB in the magazine, the slab of a claimed word, and in the bin one and an eighth of those that there
+           were. */
         assert_true(units_of_epoch(epoch) * UNIT <= (1u << 20) + (2 + MOST / 8) * units * UNIT);
         sup_check_identities(allocator);
         assert_true(epoch_close(allocator, epoch));

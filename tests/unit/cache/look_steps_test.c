@@ -1,6 +1,6 @@
 /*
- * A look of a thread at its own object, without an operation (ts_fast_look): cache/free.h is compiled once more, with a place to stop at before
- * each look at a shared word, where another thread ends the epoch and has the slab.
+ * A look of a thread at its own object, without an operation (ts_fast_look): cache/free.h is compiled once more, with a
+ * place to stop at before each look at a shared word, where another thread ends the epoch and has the slab.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
@@ -46,7 +46,7 @@ static void end_epoch(void) {
 
 static size_t look(void) { return ts_fast_own_bytes(&ts_thread, ts_token(allocator), object); }
 
-/* ---- what the other thread does ------------------------------------------------------------------------------------ */
+/* ---- what the other thread does ---------------------------------------------------------------------------------- */
 
 static void destroy(void) { SUP_CHECK(epoch_destroy(allocator, epoch), "epoch_destroy"); }
 
@@ -65,7 +65,7 @@ static void close_and_take(void) {
     take();
 }
 
-/* ---- tests ----------------------------------------------------------------------------------------------------------- */
+/* ---- tests ------------------------------------------------------------------------------------------------------- */
 
 static void alone(void **state) {
     (void)state;

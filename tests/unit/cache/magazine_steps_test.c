@@ -1,7 +1,7 @@
 /*
- * A reader of the counts of a magazine, or of the claimed word, with the steps of who changes it between its own: bin.c is
- * compiled once more, in place of the library's, with a place to stop at before every load of the one and every store of
- * the other.
+ * A reader of the counts of a magazine, or of the claimed word, with the steps of who changes it between its own: bin.c
+ * is compiled once more, in place of the library's, with a place to stop at before every load of the one and every
+ * store of the other.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
@@ -42,7 +42,8 @@ static void let_changer_step(void) {
     }
 }
 
-/* The other's steps come before load reads_before: so many, then none for some loads (or for ever), then one before each. */
+/* The other's steps come before load reads_before: so many, then none for some loads (or for ever), then one before
+   each. */
 static void step(void) {
     if (role == CHANGER) {
         SUP_CHECK(sem_post(&arrived) == 0, "sem_post");
@@ -78,7 +79,8 @@ static void prepare(unsigned depth, unsigned direct, unsigned note) {
     atomic_store(&bin.direct_frees, (uint64_t)direct << TS_DIRECT_SHIFT | note);
 }
 
-/* The change from `begin` on with the reads in every order of these: so many loads, so many steps, then none for some loads. */
+/* The change from `begin` on with the reads in every order of these: so many loads, so many steps, then none for some
+   loads. */
 static void in_many_orders(void (*begin)(void), void (*changing)(void), unsigned steps_of_it, void (*read_now)(void)) {
     change = changing;
     for (unsigned reads = 0; reads < 4; reads++) {

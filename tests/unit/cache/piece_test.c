@@ -1,4 +1,5 @@
-/* Pieces: the first slabs of scopes with few objects. Every check of an object in one, and how units are cut and become whole. */
+/* Pieces: the first slabs of scopes with few objects. Every check of an object in one, and how units are cut and become
+   whole. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
@@ -281,7 +282,8 @@ static void free_some(void) {
     }
 }
 
-/* What another thread has freed is taken in by who owns the piece; one whose scope ends before that goes back when it is. */
+/* What another thread has freed is taken in by who owns the piece; one whose scope ends before that goes back when it
+   is. */
 static void freed_by_another(void **state) {
     (void)state;
     begin();
@@ -353,7 +355,8 @@ static void of_a_thread_that_ended(void **state) {
 
 /* ---- what it costs ---------------------------------------------------------------------------------------------- */
 
-/* So much is committed for each of many small scopes, and a scope that is alone gets a unit, which is warm for the next. */
+/* So much is committed for each of many small scopes, and a scope that is alone gets a unit, which is warm for the
+   next. */
 static void small_scopes_cost_little(void **state) {
     (void)state;
     SlabGlobalStats global;
@@ -380,7 +383,8 @@ static void small_scopes_cost_little(void **state) {
 }
 
 /* A limit counts units, so a scope with one gets no pieces; one that has pieces already keeps them. */
-/* A connection with a buffer: that has a unit, the small objects have pieces, in whatever order they come; and many more make bins. */
+/* A connection with a buffer: that has a unit, the small objects have pieces, in whatever order they come; and many
+   more make bins. */
 static void a_buffer_lies_beside(void **state) {
     (void)state;
     enum { SMALL = 12 };

@@ -322,7 +322,8 @@ static void rebuild(void **state) {
     sup_check_identities(allocator);
 }
 
-/* What each slab was the current one for is counted apart: of whole slabs, of the one after them, and of the steps between the two. */
+/* What each slab was the current one for is counted apart: of whole slabs, of the one after them, and of the steps
+   between the two. */
 static void objects_counted_once_between_two_slabs(void **state) {
     (void)state;
     enum { MANY = 300 };

@@ -211,7 +211,7 @@ static void handles_of_what_is_gone(void **state) {
     OF_HANDLE(again, "stale: its slab has had another use since");
 }
 
-/* ---- epochs --------------------------------------------------------------------------------------------------------- */
+/* ---- epochs ------------------------------------------------------------------------------------------------------ */
 
 static void epochs(void **state) {
     (void)state;

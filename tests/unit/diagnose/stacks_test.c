@@ -1,7 +1,7 @@
 /*
- * Sampled stacks. With a mean of one byte every allocation is sampled (but for one in nine million of the smallest), so that
- * the samples of live objects can be counted; with a larger one the estimates are compared with what is true.
- * Rows by stack (stats/stacks.c) and by the name of the thread (thread_name.c).
+ * Sampled stacks. With a mean of one byte every allocation is sampled (but for one in nine million of the smallest), so
+ * that the samples of live objects can be counted; with a larger one the estimates are compared with what is true. Rows
+ * by stack (stats/stacks.c) and by the name of the thread (thread_name.c).
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
@@ -57,7 +57,7 @@ static void in_a_thread(void *(*fn)(void *), void *arg) {
     assert_int_equal(pthread_join(thread, NULL), 0);
 }
 
-/* ---- the table: first, while the process has none ------------------------------------------------------------------ */
+/* ---- the table: first, while the process has none ---------------------------------------------------------------- */
 
 static ts_os_table table;
 static bool refuse_reserve, refuse_commit;
@@ -107,7 +107,7 @@ static void sites_of_a_label_that_is_shown_otherwise(void **state) {
     slab_allocator_free(allocator);
 }
 
-/* ---- threads ----------------------------------------------------------------------------------------------------------- */
+/* ---- threads ----------------------------------------------------------------------------------------------------- */
 
 static void *allocate_by_name(void *arg) {
     char name[16];
@@ -200,7 +200,7 @@ static void threads_are_told_by_name(void **state) {
     slab_allocator_free(allocator);
 }
 
-/* ---- off --------------------------------------------------------------------------------------------------------------- */
+/* ---- off --------------------------------------------------------------------------------------------------------- */
 
 static void off_it_is_nowhere(void **state) {
     SlabAllocator *off = make(0), *on = make(1 << 20);
@@ -251,7 +251,7 @@ static void epochs_of_others_are_refused(void **state) {
     slab_allocator_free(b);
 }
 
-/* ---- no sample outlives its object ------------------------------------------------------------------------------------- */
+/* ---- no sample outlives its object ------------------------------------------------------------------------------- */
 
 struct to_free {
     SlabAllocator *allocator;
@@ -394,7 +394,7 @@ static void slabs_used_again(void **state) {
     slab_allocator_free(a);
 }
 
-/* ---- estimates --------------------------------------------------------------------------------------------------------- */
+/* ---- estimates --------------------------------------------------------------------------------------------------- */
 
 struct truth {
     double objects, bytes, objects_variance, bytes_variance;
@@ -478,7 +478,7 @@ static void estimates_are_unbiased(void **state) {
     ts_store_relaxed(&ts_stacks_seed, 0);
 }
 
-/* ---- stacks ------------------------------------------------------------------------------------------------------------ */
+/* ---- stacks ------------------------------------------------------------------------------------------------------ */
 
 TS_NOINLINE static void *allocate_here(SlabAllocator *a, size_t size, EpochId e) {
     void *volatile p = slab_malloc_epoch(a, size, e);
@@ -536,7 +536,7 @@ static void deep_stacks_are_cut(void **state) {
     slab_allocator_free(a);
 }
 
-/* ---- what is shown ---------------------------------------------------------------------------------------------------- */
+/* ---- what is shown ----------------------------------------------------------------------------------------------- */
 
 /* What is left of closed phases is the least of all here, and shown all the same. */
 static void closed_epochs_have_places(void **state) {
@@ -570,7 +570,7 @@ static void closed_epochs_have_places(void **state) {
     slab_allocator_free(a);
 }
 
-/* ---- in a running program ------------------------------------------------------------------------------------------- */
+/* ---- in a running program ---------------------------------------------------------------------------------------- */
 
 static void text_has(SlabAllocator *allocator, const char *words, bool has) {
     static char text[65536], json[65536];
@@ -606,7 +606,7 @@ static void what_is_shown_is_what_is_sampled_now(void **state) {
     slab_allocator_free(b);
 }
 
-/* ---- the table full ---------------------------------------------------------------------------------------------------- */
+/* ---- the table full ---------------------------------------------------------------------------------------------- */
 
 static void a_full_table_drops(void **state) {
     enum { N = TS_STACK_SAMPLES + 3000 };
@@ -629,7 +629,7 @@ static void a_full_table_drops(void **state) {
     slab_allocator_free(a);
 }
 
-/* ---- fork -------------------------------------------------------------------------------------------------------------- */
+/* ---- fork -------------------------------------------------------------------------------------------------------- */
 
 static void a_child_has_what_was_live(void **state) {
     (void)state;

@@ -1,7 +1,7 @@
 /*
  * A shared domain that two threads end at once. domain.c and domain_end.c are compiled once more, in place of the
- * library's, with a place to stop at before every look at a shared word: the other thread is stopped at each step after it has begun to end the
- * domain, and goes on when this thread is at each of its own.
+ * library's, with a place to stop at before every look at a shared word: the other thread is stopped at each step after
+ * it has begun to end the domain, and goes on when this thread is at each of its own.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
@@ -305,7 +305,7 @@ static void too_late_for_one_handed_over(void **state) {
     stop_threads();
 }
 
-/* ---- who enters too late counts himself into his own domain, and into no other ------------------------------------ */
+/* ---- who enters too late counts himself into his own domain, and into no other ----------------------------------- */
 
 static bool second_time;
 
@@ -318,8 +318,8 @@ static void let_enter_newer_again(void) {
     let(enter_newer_again);
 }
 
-/* The other thread ends the domain, if nobody is inside, and makes one of its own, in the same entry if it gets that. It enters it, and
-   once more at a later step. */
+/* The other thread ends the domain, if nobody is inside, and makes one of its own, in the same entry if it gets that.
+   It enters it, and once more at a later step. */
 static void end_and_renew(void) {
     who = THIRD;
     EpochDomain *some[TS_SPARE_ENTRIES];
@@ -403,8 +403,9 @@ static ts_heap *home; /* where blocks of this thread wait that are handed over *
 static void hold_home(void) { SUP_CHECK(ts_heap_hold(home), "hold"); }
 static void drop_home(void) { ts_heap_drop(home); }
 
-/* A domain that this thread made and handed over, and in which it has an object, is another's: who enters it all the same is refused, and does
-   not write to the other's count meanwhile. stays: its block is its own still, as that found no place to wait in. */
+/* A domain that this thread made and handed over, and in which it has an object, is another's: who enters it all the
+   same is refused, and does not write to the other's count meanwhile. stays: its block is its own still, as that found
+   no place to wait in. */
 static bool enter_as_if_owner(unsigned at, bool stays) {
     domain = newer = epoch_domain_create(allocator);
     assert_true(epoch_domain_enter(domain) && slab_alloc(10) && epoch_domain_exit(domain));
@@ -454,8 +455,8 @@ static void take_over_in_steps(void) {
 
 static void leave_taken(void) { SUP_CHECK(epoch_domain_exit(domain), "exit"); }
 
-/* The other thread is about to own a domain that was handed over, and stops at a step; this one ends it, and stops at one of its own until
-   the other has gone on. false: the other one had no more steps. */
+/* The other thread is about to own a domain that was handed over, and stops at a step; this one ends it, and stops at
+   one of its own until the other has gone on. false: the other one had no more steps. */
 static bool ended_when_taken(unsigned there, unsigned here, bool *all) {
     domain = epoch_domain_create(allocator);
     assert_true(domain && epoch_domain_hand_over(domain));
@@ -649,7 +650,8 @@ static void give_one_and_drop_it(void) {
 }
 static void let_give_one(void) { let(give_one_and_drop_it); }
 
-/* Its operation begins while the heap is held, and goes on when it is not: what it takes then is what who held it has left. */
+/* Its operation begins while the heap is held, and goes on when it is not: what it takes then is what who held it has
+   left. */
 static void as_the_heap_is_let_go(void **state) {
     (void)state;
     start_threads();

@@ -137,7 +137,7 @@ static void waits_without_the_lock(void **state) {
     meet();
 }
 
-/* ---- the entry's next use ----------------------------------------------------------------------------------------- */
+/* ---- the entry's next use ---------------------------------------------------------------------------------------- */
 
 static EpochDomain *theirs;
 
@@ -213,7 +213,7 @@ static void wrapped(void **state) {
     assert_int_equal(epoch_domain_epoch(domain), EPOCH_NONE);
 }
 
-/* ---- the allocator ends ---------------------------------------------------------------------------------------------- */
+/* ---- the allocator ends ------------------------------------------------------------------------------------------ */
 
 static bool known_at_barrier, began_at_barrier;
 static void look_at_barrier(void) {
@@ -221,8 +221,8 @@ static void look_at_barrier(void) {
     known_at_barrier = ts_allocator_find(ts_token(allocator)) != NULL;
 }
 
-/* A thread that makes a domain has no fence between its id and the look at the allocator: the barrier in the end of the allocator
-   stands for it, and comes between the two. */
+/* A thread that makes a domain has no fence between its id and the look at the allocator: the barrier in the end of the
+   allocator stands for it, and comes between the two. */
 static void allocator_ends(void **state) {
     (void)state;
     SlabAllocator *kept = allocator;

@@ -1,6 +1,6 @@
 /*
- * What a domain holds that is handed over from thread to thread: the blocks of one thread, however many had it. And what goes on meanwhile:
- * frees by the thread before, its allocations by the epoch's id, ends, limits, marks, a fork.
+ * What a domain holds that is handed over from thread to thread: the blocks of one thread, however many had it. And
+ * what goes on meanwhile: frees by the thread before, its allocations by the epoch's id, ends, limits, marks, a fork.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
@@ -248,8 +248,8 @@ static void free_all(unsigned i) {
     }
 }
 
-/* By the giver, while the domain is nobody's, and when it is another's; by the next thread, whose own they are; and by one that never
-   had it. */
+/* By the giver, while the domain is nobody's, and when it is another's; by the next thread, whose own they are; and by
+   one that never had it. */
 static void frees(void **state) {
     (void)state;
     size = 300;
@@ -314,7 +314,8 @@ static void without_its_allocator(void **state) {
     }
 }
 
-/* The heap where it would wait is held by another thread: the block stays where it is, and the next thread gets one of its own. */
+/* The heap where it would wait is held by another thread: the block stays where it is, and the next thread gets one of
+   its own. */
 static void while_that_heap_is_held(void **state) {
     (void)state;
     size = 100;

@@ -368,7 +368,8 @@ static void timing_is_noticed_inside(void **state) {
 
 static bool is_quick(void) { return ts_load_relaxed(&ts_thread.scope) != &ts_no_scope; }
 
-/* Another thread turns timing on: the next reset, or the next time that the domain is entered, takes slab_alloc its quick way. */
+/* Another thread turns timing on: the next reset, or the next time that the domain is entered, takes slab_alloc its
+   quick way. */
 static void timing_turned_on_elsewhere(void **state) {
     (void)state;
     for (unsigned inside = 0; inside < 2; inside++) {
@@ -390,7 +391,8 @@ static void timing_turned_on_elsewhere(void **state) {
     }
 }
 
-/* What was this thread's block in a shared domain is another epoch's after the reset: slab_alloc does not go on with it. */
+/* What was this thread's block in a shared domain is another epoch's after the reset: slab_alloc does not go on with
+   it. */
 static void leaves_no_block_to_itself(void **state) {
     (void)state;
     EpochDomain *shared = epoch_domain_create_ex(allocator, NULL, EPOCH_DOMAIN_SHARED);

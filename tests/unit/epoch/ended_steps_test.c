@@ -1,6 +1,6 @@
 /*
- * What a call has in its hands ends, and goes to another thread, between two of its steps. epoch.c, end.c, domain.c, domain_end.c and
- * alloc.c are compiled once more, in place of the library's, with the places to stop at.
+ * What a call has in its hands ends, and goes to another thread, between two of its steps. epoch.c, end.c, domain.c,
+ * domain_end.c and alloc.c are compiled once more, in place of the library's, with the places to stop at.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
@@ -193,7 +193,7 @@ static void domain_ended_while_joined(void **state) {
     end();
 }
 
-/* ---- the allocator ------------------------------------------------------------------------------------------------- */
+/* ---- the allocator ----------------------------------------------------------------------------------------------- */
 
 static SlabAllocator *second;
 static void leave_object(void) { SUP_CHECK(slab_malloc(second, 100) != NULL, "slab_malloc"); }
@@ -232,7 +232,8 @@ static void nothing_is_left(void) {
     }
 }
 
-/* What ends the allocator comes before a new epoch or domain gets its id, or when it can be found and has not looked yet. */
+/* What ends the allocator comes before a new epoch or domain gets its id, or when it can be found and has not looked
+   yet. */
 static void allocator_ends_while_something_begins(void **state) {
     (void)state;
     enum { DOMAIN, DOMAIN_WITH_LABEL, EPOCH, WRAPPED, HOW };
@@ -274,8 +275,8 @@ static void give_taken(void) {
     }
 }
 
-/* The domain can be found before its epoch can: it ends with the allocator, its entry waits for this thread, whatever others make meanwhile,
-   and the epoch ends nevertheless. */
+/* The domain can be found before its epoch can: it ends with the allocator, its entry waits for this thread, whatever
+   others make meanwhile, and the epoch ends nevertheless. */
 static void domains_entry_waits(void **state) {
     (void)state;
     second = slab_allocator_create();
@@ -327,7 +328,7 @@ static void record_in_use_again_while_an_epoch_opens(void **state) {
     allocator = slab_allocator_create();
 }
 
-/* ---- ended blocks without a join or a destroy ---------------------------------------------------------------------- */
+/* ---- ended blocks without a join or a destroy -------------------------------------------------------------------- */
 
 static void drained_by_its_own_frees(void **state) {
     static void *objects[MANY];

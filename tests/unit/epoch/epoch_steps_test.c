@@ -1,6 +1,7 @@
 /*
- * What other threads do between two steps of who ends an epoch. epoch.c and end.c are compiled once more, in place of the library's,
- * with a place to stop at before every look at a shared word of a block, and before a block is condemned.
+ * What other threads do between two steps of who ends an epoch. epoch.c and end.c are compiled once more, in place of
+ * the library's, with a place to stop at before every look at a shared word of a block, and before a block is
+ * condemned.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
@@ -268,8 +269,8 @@ static void all_is_back(unsigned at) {
     sup_check_empty(allocator);
 }
 
-/* A block that another thread takes for shut while its epoch is being closed is shut to its owner's fast frees as well: what
-   the owner frees afterwards is not left in a magazine that was flushed. */
+/* A block that another thread takes for shut while its epoch is being closed is shut to its owner's fast frees as well:
+   what the owner frees afterwards is not left in a magazine that was flushed. */
 static void visited_while_closing(void **state) {
     (void)state;
     bool stopped = true;
@@ -306,8 +307,8 @@ static void let_exchange(void) {
     wait_a_little();
 }
 
-/* The allocator ends, and another begins, at any step of a call that makes its rolling epoch or the next: the other one's is
-   not touched. */
+/* The allocator ends, and another begins, at any step of a call that makes its rolling epoch or the next: the other
+   one's is not touched. */
 static void ended_while_rolling(void **state) {
     (void)state;
     for (int advance = 0; advance < 2; advance++) {
@@ -378,8 +379,8 @@ static void fork_elsewhere(void) {
     refuse_barrier = refused;
 }
 
-/* Another thread forks between two steps of who opens an epoch with its block, closes or destroys it: the child ends what
-   the thread that is not there had begun with. */
+/* Another thread forks between two steps of who opens an epoch with its block, closes or destroys it: the child ends
+   what the thread that is not there had begun with. */
 static void forked_in_the_middle(void **state) {
     (void)state;
     for (unsigned kind = 0; kind < 16; kind++) {

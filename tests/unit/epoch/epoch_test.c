@@ -315,8 +315,8 @@ static void old_unknown_and_foreign_ids(void **state) {
     slab_allocator_free(another);
 }
 
-/* A block goes on in an epoch of another allocator, whose care keeps this thread's fast paths for the first: they do not
-   find it by the id of its new epoch. */
+/* A block goes on in an epoch of another allocator, whose care keeps this thread's fast paths for the first: they do
+   not find it by the id of its new epoch. */
 static void block_of_another_allocator(void **state) {
     (void)state;
     SlabOptions options = {.size = sizeof options, .poison_on_free = 1};
@@ -384,7 +384,8 @@ static void close_keeps_the_record(void **state) {
     slab_allocator_free(made_in_a_close);
 }
 
-/* slab_alloc in a domain: one that is refused counts once, and a churn epoch's takes no lock once the thread is in it. */
+/* slab_alloc in a domain: one that is refused counts once, and a churn epoch's takes no lock once the thread is in
+   it. */
 static void allocations_in_domains(void **state) {
     (void)state;
     for (unsigned kind = EPOCH_CHURN; kind <= EPOCH_SCOPE; kind++) {

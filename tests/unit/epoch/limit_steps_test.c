@@ -42,8 +42,8 @@ static unsigned fill_it(void) {
 
 static size_t held_bytes(void) { return ts_limit_held(atomic_load(&entry->allocator), epoch); }
 
-/* Every block of the epoch has its account, which holds what they hold; or is left to this thread, which takes it up before its next
-   slab. */
+/* Every block of the epoch has its account, which holds what they hold; or is left to this thread, which takes it up
+   before its next slab. */
 static void check_account(unsigned at, bool may_be_left) {
     const ts_account *account = atomic_load(&entry->account);
     uint64_t units = 0;
@@ -119,7 +119,8 @@ static void be_in_the_middle(void) {
     }
 }
 
-/* A thread that allocates in the epoch is not waited for either: it is counted when that is over, and the limit holds for it. */
+/* A thread that allocates in the epoch is not waited for either: it is counted when that is over, and the limit holds
+   for it. */
 static void beside_an_allocation(void **state) {
     (void)state;
     for (unsigned i = 0; i < 4; i++) {

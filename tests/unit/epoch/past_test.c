@@ -1,6 +1,6 @@
 /*
- * The last 256 epochs that have ended (epoch/past.h): what is said of them, for how long, however they ended; and that a
- * record is whole while others are written over it.
+ * The last 256 epochs that have ended (epoch/past.h): what is said of them, for how long, however they ended; and that
+ * a record is whole while others are written over it.
  */
 #include "check.h"
 #include "rng.h"

@@ -249,7 +249,8 @@ static void ended_in_an_allocation(void **state) {
     }
 }
 
-/* The round with a stop before its first step, then its second and so on, until it ends without; in epochs of both kinds. */
+/* The round with a stop before its first step, then its second and so on, until it ends without; in epochs of both
+   kinds. */
 static void at_each_step(bool (*round)(unsigned at)) {
     for (flags = EPOCH_CHURN; flags <= EPOCH_SCOPE; flags++) {
         for (unsigned at = 0; round(at); at++) {
@@ -305,7 +306,8 @@ static void destroyed_inside_an_allocation(void **state) {
     at_each_step_inside(destroyed_inside_an_allocation_round);
 }
 
-/* A span grows where it is; it is freed, or its epoch ends, before any step of that: the units that it was to get go back. */
+/* A span grows where it is; it is freed, or its epoch ends, before any step of that: the units that it was to get go
+   back. */
 static void *growing, *grown_elsewhere;
 static void free_growing(void) { SUP_CHECK(slab_free(allocator, growing), "slab_free"); }
 /* Where it is, or at another place if the units behind it are those that the stopped call has got. */
@@ -408,8 +410,8 @@ static void reset_and_take_the_places(void) {
     }
 }
 
-/* An object that a reset kills before its handle is made is not taken for the next one in its place, which is of the same
-   epoch. */
+/* An object that a reset kills before its handle is made is not taken for the next one in its place, which is of the
+   same epoch. */
 static bool reset_before_the_handle_is_made_round(unsigned at) {
     SlabHandle handle;
     shared = epoch_domain_create_ex(allocator, NULL, flags | EPOCH_DOMAIN_SHARED);

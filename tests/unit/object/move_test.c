@@ -1,4 +1,5 @@
-/* Large objects that grow: their pages move where the system does that, else they are copied; beside another that grows, too. */
+/* Large objects that grow: their pages move where the system does that, else they are copied; beside another that
+   grows, too. */
 #include "check.h"
 #include "identities.h"
 #include "pattern.h"
@@ -191,7 +192,8 @@ static void two_in_turn(void **state) {
     assert_true(changes <= 32);
 }
 
-/* Another thread frees the old object when its successor has been allocated: it is told so, and the realloc is refused. */
+/* Another thread frees the old object when its successor has been allocated: it is told so, and the realloc is
+   refused. */
 static void *old;
 static ts_os_table stepping;
 static bool freed_meanwhile;

@@ -1,6 +1,7 @@
 /*
- * No call that succeeds changes errno: not the first one of a process, and not one inside of which the system refuses to
- * take memory back, as it does where a page is locked. (fault_calls_test.c has every call, with every kind of refusal.)
+ * No call that succeeds changes errno: not the first one of a process, and not one inside of which the system refuses
+ * to take memory back, as it does where a page is locked. (fault_calls_test.c has every call, with every kind of
+ * refusal.)
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
@@ -131,7 +132,7 @@ static void a_page_that_is_locked(void **state) {
     }
 }
 
-/* ---- no more memory -------------------------------------------------------------------------------------------------- */
+/* ---- no more memory ---------------------------------------------------------------------------------------------- */
 
 static bool no_commit(void *at, size_t bytes) {
     (void)at, (void)bytes;
@@ -180,7 +181,7 @@ static void to_the_last_byte(void **state) {
     }
 }
 
-/* ---- the first call of a process ----------------------------------------------------------------------------------- */
+/* ---- the first call of a process --------------------------------------------------------------------------------- */
 
 static void set_variables(void) {
     (void)setenv("TSLAB_RETAIN", "48M", 1);

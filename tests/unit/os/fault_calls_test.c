@@ -514,24 +514,28 @@ static const struct call calls[] = {
     CALL(epoch_domain_destroy), CALL(epoch_domain_enter), CALL(epoch_domain_epoch), CALL(epoch_domain_exit),
     CALL(epoch_domain_force_close), CALL(epoch_domain_hand_over), CALL(epoch_domain_on_destroy),
     CALL(epoch_domain_reset), CALL(epoch_domain_wrap), CALL(epoch_open), CALL(epoch_state), CALL(free_obj),
-    CALL(get_perf_counters), CALL(get_perf_counters_sized), CALL(slab_aligned_epoch), CALL(slab_alloc), CALL(slab_allocator_create),
+    CALL(get_perf_counters), CALL(get_perf_counters_sized), CALL(slab_aligned_epoch), CALL(slab_alloc),
+    CALL(slab_allocator_create),
     CALL(slab_allocator_create_ex), CALL(slab_allocator_default), CALL(slab_allocator_free), CALL(slab_calloc_epoch),
     CALL(slab_class_count), CALL(slab_class_of), CALL(slab_class_size), CALL(slab_epoch_set_label), CALL(slab_epochs),
     CALL(slab_free), CALL(slab_handle_get), CALL(slab_handle_of), CALL(slab_malloc), CALL(slab_malloc_epoch),
     CALL(slab_message), CALL(slab_owns), CALL(slab_set_message_sink),
     CALL(slab_promote), CALL(slab_realloc), CALL(slab_reserve), CALL(slab_set_budget),
     CALL(slab_allocators), CALL(slab_stats_doctor), CALL(slab_stats_dump_fd), CALL(slab_stats_epochs_json),
-    CALL(slab_stack_totals), CALL(slab_stacks), CALL(slab_stacks_json), CALL(slab_stacks_text), CALL(slab_stats_openmetrics), CALL(slab_stats_view),
+    CALL(slab_stack_totals), CALL(slab_stacks), CALL(slab_stacks_json), CALL(slab_stacks_text),
+    CALL(slab_stats_openmetrics), CALL(slab_stats_view),
     CALL(slab_stats_class), CALL(slab_stats_epoch), CALL(slab_stats_global), CALL(slab_stats_json),
     CALL(slab_stats_prometheus), CALL(slab_stats_text), CALL(slab_stats_thread), CALL(slab_thread_idle),
     CALL(slab_trim), CALL(slab_usable_size), CALL(slab_version),
     CALL(epoch_domain_alloc), CALL(epoch_domain_off_destroy), CALL(slab_alloc_aligned), CALL(slab_alloc_zero),
     CALL(slab_alloc_resize), CALL(slab_alloc_memdup), CALL(slab_alloc_printf), CALL(slab_alloc_strdup),
-    CALL(slab_alloc_strndup), CALL(slab_alloc_vprintf), CALL(slab_realloc_epoch), CALL(slab_realloc_aligned), CALL(slab_release), CALL(slab_walk),
+    CALL(slab_alloc_strndup), CALL(slab_alloc_vprintf), CALL(slab_realloc_epoch), CALL(slab_realloc_aligned),
+    CALL(slab_release), CALL(slab_walk),
     CALL(slab_maintain), CALL(slab_set_sample_stacks), CALL(slab_stats_global_sized), CALL(slab_stats_class_sized),
     CALL(slab_stats_epoch_sized), CALL(slab_stats_thread_sized),
     CALL(epoch_domain_create_child), CALL(epoch_domain_parent), CALL(epoch_domain_move), CALL(epoch_domain_end),
-    CALL(epoch_domain_set_limit), CALL(epoch_set_limit), CALL(epoch_bind), CALL(slab_stats_node), CALL(slab_stats_node_sized), CALL(epoch_domain_held),
+    CALL(epoch_domain_set_limit), CALL(epoch_set_limit), CALL(epoch_bind), CALL(slab_stats_node),
+    CALL(slab_stats_node_sized), CALL(epoch_domain_held),
     CALL(epoch_domain_mark), CALL(epoch_domain_rewind),
 };
 /* clang-format on */
@@ -647,7 +651,7 @@ static void no_function_is_missing(void **state) {
     assert_int_equal(next, CALLS);
 }
 
-/* ---- budgets of every size ---------------------------------------------------------------------------------------- */
+/* ---- budgets of every size --------------------------------------------------------------------------------------- */
 
 /* As many objects of a size as go in; returns how many. Never over the budget. */
 static unsigned fill_up(SlabAllocator *allocator, EpochId epoch, size_t size, size_t budget, void **into,

@@ -528,8 +528,8 @@ static void run_script(void *argument) {
     sup_exit(atomic_load(&refusals) ? 0 : NOTHING_REFUSED);
 }
 
-/* All N of one kind; every N that fails is named. The short form and sanitized builds take some of them: the first, then
-   each `step`-th. */
+/* All N of one kind; every N that fails is named. The short form and sanitized builds take some of them: the first,
+   then each `step`-th. */
 static void refuse_in_turn(call which, bool on) {
     char err[2048];
     long failed = 0;

@@ -1,6 +1,6 @@
 /*
- * Huge pages: none that nobody asked for; some for who asks; and a part of one that is purged goes back at once. What the kernel did is
- * read from its own counts.
+ * Huge pages: none that nobody asked for; some for who asks; and a part of one that is purged goes back at once. What
+ * the kernel did is read from its own counts.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE

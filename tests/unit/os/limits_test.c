@@ -175,7 +175,8 @@ static void with_256_mib(void *argument) {
     SUP_CHECK(malloc(8 * MIB) != NULL, "the program itself has nothing left");
 }
 
-/* Half of a limit can be had, less what the process itself has mapped; the region's records take more of it with 32 bits. */
+/* Half of a limit can be had, less what the process itself has mapped; the region's records take more of it with 32
+   bits. */
 static void with_some_limit(void *argument) {
     size_t limit = *(const size_t *)argument, done = 0;
     limit_address_space(limit);

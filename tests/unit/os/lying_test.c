@@ -1,6 +1,7 @@
 /*
- * A system whose madvise answers that it took pages back, and keeps their bytes: found out at the start, said in one line,
- * and what is handed out as zero is zero all the same. By a table that lies, and by a kernel that is made to (seccomp).
+ * A system whose madvise answers that it took pages back, and keeps their bytes: found out at the start, said in one
+ * line, and what is handed out as zero is zero all the same. By a table that lies, and by a kernel that is made to
+ * (seccomp).
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
@@ -45,7 +46,7 @@ static bool no(void *at, size_t bytes) {
     return false;
 }
 
-/* ---- what was freed ----------------------------------------------------------------------------------------------------- */
+/* ---- what was freed ---------------------------------------------------------------------------------------------- */
 
 static void zeroed_again_and_again(SlabAllocator *a, unsigned flags) {
     static const size_t sizes[] = {10, 100, 5000, 16 * KIB, 100 * KIB, 2 * MIB};
@@ -240,7 +241,7 @@ static void purge_anew_does_what_purge_does(void **state) {
     ts_os_native.release(at, 8 * page);
 }
 
-/* ---- a kernel that lies --------------------------------------------------------------------------------------------------- */
+/* ---- a kernel that lies ------------------------------------------------------------------------------------------ */
 
 #ifdef HAS_SECCOMP
 #if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__

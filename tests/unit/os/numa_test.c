@@ -1,7 +1,7 @@
 /*
- * The calls of NUMA, against a kernel that is played here with the rules that catch others: a mask is read up to one bit less than
- * its length says, one that is shorter than the kernel's own is refused, nodes have ids with gaps, and a node that has no memory or
- * is outside of the cpuset may not be asked for.
+ * The calls of NUMA, against a kernel that is played here with the rules that catch others: a mask is read up to one
+ * bit less than its length says, one that is shorter than the kernel's own is refused, nodes have ids with gaps, and a
+ * node that has no memory or is outside of the cpuset may not be asked for.
  */
 #define _GNU_SOURCE
 #include "unit.h"

@@ -187,7 +187,8 @@ static void check_rest(int from) {
     }
 }
 
-/* Epoch after epoch, in whatever order their units lie: what remains keeps its bytes, and in the end no page is left. */
+/* Epoch after epoch, in whatever order their units lie: what remains keeps its bytes, and in the end no page is
+   left. */
 static void every_page(void *argument) {
     int policy = *(int *)argument;
     EpochId epochs[EPOCHS];

@@ -1,6 +1,7 @@
 /*
- * Where the kernel really puts memory: on a machine with several NUMA nodes (tests/vm makes some) at least 99 of 100 pages of what a
- * thread allocates lie on its node, also when memory was freed by threads of other nodes before. Skipped where there is one node.
+ * Where the kernel really puts memory: on a machine with several NUMA nodes (tests/vm makes some) at least 99 of 100
+ * pages of what a thread allocates lie on its node, also when memory was freed by threads of other nodes before.
+ * Skipped where there is one node.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE

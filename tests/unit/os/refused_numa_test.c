@@ -1,6 +1,7 @@
 /*
- * The NUMA calls refused by a filter, as in many containers: with EPERM and with ENOSYS. The same allocations, at the same places of the
- * region, as without the option numa; and no call is made for them. Each case in a child, as a filter stays for good.
+ * The NUMA calls refused by a filter, as in many containers: with EPERM and with ENOSYS. The same allocations, at the
+ * same places of the region, as without the option numa; and no call is made for them. Each case in a child, as a
+ * filter stays for good.
  */
 #define _GNU_SOURCE
 #include "check.h"

@@ -1,7 +1,7 @@
 /*
- * Call stacks of a static program, beside the end of its table for unwinding. stack.c is compiled once more, with places to stop at: a
- * thread that walks and the one that ends the table are brought together at each pair of steps. No walk is under way when the table has
- * ended, and none begins afterwards.
+ * Call stacks of a static program, beside the end of its table for unwinding. stack.c is compiled once more, with
+ * places to stop at: a thread that walks and the one that ends the table are brought together at each pair of steps. No
+ * walk is under way when the table has ended, and none begins afterwards.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE

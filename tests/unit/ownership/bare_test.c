@@ -1,6 +1,6 @@
 /*
- * Churn blocks that nobody has go without their memory: it is back with the system, nothing of the old uses lives again, and
- * the blocks are as good as new ones.
+ * Churn blocks that nobody has go without their memory: it is back with the system, nothing of the old uses lives
+ * again, and the blocks are as good as new ones.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
@@ -159,7 +159,8 @@ static void a_call_is_short(void **state) {
     assert_true(full);
 }
 
-/* Another thread ends them, which cannot give them away; their own does when it rests, and then all that is too much goes. */
+/* Another thread ends them, which cannot give them away; their own does when it rests, and then all that is too much
+   goes. */
 static void of_a_thread_that_rests(void **state) {
     (void)state;
     if (ts_os_page_bytes() > TS_LINES_CHUNK) skip();

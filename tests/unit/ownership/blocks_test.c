@@ -208,7 +208,7 @@ static void ended_by_another_among_domains(void **state) {
     check_everything();
 }
 
-/* ---- nothing leads to them ------------------------------------------------------------------------------------------ */
+/* ---- nothing leads to them --------------------------------------------------------------------------------------- */
 
 static void take_part(void) {
     for (unsigned i = 0; i < MANY; i++) {
@@ -326,7 +326,7 @@ static void no_hint_of_a_domain(void **state) {
     check_everything();
 }
 
-/* ---- of a closed epoch ------------------------------------------------------------------------------------------------ */
+/* ---- of a closed epoch ------------------------------------------------------------------------------------------- */
 
 static void *others[2];
 static void use_extra_twice(void) {
@@ -347,8 +347,8 @@ static void check_row(uint64_t allocated, uint64_t freed) {
 
 static uint32_t others_free(void) { return ts_load_relaxed(&other_heap->free_blocks[0]); }
 
-/* A block of a closed epoch that holds nothing is its thread's again, at the close or with its last object, while another's holds
-   one. The epoch's row is without what it counted. */
+/* A block of a closed epoch that holds nothing is its thread's again, at the close or with its last object, while
+   another's holds one. The epoch's row is without what it counted. */
 static void left_by_those_that_hold_nothing(void **state) {
     (void)state;
     flags = EPOCH_CHURN;

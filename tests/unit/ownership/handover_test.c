@@ -432,7 +432,8 @@ static void two_ended_threads(void **state) {
     assert_true(epoch_destroy(allocator, epochs[0]) && epoch_destroy(allocator, epochs[1]));
 }
 
-/* Nobody allocates from the bins of a thread that has ended: what of them becomes empty later is warm, and goes back in a trim. */
+/* Nobody allocates from the bins of a thread that has ended: what of them becomes empty later is warm, and goes back in
+   a trim. */
 static void *fill_and_end(void *argument) {
     char **all = argument;
     for (int i = 0; i < COUNT; i++) {
@@ -594,8 +595,8 @@ static void condemned_at_its_end(void **state) {
     sup_check_empty(allocator);
 }
 
-/* An allocator ends while slabs of it still wait in the backlog of a thread, which takes in a bounded part at a time: its
-   record is not given back, and so not another's, before they are. */
+/* An allocator ends while slabs of it still wait in the backlog of a thread, which takes in a bounded part at a time:
+   its record is not given back, and so not another's, before they are. */
 static SlabAllocator *first, *second, *third;
 enum { WAITING = 128 };
 static char *waiting[4 * WAITING];
@@ -778,7 +779,8 @@ static void freed_while_it_trims(void **state) {
 
 static void free_the_first(void) { slab_allocator_free(first); }
 
-/* A call of this thread may be using a share when it trims: that of an allocator that ended since stays until the thread drops it. */
+/* A call of this thread may be using a share when it trims: that of an allocator that ended since stays until the
+   thread drops it. */
 static void keeps_its_share_in_a_trim(void **state) {
     (void)state;
     slab_thread_idle();

@@ -1,7 +1,7 @@
 /*
- * What other threads do between two steps of who visits a heap or lets go of one. heap.c is compiled once more, in place of
- * the library's, with a place to stop at before every lock that is acquired, and behind every one that is released; the barrier of
- * a hold is a place too.
+ * What other threads do between two steps of who visits a heap or lets go of one. heap.c is compiled once more, in
+ * place of the library's, with a place to stop at before every lock that is acquired, and behind every one that is
+ * released; the barrier of a hold is a place too.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
@@ -203,7 +203,8 @@ static void usual_call(void) {
 }
 static uintptr_t their_token(void) { return ts_load_relaxed(&other_heap->tls->token); }
 
-/* The visitor has the list, and the second barrier does not come: the list is put back whole, and the thread is called. */
+/* The visitor has the list, and the second barrier does not come: the list is put back whole, and the thread is
+   called. */
 static void list_is_put_back(void **state) {
     (void)state;
     if (!have_barrier()) {
@@ -295,8 +296,8 @@ static void not_held_again(void **state) {
     sup_check_empty(allocator);
 }
 
-/* Who closes an epoch cannot hold the heap of a thread that has a block in it: who can flushes that, and its last slabs end
-   the epoch. */
+/* Who closes an epoch cannot hold the heap of a thread that has a block in it: who can flushes that, and its last slabs
+   end the epoch. */
 static void what_a_close_has_missed(void **state) {
     (void)state;
     if (!have_barrier()) {

@@ -182,8 +182,8 @@ static void adopted_when_slots_run_out(void **state) {
     size = 100;
 }
 
-/* Threads come and go and leave an object each in an epoch in which this one goes on: it takes blocks of theirs over, and not
-   one more with each of them while there is room in those that it has. */
+/* Threads come and go and leave an object each in an epoch in which this one goes on: it takes blocks of theirs over,
+   and not one more with each of them while there is room in those that it has. */
 static void *leave_one(void *argument) {
     *(void **)argument = slab_malloc_epoch(allocator, 128, epoch);
     return NULL;

@@ -1,7 +1,8 @@
 /*
- * Ends beside a thread that has lost its processor in the middle of a call. They wait for nobody: what they cannot take is left to
- * that thread, which works it off in its next call, or to whoever trims or closes next. The other thread here stands where such
- * a thread stands, inside of an operation, for as long as a test likes; a yield and a nap are failures.
+ * Ends beside a thread that has lost its processor in the middle of a call. They wait for nobody: what they cannot take
+ * is left to that thread, which works it off in its next call, or to whoever trims or closes next. The other thread
+ * here stands where such a thread stands, inside of an operation, for as long as a test likes; a yield and a nap are
+ * failures.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
@@ -218,7 +219,8 @@ static void taken_by_others(void **state) {
     }
 }
 
-/* What dies afterwards is left but once, for both; and comes off the list before it is used again, if its heap can be held by then. */
+/* What dies afterwards is left but once, for both; and comes off the list before it is used again, if its heap can be
+   held by then. */
 static void closed_then_destroyed(void **state) {
     (void)state;
     for (unsigned held = 0; held < 2; held++) {
@@ -243,7 +245,7 @@ static void closed_then_destroyed(void **state) {
     }
 }
 
-/* ---- destroy, reset, the end of an allocator ------------------------------------------------------------------------ */
+/* ---- destroy, reset, the end of an allocator --------------------------------------------------------------------- */
 
 /* Stale at once; and what is committed is in use or retained, also while a dead block is its thread's to take apart. */
 static void destroyed(void **state) {
@@ -317,7 +319,7 @@ static void allocator_ends(void **state) {
     assert_true(ts_pool_used_units() * TS_UNIT_BYTES <= sup_committed_bytes(allocator));
 }
 
-/* ---- a heap that a third thread holds ------------------------------------------------------------------------------ */
+/* ---- a heap that a third thread holds ---------------------------------------------------------------------------- */
 
 static atomic_bool has_it, let_go;
 static void *hold_it(void *unused) {
@@ -402,7 +404,8 @@ static void held_by_another(void **state) {
     other_heap = theirs;
 }
 
-/* The last object of a closed epoch's slab, freed by another while its owner is in the middle of a call and then rests. */
+/* The last object of a closed epoch's slab, freed by another while its owner is in the middle of a call and then
+   rests. */
 static void last_object(void **state) {
     (void)state;
     if (skip_without_barrier()) {

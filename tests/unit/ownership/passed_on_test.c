@@ -1,8 +1,8 @@
 /*
- * The last object of a closed epoch, freed by a thread that lost its processor between two steps of it: meanwhile the thread that
- * allocated it ends, or hands its domain over, and its block goes to another, which sleeps. The free gives the slab back all the same, and
- * ends the epoch.
- * foreign.c is compiled once more, in place of the library's, with a place to stop at before every word that it reads.
+ * The last object of a closed epoch, freed by a thread that lost its processor between two steps of it: meanwhile the
+ * thread that allocated it ends, or hands its domain over, and its block goes to another, which sleeps. The free gives
+ * the slab back all the same, and ends the epoch. foreign.c is compiled once more, in place of the library's, with a
+ * place to stop at before every word that it reads.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
@@ -95,8 +95,8 @@ static EpochId epoch;
 static void *objects[2]; /* of 40 and of 16 bytes, so in two slabs */
 static unsigned looks;   /* of the passer, at the adopter's queue */
 
-/* The first stop is before the push on the ended thread's queue. The freer's second one is behind it, the passer's before it passes on
-   the freer's slab: its own is the first. */
+/* The first stop is before the push on the ended thread's queue. The freer's second one is behind it, the passer's
+   before it passes on the freer's slab: its own is the first. */
 static void reads(const void *word) {
     if (self == NULL || self->stops == 0 || (self != &freer && self != &passer)) {
         return;
@@ -212,7 +212,8 @@ static void pushed_on_a_strangers_heap(void **state) {
     }
 }
 
-/* Another thread, which has freed in the same epoch, has taken the slab off the ended thread's queue, and not yet passed it on. */
+/* Another thread, which has freed in the same epoch, has taken the slab off the ended thread's queue, and not yet
+   passed it on. */
 static void in_the_hands_of_another(void **state) {
     (void)state;
     epoch = epoch_open(allocator, NULL, EPOCH_CHURN);

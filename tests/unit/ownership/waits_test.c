@@ -1,6 +1,6 @@
 /*
- * Who waits for a thread that wakes nobody sleeps between looks: that thread may be of a lower priority on the same processor
- * (SCHED_FIFO), which gets nothing by a yield. Here a yield is nothing for anybody.
+ * Who waits for a thread that wakes nobody sleeps between looks: that thread may be of a lower priority on the same
+ * processor (SCHED_FIFO), which gets nothing by a yield. Here a yield is nothing for anybody.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE

@@ -1,6 +1,6 @@
 /*
- * What core dumps leave out (region/dump.h), by a model that knows of every page of the region whether a dump shows it: each unit
- * that is handed out is shown with its metadata, and whole blocks of free ones are not.
+ * What core dumps leave out (region/dump.h), by a model that knows of every page of the region whether a dump shows it:
+ * each unit that is handed out is shown with its metadata, and whole blocks of free ones are not.
  */
 #include "check.h"
 #include "proc.h"
@@ -83,7 +83,8 @@ static uint32_t take(unsigned part, uint32_t count) {
     return unit;
 }
 
-/* A burst that is over: of its data no dump shows more than the ends, nor of its metadata. In any order of the frees. */
+/* A burst that is over: of its data no dump shows more than the ends, nor of its metadata. In any order of the
+   frees. */
 static void a_burst(void *argument) {
     enum { COUNT = 4096 };
     unsigned part = *(unsigned *)argument;

@@ -1,4 +1,5 @@
-/* Homes: which nodes are told apart, where a thread is at home, and a pool for each home. One machine for each test, in a child. */
+/* Homes: which nodes are told apart, where a thread is at home, and a pool for each home. One machine for each test, in
+   a child. */
 #include "check.h"
 #include "in_child.h"
 #include "proc.h"

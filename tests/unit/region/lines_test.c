@@ -71,8 +71,8 @@ static void records(void *argument) {
             SUP_CHECK(made[k][i][0] == want && made[k][i][sizes[k] - 1] == want, "kind %u, %d is overwritten", k, i);
         }
     }
-    /* What is given back comes again for its own kind only, zeroed, the newest first. (Not churn blocks, nor in that order
-       magazines.) */
+    /* What is given back comes again for its own kind only, zeroed, the newest first. (Not churn blocks, nor in that
+       order magazines.) */
     for (unsigned k = 0; k < TS_LINES_KINDS; k++) {
         if (k == TS_LINES_CHURN_BLOCK || k == TS_LINES_MAGAZINE) continue;
         ts_lines_give((ts_line_kind)k, made[k][0]);
@@ -127,8 +127,8 @@ static char *take_magazine(void) {
     return p;
 }
 
-/* A chunk all of whose magazines are free can give its memory back; what is taken is of a chunk in which others are in use, then of one
-   with memory, then of one without. */
+/* A chunk all of whose magazines are free can give its memory back; what is taken is of a chunk in which others are in
+   use, then of one with memory, then of one without. */
 static void chunks_of_magazines(void *argument) {
     static char *made[MAGAZINES];
     (void)argument;
@@ -214,7 +214,8 @@ static void notes_of_chunks(void *argument) {
                   chunk);
 }
 
-/* Scope blocks lie in chunks that begin with a key of theirs and end with a magazine, so none is at the end of a page of 4 KiB. */
+/* Scope blocks lie in chunks that begin with a key of theirs and end with a magazine, so none is at the end of a page
+   of 4 KiB. */
 static void chunks_of_scope_blocks(void *argument) {
     (void)argument;
     make_region(12);

@@ -186,7 +186,8 @@ static void extended_at_the_end(void *argument) {
     SUP_CHECK(ts_pool_used_units() == 0, "units are left");
 }
 
-/* Where it has room for the whole elsewhere it does not: or it would grow each time that something comes to lie at its end. */
+/* Where it has room for the whole elsewhere it does not: or it would grow each time that something comes to lie at its
+   end. */
 static void not_extended_in_vain(void *argument) {
     (void)argument;
     make_region();
@@ -358,7 +359,8 @@ static void cells_become_runs(void *argument) {
     exhaust(TS_NORMAL);
 }
 
-/* Units of a page that goes back as a whole, in the cell behind those that its last user has, or in the other before it. */
+/* Units of a page that goes back as a whole, in the cell behind those that its last user has, or in the other before
+   it. */
 static void cells_are_around(void *argument) {
     enum { PAGE = 8 };
     (void)argument;
@@ -507,8 +509,8 @@ static void singles_where_runs_are_short(void *argument) {
     exhaust(TS_NORMAL);
 }
 
-/* One thread grows at a time, and the others take of what it brings: what is accessible ends at one place, however the system
-   refuses; and no unit is above the mark, whoever looks when. */
+/* One thread grows at a time, and the others take of what it brings: what is accessible ends at one place, however the
+   system refuses; and no unit is above the mark, whoever looks when. */
 static _Atomic unsigned growing;
 static _Atomic unsigned grown, denied;
 

@@ -91,7 +91,8 @@ static void release_to_room(void *at, size_t bytes) {
     ts_os_native.release(at, bytes);
 }
 
-/* A quarter of what there is, and more, is left to the program, also where all of the region would just fit; half can be data. */
+/* A quarter of what there is, and more, is left to the program, also where all of the region would just fit; half can
+   be data. */
 static void room_is_left(void **state) {
     (void)state;
     assert_true(ts_region_init(14));
@@ -111,7 +112,8 @@ static void room_is_left(void **state) {
     ts_os = &ts_os_native;
 }
 
-/* What is above the mark is refused by every lookup, and not readable; what is below is zero. Addresses and handles' units alike. */
+/* What is above the mark is refused by every lookup, and not readable; what is below is zero. Addresses and handles'
+   units alike. */
 static void the_mark_rises(void **state) {
     (void)state;
     table = ts_os_native;

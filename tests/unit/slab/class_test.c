@@ -54,10 +54,9 @@ static void sizes(void **state) {
     }
 }
 
-/* Steps of 16 up to 128; four classes to a doubling from there to 1024, so that rounding up wastes a fifth of a slot
-   at the worst and less than an eighth on average over the sizes of a class. Above, no larger multiple of 16 fits a unit
-   as often, and from 4096 on rounding up wastes a third at
-   the worst. */
+/* Steps of 16 up to 128; four classes to a doubling from there to 1024, so that rounding up wastes a fifth of a slot at
+   the worst and less than an eighth on average over the sizes of a class. Above, no larger multiple of 16 fits a unit
+   as often, and from 4096 on rounding up wastes a third at the worst. */
 static void waste(void **state) {
     (void)state;
     unsigned c = 1;

@@ -50,7 +50,7 @@ static void lists_are_complete(void **state) {
     assert_int_equal(sizeof(SlabEpochStats), 8 + 8 + 8 + SLAB_LABEL_BYTES + 8 * epoch);
 }
 
-/* ---- frees by another thread, the owner asleep --------------------------------------------------------------------- */
+/* ---- frees by another thread, the owner asleep ------------------------------------------------------------------- */
 
 struct hand_over {
     SlabAllocator *allocator;
@@ -146,7 +146,7 @@ static void foreign_frees_count_at_once(void **state) {
     }
 }
 
-/* ---- under load ------------------------------------------------------------------------------------------------------ */
+/* ---- under load -------------------------------------------------------------------------------------------------- */
 
 #define WORKERS 3
 #define ROOM 64
@@ -293,7 +293,7 @@ static void ends_meanwhile(void **state) {
     }
 }
 
-/* ---- no lock ------------------------------------------------------------------------------------------------------------ */
+/* ---- no lock ----------------------------------------------------------------------------------------------------- */
 
 /* With every lock of the allocator taken, everything answers. A lock would be a hang: the alarm ends it. */
 static void takes_no_lock(void **state) {
@@ -346,7 +346,7 @@ static void takes_no_lock(void **state) {
     assert_int_equal(e.live_objects, 2);
 }
 
-/* ---- the dump ------------------------------------------------------------------------------------------------------------ */
+/* ---- the dump ---------------------------------------------------------------------------------------------------- */
 
 static SlabAllocator *dumped;
 static int dump_to;
@@ -429,7 +429,7 @@ static void dump_refuses(void **state) {
     assert_int_equal(errno, EBADF);
 }
 
-/* ---- what slabs have done, known by differences ----------------------------------------------------------------------- */
+/* ---- what slabs have done, known by differences ------------------------------------------------------------------ */
 
 #define FULL_SLABS 1000
 

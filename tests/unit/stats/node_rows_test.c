@@ -1,6 +1,6 @@
 /*
- * Rows of nodes in every text: none where the allocator tells no nodes apart, else one for each node, with what slab_stats_node says
- * of it. On machines that are not there (support/topology.h), one for each test, in a child.
+ * Rows of nodes in every text: none where the allocator tells no nodes apart, else one for each node, with what
+ * slab_stats_node says of it. On machines that are not there (support/topology.h), one for each test, in a child.
  */
 #include "check.h"
 #include "in_child.h"

@@ -1,6 +1,7 @@
 /*
- * Large objects that come and go between two looks of a snapshot: one that lives all the time is in it, with its bytes and its units.
- * snapshot.c is compiled once more, in place of the library's, with a place to stop at before every look at a shared word.
+ * Large objects that come and go between two looks of a snapshot: one that lives all the time is in it, with its bytes
+ * and its units. snapshot.c is compiled once more, in place of the library's, with a place to stop at before every look
+ * at a shared word.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE

@@ -376,7 +376,8 @@ static void drain_now(void *arg, const ts_epoch *of, EpochId id, uint32_t state,
     ts_heap_leave(ts_thread.heap);
 }
 
-/* An object that was shown as freed, and is collected in the middle of a snapshot, stays freed; nothing is allocated. */
+/* An object that was shown as freed, and is collected in the middle of a snapshot, stays freed; nothing is
+   allocated. */
 static void collected_meanwhile(void **state) {
     void *objects[10];
     ts_allocator *record = ts_allocator_find(ts_token(allocator));

@@ -35,7 +35,7 @@ static EpochId filled(const char *label, unsigned objects, size_t size) {
     return epoch;
 }
 
-/* ---- labels ------------------------------------------------------------------------------------------------------- */
+/* ---- labels ------------------------------------------------------------------------------------------------------ */
 
 static void check_labels(unsigned distinct) {
     ts_view *view = view_of();
@@ -176,7 +176,7 @@ static void reasons_sum_up(void **state) {
     assert_int_equal(sum, global.slow_path_hits + global.slow_path_epoch_closed);
 }
 
-/* ---- epochs --------------------------------------------------------------------------------------------------------- */
+/* ---- epochs ------------------------------------------------------------------------------------------------------ */
 
 /* All of them fit where addresses have 32 bits. */
 #define EPOCHS (sizeof(void *) < 8 ? 200u : 300u)
@@ -230,7 +230,7 @@ static void label_while_it_changes(void **state) {
     assert_string_equal(stats.label, "");
 }
 
-/* ---- doctor ----------------------------------------------------------------------------------------------------------- */
+/* ---- doctor ------------------------------------------------------------------------------------------------------ */
 
 static bool doctor_says(const char *words) {
     assert_true(slab_stats_doctor(allocator, text, sizeof text) > 0);
@@ -467,7 +467,7 @@ static void more_findings_than_places(void **state) {
     for (unsigned i = 1; i < TS_FINDINGS; i++) assert_string_equal(made_up.finding[i].id, "leak_after_close");
 }
 
-/* ---- formatting ---------------------------------------------------------------------------------------------------------- */
+/* ---- formatting -------------------------------------------------------------------------------------------------- */
 
 #define FORMATS(want, call)                                  \
     do {                                                     \

@@ -207,7 +207,8 @@ static void what_is_refused_stays(void **state) {
     check_all();
 }
 
-/* The memory of a span that the system did not take is memory of the slabs that its units become, in all of their pages. */
+/* The memory of a span that the system did not take is memory of the slabs that its units become, in all of their
+   pages. */
 static void what_was_a_span_goes_too(void **state) {
     (void)state;
     enum { SLABS = 24, STAYS = 9, NEXT = 16, IN_ONE = TS_UNIT_BYTES / 128 };
@@ -261,7 +262,7 @@ static void under_care_they_stay(void **state) {
 /* Without it nobody holds the heap of a thread that lives: what is ended waits for that. */
 static bool have_barrier(void) { return ts_os->barrier_all(); }
 
-/* ---- other threads, while the system takes the page ------------------------------------------------------------------ */
+/* ---- other threads, while the system takes the page -------------------------------------------------------------- */
 
 static void in_another_thread(void *(*fn)(void *)) {
     pthread_t thread;

@@ -1,5 +1,5 @@
-/* What the bins of a thread that rests let go of, by a clock that the test moves: empty slabs while it waits, what its magazines hold in its
-   next call. What it has stays. */
+/* What the bins of a thread that rests let go of, by a clock that the test moves: empty slabs while it waits, what its
+   magazines hold in its next call. What it has stays. */
 #include "api/runtime.h"
 #include "identities.h"
 #include "os/os.h"
@@ -104,7 +104,8 @@ static void resting_bins(void **state) {
     begin(&k, &t, works_and_rests);
     assert_true(committed(k.a) > 100 * SLAB); /* an eighth of what each had */
     maintain_while(k.a);
-    /* The objects that live are of a slab each; the 64 of a magazine of one more, of two and of five; and each bin keeps its first one. */
+    /* The objects that live are of a slab each; the 64 of a magazine of one more, of two and of five; and each bin
+       keeps its first one. */
     assert_in_range(committed(k.a), SIZES * SLAB, (2 * SIZES + 1 + 2 + 5) * SLAB);
     sem_post(&k.goes_on);
     sem_wait(&k.rests);
@@ -115,7 +116,8 @@ static void resting_bins(void **state) {
     end(&k, t);
 }
 
-/* A look of this thread at a time before that of the last look, which another thread has read: nobody has rested for long. */
+/* A look of this thread at a time before that of the last look, which another thread has read: nobody has rested for
+   long. */
 static void earlier_times(void **state) {
     (void)state;
     keeper k;
@@ -133,7 +135,8 @@ static void earlier_times(void **state) {
     end(&k, t);
 }
 
-/* Bins with more slabs than one visit looks at, most of them with an object that lives: those behind them get their turn. */
+/* Bins with more slabs than one visit looks at, most of them with an object that lives: those behind them get their
+   turn. */
 enum { EACH = 68, PINNED = 700 };
 static void *pins_and_rests(void *arg) {
     keeper *k = arg;

@@ -1,6 +1,7 @@
 /*
- * What an allocator makes of nodes (supply/nodes.h), on machines that are not there (support/topology.h): a thread's memory is of its
- * node, what is freed elsewhere goes home, and counts by node hold. One machine for each test, in a child.
+ * What an allocator makes of nodes (supply/nodes.h), on machines that are not there (support/topology.h): a thread's
+ * memory is of its node, what is freed elsewhere goes home, and counts by node hold. One machine for each test, in a
+ * child.
  */
 #include "check.h"
 #include "identities.h"
@@ -86,7 +87,8 @@ static void local_child(void *arg) {
 }
 SUP_IN_CHILD(local)
 
-/* Memory that a thread has warm when it comes to another node is not what it allocates there; it serves who is at home. */
+/* Memory that a thread has warm when it comes to another node is not what it allocates there; it serves who is at
+   home. */
 static void wanders_child(void *arg) {
     (void)arg;
     sup_topology_use(&two);

@@ -1,6 +1,6 @@
 /*
- * No page goes back to the system twice within a second while a program's work changes: small objects, large ones, small ones again, nights
- * with little to do, by a clock that the test moves. Each purge of data is noted by its pages.
+ * No page goes back to the system twice within a second while a program's work changes: small objects, large ones,
+ * small ones again, nights with little to do, by a clock that the test moves. Each purge of data is noted by its pages.
  */
 #include "check.h"
 #include "identities.h"

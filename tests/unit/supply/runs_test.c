@@ -282,7 +282,8 @@ static void refused_it_stays_a_run(void **state) {
     assert_int_equal(slab_trim(allocator), 600 * UNIT);
 }
 
-/* Buffers of megabytes that come and go lie between others that live: what is warm among them is taken again, and stays. */
+/* Buffers of megabytes that come and go lie between others that live: what is warm among them is taken again, and
+   stays. */
 static void buffers_that_come_and_go(void **state) {
     enum { LIVE = 20, ROUNDS = 40000, LEAST = 70, MOST = 512 };
     void *buffer[LIVE] = {0};

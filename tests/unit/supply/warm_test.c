@@ -252,7 +252,8 @@ static uint64_t local_units(SlabAllocator *allocator) {
            ts_warm_shared(ts_allocator_find(ts_token(allocator)));
 }
 
-/* A thread takes several of the allocator's warm units under one lock: at most 16, and an eighth and one more of few. */
+/* A thread takes several of the allocator's warm units under one lock: at most 16, and an eighth and one more of
+   few. */
 static void taken_several_at_a_time(void **state) {
     (void)state;
     for (int k = 0; k < 2; k++) {
@@ -360,8 +361,8 @@ static uint64_t budget_of(SlabAllocator *allocator) {
     return figures.cache_capacity;
 }
 
-/* An allocator that was given no budget: what phases take back each time stays, up to five times the usual. One that comes once
-   goes back, and so do larger ones, and those that come seldom; a budget that was given stays what it is. */
+/* An allocator that was given no budget: what phases take back each time stays, up to five times the usual. One that
+   comes once goes back, and so do larger ones, and those that come seldom; a budget that was given stays what it is. */
 static void what_is_taken_back_stays(void **state) {
     enum { CYCLE = 3200, USUAL = TS_RETAIN_BYTES / UNIT, SPIKE = TS_RETAIN_MOST * USUAL + 1000 };
     (void)state;
@@ -404,8 +405,8 @@ static void what_is_taken_back_stays(void **state) {
     }
 }
 
-/* Over the budget one free purges a few units, the next goes on: no free pays for all of them, and yet what is warm stays
-   near the budget. Objects of four and 64 to a unit, and of two units each. */
+/* Over the budget one free purges a few units, the next goes on: no free pays for all of them, and yet what is warm
+   stays near the budget. Objects of four and 64 to a unit, and of two units each. */
 static void free_by_free(void **state) {
     static const size_t sizes[] = {4096, 256, 2 * UNIT - 100};
     (void)state;
@@ -655,8 +656,8 @@ static void reserved_units(void **state) {
     finish(allocator);
 }
 
-/* The state words of what is purged go back too, and no handle of before is good again: every slot has a stale one, made
-   in another generation of the slot, when the slabs come back. No more generations are used up than there were. */
+/* The state words of what is purged go back too, and no handle of before is good again: every slot has a stale one,
+   made in another generation of the slot, when the slabs come back. No more generations are used up than there were. */
 static void states_go_and_handles_stay_stale(void **state) {
     enum { UNITS = 64, BYTES = 128, SLOTS = UNITS * TS_UNIT_BYTES / BYTES, ROUNDS = 3 };
     static SlabHandle stale[ROUNDS][SLOTS];

@@ -1,6 +1,6 @@
 /*
- * The deep walk finds nothing wrong in a process that uses everything, and finds what is changed by hand, for each of its
- * requirements: a word, or the few that it takes, put back afterwards.
+ * The deep walk finds nothing wrong in a process that uses everything, and finds what is changed by hand, for each of
+ * its requirements: a word, or the few that it takes, put back afterwards.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
@@ -50,7 +50,8 @@ static bool make_second(void) {
     return between_guards && slab_malloc_epoch(second, 100, guarded);
 }
 
-/* Free blocks of both kinds, one with a magazine; entries of both tables on the thread's spares and on the free lists. */
+/* Free blocks of both kinds, one with a magazine; entries of both tables on the thread's spares and on the free
+   lists. */
 static bool make_free_ones(void) {
     EpochId ids[ENTRIES];
     EpochDomain *domains[ENTRIES];
@@ -104,7 +105,8 @@ static int make(void **state) {
     if (!epoch_domain_enter(domain) || !slab_alloc(10) || !epoch_domain_on_destroy(domain, nothing, NULL)) return 1;
     if (!slab_malloc(allocator, 100)) return 1;
     if (pthread_create(&thread, NULL, other_thread, NULL) || pthread_join(thread, NULL)) return 1;
-    /* A span that this thread keeps, and a warm run: the last, as slabs are made of runs where no single units are warm. */
+    /* A span that this thread keeps, and a warm run: the last, as slabs are made of runs where no single units are
+       warm. */
     return !slab_free(allocator, slab_malloc_epoch(allocator, 70000, churn)) ||
            !slab_free(allocator, slab_malloc_epoch(allocator, 500000, churn));
 }
@@ -575,7 +577,7 @@ static void slab_empty_while_closing(void) {
     ADD(slab->free_count, 1);
 }
 
-/* ---- scope slabs -------------------------------------------------------------------------------------------------- */
+/* ---- scope slabs ------------------------------------------------------------------------------------------------- */
 
 static ts_slab *current_slab(void) { return ts_slab_at(ts_load_relaxed(&scope_block()->current)); }
 static char *current_address(void) { return ts_unit_address(ts_load_relaxed(&scope_block()->current)); }
@@ -641,7 +643,7 @@ static void epoch_blocks_elsewhere(void) { CHANGE(epoch_of(churn)->blocks, NOT_A
 static void epoch_allocator_ended(void) { ADD(record()->token, 1); }
 static void domain_without_allocator(void) { CHANGE(ts_domain_find((uintptr_t)domain)->allocator, 0); }
 
-/* ---- allocators --------------------------------------------------------------------------------------------------- */
+/* ---- allocators -------------------------------------------------------------------------------------------------- */
 
 static ts_allocator *second_record(void) { return ts_allocator_find((uintptr_t)second); }
 static ts_share *second_share(void) { return ts_load_relaxed(&second_record()->shares); }
