@@ -205,7 +205,7 @@ EpochDomain *epoch_domain_wrap(SlabAllocator *allocator, EpochId epoch, bool aut
     if (!a) return NULL;
     ts_epoch *e = ts_epoch_find(a, epoch);
     if (!e || ts_load_acquire(&e->state) != EPOCH_ACTIVE) {
-        errno = e || ts_epoch_is_old(epoch) ? ESTALE : EINVAL;
+        errno = e || ts_table_is_past(&ts_epochs, epoch) ? ESTALE : EINVAL;
         return NULL;
     }
     return domain_public(

@@ -21,41 +21,7 @@ typedef struct place {
     uint32_t last;       /* of its last object that is gone; only if found is FREED */
 } place;
 
-/* ---- epochs and entries -------------------------------------------------------------------------------- */
-
-bool ts_diagnose_ended(const ts_table *table, uint64_t id) {
-    uint64_t index = ts_table_index(table, id), era = id >> table->index_bits;
-    if (index == 0 || index >= ts_table_high(table) || era == 0) return false;
-    const ts_entry *entry = ts_table_at(table, (uint32_t)index);
-    uint64_t present = ts_load_relaxed(&entry->era);
-    return era < present || (era == present && ts_load_relaxed(&entry->id) != id);
-}
-
-bool ts_diagnose_was_last(const ts_table *table, uint64_t id) {
-    if (!ts_diagnose_ended(table, id)) return false;
-    const ts_entry *entry = ts_table_at(table, (uint32_t)ts_table_index(table, id));
-    uint64_t present = ts_load_relaxed(&entry->era), era = id >> table->index_bits;
-    return ts_load_relaxed(&entry->id) == 0 && (present == era || present == era + 1);
-}
-
-void ts_diagnose_epoch(ts_line *line, EpochId id) {
-    ts_line_text(line, "epoch ");
-    ts_line_decimal(line, id);
-    ts_epoch *epoch = ts_epoch_at_id(id);
-    bool ended = epoch == NULL;
-    if (ended && ts_diagnose_was_last(&ts_epochs, id))
-        epoch = ts_table_at(&ts_epochs, (uint32_t)ts_table_index(&ts_epochs, id));
-    char label[SLAB_LABEL_BYTES] = "";
-    if (epoch) ts_epoch_read_label(epoch, label);
-    if (label[0]) {
-        ts_line_text(line, " ");
-        ts_line_quoted(line, label, SLAB_LABEL_BYTES);
-    }
-    if (ended)
-        ts_line_text(line, ", ended");
-    else if (ts_load_relaxed(&epoch->state) == EPOCH_CLOSING)
-        ts_line_text(line, ", closed");
-}
+/* ---- kinds ----------------------------------------------------------------------------------------------- */
 
 void ts_diagnose_kind(ts_line *line, uint32_t kind, uint64_t bytes) {
     if (kind < TS_CLASSES) {
@@ -218,7 +184,7 @@ static void add_details(ts_line *line, const place *at) {
     ts_diagnose_kind(line, at->kind, at->bytes);
     if (at->epoch != EPOCH_NONE) {
         ts_line_text(line, ", ");
-        ts_diagnose_epoch(line, at->epoch);
+        ts_epoch_describe(line, at->epoch);
     }
     ts_line_text(line, ")");
 }

@@ -13,7 +13,7 @@ _Atomic int ts_misuse_default;
    that use. */
 static int mode_of(uintptr_t token) {
     const ts_allocator *a = ts_allocator_find(token);
-    if (!a && ts_diagnose_was_last(&ts_allocators, token))
+    if (!a && ts_table_was_last(&ts_allocators, token))
         a = ts_table_at(&ts_allocators, ts_table_index(&ts_allocators, token));
     return a ? ts_load_relaxed(&a->on_misuse) : ts_load_relaxed(&ts_misuse_default);
 }
@@ -40,7 +40,7 @@ void ts_misuse(uintptr_t token, const char *call, const void *p, const SlabHandl
     if (!ts_allocator_find(token)) {
         ts_line_text(&line, "allocator ");
         ts_line_hex(&line, token);
-        ts_line_text(&line, ts_diagnose_ended(&ts_allocators, token) ? ": freed already; " : ": not an allocator; ");
+        ts_line_text(&line, ts_table_is_past(&ts_allocators, token) ? ": freed already; " : ": not an allocator; ");
     }
     if (handle) {
         ts_line_text(&line, "handle ");
@@ -129,7 +129,7 @@ void ts_misuse_domain(const char *call, uint64_t id, const char *why, uintptr_t 
     ts_line_text(&line, why);
     if (epoch) {
         ts_line_text(&line, " (");
-        ts_diagnose_epoch(&line, *epoch);
+        ts_epoch_describe(&line, *epoch);
         ts_line_text(&line, ")");
     }
     tell(&line, mode, NULL);
@@ -160,7 +160,7 @@ void ts_misuse_written(uintptr_t token, const void *p, uint64_t at, uint32_t kin
     ts_line_text(&line, " (");
     ts_diagnose_kind(&line, kind, bytes);
     ts_line_text(&line, ", ");
-    ts_diagnose_epoch(&line, epoch);
+    ts_epoch_describe(&line, epoch);
     ts_line_text(&line, ")");
     tell(&line, mode, NULL);
 }

@@ -5,6 +5,7 @@
 #ifndef TS_DOMAIN_DOMAIN_H
 #define TS_DOMAIN_DOMAIN_H
 
+#include "epoch/entered.h"
 #include "epoch/epoch.h"
 
 struct ts_cleanup;
@@ -55,16 +56,6 @@ static inline uint32_t ts_domain_inside(const ts_domain *d) {
     /* seq_cst: see count_in, in domain.c */
     return ts_load_relaxed(&d->shared) ? ts_guests_count(ts_load_seq(&d->guests)) : ts_load_seq(&d->inside);
 }
-
-/* A domain entered by a thread; lives in the thread's heap's lines. */
-typedef struct ts_domain_scope {
-    struct ts_domain_scope *outer;
-    uint64_t domain; /* id; the domain itself may be gone */
-    EpochId epoch;
-    uintptr_t allocator;
-    ts_scope_block *block; /* the domain's; a hint */
-    bool captures;         /* the domain's */
-} ts_domain_scope;
 
 /* The process's malloc, if there is one: told of where the calling thread's is to allocate, whenever that changes. token 0: in no
    domain that captures. Set once. */

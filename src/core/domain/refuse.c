@@ -4,8 +4,8 @@
 
 bool ts_domain_refuse(const char *call, uint64_t id, const char *why, int error) {
     const ts_domain *d = ts_domain_find(id);
-    if (!why) why = ts_diagnose_ended(&ts_domains, id) ? "destroyed already" : "not a domain";
-    if (!d && ts_diagnose_was_last(&ts_domains, id)) d = ts_table_at(&ts_domains, ts_table_index(&ts_domains, id));
+    if (!why) why = ts_table_is_past(&ts_domains, id) ? "destroyed already" : "not a domain";
+    if (!d && ts_table_was_last(&ts_domains, id)) d = ts_table_at(&ts_domains, ts_table_index(&ts_domains, id));
     EpochId epoch = d ? ts_load_relaxed(&d->epoch) : EPOCH_NONE;
     ts_misuse_domain(call, id, why, d ? ts_load_relaxed(&d->token) : 0, d ? &epoch : NULL);
     return ts_domain_fail(error);

@@ -1,7 +1,7 @@
 #include "epoch/contention.h"
 
 #include "base/lock.h"
-#include "domain/domain.h"
+#include "epoch/entered.h"
 #include "epoch/epoch.h"
 #include "ownership/heap.h"
 

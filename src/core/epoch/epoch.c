@@ -149,20 +149,12 @@ EpochId ts_epoch_open(ts_allocator *allocator, uintptr_t token, const char *labe
 
 /* ---- joining -------------------------------------------------------------------------------------------- */
 
-bool ts_epoch_is_old(EpochId id) {
-    uint64_t index = ts_table_index(&ts_epochs, id), era = id >> ts_epochs.index_bits;
-    if (index == 0 || index >= ts_table_high(&ts_epochs) || era == 0) return false;
-    const ts_entry *entry = ts_table_at(&ts_epochs, (uint32_t)index);
-    uint64_t present = ts_load_relaxed(&entry->era);
-    return era < present || (era == present && ts_load_relaxed(&entry->id) != id);
-}
-
 /* The epoch with its lock taken, ACTIVE. NULL with errno, and without the lock. */
 static ts_epoch *find_active(ts_share *share, ts_allocator *allocator, EpochId id) {
     ts_epoch *epoch = ts_epoch_find_locked(allocator, id);
     if (epoch && ts_epoch_is_active(epoch)) return epoch;
     if (epoch) ts_epoch_release(epoch);
-    bool was = epoch || ts_epoch_is_old(id);
+    bool was = epoch || ts_table_is_past(&ts_epochs, id);
     if (was) ts_count(&share->refused_closed, 1);
     errno = was ? ESTALE : EINVAL;
     return NULL;

@@ -24,6 +24,7 @@
 #ifndef TS_EPOCH_EPOCH_H
 #define TS_EPOCH_EPOCH_H
 
+#include "base/line.h"
 #include "cache/orphan.h"
 #include "supply/account.h"
 #include "supply/allocator.h"
@@ -80,9 +81,6 @@ static inline void ts_epoch_release(const ts_epoch *epoch) { ts_lock_release(ts_
 EpochId ts_epoch_open(ts_allocator *allocator, uintptr_t token, const char *label, unsigned flags, bool join);
 /* The epoch of that allocator, any state. NULL: no such epoch (any more). */
 ts_epoch *ts_epoch_find(ts_allocator *allocator, EpochId id);
-/* Of an id by which no epoch of the allocator was found: whether there was an epoch of that id, of this allocator or another. Ids are
-   given out in order of era: one that its entry has passed is an old id, any other never was one. */
-bool ts_epoch_is_old(EpochId id);
 /* After fields of it were read without the lock: they are of that epoch, not of the entry's next use. acquire: the loads
    before come first; partner of the fence in ts_epoch_begin. */
 static inline bool ts_epoch_is_still(const ts_epoch *epoch, EpochId id) {
@@ -139,6 +137,8 @@ void ts_epoch_clean(ts_epoch *epoch);
 void ts_epoch_set_label(ts_epoch *epoch, const char *label);
 /* The label as it is now, terminated: the whole of one label, also while another thread sets the next. Takes no lock. */
 void ts_epoch_read_label(const ts_epoch *epoch, char out[SLAB_LABEL_BYTES]);
+/* Adds the epoch's id, its label while it is known, and whether it is closed or has ended. Takes no lock. */
+void ts_epoch_describe(ts_line *line, EpochId id);
 /* Memory of its slabs and spans, in KiB. Exact when no thread is in an operation on it. Caller has the epoch. */
 uint32_t ts_epoch_held_kib(const ts_epoch *epoch);
 /* Calls fn for every block of the epoch, without a lock. false: blocks left the epoch meanwhile (it was reset or has
@@ -175,7 +175,13 @@ static inline bool ts_epoch_is_active(const ts_epoch *epoch) { return ts_load_re
 
 /* ---- spans, in span.c -------------------------------------------------------------------------------- */
 
-void *ts_span_alloc(ts_allocator *allocator, EpochId epoch, size_t size, size_t align, bool *zero, uint64_t *word);
+/* What is noted of a new span before another thread can end its epoch. */
+typedef struct ts_span_note {
+    uint64_t word;  /* its UNIT word */
+    uint64_t bytes; /* usable, as the next for an allocator with care */
+    size_t written; /* where the first byte is that was written since the span was filled, or TS_CARE_CLEAN */
+} ts_span_note;
+void *ts_span_alloc(ts_allocator *allocator, EpochId epoch, size_t size, size_t align, bool *zero, ts_span_note *note);
 bool ts_span_free(ts_allocator *allocator, uint32_t unit, uint64_t word, uint32_t generation);
 /* Pieces of so many bytes at least are moved by the system. Each leaves an area of its own in the process's address space, of which
    Linux allows some 65,000: the region has room for 16,384 such pieces. */

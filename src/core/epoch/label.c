@@ -17,6 +17,7 @@
  *     on. A look takes a dozen loads; a writer takes a lock between two labels.
  */
 /* Modelled in tests/model: orders. */
+#include "base/line.h"
 #include "base/utf8.h"
 #include "epoch/epoch.h"
 
@@ -76,4 +77,22 @@ void ts_epoch_read_label(const ts_epoch *epoch, char out[SLAB_LABEL_BYTES]) {
     } while (ts_load_relaxed(&t->turn) != turn);
     memcpy(out, word, SLAB_LABEL_BYTES);
     out[SLAB_LABEL_BYTES - 1] = 0;
+}
+
+void ts_epoch_describe(ts_line *line, EpochId id) {
+    ts_line_text(line, "epoch ");
+    ts_line_decimal(line, id);
+    ts_epoch *epoch = ts_epoch_at_id(id);
+    bool ended = epoch == NULL;
+    if (ended && ts_table_was_last(&ts_epochs, id)) epoch = ts_table_at(&ts_epochs, ts_table_index(&ts_epochs, id));
+    char label[SLAB_LABEL_BYTES] = "";
+    if (epoch) ts_epoch_read_label(epoch, label);
+    if (label[0]) {
+        ts_line_text(line, " ");
+        ts_line_quoted(line, label, SLAB_LABEL_BYTES);
+    }
+    if (ended)
+        ts_line_text(line, ", ended");
+    else if (ts_load_relaxed(&epoch->state) == EPOCH_CLOSING)
+        ts_line_text(line, ", closed");
 }

@@ -10,7 +10,6 @@
 #include "epoch/limit.h"
 
 #include "base/line.h"
-#include "diagnose/diagnose.h"
 #include "epoch/blocks.h"
 #include "supply/nodes.h"
 
@@ -21,7 +20,7 @@ TS_COLD static void tell(const ts_account *full) {
     ts_line_text(&line, "tslab: limit of ");
     ts_line_decimal(&line, ts_load_relaxed(&full->limit_bytes));
     ts_line_text(&line, " bytes reached: ");
-    ts_diagnose_epoch(&line, ts_load_relaxed(&full->epoch));
+    ts_epoch_describe(&line, ts_load_relaxed(&full->epoch));
     ts_line_write(&line);
 }
 

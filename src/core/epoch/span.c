@@ -11,7 +11,6 @@
 #include "base/assert.h"
 #include "base/bits.h"
 #include "cache/foreign.h"
-#include "diagnose/misuse.h"
 #include "epoch/epoch.h"
 #include "epoch/limit.h"
 #include "memtools/care.h"
@@ -22,13 +21,13 @@
 #include <errno.h>
 #include <string.h>
 
-TS_COLD static void give_out_span(ts_allocator *allocator, uint32_t unit, size_t size, bool zero) {
+/* What another thread could change as soon as the span is in its epoch is noted before. */
+TS_COLD static void give_out_span(ts_allocator *allocator, uint32_t unit, size_t size, bool zero, ts_span_note *note) {
     const ts_slab *slab = ts_slab_at(unit);
     char *p = ts_unit_address(unit);
-    if (slab->u.span.written)
-        ts_misuse_written(ts_load_relaxed(&allocator->token), p, slab->u.span.written - 1, TS_COUNT_SPAN,
-                          ts_load_relaxed(&slab->u.span.bytes), ts_load_relaxed(&slab->u.span.epoch), true);
-    ts_care_allocated(allocator->care, p, p, size, ts_load_relaxed(&slab->u.span.bytes), false);
+    if (slab->u.span.written) note->written = slab->u.span.written - 1;
+    note->bytes = ts_load_relaxed(&slab->u.span.bytes);
+    ts_care_allocated(allocator->care, p, p, size, note->bytes, false);
     if (zero) ts_care_defined(allocator->care, p, size);
 }
 
@@ -66,7 +65,7 @@ static void count_freed(ts_allocator *allocator, ts_share *share, uint64_t bytes
 }
 
 TS_ALWAYS_INLINE void *alloc_in_part(const unsigned part, ts_allocator *allocator, EpochId id, size_t size,
-                                     size_t align, bool *zero, uint64_t *word) {
+                                     size_t align, bool *zero, ts_span_note *note) {
     uint64_t units = units_for(part, size > 0 ? size : 1);
     uint64_t align_units = align <= ts_part_bytes(part, 1) ? 1 : align >> ts_part_shift(part);
     bool fresh;
@@ -113,7 +112,7 @@ TS_ALWAYS_INLINE void *alloc_in_part(const unsigned part, ts_allocator *allocato
     ts_store_relaxed(&slab->u.span.epoch, id);
     uint64_t bytes = ts_load_relaxed(&slab->u.span.bytes), weight = ts_part_weight(part, slab->u.span.units);
     ts_care_begin(allocator->care, at, bytes, false);
-    if (TS_UNLIKELY(allocator->care)) give_out_span(allocator, unit, size, *zero && fresh);
+    if (TS_UNLIKELY(allocator->care)) give_out_span(allocator, unit, size, *zero && fresh, note);
     if (*zero && !fresh) memset(at, 0, size);
     epoch = ts_epoch_find_locked(allocator, id);
     bool open = epoch && ts_epoch_is_active(epoch);
@@ -135,8 +134,8 @@ TS_ALWAYS_INLINE void *alloc_in_part(const unsigned part, ts_allocator *allocato
         if (fresh) ts_fetch_add_relaxed(&allocator->span_miss, 1);
         /* release: who reads the word sees the record */
         ts_store_relaxed(&slab->queue_next, epoch->entry.index);
-        *word = TS_UNIT_SPAN | ts_load_relaxed(&slab->tag);
-        ts_store_release(ts_unit_word(unit), *word);
+        note->word = TS_UNIT_SPAN | ts_load_relaxed(&slab->tag);
+        ts_store_release(ts_unit_word(unit), note->word);
     }
     if (epoch) ts_epoch_release(epoch);
     ts_account_give(account, taken);
@@ -148,13 +147,13 @@ TS_ALWAYS_INLINE void *alloc_in_part(const unsigned part, ts_allocator *allocato
 }
 
 TS_NOINLINE static void *alloc_far(ts_allocator *allocator, EpochId id, size_t size, size_t align, bool *zero,
-                                   uint64_t *word) {
-    return alloc_in_part(TS_FAR, allocator, id, size, align, zero, word);
+                                   ts_span_note *note) {
+    return alloc_in_part(TS_FAR, allocator, id, size, align, zero, note);
 }
 
-void *ts_span_alloc(ts_allocator *allocator, EpochId id, size_t size, size_t align, bool *zero, uint64_t *word) {
-    if (TS_UNLIKELY(ts_span_part(allocator, size) == TS_FAR)) return alloc_far(allocator, id, size, align, zero, word);
-    return alloc_in_part(TS_NORMAL, allocator, id, size, align, zero, word);
+void *ts_span_alloc(ts_allocator *allocator, EpochId id, size_t size, size_t align, bool *zero, ts_span_note *note) {
+    if (TS_UNLIKELY(ts_span_part(allocator, size) == TS_FAR)) return alloc_far(allocator, id, size, align, zero, note);
+    return alloc_in_part(TS_NORMAL, allocator, id, size, align, zero, note);
 }
 
 /* Its object is dead, and nobody else has the units. */

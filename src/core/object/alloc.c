@@ -17,7 +17,7 @@
 #include "diagnose/misuse.h"
 #include "diagnose/sample.h"
 #include "diagnose/stacks.h"
-#include "domain/domain.h"
+#include "epoch/entered.h"
 #include "epoch/epoch.h"
 #include "epoch/limit.h"
 #include "memtools/care.h"
@@ -366,6 +366,15 @@ TS_COLD static void tell(ts_allocator *allocator, EpochId id, void *p, uint32_t 
         ts_misuse_written(ts_load_relaxed(&allocator->token), p, t->written, kind, usable, id, t->again);
 }
 
+static void *span_alloc(ts_allocator *allocator, EpochId id, size_t size, size_t align, bool zero, ts_taken *t) {
+    ts_span_note note = {.written = TS_CARE_CLEAN};
+    void *p = ts_span_alloc(allocator, id, size, align, &zero, &note);
+    t->word = note.word;
+    if (TS_UNLIKELY(note.written != TS_CARE_CLEAN))
+        ts_misuse_written(ts_load_relaxed(&allocator->token), p, note.written, TS_COUNT_SPAN, note.bytes, id, true);
+    return p;
+}
+
 /*
  * Starting small. The epoch of a churn domain of one thread mostly has few objects: a session, a connection. So a
  * thread's first objects in it lie in one slab of mixed sizes, as in a scope, of which only the pages that are
@@ -445,7 +454,7 @@ static void *alloc_in(ts_heap *heap, ts_allocator *allocator, EpochId id, size_t
         /* ESTALE: the block was ended meanwhile, by a reset if the epoch goes on: find_block tells. */
         if (small && !p && errno != ESTALE) return NULL;
     }
-    if (!small) return ts_span_alloc(allocator, id, size, align, &zero, &t->word);
+    if (!small) return span_alloc(allocator, id, size, align, zero, t);
     if (TS_UNLIKELY(allocator->care && p)) tell(allocator, id, p, block->scope ? TS_COUNT_SCOPE : cls, t);
     if (p && zero && !t->zero) memset(p, 0, size);
     return p;

@@ -72,3 +72,18 @@ void ts_table_free(ts_table *table, void *entry) {
 void ts_table_give(ts_table *table, void *entry) {
     if (ts_table_end(table, entry)) ts_table_free(table, entry);
 }
+
+bool ts_table_is_past(const ts_table *table, uint64_t id) {
+    uint64_t index = ts_table_index(table, id), era = id >> table->index_bits;
+    if (index == 0 || index >= ts_table_high(table) || era == 0) return false;
+    const ts_entry *entry = ts_table_at(table, (uint32_t)index);
+    uint64_t present = ts_load_relaxed(&entry->era);
+    return era < present || (era == present && ts_load_relaxed(&entry->id) != id);
+}
+
+bool ts_table_was_last(const ts_table *table, uint64_t id) {
+    if (!ts_table_is_past(table, id)) return false;
+    const ts_entry *entry = ts_table_at(table, ts_table_index(table, id));
+    uint64_t present = ts_load_relaxed(&entry->era), era = id >> table->index_bits;
+    return ts_load_relaxed(&entry->id) == 0 && (present == era || present == era + 1);
+}

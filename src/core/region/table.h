@@ -95,6 +95,11 @@ TS_ALWAYS_INLINE void *ts_table_find_strided(const ts_table *table, uint64_t id,
 static inline void *ts_table_find(const ts_table *table, uint64_t id) {
     return ts_table_find_strided(table, id, table->stride);
 }
+/* Whether the id named a record once, in a use that has ended. Ids are given out in order of era: an id of an era that
+   the record has passed is an old one, and any other never was an id. */
+bool ts_table_is_past(const ts_table *table, uint64_t id);
+/* Whether that was the last use of the record until now. */
+bool ts_table_was_last(const ts_table *table, uint64_t id);
 /* The record at an index below ts_table_high; it may be free. */
 static inline void *ts_table_at(const ts_table *table, uint32_t index) {
     return table->base + (size_t)index * table->stride;

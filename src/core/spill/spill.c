@@ -35,7 +35,7 @@
 static ts_epoch *find_closing(ts_allocator *allocator, EpochId id) {
     ts_epoch *epoch = ts_epoch_find_locked(allocator, id);
     if (!epoch) {
-        errno = ts_epoch_is_old(id) ? ESTALE : EINVAL;
+        errno = ts_table_is_past(&ts_epochs, id) ? ESTALE : EINVAL;
         return NULL;
     }
     bool closing = ts_load_relaxed(&epoch->state) == EPOCH_CLOSING;

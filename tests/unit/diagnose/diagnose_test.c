@@ -219,24 +219,24 @@ static void epochs(void **state) {
     EpochId gone = epoch_open(allocator, "gone", EPOCH_CHURN), draining = epoch_open(allocator, "drains", EPOCH_CHURN);
     assert_non_null(slab_malloc_epoch(allocator, 10, draining));
     assert_true(epoch_destroy(allocator, gone) && epoch_close(allocator, draining));
-    SAYS(ts_diagnose_epoch(&line, churn), "epoch ");
+    SAYS(ts_epoch_describe(&line, churn), "epoch ");
     assert_non_null(strstr(line.text, "\"churn\""));
     assert_null(strstr(line.text, ", ended"));
-    SAYS(ts_diagnose_epoch(&line, draining), "epoch ");
+    SAYS(ts_epoch_describe(&line, draining), "epoch ");
     assert_non_null(strstr(line.text, "\"drains\", closed"));
-    SAYS(ts_diagnose_epoch(&line, gone), "epoch ");
+    SAYS(ts_epoch_describe(&line, gone), "epoch ");
     assert_non_null(strstr(line.text, "\"gone\", ended"));
-    assert_true(ts_diagnose_ended(&ts_epochs, gone) && ts_diagnose_was_last(&ts_epochs, gone));
-    assert_false(ts_diagnose_ended(&ts_epochs, churn) || ts_diagnose_was_last(&ts_epochs, churn));
-    assert_false(ts_diagnose_ended(&ts_epochs, EPOCH_NONE));
-    assert_false(ts_diagnose_ended(&ts_epochs, gone % era));      /* of no era */
-    assert_false(ts_diagnose_ended(&ts_epochs, era | (era - 1))); /* of no entry */
-    assert_false(ts_diagnose_ended(&ts_epochs, gone + 2 * era));  /* of an era to come */
-    EpochId next = epoch_open(allocator, NULL, EPOCH_CHURN);      /* takes the entry */
+    assert_true(ts_table_is_past(&ts_epochs, gone) && ts_table_was_last(&ts_epochs, gone));
+    assert_false(ts_table_is_past(&ts_epochs, churn) || ts_table_was_last(&ts_epochs, churn));
+    assert_false(ts_table_is_past(&ts_epochs, EPOCH_NONE));
+    assert_false(ts_table_is_past(&ts_epochs, gone % era));      /* of no era */
+    assert_false(ts_table_is_past(&ts_epochs, era | (era - 1))); /* of no entry */
+    assert_false(ts_table_is_past(&ts_epochs, gone + 2 * era));  /* of an era to come */
+    EpochId next = epoch_open(allocator, NULL, EPOCH_CHURN);     /* takes the entry */
     assert_int_equal(next % era, gone % era);
-    assert_true(ts_diagnose_ended(&ts_epochs, gone));
-    assert_false(ts_diagnose_was_last(&ts_epochs, gone));
-    SAYS(ts_diagnose_epoch(&line, gone), "epoch ");
+    assert_true(ts_table_is_past(&ts_epochs, gone));
+    assert_false(ts_table_was_last(&ts_epochs, gone));
+    SAYS(ts_epoch_describe(&line, gone), "epoch ");
     assert_null(strstr(line.text, "\"gone\""));
     assert_non_null(strstr(line.text, ", ended"));
 }
