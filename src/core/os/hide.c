@@ -18,7 +18,7 @@
 #define GUARD_REMOVE 103
 
 /* By number: a library that stands in for libc's functions is not met. */
-static bool advise(void *at, size_t bytes, int advice) {
+static bool advise_pages(void *at, size_t bytes, int advice) {
     int before = errno;
     long result = syscall(SYS_madvise, at, bytes, advice);
     errno = before;
@@ -43,8 +43,8 @@ static bool try_it(void) {
     if (!at) return false;
     bool good = ts_os_native.commit(start, page);
     if (good) *at = 0;
-    good = good && advise(start, page, GUARD_INSTALL) && is_inaccessible(start) && advise(start, page, GUARD_REMOVE) &&
-           !is_inaccessible(start);
+    good = good && advise_pages(start, page, GUARD_INSTALL) && is_inaccessible(start) &&
+           advise_pages(start, page, GUARD_REMOVE) && !is_inaccessible(start);
     ts_os_native.release(start, page);
     return good;
 }
@@ -57,7 +57,7 @@ bool ts_hide_pages(void *at, size_t bytes, bool on) {
         ts_store_relaxed(&known, answer);
     }
     if (answer == 1) return false;
-    return bytes == 0 || advise(at, bytes, on ? GUARD_INSTALL : GUARD_REMOVE);
+    return bytes == 0 || advise_pages(at, bytes, on ? GUARD_INSTALL : GUARD_REMOVE);
 }
 
 #else

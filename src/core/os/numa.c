@@ -38,7 +38,7 @@ static bool call_was(long result, int before) {
 
 /* The nodes that the cpuset allows, all of which have memory. If the process was bound to some of these (numactl
    --membind), only those. */
-static bool allowed(ts_numa_set *set) {
+static bool find_allowed(ts_numa_set *set) {
     ts_numa_set bound;
     int before = errno, mode = POLICY_DEFAULT;
     memset(set, 0, sizeof *set);
@@ -56,7 +56,7 @@ static bool allowed(ts_numa_set *set) {
 unsigned ts_numa_nodes(int *ids, unsigned most) {
     ts_numa_set set;
     unsigned count = 0;
-    if (!allowed(&set)) return 0;
+    if (!find_allowed(&set)) return 0;
     for (int node = 0; node < (int)TS_NUMA_NODES_MOST; node++) {
         if (!ts_numa_set_has(&set, node)) continue;
         if (count < most) ids[count] = node;
@@ -105,7 +105,7 @@ bool ts_numa_bind(void *at, size_t bytes, int node) {
                                : node == TS_NODE_EACH ? POLICY_INTERLEAVE
                                                       : POLICY_PREFERRED;
     memset(&set, 0, sizeof set);
-    if (node == TS_NODE_EACH && !allowed(&set)) return false;
+    if (node == TS_NODE_EACH && !find_allowed(&set)) return false;
     if (mode == POLICY_PREFERRED && !ts_numa_set_add(&set, node)) return false;
     bool none = node == TS_NODE_ANY;
     ts_store_relaxed(&any_bound, true);

@@ -1,4 +1,4 @@
-/* Linux and other POSIX systems. What only some have is asked for at compile time, and again at run time. */
+/* Linux and other POSIX systems. Calls that only some of them have are looked for at compile time, and tried again at run time. */
 #define _GNU_SOURCE
 #include "os/os.h"
 
@@ -46,7 +46,7 @@ static size_t posix_page_bytes(void) {
 }
 
 /* The result of every refused call: errno is as it was before. */
-static bool refused(int before) {
+static bool refuse_call(int before) {
     errno = before;
     return false;
 }
@@ -73,21 +73,21 @@ static bool refused(int before) {
 #endif
 
 #if defined(__linux__) && defined(MAP_CALL) && !defined(SANITIZED)
-static void *map(void *at, size_t bytes, int protection, int flags) {
+static void *map_range(void *at, size_t bytes, int protection, int flags) {
     return (void *)syscall(MAP_CALL, at, bytes, protection, flags, -1, 0);
 }
-static int unmap(void *at, size_t bytes) { return (int)syscall(SYS_munmap, at, bytes); }
+static int unmap_range(void *at, size_t bytes) { return (int)syscall(SYS_munmap, at, bytes); }
 static int set_protection(void *at, size_t bytes, int protection) {
     return (int)syscall(SYS_mprotect, at, bytes, protection);
 }
-static int advise(void *at, size_t bytes, int advice) { return (int)syscall(SYS_madvise, at, bytes, advice); }
+static int advise_range(void *at, size_t bytes, int advice) { return (int)syscall(SYS_madvise, at, bytes, advice); }
 #else
-static void *map(void *at, size_t bytes, int protection, int flags) {
+static void *map_range(void *at, size_t bytes, int protection, int flags) {
     return mmap(at, bytes, protection, flags, -1, 0);
 }
-static int unmap(void *at, size_t bytes) { return munmap(at, bytes); }
+static int unmap_range(void *at, size_t bytes) { return munmap(at, bytes); }
 static int set_protection(void *at, size_t bytes, int protection) { return mprotect(at, bytes, protection); }
-static int advise(void *at, size_t bytes, int advice) { return madvise(at, bytes, advice); }
+static int advise_range(void *at, size_t bytes, int advice) { return madvise(at, bytes, advice); }
 #endif
 
 /* Set before any range has huge pages, and stays. relaxed: a thread that has been handed such a range sees it. */
@@ -96,9 +96,9 @@ static _Atomic uintptr_t huge_from, huge_end; /* all that was given them lies be
 
 /* Kernels differ in what they take: a hint changes no errno. */
 #if defined(MADV_FREE) || defined(MADV_HUGEPAGE) || defined(MADV_DONTDUMP)
-static void hint(void *at, size_t bytes, int advice) {
+static void advise_only(void *at, size_t bytes, int advice) {
     int error = errno;
-    (void)advise(at, bytes, advice);
+    (void)advise_range(at, bytes, advice);
     errno = error;
 }
 #endif
@@ -111,7 +111,7 @@ static void posix_huge_pages(void *at, size_t bytes, bool on) {
         if (end > ts_load_relaxed(&huge_end)) ts_store_relaxed(&huge_end, end);
         ts_store_relaxed(&any_huge_pages, true);
     }
-    hint(at, bytes, on ? MADV_HUGEPAGE : MADV_NOHUGEPAGE);
+    advise_only(at, bytes, on ? MADV_HUGEPAGE : MADV_NOHUGEPAGE);
 #else
     (void)at, (void)bytes, (void)on;
 #endif
@@ -120,7 +120,7 @@ static void posix_huge_pages(void *at, size_t bytes, bool on) {
 /* gcore writes what may be dumped, also where it cannot be read. */
 static void posix_dump(void *at, size_t bytes, bool on) {
 #if defined(MADV_DONTDUMP) && defined(MADV_DODUMP)
-    hint(at, bytes, on ? MADV_DODUMP : MADV_DONTDUMP);
+    advise_only(at, bytes, on ? MADV_DODUMP : MADV_DONTDUMP);
 #else
     (void)at, (void)bytes, (void)on;
 #endif
@@ -130,7 +130,7 @@ static _Atomic int reserve_error; /* of the last refusal; for a message only */
 
 static void *posix_reserve(size_t bytes) {
     int before = errno;
-    void *at = map(NULL, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE);
+    void *at = map_range(NULL, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE);
     if (at == MAP_FAILED) {
         ts_store_relaxed(&reserve_error, errno);
         errno = before;
@@ -162,13 +162,13 @@ const char *ts_os_limit_met(uint64_t *bytes) {
 
 static bool change_protection(void *at, size_t bytes, int protection) {
     int before = errno;
-    return set_protection(at, bytes, protection) == 0 || refused(before);
+    return set_protection(at, bytes, protection) == 0 || refuse_call(before);
 }
 
 /* A fresh mapping over the range. */
 static bool map_over(void *at, size_t bytes, int protection) {
     int before = errno, flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED;
-    return map(at, bytes, protection, flags) == at || refused(before);
+    return map_range(at, bytes, protection, flags) == at || refuse_call(before);
 }
 
 static bool posix_commit(void *at, size_t bytes) {
@@ -182,7 +182,7 @@ static bool posix_freeze(void *at, size_t bytes) { return change_protection(at, 
 
 static void posix_release(void *at, size_t bytes) {
     int before = errno;
-    if (unmap(at, bytes) != 0) errno = before;
+    if (unmap_range(at, bytes) != 0) errno = before;
 }
 
 #if defined(__linux__)
@@ -193,8 +193,8 @@ static void posix_release(void *at, size_t bytes) {
 static void split_huge_pages(char *at, size_t bytes) {
 #if defined(MADV_FREE)
     size_t page = posix_page_bytes(), huge = page / 8 * page; /* as many pages as a table of one page has entries */
-    if ((uintptr_t)at % huge != 0 || bytes < huge) hint(at, page, MADV_FREE);
-    if (((uintptr_t)at + bytes) % huge != 0 && bytes > page) hint(at + bytes - page, page, MADV_FREE);
+    if ((uintptr_t)at % huge != 0 || bytes < huge) advise_only(at, page, MADV_FREE);
+    if (((uintptr_t)at + bytes) % huge != 0 && bytes > page) advise_only(at + bytes - page, page, MADV_FREE);
 #else
     (void)at, (void)bytes;
 #endif
@@ -205,7 +205,7 @@ static bool posix_purge(void *at, size_t bytes) {
 #if defined(__linux__)
     if (TS_UNLIKELY(ts_load_relaxed(&any_huge_pages))) split_huge_pages(at, bytes);
     int before = errno;
-    return advise(at, bytes, MADV_DONTNEED) == 0 || refused(before);
+    return advise_range(at, bytes, MADV_DONTNEED) == 0 || refuse_call(before);
 #else
     /* The only portable way to both drop the pages and have them zero. */
     return map_over(at, bytes, PROT_READ | PROT_WRITE);
@@ -221,7 +221,7 @@ static bool posix_purge_anew(void *at, size_t bytes) {
     if (bound) ts_numa_bind_again(at, bytes, &policy);
 #if defined(MADV_HUGEPAGE) && defined(MADV_NOHUGEPAGE)
     bool huge = (uintptr_t)at >= ts_load_relaxed(&huge_from) && (uintptr_t)at < ts_load_relaxed(&huge_end);
-    hint(at, bytes, huge ? MADV_HUGEPAGE : MADV_NOHUGEPAGE);
+    advise_only(at, bytes, huge ? MADV_HUGEPAGE : MADV_NOHUGEPAGE);
 #endif
     return true;
 }
@@ -234,7 +234,8 @@ static bool posix_move(void *from, void *to, size_t bytes) {
     ts_numa_policy policy;
     bool bound = ts_numa_bound();
     if (bound) ts_numa_policy_of(to, &policy);
-    if (mremap(from, bytes, bytes, MREMAP_MAYMOVE | MREMAP_FIXED | MREMAP_DONTUNMAP, to) != to) return refused(before);
+    if (mremap(from, bytes, bytes, MREMAP_MAYMOVE | MREMAP_FIXED | MREMAP_DONTUNMAP, to) != to)
+        return refuse_call(before);
     if (bound) ts_numa_bind_again(to, bytes, &policy); /* the pages stay on their node */
     return true;
 #else
@@ -253,7 +254,7 @@ static bool
 posix_populate(void *at, size_t bytes) {
 #if defined(__linux__)
     int before = errno;
-    if (advise(at, bytes, MADV_POPULATE_WRITE) == 0) return true;
+    if (advise_range(at, bytes, MADV_POPULATE_WRITE) == 0) return true;
     bool is_old = errno == EINVAL; /* a kernel before 5.14 */
     errno = before;
     if (!is_old) return false;
@@ -340,7 +341,7 @@ static uint64_t read_address_space_bytes(void) {
 }
 
 /* open and read are cancellation points: a thread that ends here would leave an epoch half closed. */
-static uint64_t measured(uint64_t (*bytes_of)(void)) {
+static uint64_t measure_resident(uint64_t (*bytes_of)(void)) {
     int before = 0, ignored, error = errno;
     (void)pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before);
     uint64_t bytes = bytes_of();
@@ -349,8 +350,8 @@ static uint64_t measured(uint64_t (*bytes_of)(void)) {
     return bytes;
 }
 
-static uint64_t posix_resident_bytes(void) { return measured(read_resident_bytes); }
-uint64_t ts_os_address_space_bytes(void) { return measured(read_address_space_bytes); }
+static uint64_t posix_resident_bytes(void) { return measure_resident(read_resident_bytes); }
+uint64_t ts_os_address_space_bytes(void) { return measure_resident(read_address_space_bytes); }
 
 /* Called with locks held: as for memory, not by way of a library that stands in for it. */
 static void posix_yield(void) {

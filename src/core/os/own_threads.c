@@ -37,7 +37,7 @@ static bool is_to_end(own_thread *t) {
     return ts_load_seq(&resting) != 0 || atomic_exchange(&t->rests, 0) == 0;
 }
 
-static void *run(own_thread *t) {
+static void *run_thread(own_thread *t) {
     bool waits = t == &all[TS_BACKGROUND_THREAD]; /* the page is to be there at once */
     while (!is_to_end(t)) {
         const struct timespec interval = {0, (long)t->interval_ns};
@@ -49,10 +49,10 @@ static void *run(own_thread *t) {
     (void)atomic_fetch_sub_explicit(&t->runs, 1, memory_order_release);
     return NULL;
 }
-static void *run_page(void *unused) { return (void)unused, run(&all[TS_PAGE_THREAD]); }
-static void *run_background(void *unused) { return (void)unused, run(&all[TS_BACKGROUND_THREAD]); }
+static void *run_page(void *unused) { return (void)unused, run_thread(&all[TS_PAGE_THREAD]); }
+static void *run_background(void *unused) { return (void)unused, run_thread(&all[TS_BACKGROUND_THREAD]); }
 
-static bool begin(ts_own_thread which) {
+static bool begin_thread(ts_own_thread which) {
     (void)ts_fetch_add_relaxed(&all[which].runs, 1);
     bool begun = ts_os_start_thread(which == TS_PAGE_THREAD ? run_page : run_background);
     if (!begun) (void)ts_fetch_sub_relaxed(&all[which].runs, 1);
@@ -63,7 +63,7 @@ bool ts_own_thread_start(ts_own_thread which, void (*work)(void), uint32_t inter
     all[which].work = work;
     all[which].interval_ns = interval_ns;
     ts_store_relaxed(&process, (uint64_t)getpid());
-    return begin(which);
+    return begin_thread(which);
 }
 
 void ts_own_thread_forget(ts_own_thread which) {
@@ -89,5 +89,5 @@ bool ts_own_threads_rest(void) {
 void ts_own_threads_go_on(void) {
     if (atomic_fetch_sub(&resting, 1) != 1) return;
     for (unsigned i = 0; i < TS_OWN_THREADS; i++)
-        if (atomic_exchange(&all[i].rests, 0)) (void)begin((ts_own_thread)i);
+        if (atomic_exchange(&all[i].rests, 0)) (void)begin_thread((ts_own_thread)i);
 }

@@ -26,7 +26,7 @@ static bool is_kept(const ts_os_table *table, bool (*purge)(void *at, size_t byt
     return kept;
 }
 
-static bool refuse(void *at, size_t bytes) {
+static bool refuse_purge(void *at, size_t bytes) {
     (void)at, (void)bytes;
     return false;
 }
@@ -63,6 +63,6 @@ ts_purge_kind ts_os_probe_purge(ts_os_table *table) {
     if (!is_kept(table, table->purge)) return TS_PURGE_TRUE;
     table->move = refuse_move;
     bool anew = !is_kept(table, table->purge_anew);
-    table->purge = anew ? table->purge_anew : refuse;
+    table->purge = anew ? table->purge_anew : refuse_purge;
     return anew ? TS_PURGE_BY_MAPS : TS_PURGE_NEVER;
 }

@@ -23,7 +23,7 @@ static bool read_text(const char *path, char *text, size_t bytes) {
 }
 
 /* The number at text; false: there is none ("max"). */
-static bool number(const char *text, uint64_t *out) {
+static bool parse_number(const char *text, uint64_t *out) {
     uint64_t n = 0;
     while (*text == ' ' || *text == '\t') text++;
     if (*text < '0' || *text > '9') return false;
@@ -38,7 +38,7 @@ static bool read_number(const char *directory, const char *file, uint64_t *out) 
     if (a + b >= sizeof path) return false;
     memcpy(path, directory, a);
     memcpy(path + a, file, b + 1);
-    return read_text(path, text, sizeof text) && number(text, out);
+    return read_text(path, text, sizeof text) && parse_number(text, out);
 }
 
 /* The room that the process's cgroup (version 2) and those around it leave, and their least limit. */
@@ -73,7 +73,7 @@ static uint64_t room_of_machine(void) {
     uint64_t kib = 0;
     if (!read_text("/proc/meminfo", text, sizeof text)) return UINT64_MAX;
     const char *at = strstr(text, key);
-    return at && number(at + sizeof key - 1, &kib) ? kib << 10 : UINT64_MAX;
+    return at && parse_number(at + sizeof key - 1, &kib) ? kib << 10 : UINT64_MAX;
 }
 
 uint64_t ts_room_bytes(const char **what) {

@@ -45,7 +45,7 @@ typedef struct wanted {
     bool found;
 } wanted;
 
-static int look(struct dl_phdr_info *info, size_t bytes, void *arg) {
+static int find_part(struct dl_phdr_info *info, size_t bytes, void *arg) {
     wanted *w = arg;
     (void)bytes;
     for (unsigned i = 0; i < info->dlpi_phnum; i++) w->found |= info->dlpi_phdr[i].p_type == w->part;
@@ -54,7 +54,7 @@ static int look(struct dl_phdr_info *info, size_t bytes, void *arg) {
 
 static bool has_part(uint32_t part) {
     wanted w = {part, false};
-    (void)dl_iterate_phdr(look, &w);
+    (void)dl_iterate_phdr(find_part, &w);
     return w.found;
 }
 #else
@@ -85,7 +85,7 @@ bool ts_os_has_loader(void) { return has_part(PT_INTERP); }
 extern const void *find_entry(void *pc, void *bases[3]) __asm__("_Unwind_Find_FDE") __attribute__((weak));
 
 enum { UNKNOWN, BY_HEADERS, REGISTERED, ANSWERED, ENDED };
-static _Atomic uint32_t tables;  /* only rises; every thread finds the same */
+static _Atomic uint32_t tables;  /* only rises; every thread finds one value */
 static _Atomic uint32_t asked;   /* ts_os_stack_prepare was called */
 static _Atomic uint32_t process; /* the process that has the answer */
 
@@ -139,7 +139,7 @@ __attribute__((destructor)) static void end_tables(void) {
 
 static void find_unwinder(void) {}
 
-static unsigned walk(void **frames, unsigned capacity) {
+static unsigned walk_frames(void **frames, unsigned capacity) {
     int n = backtrace ? backtrace(frames, (int)capacity) : 0;
     return n > 0 ? (unsigned)n : 0;
 }
@@ -212,7 +212,7 @@ static _Unwind_Reason_Code take_frame(struct _Unwind_Context *context, void *arg
     return t->count < t->capacity && is_in_module(address) ? _URC_NO_REASON : _URC_NORMAL_STOP;
 }
 
-static unsigned walk(void **frames, unsigned capacity) {
+static unsigned walk_frames(void **frames, unsigned capacity) {
     unwind_function *function = ts_load_acquire(&unwinder);
     trace t = {frames, capacity, 0, false};
     if (function && capacity > 0) (void)function(take_frame, &t);
@@ -238,7 +238,7 @@ unsigned ts_os_stack(void **frames, unsigned capacity) {
     int before = errno;
     unsigned n = 0;
     if (begin_walk()) {
-        n = walk(frames, capacity);
+        n = walk_frames(frames, capacity);
         end_walk();
     }
     errno = before;
@@ -301,7 +301,7 @@ typedef struct walk_of_modules {
     void *arg;
 } walk_of_modules;
 
-static int show(struct dl_phdr_info *info, size_t bytes, void *arg) {
+static int show_module(struct dl_phdr_info *info, size_t bytes, void *arg) {
     const walk_of_modules *w = arg;
     char program[TS_OS_PATH_BYTES];
     ts_os_module m = {.base = info->dlpi_addr, .start = UINT64_MAX, .path = info->dlpi_name ? info->dlpi_name : ""};
@@ -325,7 +325,7 @@ static int show(struct dl_phdr_info *info, size_t bytes, void *arg) {
 void ts_os_modules(void (*fn)(void *, const ts_os_module *), void *arg) {
     walk_of_modules w = {fn, arg};
     int before = errno;
-    (void)dl_iterate_phdr(show, &w);
+    (void)dl_iterate_phdr(show_module, &w);
     errno = before;
 }
 

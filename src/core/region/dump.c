@@ -42,7 +42,7 @@ bool ts_dump_choose(unsigned part, uint32_t first, uint32_t count, uint32_t *fro
 }
 
 /* Hides the whole pages within the range, or shows all pages that it touches. */
-static void advise(const void *at, size_t bytes, bool on) {
+static void advise_range(const void *at, size_t bytes, bool on) {
     size_t page = ts_os_page_bytes();
     uintptr_t from = (uintptr_t)at, to = from + bytes;
     from = (uintptr_t)(on ? ts_align_down(from, page) : ts_align_up(from, page));
@@ -60,8 +60,8 @@ static void advise_fine(uint32_t from, uint32_t end, bool on) {
             unit = (unit | (((uint32_t)1 << TS_FINE_NEAR_SHIFT) - 1)) + 1;
         size_t count = (unit < end ? unit : end) - first;
         if (!has) continue;
-        advise((const char *)(uintptr_t)ts_unit_states(first, true), count * states, on);
-        advise(ts_region.fine + (size_t)first * TS_FINE_BYTES, count * TS_FINE_BYTES, on);
+        advise_range((const char *)(uintptr_t)ts_unit_states(first, true), count * states, on);
+        advise_range(ts_region.fine + (size_t)first * TS_FINE_BYTES, count * TS_FINE_BYTES, on);
     }
 }
 
@@ -69,10 +69,10 @@ static void advise_units(unsigned part, uint32_t from, uint32_t end, bool on) {
     const ts_part *p = &ts_region.part[part];
     const size_t coarse = TS_STATES_COARSE * sizeof(uint16_t);
     size_t first = from, count = end - from;
-    advise(p->base + first * TS_UNIT_BYTES, count * TS_UNIT_BYTES, on);
-    advise((const char *)(uintptr_t)p->state[false] + first * coarse, count * coarse, on);
-    advise(p->slab + first * TS_SLAB_BYTES, count * TS_SLAB_BYTES, on);
-    advise(ts_region.wide + first * TS_WIDE_BYTES, count * TS_WIDE_BYTES, on);
+    advise_range(p->base + first * TS_UNIT_BYTES, count * TS_UNIT_BYTES, on);
+    advise_range((const char *)(uintptr_t)p->state[false] + first * coarse, count * coarse, on);
+    advise_range(p->slab + first * TS_SLAB_BYTES, count * TS_SLAB_BYTES, on);
+    advise_range(ts_region.wide + first * TS_WIDE_BYTES, count * TS_WIDE_BYTES, on);
     advise_fine(from, end, on);
 }
 

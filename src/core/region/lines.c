@@ -64,7 +64,7 @@ void ts_lines_shrink(size_t bytes) {
     ts_lock_release(&lock);
 }
 
-static char *extend(size_t size, size_t align) {
+static char *extend_lines(size_t size, size_t align) {
     size_t at = ts_align_up(used_bytes, align); /* the lines begin on 64 KiB */
     if (!make_accessible(at + size)) return NULL;
     used_bytes = at + size;
@@ -125,7 +125,7 @@ static void *take_magazine(void) {
     if (chunk) {
         unlink_some(chunk);
     } else if ((chunk = ts_chunk_take(&ts_magazine_pool, &bare)) == 0) {
-        const char *at = extend(TS_LINES_CHUNK, TS_LINES_CHUNK);
+        const char *at = extend_lines(TS_LINES_CHUNK, TS_LINES_CHUNK);
         if (!at) return NULL;
         chunk = ts_chunk_of(at);
         ts_chunk_note_of(chunk)->kept = ALL_FREE;
@@ -155,7 +155,7 @@ static void give_magazine(const void *magazine) {
  * and one process in five far more (docs/decisions.md).
  */
 static void extend_scope_blocks(size_t size) {
-    char *chunk = extend(TS_LINES_CHUNK, TS_LINES_CHUNK);
+    char *chunk = extend_lines(TS_LINES_CHUNK, TS_LINES_CHUNK);
     if (!chunk) return;
     ts_store_relaxed((_Atomic uint64_t *)(void *)chunk, UINT64_MAX);
     give_magazine(chunk + TS_LINES_CHUNK -
@@ -172,11 +172,11 @@ void *ts_lines_take(ts_line_kind kind, size_t bytes) {
     if (record)
         free_list[kind] = ts_load_relaxed((line_link *)record);
     else if (kind == TS_LINES_CHURN_BLOCK)
-        record = extend(TS_LINES_CHUNK, TS_LINES_CHUNK);
+        record = extend_lines(TS_LINES_CHUNK, TS_LINES_CHUNK);
     else if (kind == TS_LINES_MAGAZINE)
         record = take_magazine();
     else if (kind != TS_LINES_SCOPE_BLOCK)
-        record = extend(size, TS_CACHE_LINE);
+        record = extend_lines(size, TS_CACHE_LINE);
     ts_lock_release(&lock);
     if (record) clear_record(record, size);
     return record;

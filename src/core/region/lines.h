@@ -34,8 +34,9 @@ typedef enum ts_line_kind {
 } ts_line_kind;
 
 void ts_lines_init(void);
-/* Takes a zeroed record, aligned to a chunk for CHURN_BLOCK, else to 64 bytes. NULL: no memory. All calls with one
-   kind give one value of bytes; for MAGAZINE it is TS_LINES_MAGAZINE_BYTES. A CHURN_BLOCK is not given back here. */
+/* Takes a zeroed record, aligned to a chunk for TS_LINES_CHURN_BLOCK, else to 64 bytes. NULL: no memory. All calls
+   with one kind give one value of bytes; for magazines it is TS_LINES_MAGAZINE_BYTES. A churn block is not given back
+   here. */
 void *ts_lines_take(ts_line_kind kind, size_t bytes);
 /* Gives a record back. Its first 8 bytes become the link of the free list. */
 void ts_lines_give(ts_line_kind kind, void *record);

@@ -39,7 +39,7 @@
 /* The record of a unit. Units are numbered within their part here. */
 typedef struct ts_run {
     uint32_t length; /* first and last unit of a free run: its units; else 0 */
-    uint32_t next;   /* first unit of a free run: the next run in its list. Of a retained run: supply/runs.h */
+    uint32_t next;   /* first unit of a free run: the next run in its list. In a retained run: supply/runs.h */
     uint32_t prev; /* first unit of a free run: the run before it. Handed out, with its slab on a queue of cross-thread
                         frees: supply/nodes.h; written by the thread that set FOREIGN */
     _Atomic uint32_t

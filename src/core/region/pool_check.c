@@ -12,7 +12,7 @@ typedef struct walk {
     uint64_t free_units; /* in the runs seen so far */
 } walk;
 
-static bool shows(const walk *w, uint32_t first, uint32_t count) {
+static bool show_units(const walk *w, uint32_t first, uint32_t count) {
     return !w->visit || w->visit(w->arg, ts_region.part[w->pool->part].first_unit + first, count);
 }
 
@@ -33,7 +33,7 @@ static const char *check_list(walk *w, unsigned f, unsigned s) {
         w->free_units += length;
         /* A list that is a circle ends here. */
         if (w->free_units > units) return "pool: more free units than there are";
-        if (!shows(w, u, length)) return "pool: a run";
+        if (!show_units(w, u, length)) return "pool: a run";
     }
     return NULL;
 }
@@ -62,7 +62,7 @@ static const char *check_cells(const walk *w) {
         if (units == 0) continue;
         if (first == 0 || first >= high || units > high - first) return "pool: a cell outside of its part";
         if (pool->run[first].length != 0 || pool->run[first + units - 1].length != 0) return "pool: a cell in a run";
-        if (!shows(w, first, units)) return "pool: a cell";
+        if (!show_units(w, first, units)) return "pool: a cell";
     }
     return NULL;
 }

@@ -4,7 +4,7 @@
  *     data      units of 16 KiB: slabs and spans
  *     state     per unit, twice: a 16-bit word for each granule of 64 bytes (COARSE, 512 bytes), and one for each
  *               granule of 16 bytes (FINE, 2 KiB). A slab uses one of the two, by its size class
- *     unit      per unit: the UNIT word, which says who owns it (slab/slab.h)
+ *     unit      per unit: the UNIT word, which names its owner (slab/slab.h)
  *     slab      per unit: the record of the slab, 128 bytes
  *     fine      per unit: the free bitmap of a FINE slab
  *     wide      per unit: the foreign words of a scope slab or of a FINE slab

@@ -292,7 +292,7 @@ TS_ALWAYS_INLINE _Atomic uint64_t *ts_slab_free_words(bool fine, ts_slab *slab) 
 TS_ALWAYS_INLINE unsigned ts_slab_free_word_count(bool fine) { return fine ? 16u : 4u; }
 
 /* The foreign words of a slab are WIDE, with 32 entries a word, if the slab is a scope slab or FINE. Else a word has
-   32 COARSE granules. Of the UNIT word only SCOPE and FINE matter here. Both places never hold anything but foreign
+   32 COARSE granules. Only SCOPE and FINE of the UNIT word matter here. Both places never hold anything but foreign
    words, so a late compare-and-swap meets nothing else. */
 TS_ALWAYS_INLINE bool ts_word_is_wide(uint64_t word) { return (word & (TS_UNIT_SCOPE | TS_UNIT_FINE)) != 0; }
 TS_ALWAYS_INLINE _Atomic uint64_t *ts_wide_words(uint64_t unit) {
