@@ -16,7 +16,8 @@ typedef ElfW(Sym) symbol;
 
 #define PART_MAX ((uint64_t)1 << 30)
 
-/* A part of the file, of malloc; NULL: it is not there. By reads, not by a mapping: a file that shrinks meanwhile ends nobody. */
+/* A part of the file, of malloc; NULL: it is not there. By reads, not by a mapping: a file that shrinks meanwhile ends
+   nobody. */
 static void *part(int fd, uint64_t offset, uint64_t bytes) {
     if (bytes == 0 || bytes > PART_MAX || offset > INT64_MAX - bytes) return NULL;
     char *to = malloc((size_t)bytes);

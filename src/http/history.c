@@ -36,8 +36,8 @@ typedef struct ring {
 static const uint64_t distance_ns[] = {2000u * (uint64_t)MS, 20000u * (uint64_t)MS}; /* six minutes, an hour */
 enum { RINGS = sizeof distance_ns / sizeof *distance_ns };
 
-/* Guards rings, of and stopping. `runs` and `thread` are of who starts and stops the server, `chosen` is constant while the thread
-   runs. */
+/* Guards rings, of and stopping. `runs` and `thread` are of who starts and stops the server, `chosen` is constant while
+   the thread runs. */
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t wake = PTHREAD_COND_INITIALIZER;
 static ring *rings; /* NULL: no history */
@@ -166,7 +166,7 @@ void http_history_in_child(void) {
     for (unsigned i = 0; rings && i < RINGS; i++) rings[i].count = 0;
 }
 
-/* ---- shown -------------------------------------------------------------------------------------------------------- */
+/* ---- shown ------------------------------------------------------------------------------------------------------- */
 
 /* clang-format off */
 #define GLOBAL_SHOWN(X)                                                                     \

@@ -3,9 +3,9 @@
  *
  * `mutex` guards what is not said to be atomic; a start and a stop that meet it taken answer false instead of waiting.
  *
- * A child of fork has the port only after its parent. It closes its copies of the server's sockets, so the port stays the
- * parent's alone while that lives. Then a thread of the child waits for the end of the process that serves: it is the one
- * that a call of daemon() leaves behind. That thread sleeps, and holds no descriptor that a daemon could close.
+ * A child of fork has the port only after its parent. It closes its copies of the server's sockets, so the port stays
+ * the parent's alone while that lives. Then a thread of the child waits for the end of the process that serves: it is
+ * the one that a call of daemon() leaves behind. That thread sleeps, and holds no descriptor that a daemon could close.
  */
 #include <tslab/http.h>
 
@@ -63,7 +63,7 @@ static atomic_uint
 static atomic_int listens_on; /* the server's port, 0: none runs. Written under the mutex; slab_http_port takes none, so
                                  that nobody is refused because of it */
 
-/* ---- requests ------------------------------------------------------------------------------------------------------ */
+/* ---- requests ---------------------------------------------------------------------------------------------------- */
 
 typedef struct MHD_Connection connection;
 
@@ -72,7 +72,8 @@ static const char FOREIGN_HOST[] =
     "[::1].\n"
     "Another name is allowed by " HTTP_HOSTS_VARIABLE "=NAME,... in its environment, or SlabHttpOptions.hosts.\n";
 
-/* The first call of a request has its head, the next ones what it uploads, which is dropped, and the last one is answered. */
+/* The first call of a request has its head, the next ones what it uploads, which is dropped, and the last one is
+   answered. */
 static enum MHD_Result on_request(void *unused, connection *c, const char *path, const char *method,
                                   const char *version, const char *upload, size_t *upload_bytes, void **seen) {
     static int marker;
@@ -121,7 +122,7 @@ static int port_of(const struct sockaddr_storage *at) {
                                            : ((const struct sockaddr_in *)at)->sin_port);
 }
 
-/* ---- start and stop ------------------------------------------------------------------------------------------------- */
+/* ---- start and stop ---------------------------------------------------------------------------------------------- */
 
 /* A socket that listens there; -1 with errno. Made here, so that it is clear why it cannot be. */
 static int listen_on(int family, const struct sockaddr *at, socklen_t bytes) {
@@ -184,8 +185,8 @@ __attribute__((format(printf, 1, 2))) static void say(const char *format, ...) {
     slab_message(text);
 }
 
-/* The names it answers to. The list of the environment is for who starts the program; one that is wrong is said, and the
-   program's own is an error. */
+/* The names it answers to. The list of the environment is for who starts the program; one that is wrong is said, and
+   the program's own is an error. */
 static bool set_hosts(const char *address, const char *const *names) {
     const struct sockaddr *at = (const struct sockaddr *)&plan.at;
     const char *colon = strrchr(address, ':'), *list = environment(HTTP_HOSTS_VARIABLE);
@@ -253,8 +254,8 @@ bool slab_http_start(SlabAllocator *allocator, const char *address) {
     return slab_http_start_ex(&o);
 }
 
-/* libmicrohttpd ends the program when its socket is no socket of its own, and closes the number all the same. Then its thread stays,
-   without a port. */
+/* libmicrohttpd ends the program when its socket is no socket of its own, and closes the number all the same. Then its
+   thread stays, without a port. */
 static void end_server(void) {
     if (ts_own_file_is_open(&listener)) {
         (void)MHD_quiesce_daemon(server); /* no new connections; those that there are go on */
@@ -284,7 +285,7 @@ bool slab_http_stop(void) {
 
 int slab_http_port(void) { return atomic_load(&listens_on); }
 
-/* ---- children of fork ------------------------------------------------------------------------------------------------ */
+/* ---- children of fork -------------------------------------------------------------------------------------------- */
 
 /* How long the n-th look lets on itself wait: a daemon's parent ends at once, others with the machine. */
 static struct timespec pause_of(unsigned n) {
@@ -293,8 +294,8 @@ static struct timespec pause_of(unsigned n) {
                      : (struct timespec){2, 0};
 }
 
-/* Without a descriptor, which the program could close and have again as another file's. Of one that has ended, and whose
-   parent has not asked how, the id is still there, but no program. */
+/* Without a descriptor, which the program could close and have again as another file's. Of one that has ended, and
+   whose parent has not asked how, the id is still there, but no program. */
 static bool is_owner_alive(void) {
     char path[64], link[8];
     if (awaited.is_parent) return getppid() == awaited.owner;
@@ -356,7 +357,8 @@ static void start_waiting(void) {
             awaited.port, strerror(error));
 }
 
-/* The server's thread is not here: its sockets are closed, so that the port is the parent's alone, and the rest is left. */
+/* The server's thread is not here: its sockets are closed, so that the port is the parent's alone, and the rest is
+   left. */
 static void in_child(void) {
     bool heir = server ? !(plan.flags & SLAB_HTTP_NOT_IN_CHILDREN) : plan.waiting;
     if (server) {
@@ -377,7 +379,7 @@ static void in_child(void) {
     if (heir && getppid() != 0) start_waiting();
 }
 
-/* ---- without code ------------------------------------------------------------------------------------------------------ */
+/* ---- without code ------------------------------------------------------------------------------------------------ */
 
 __attribute__((constructor)) static void begin(void) {
     (void)pthread_atfork(NULL, NULL, in_child);

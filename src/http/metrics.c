@@ -1,8 +1,8 @@
 /*
  * A list of samples, those of a metric side by side, in the order in which the metrics came.
  *
- * `mutex` guards the list and is held while a sample is read, so that nothing is read after its removal. Every change of
- * the list is one store, so a child of fork finds it whole, whatever the other threads were at.
+ * `mutex` guards the list and is held while a sample is read, so that nothing is read after its removal. Every change
+ * of the list is one store, so a child of fork finds it whole, whatever the other threads were at.
  */
 #include "http/metrics.h"
 
@@ -46,7 +46,7 @@ static sample *load(_Atomic(sample *) *at) {
     return atomic_load_explicit(at, memory_order_relaxed);
 } /* mutex orders it */
 
-/* ---- what may be added ------------------------------------------------------------------------------------------------ */
+/* ---- what may be added ------------------------------------------------------------------------------------------- */
 
 static bool is_name(const char *s) {
     static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_0123456789";
@@ -128,7 +128,7 @@ static bool same_metric(const char *a, const char *b) {
     return n == m && strncmp(a, b, n) == 0;
 }
 
-/* ---- the list ----------------------------------------------------------------------------------------------------------- */
+/* ---- the list ---------------------------------------------------------------------------------------------------- */
 
 /* Behind the last sample of its metric. 0, or the error. */
 static int insert_locked(sample *new) {
@@ -194,7 +194,7 @@ void http_metrics_in_child(void) {
     for (sample *s = load(&first); s; s = load(&s->next)) count++;
 }
 
-/* ---- as text ------------------------------------------------------------------------------------------------------------ */
+/* ---- as text ----------------------------------------------------------------------------------------------------- */
 
 static void put_family(ts_sink *s, const sample *of, bool openmetrics) {
     size_t n = strlen(of->name);

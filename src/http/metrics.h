@@ -5,8 +5,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* All of them as Prometheus text or as OpenMetrics without its last line, like snprintf. 0: there are none. Waits for an
-   add or a remove that is under way. */
+/* All of them as Prometheus text or as OpenMetrics without its last line, like snprintf. 0: there are none. Waits for
+   an add or a remove that is under way. */
 size_t http_metrics_render(bool openmetrics, char *buffer, size_t capacity);
 
 /* In a child of fork, before anything else of this file: what was added is there too. */

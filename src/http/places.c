@@ -39,8 +39,8 @@ static bool is_before(const place *a, const place *b) {
     return a->standing != b->standing ? a->standing < b->standing : a->since_ns < b->since_ns;
 }
 
-/* Takes a place from the slowest but `newest`, if there are too many. The server finds its connection ended. While there is
-   room an answer has a second to be taken. */
+/* Takes a place from the slowest but `newest`, if there are too many. The server finds its connection ended. While
+   there is room an answer has a second to be taken. */
 static void make_room(const place *newest) {
     place *slowest = NULL;
     unsigned count = 0, leaving = 0;

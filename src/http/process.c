@@ -11,7 +11,7 @@
 #include <time.h>
 #include <unistd.h>
 
-/* ---- the process -------------------------------------------------------------------------------------------------- */
+/* ---- the process ------------------------------------------------------------------------------------------------- */
 
 static void read_line(const char *path, char *text, size_t bytes) {
     FILE *file = fopen(path, "re");
@@ -63,7 +63,7 @@ size_t http_process_render(char *buffer, size_t capacity) {
     return ts_sink_end(&s);
 }
 
-/* ---- functions ---------------------------------------------------------------------------------------------------- */
+/* ---- functions --------------------------------------------------------------------------------------------------- */
 
 static int compare(const void *a, const void *b) {
     const elf_place *x = a, *y = b;

@@ -1,10 +1,10 @@
 /*
- * A profile is made at each request: the rows of slab_stacks and slab_stack_totals, a location for each address in them, and
- * what the loader and the symbol tables know of it.
+ * A profile is made at each request: the rows of slab_stacks and slab_stack_totals, a location for each address in
+ * them, and what the loader and the symbol tables know of it.
  *
- * An address is a return address, so the call is before it: a location is one byte before. Names of functions come from the
- * symbol tables, so that a server of profiles which has not the files shows them. has_functions stays false, because pprof
- * then looks in the files by itself, where it finds lines too.
+ * An address is a return address, so the call is before it: a location is one byte before. Names of functions come from
+ * the symbol tables, so that a server of profiles which has not the files shows them. has_functions stays false,
+ * because pprof then looks in the files by itself, where it finds lines too.
  */
 #include "http/profile.h"
 
@@ -21,7 +21,7 @@
 
 #define TRIES 4u
 
-/* ---- the texts of a profile --------------------------------------------------------------------------------------- */
+/* ---- the texts of a profile -------------------------------------------------------------------------------------- */
 
 typedef struct texts {
     char **at; /* the number of a text is its place; the first is empty */
@@ -88,7 +88,7 @@ static void free_texts(texts *t) {
     free(t->slot);
 }
 
-/* ---- what a profile is made of ------------------------------------------------------------------------------------ */
+/* ---- what a profile is made of ----------------------------------------------------------------------------------- */
 
 enum { ALLOC_OBJECTS, ALLOC_SPACE, INUSE_OBJECTS, INUSE_SPACE, VALUES };
 
@@ -190,7 +190,7 @@ static uint64_t location_of(const builder *b, uint64_t frame) {
     return at ? (uint64_t)(at - b->address) + 1 : 0;
 }
 
-/* ---- names ---------------------------------------------------------------------------------------------------------- */
+/* ---- names ------------------------------------------------------------------------------------------------------- */
 
 static bool find_names(builder *b) {
     b->place = calloc(b->addresses + 1, sizeof *b->place);
@@ -256,7 +256,7 @@ static bool make_mappings(builder *b) {
     return b->mapping != NULL;
 }
 
-/* ---- samples -------------------------------------------------------------------------------------------------------- */
+/* ---- samples ----------------------------------------------------------------------------------------------------- */
 
 static void add_label(builder *b, sample *s, const char *key, const char *value) {
     Pprof__Label *l = &s->label[s->message.n_label];
@@ -305,7 +305,7 @@ static bool make_samples(builder *b) {
     return !b->texts.failed;
 }
 
-/* ---- written -------------------------------------------------------------------------------------------------------- */
+/* ---- written ----------------------------------------------------------------------------------------------------- */
 
 static unsigned char *compress_bytes(const unsigned char *from, size_t bytes, size_t *out_bytes) {
     z_stream z;

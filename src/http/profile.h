@@ -1,6 +1,6 @@
 /*
- * Profiles of an allocator's sampled stacks in the format of pprof: what is live and what was ever allocated, objects and
- * bytes, by stack and epoch label.
+ * Profiles of an allocator's sampled stacks in the format of pprof: what is live and what was ever allocated, objects
+ * and bytes, by stack and epoch label.
  */
 #ifndef TSLAB_HTTP_PROFILE_H
 #define TSLAB_HTTP_PROFILE_H

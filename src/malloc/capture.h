@@ -3,8 +3,8 @@
  * EPOCH_DOMAIN_CAPTURE that the thread is inside of. The core tells of every change.
  *
  * What the loader allocates goes to the process all the same: link maps and threads' blocks are not a domain's. It is
- * told by its caller's address; and while a dlopen is under way, which runs constructors, nothing is captured. So it is with what the
- * runtimes of C and C++ allocate for themselves (runtime.h).
+ * told by its caller's address; and while a dlopen is under way, which runs constructors, nothing is captured. So it is
+ * with what the runtimes of C and C++ allocate for themselves (runtime.h).
  */
 #ifndef TS_MALLOC_CAPTURE_H
 #define TS_MALLOC_CAPTURE_H
@@ -19,8 +19,8 @@ extern TS_HIDDEN _Atomic(const ts_target *) ts_target_usual;
 TS_ALWAYS_INLINE bool ts_is_unusual(void) { return TS_UNLIKELY(ts_target_now != ts_load_relaxed(&ts_target_usual)); }
 TS_ALWAYS_INLINE bool ts_is_captured(void) { return ts_target_now != NULL; }
 
-/* In the domain, if it takes the object and the caller is neither the loader nor a runtime; NULL with errno 0: the process's target has
-   to. NULL with another errno: that is the answer. alignment: a power of two. */
+/* In the domain, if it takes the object and the caller is neither the loader nor a runtime; NULL with errno 0: the
+   process's target has to. NULL with another errno: that is the answer. alignment: a power of two. */
 void *ts_capture_alloc(size_t alignment, size_t size, bool zero, const void *caller);
 
 /* Between the two this thread's calls are not captured. Nests. */

@@ -32,10 +32,10 @@
 #define THROWS __attribute__((noinline, cold)) /* compiled with -fexceptions */
 
 /*
- * A program may replace operators. In the C++ library most of them call another: new[] calls new, delete of a size calls
- * delete, and so on. A program relies on it when it replaces only some. So where a program has new, delete, or one of
- * their forms with an alignment, of its own, what would call it does so here. The forms that a program replaces are seen
- * when this library is loaded; written there, and constant then.
+ * A program may replace operators. In the C++ library most of them call another: new[] calls new, delete of a size
+ * calls delete, and so on. A program relies on it when it replaces only some. So where a program has new, delete, or
+ * one of their forms with an alignment, of its own, what would call it does so here. The forms that a program replaces
+ * are seen when this library is loaded; written there, and constant then.
  */
 typedef struct ts_cxx_operators {
     void *(*allocate)(size_t);

@@ -1,12 +1,12 @@
 /*
  * dlopen with RTLD_DEEPBIND. A library that is loaded so finds libc's functions before ours, and its free would be
- * handed objects of ours, which libc's cannot take. So after such a load the places at which the new libraries keep
- * the addresses of functions that this library has too are written anew: they then have ours, and keep all else that the flag
- * has given them. Operators of a C++ library of their own are among these. (What their constructors allocated before that is
- * libc's; see libc_heap.h.)
+ * handed objects of ours, which libc's cannot take. So after such a load the places at which the new libraries keep the
+ * addresses of functions that this library has too are written anew: they then have ours, and keep all else that the
+ * flag has given them. Operators of a C++ library of their own are among these. (What their constructors allocated
+ * before that is libc's; see libc_heap.h.)
  *
- * Every other dlopen is passed on by a jump: the loader takes the library to search for by its caller. With the flag a name
- * without a slash is searched for here, in the directories of the caller.
+ * Every other dlopen is passed on by a jump: the loader takes the library to search for by its caller. With the flag a
+ * name without a slash is searched for here, in the directories of the caller.
  */
 #define _GNU_SOURCE
 #include "malloc/entry.h"
@@ -96,7 +96,8 @@ typedef struct tables {
     size_t table_bytes, jumps_bytes;
 } tables;
 
-/* all: whatever is there; a jump that has not been taken yet leads to the loader. Else only addresses of such functions. */
+/* all: whatever is there; a jump that has not been taken yet leads to the loader. Else only addresses of such
+   functions. */
 static void rebind(const struct dl_phdr_info *info, const tables *t, const relocation *r, size_t bytes, bool all,
                    const walk *w) {
     for (size_t n = bytes / sizeof *r; n > 0; n--, r++) {
@@ -177,7 +178,8 @@ static const char *find_for(const void *caller, const char *file, char path[PATH
     return NULL;
 }
 
-/* A library that is there already has nothing to be rebound. What is in none of the caller's directories is in those of all. */
+/* A library that is there already has nothing to be rebound. What is in none of the caller's directories is in those of
+   all. */
 TS_COLD static void *open_deep_for(const void *caller, open_function function, const char *file, int mode) {
     char path[PATH_MAX];
     int error = errno;

@@ -28,8 +28,8 @@ int malloc_trim(size_t padding) {
     return allocator && slab_trim(allocator) > 0;
 }
 
-/* 1, as glibc's, which says so of parameters that it does not know, too. None has a meaning here; options are the library's own
-   (tslab.h). */
+/* 1, as glibc's, which says so of parameters that it does not know, too. None has a meaning here; options are the
+   library's own (tslab.h). */
 TS_EXPORT_EXTRA int mallopt(int parameter, int value);
 int mallopt(int parameter, int value) {
     (void)parameter, (void)value;

@@ -134,8 +134,8 @@ static void *alloc(size_t alignment, size_t size, bool zero, ts_kind kind) {
 
 #define LEAST_ROOM ((size_t)64 << 10)
 
-/* An allocation of so many bytes, with what lies around it, has failed. As much of what waits leaves as it needs, if that can help: what
-   an attacker lets the program ask for does not end the quarantine. false: it cannot help. */
+/* An allocation of so many bytes, with what lies around it, has failed. As much of what waits leaves as it needs, if
+   that can help: what an attacker lets the program ask for does not end the quarantine. false: it cannot help. */
 TS_COLD static bool make_room(size_t bytes) {
     size_t needed = ts_private_lacking_bytes(mine(), bytes);
     if (needed == 0) needed = bytes; /* it is the system that has no memory */
@@ -181,8 +181,8 @@ TS_COLD static char *begin_of_span(char *home, size_t bytes) {
 
 static bool is_inner(char *home, size_t bytes) { return ts_hard_is_large(home) || begin_of_span(home, bytes) != home; }
 
-/* The process's epoch, and those that it had before the program closed or destroyed them. Objects of others (what is captured, or is
-   allocated by the core's own functions) have no word, and are not touched: they may be in zones. */
+/* The process's epoch, and those that it had before the program closed or destroyed them. Objects of others (what is
+   captured, or is allocated by the core's own functions) have no word, and are not touched: they may be in zones. */
 #define FORMER_EPOCHS 64u
 static _Atomic uint64_t epochs[FORMER_EPOCHS]; /* the last so many */
 static _Atomic uint32_t epochs_noted;
@@ -197,8 +197,8 @@ TS_COLD static bool is_former(EpochId epoch) {
     return false;
 }
 
-/* By the start of a slot, or of a span; or by what lies one alignment behind that of a span, or 16 bytes behind that of the first slot of a
-   slab. The object may be over. */
+/* By the start of a slot, or of a span; or by what lies one alignment behind that of a span, or 16 bytes behind that of
+   the first slot of a slab. The object may be over. */
 static bool find(const void *p, object *o) {
     ts_private_place place;
     size_t offset = ts_hard_in_unit(p);
@@ -300,8 +300,8 @@ static uint64_t waiting_word(const object *o, ts_kind kind, size_t slack) {
     return ts_hard_word(o->p, ts_hard_fields(TS_HARD_WAITS, kind, slack));
 }
 
-/* Whether the core still has the object that was found. Else another thread has freed it since, and it has left the quarantine: its word
-   is gone, and may be another's soon. */
+/* Whether the core still has the object that was found. Else another thread has freed it since, and it has left the
+   quarantine: its word is gone, and may be another's soon. */
 TS_COLD static bool is_there_still(const object *o) {
     ts_private_place place;
     return ts_private_find(mine(), o->home, &place) && place.bytes == o->bytes && place.span == o->span &&

@@ -11,28 +11,29 @@
  *
  * An object is one of four kinds, by the bytes asked for:
  *
- *     none     0 bytes: a place in a range without access (hard_none.h)
- *     slot     up to 8184: [object | canary | word] in a slot of the core's; [front word | object | canary | word] in the first
+ *     none     0 bytes: a place in a range without access (hard_none.c)
+ *     slot     up to 8184: [object | canary | word] in a slot of the core's; in the first behind a front word
  *     span     below 128 KiB: [front word | object | canary | word] in memory of its own
- *     large    from there on: between guards, and without access once freed (hard_large.h)
+ *     large    from there on: between guards, and without access once freed (hard_large.c)
  *
  * The WORD is the last of a slot or span, and says all there is to say of its object: its state, by which function it
  * was allocated, its size, and a checksum of that with the place and a secret of the process.
  *
  * Invariants
- *  1. Who changes the word from LIVE to WAITS, by a compare-and-swap, has the object alone: to free it, or to resize it, which
- *     makes it LIVE again. The core frees it later, once: of two threads that free one object at the same instant one is
- *     refused, and touches nothing of it.
- *  2. To the core an object lives until it leaves the quarantine (hard_wait.h). So its slot stays a slot of that size,
+ *  1. Who changes the word from LIVE to WAITS, by a compare-and-swap, has the object alone: to free it, or to resize
+ *     it, which makes it LIVE again. The core frees it later, once: of two threads that free one object at the same
+ *     instant one is refused, and touches nothing of it.
+ *  2. To the core an object lives until it leaves the quarantine (hard_wait.c). So its slot stays a slot of that size,
  *     and its word stays where it is, while anything here looks at it.
- *  3. The word before each slot is the last of the slot before it. It has a right checksum, or is zero because its page went back
- *     to the system. The first slot of a slab has none before it: there an object lies 16 bytes further on, behind a word of its own.
- *     One that leaves no room for that is allocated in another slot.
+ *  3. The word before each slot is the last of the slot before it. It has a right checksum, or is zero because its page
+ *     went back to the system. The first slot of a slab has none before it: there an object lies 16 bytes further on,
+ *     behind a word of its own. One that leaves no room for that is allocated in another slot.
  *  4. What waits is clear. So is a slot whose word says FREE and the use of its slab that is now.
  *  5. The first allocation of a slab's use makes all its slots so (hard_slot.c).
  *
- * What is left: a pointer is looked at (find) before anybody has its object. If that was freed before, and in between leaves the
- * quarantine and becomes part of a large object, the word that is read can lie in a guard page of it. Then the program ends.
+ * What is left: a pointer is looked at (find) before anybody has its object. If that was freed before, and in between
+ * leaves the quarantine and becomes part of a large object, the word that is read can lie in a guard page of it. Then
+ * the program ends.
  *
  * Nothing here takes a lock: what is shared is atomic words. In a child of fork an object that another thread was
  * moving is lost.

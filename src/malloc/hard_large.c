@@ -12,10 +12,10 @@
  * which function it was allocated by.
  *
  * Invariants
- *  1. Who changes a state from LIVE to WAITS has the object alone, to free or to resize it: nobody else touches its memory. What
- *     resizes it makes it LIVE again.
- *  2. home and bytes of a record are written before its state is not 0, and stay until its span is the core's again; from before there
- *     are guards until there are none it is not 0. size is written by who has the object alone.
+ *  1. Who changes a state from LIVE to WAITS has the object alone, to free or to resize it: nobody else touches its
+ *     memory. What resizes it makes it LIVE again.
+ *  2. home and bytes of a record are written before its state is not 0, and stay until its span is the core's again;
+ *     from before there are guards until there are none it is not 0. size is written by who has the object alone.
  *  3. All of a span is accessible when the core has it.
  */
 #define _GNU_SOURCE
@@ -104,8 +104,8 @@ static char *take_span(size_t alignment, size_t bytes, bool zero) {
 static _Atomic bool stays_accessible; /* the process ends */
 static _Atomic uint32_t hiding;       /* threads that may be making something inaccessible */
 
-/* Only with guards is anything inaccessible. The order of the two is that of ts_hard_large_keep_accessible turned around, and all are
-   seq_cst: so either this thread sees that all is to stay, or is seen there. */
+/* Only with guards is anything inaccessible. The order of the two is that of ts_hard_large_keep_accessible turned
+   around, and all are seq_cst: so either this thread sees that all is to stay, or is seen there. */
 static bool protect(char *at, size_t bytes, int access) {
     if (!ts_hard_has(TS_HARDEN_GUARD)) return true;
     if (access != PROT_NONE) return mprotect(at, bytes, access) == 0;

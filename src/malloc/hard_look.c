@@ -1,12 +1,13 @@
 /*
- * The end of the process: all that waits is looked at, and all objects that live. Of these one is told, in one line, which ends the program
- * only where TSLAB_ON_MISUSE=abort asks for it: other threads may go on, and the program was done.
+ * The end of the process: all that waits is looked at, and all objects that live. Of these one is told, in one line,
+ * which ends the program only where TSLAB_ON_MISUSE=abort asks for it: other threads may go on, and the program was
+ * done.
  *
  * Invariants
- *  1. From before the look at what lives on nothing more becomes inaccessible (ts_hard_large_keep_accessible). So an object can end
- *     while it is looked at, and its place be another's, but its bytes can be read.
- *  2. A fault counts if the word of the object is the same after the look as before it: the object lived all the while, or is another
- *     of the same place and size, which went through the quarantine meanwhile.
+ *  1. From before the look at what lives on nothing more becomes inaccessible (ts_hard_large_keep_accessible). So an
+ *     object can end while it is looked at, and its place be another's, but its bytes can be read.
+ *  2. A fault counts if the word of the object is the same after the look as before it: the object lived all the while,
+ *     or is another of the same place and size, which went through the quarantine meanwhile.
  */
 #include "malloc/hard_parts.h"
 

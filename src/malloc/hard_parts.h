@@ -9,7 +9,7 @@
 extern TS_HIDDEN uint32_t ts_hard_parts;
 TS_ALWAYS_INLINE bool ts_hard_has(ts_harden part) { return (ts_hard_parts & part) != 0; }
 
-/* ---- places (and hard_word.h) ------------------------------------------------------------------------------------- */
+/* ---- places (and hard_word.h) ------------------------------------------------------------------------------------ */
 
 #define TS_HARD_WORD_BYTES sizeof(uint64_t)
 #define TS_HARD_FRONT_BYTES ((size_t)16) /* before the object in the first slot of a slab */
@@ -30,7 +30,7 @@ static inline char *ts_hard_home_of_name(char *p, size_t bytes) {
     return ts_hard_in_unit(p) == TS_HARD_FRONT_BYTES && bytes > TS_HARD_FRONT_BYTES ? p - TS_HARD_FRONT_BYTES : p;
 }
 
-/* ---- slots (hard_slot.c) ------------------------------------------------------------------------------------------ */
+/* ---- slots (hard_slot.c) ----------------------------------------------------------------------------------------- */
 
 void ts_hard_slot_start(SlabAllocator *allocator);
 /* An object that the core has just given, which the slot has room for. */
@@ -81,7 +81,8 @@ uint64_t ts_hard_random(void);
 void *ts_hard_large_alloc(size_t alignment, size_t size, bool zero, ts_kind kind);
 /* With room to grow. size: TS_HARD_LARGE_BYTES at least. */
 void *ts_hard_large_alloc_growing(size_t size);
-/* For realloc. DONE: the object is the caller's alone from now on, and was looked at; the next three are for who has that. */
+/* For realloc. DONE: the object is the caller's alone from now on, and was looked at; the next three are for who has
+   that. */
 ts_hard_answer ts_hard_large_take(const char *call, void *p, size_t *bytes);
 /* Where it is; it lives then. false: it is not possible. */
 bool ts_hard_large_resize(void *p, size_t size);
@@ -112,13 +113,13 @@ bool ts_hard_is_none(const void *p); /* in the range */
 bool ts_hard_none_is_live(const void *p);
 bool ts_hard_none_start(void);
 
-/* ---- the end of the process (hard_look.c) ------------------------------------------------------------------------- */
+/* ---- the end of the process (hard_look.c) ------------------------------------------------------------------------ */
 
-/* What is wrong with what lives in the slot or span at home; NULL: nothing, or nothing lives there (hard.c). Other threads may go on, but
-   nothing becomes inaccessible. */
+/* What is wrong with what lives in the slot or span at home; NULL: nothing, or nothing lives there (hard.c). Other
+   threads may go on, but nothing becomes inaccessible. */
 const char *ts_hard_fault_of_live(char *home);
 
-/* ---- what is said (hard_tell.c) --------------------------------------------------------------------------------------- */
+/* ---- what is said (hard_tell.c) ---------------------------------------------------------------------------------- */
 
 /* The kind and size by which a live object is freed, beside its own. */
 void ts_hard_compare(const char *call, const void *p, ts_kind kind, ts_kind own, size_t size, size_t bytes);

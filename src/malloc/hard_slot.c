@@ -1,6 +1,6 @@
 /*
- * The slots of a slab in the hard mode (hard.h, invariants 3 to 5): words of those that are free, and the looks at the neighbours of an
- * object. Objects of a slab are allocated by one thread at a time, the one whose block it is.
+ * The slots of a slab in the hard mode (hard.h, invariants 3 to 5): words of those that are free, and the looks at the
+ * neighbours of an object. Objects of a slab are allocated by one thread at a time, the one whose block it is.
  */
 #define _GNU_SOURCE
 #include "base/bits.h"
@@ -39,13 +39,14 @@ static void make_free(char *home, size_t bytes, uint32_t use) {
     ts_hard_store(ts_hard_word_at(home, bytes), free_word(home, bytes, use));
 }
 
-/* Whether its page went back to the system, or it is as if it did: its word reads as zero, as all of a free slot does. */
+/* Whether its page went back to the system, or it is as if it did: its word reads as zero, as all of a free slot
+   does. */
 static bool is_given_back(char *home, size_t bytes) {
     return ts_hard_load(ts_hard_word_at(home, bytes)) == 0 && ts_hard_is_clear(home, bytes - TS_HARD_WORD_BYTES);
 }
 
-/* The slot at home has not the word of one that is free in this use of its slab. So it is the first of it, or its page went back, or it was
-   written to. */
+/* The slot at home has not the word of one that is free in this use of its slab. So it is the first of it, or its page
+   went back, or it was written to. */
 TS_COLD static void begin_use(char *home, size_t bytes, uint32_t use) {
     char *unit = home - ts_hard_in_unit(home), *end = unit + TS_PRIVATE_UNIT / bytes * bytes;
     bool begun = false;
@@ -76,7 +77,8 @@ void *ts_hard_begin_slot(char *home, size_t bytes, size_t size, ts_kind kind) {
     }
     size_t slack = bytes - TS_HARD_WORD_BYTES - (size_t)(p - home) - size;
     ts_hard_store(ts_hard_word_at(home, bytes), ts_hard_word(p, ts_hard_fields(TS_HARD_LIVE, kind, slack)));
-    /* release fence: who reads bytes of the canary, or of the object, reads that word (is_written_free) */
+    /* release fence: a thread that has read bytes of the canary or of the object reads this word too. Partner of the
+       acquire fence in ts_hard_is_written_behind. */
     atomic_thread_fence(memory_order_release);
     ts_hard_draw_behind(p + size, slack);
     ts_hard_add_around(bytes, size);
@@ -107,8 +109,8 @@ bool ts_hard_is_word_before(const char *home, size_t bytes) {
     return word == 0 || ts_hard_is_word(ts_hard_name(before, bytes), word);
 }
 
-/* A slot that is free, and not clear where an overrun comes to first. It may be allocated at this moment: its word is another before its
-   bytes are. */
+/* A slot that is free, and not clear where an overrun comes to first. It may be allocated at this moment: its word is
+   another before its bytes are. */
 bool ts_hard_is_written_behind(const char *home, size_t bytes, uint32_t use) {
     char *next = (char *)(uintptr_t)home + bytes;
     size_t offset = ts_hard_in_unit(home) + bytes, most = bytes - TS_HARD_WORD_BYTES;

@@ -65,7 +65,8 @@ TS_COLD static bool find(void) {
 
 void ts_libc_heap_start(void) { (void)find(); }
 
-/* Whether the system can read so many bytes. It copies a signal set of 8 bytes before it refuses the rest of the call. */
+/* Whether the system can read so many bytes. It copies a signal set of 8 bytes before it refuses the rest of the
+   call. */
 static bool can_read(uintptr_t from, size_t bytes) {
     for (uintptr_t at = from; at < from + bytes; at += 8)
         if (syscall(SYS_rt_sigprocmask, -1, at, NULL, (size_t)8) == 0 || errno != EINVAL) return false;
@@ -75,8 +76,9 @@ static bool can_read(uintptr_t from, size_t bytes) {
 static size_t word_at(uintptr_t at) { return *(const size_t *)at; }
 
 /*
- * A chunk of libc's: the word before the object has its size, with three flags; the word before that, of one in a mapping of its own,
- * how far behind the beginning of that the chunk begins. The next chunk says whether this one is in use.
+ * A chunk of libc's: the word before the object has its size, with three flags; the word before that, of one in a
+ * mapping of its own, how far behind the beginning of that the chunk begins. The next chunk says whether this one is in
+ * use.
  */
 #define WORD sizeof(size_t)
 #define IN_USE_BEFORE 1u
@@ -108,7 +110,8 @@ static bool has_own_mapping(uintptr_t at) {
            can_read(start + before + bytes - WORD, WORD);
 }
 
-/* A piece begins with the address of its arena, which is at the beginning of the first piece; its third word is its size. */
+/* A piece begins with the address of its arena, which is at the beginning of the first piece; its third word is its
+   size. */
 static bool is_of_arena(uintptr_t at) {
     uintptr_t piece = at & ~(ARENA_BYTES - 1);
     if ((word_at(at - WORD) & (OF_ARENA | IN_OWN_MAPPING)) != OF_ARENA || !can_read(piece, 4 * WORD)) return false;

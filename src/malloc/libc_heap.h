@@ -2,9 +2,10 @@
  * The heap of libc's own malloc, which is in the process still. A library that was loaded with RTLD_DEEPBIND finds
  * libc's functions before ours, and a pointer of its may come here.
  *
- * Only what provably is of that heap is passed on: libc says that it has memory, and the words around the object are as libc writes them,
- * in what brk gives, in a mapping of the object's own, or in an arena of a thread. They are read only where the system can. Objects that
- * libc has put elsewhere, as where brk gave nothing, are answered like any pointer that is nobody's.
+ * Only what provably is of that heap is passed on: libc says that it has memory, and the words around the object are as
+ * libc writes them, in what brk gives, in a mapping of the object's own, or in an arena of a thread. They are read only
+ * where the system can. Objects that libc has put elsewhere, as where brk gave nothing, are answered like any pointer
+ * that is nobody's.
  */
 #ifndef TS_MALLOC_LIBC_HEAP_H
 #define TS_MALLOC_LIBC_HEAP_H

@@ -1,6 +1,6 @@
 /*
- * setrlimit and prlimit: a limit of the address space counts what is reserved, so that goes back. (One that another process sets, or
- * a system call by its number, is not seen.)
+ * setrlimit and prlimit: a limit of the address space counts what is reserved, so that goes back. (One that another
+ * process sets, or a system call by its number, is not seen.)
  */
 #define _GNU_SOURCE
 #include "malloc/entry.h"
@@ -12,8 +12,8 @@
 
 #if defined(__GLIBC__) && (!defined(TSLAB_MALLOC_STATIC) || UINTPTR_MAX > UINT32_MAX)
 
-/* Holds nothing. Retained memory goes back first: large objects may be in it. In a child of vfork that is the parent's memory, which
-   loses a little time by it. */
+/* Holds nothing. Retained memory goes back first: large objects may be in it. In a child of vfork that is the parent's
+   memory, which loses a little time by it. */
 static void follow(pid_t pid, int resource, uint64_t bytes, uint64_t none) {
     SlabAllocator *allocator = ts_process_allocator();
     if (bytes == none || !allocator || (pid != 0 && pid != getpid())) return;

@@ -1,6 +1,6 @@
 /*
- * unshare and setns: some namespaces are for processes of one thread. The library's own threads, which a program does not know of, end for
- * the call and begin again behind it.
+ * unshare and setns: some namespaces are for processes of one thread. The library's own threads, which a program does
+ * not know of, end for the call and begin again behind it.
  */
 #define _GNU_SOURCE
 #include "malloc/entry.h"
@@ -22,8 +22,8 @@ static int try(long number, long first, long second) {
     return error;
 }
 
-/* The same while the library's threads rest, if there are any: else the error of the first try. A thread that is cancelled here would leave
-   them at rest for ever. */
+/* The same while the library's threads rest, if there are any: else the error of the first try. A thread that is
+   cancelled here would leave them at rest for ever. */
 static int try_alone(long number, long first, long second, int error) {
     const struct timespec moment = {0, 1000000};
     int cancel;

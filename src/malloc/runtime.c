@@ -16,8 +16,8 @@ static bool is_in(const range *r, const void *address) { return (uintptr_t)addre
 #ifdef TSLAB_MALLOC_STATIC
 
 /*
- * One module, which tells no sizes: a function is taken to end 256 bytes behind its start. Those that allocate for themselves are shorter,
- * and their neighbours are of the same source.
+ * One module, which tells no sizes: a function is taken to end 256 bytes behind its start. Those that allocate for
+ * themselves are shorter, and their neighbours are of the same source.
  */
 #define FUNCTION_BYTES 256u
 
@@ -82,8 +82,9 @@ static const library libraries[] = {
     {"libgcc_s.so.1", {NULL}},
 };
 
-/* What has asked inside of a domain so far, some of it twice, if two threads were the first. A thread that counts `modules` up has the place,
-   and is_known says that it is written, and constant. No lock: a child of fork or a signal handler would wait for it for ever. */
+/* What has asked inside of a domain so far, some of it twice, if two threads were the first. A thread that counts
+   `modules` up has the place, and is_known says that it is written, and constant. No lock: a child of fork or a signal
+   handler would wait for it for ever. */
 typedef struct module {
     range all;
     bool is_own;

@@ -10,6 +10,7 @@
 #include "unit.h"
 
 #include "bins.h"
+#include "errands.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -43,49 +44,10 @@ static int stop(void **state) {
     return 0;
 }
 
-/* ---- a thread that does one thing at a time --------------------------------------------------------------- */
-
-static pthread_barrier_t meeting;
-static void (*errand)(void);
-static pthread_t worker;
-
-static void meet(void) { (void)pthread_barrier_wait(&meeting); }
-
-static void *work(void *argument) {
-    for (;;) {
-        meet();
-        if (!errand) {
-            return argument;
-        }
-        errand();
-        meet();
-    }
-}
-
-static void begin(void) {
-    SUP_CHECK(pthread_barrier_init(&meeting, NULL, 2) == 0, "pthread_barrier_init");
-    SUP_CHECK(pthread_create(&worker, NULL, work, NULL) == 0, "pthread_create");
-}
-
-/* The other thread does it, and then waits. */
-static void let(void (*fn)(void)) {
-    errand = fn;
-    meet();
-    meet();
-}
-
-static void end(void) {
-    errand = NULL;
-    meet();
-    SUP_CHECK(pthread_join(worker, NULL) == 0, "pthread_join");
-    pthread_barrier_destroy(&meeting);
-}
-
 enum { COUNT = 400 };
 static void *objects[COUNT];
 static EpochId epoch;
 static size_t size = 100;
-static ts_heap *other_heap;
 
 static void make_objects(void) {
     for (int i = 0; i < COUNT; i++) {

@@ -423,7 +423,7 @@ static void destroyed_meanwhile(void **state) {
     assert_true(slab_stats_global(allocator, &global));
     uint64_t live = global.live_objects;
     now = (uint64_t)3600 * 1000000000;
-    ts_store_relaxed(&e->state, EPOCH_CLOSED); /* as in ts_epoch_end_own, before its id changes */
+    ts_store_relaxed(&e->state, EPOCH_CLOSED); /* as at its end, before its id changes */
     assert_true(slab_stats_global(allocator, &global));
     assert_int_equal(global.closing_epoch_count, 0);
     assert_int_equal(global.live_objects, live);
