@@ -5,6 +5,7 @@
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
+#include "actors.h"
 #include "check.h"
 #include "identities.h"
 #include "pattern.h"
@@ -31,50 +32,25 @@ static EpochDomain *domain;
 static EpochId epoch;
 
 /* Threads that all live, and run one at a time. */
-static struct walker {
-    pthread_t thread;
-    pthread_barrier_t meeting;
-    void (*fn)(unsigned);
-    ts_heap *heap;
-} walkers[THREADS];
+static sup_actor walkers[THREADS];
+static void (*to_do)(unsigned);
 
-static void meet(unsigned i) { (void)pthread_barrier_wait(&walkers[i].meeting); }
-
-static void *walk(void *argument) {
-    unsigned i = (unsigned)((struct walker *)argument - walkers);
-    walkers[i].heap = ts_heap_mine();
-    meet(i);
-    for (;;) {
-        meet(i);
-        if (!walkers[i].fn) return NULL;
-        walkers[i].fn(i);
-        meet(i);
-    }
-}
+static void do_it(void) { to_do((unsigned)(sup_me - walkers)); }
 
 static void let(unsigned i, void (*fn)(unsigned)) {
-    walkers[i].fn = fn;
-    meet(i);
-    if (fn) meet(i);
+    to_do = fn;
+    sup_actor_let(&walkers[i], do_it);
 }
 
 static int start(void **state) {
     (void)state;
     allocator = slab_allocator_create();
-    for (unsigned i = 0; i < THREADS; i++) {
-        SUP_CHECK(pthread_barrier_init(&walkers[i].meeting, NULL, 2) == 0, "pthread_barrier_init");
-        SUP_CHECK(pthread_create(&walkers[i].thread, NULL, walk, &walkers[i]) == 0, "pthread_create");
-        meet(i);
-    }
+    for (unsigned i = 0; i < THREADS; i++) sup_actor_begin(&walkers[i]);
     return allocator == NULL;
 }
 
 static void end_all(void) {
-    for (unsigned i = 0; i < THREADS; i++) {
-        let(i, NULL);
-        (void)pthread_join(walkers[i].thread, NULL);
-        (void)pthread_barrier_destroy(&walkers[i].meeting);
-    }
+    for (unsigned i = 0; i < THREADS; i++) sup_actor_end(&walkers[i]);
 }
 
 static int stop(void **state) {
@@ -426,10 +402,8 @@ static void after_its_thread(void **state) {
     size = 100;
     let(0, make_scope);
     let(0, add_and_give);
-    let(0, NULL);
-    (void)pthread_join(walkers[0].thread, NULL);
-    SUP_CHECK(pthread_create(&walkers[0].thread, NULL, walk, &walkers[0]) == 0, "pthread_create");
-    meet(0);
+    sup_actor_end(&walkers[0]);
+    sup_actor_begin(&walkers[0]);
     sup_check_identities(allocator);
     let(1, add);
     SUP_CHECK(count_blocks() == 1, "%u blocks", count_blocks());

@@ -7,6 +7,7 @@
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
+#include "actors.h"
 #include "check.h"
 #include "identities.h"
 #include "proc.h"
@@ -30,64 +31,34 @@ static void reads(const void *word);
 #define ts_load_seq(p) (reads(p), atomic_load_explicit((p), memory_order_seq_cst))
 #include "cache/foreign.c"
 
-/* A thread that does one thing after the other. */
+/* An actor that stops at places of its choice. */
 typedef struct actor {
-    pthread_t thread;
-    sem_t go, done, reached, released;
-    void (*fn)(void); /* NULL: ends */
-    unsigned stops;   /* so many times it stops at what `reads` says */
-    ts_heap *heap;
-    atomic_long id;
+    sup_actor a; /* first: sup_me is one of these */
+    sem_t reached, released;
+    unsigned stops; /* so many times it stops at what `reads` says */
 } actor;
 
 static actor owner, freer, passer, adopter, stranger;
-static _Thread_local actor *self;
 
-static void *act(void *arg) {
-    self = arg;
-    atomic_store(&self->id, sup_thread_id());
-    for (;;) {
-        SUP_CHECK(sem_wait(&self->go) == 0, "sem_wait");
-        if (self->fn == NULL) {
-            return NULL;
-        }
-        self->fn();
-        self->heap = ts_thread.heap;
-        SUP_CHECK(sem_post(&self->done) == 0, "sem_post");
-    }
-}
+static actor *me(void) { return (actor *)sup_me; }
 
 static void begin(actor *a) {
-    SUP_CHECK(sem_init(&a->go, 0, 0) == 0 && sem_init(&a->done, 0, 0) == 0, "sem_init");
     SUP_CHECK(sem_init(&a->reached, 0, 0) == 0 && sem_init(&a->released, 0, 0) == 0, "sem_init");
     a->stops = 0;
-    SUP_CHECK(pthread_create(&a->thread, NULL, act, a) == 0, "pthread_create");
+    sup_actor_begin(&a->a);
 }
-
-static void let_begin(actor *a, void (*fn)(void)) {
-    a->fn = fn;
-    SUP_CHECK(sem_post(&a->go) == 0, "sem_post");
-}
-
-static void wait_for(actor *a) { SUP_CHECK(sem_wait(&a->done) == 0, "sem_wait"); }
-
-static void let(actor *a, void (*fn)(void)) {
-    let_begin(a, fn);
-    wait_for(a);
-}
-
-static void end(actor *a) {
-    let_begin(a, NULL);
-    SUP_CHECK(pthread_join(a->thread, NULL) == 0, "pthread_join");
-}
+static void let_begin(actor *a, void (*fn)(void)) { sup_actor_let_begin(&a->a, fn); }
+static void wait_for(actor *a) { sup_actor_meet(&a->a); }
+static void let(actor *a, void (*fn)(void)) { sup_actor_let(&a->a, fn); }
+static void end(actor *a) { sup_actor_end(&a->a); }
 
 /* The actor goes on to its next stop. */
 static void go_on(actor *a) { SUP_CHECK(sem_post(&a->released) == 0, "sem_post"); }
 static void wait_for_stop(actor *a) { SUP_CHECK(sem_wait(&a->reached) == 0, "sem_wait"); }
 
 static void stop_here(void) {
-    self->stops--;
-    SUP_CHECK(sem_post(&self->reached) == 0 && sem_wait(&self->released) == 0, "a stop");
+    me()->stops--;
+    SUP_CHECK(sem_post(&me()->reached) == 0 && sem_wait(&me()->released) == 0, "a stop");
 }
 
 static SlabAllocator *allocator;
@@ -98,19 +69,17 @@ static unsigned looks;   /* of the passer, at the adopter's queue */
 /* The first stop is before the push on the ended thread's queue. The freer's second one is behind it, the passer's
    before it passes on the freer's slab: its own is the first. */
 static void reads(const void *word) {
-    if (self == NULL || self->stops == 0 || (self != &freer && self != &passer)) {
-        return;
-    }
-    bool first = self->stops == 2;
+    if ((me() != &freer && me() != &passer) || me()->stops == 0) return;
+    bool first = me()->stops == 2;
     if (first) {
-        if (word == (const void *)&owner.heap->queue) {
+        if (word == (const void *)&owner.a.heap->queue) {
             stop_here();
         }
-    } else if (self == &freer) {
-        if (word == (const void *)&owner.heap->state) {
+    } else if (me() == &freer) {
+        if (word == (const void *)&owner.a.heap->state) {
             stop_here();
         }
-    } else if (word == (const void *)&adopter.heap->queue && ++looks == 2) {
+    } else if (word == (const void *)&adopter.a.heap->queue && ++looks == 2) {
         stop_here();
     }
 }
@@ -178,7 +147,7 @@ static void pushed_late(bool with_stranger) {
     if (with_stranger) {
         begin(&stranger);
         let(&stranger, get_a_heap);
-        SUP_CHECK(stranger.heap == owner.heap, "the ended thread's heap is another's");
+        SUP_CHECK(stranger.a.heap == owner.a.heap, "the ended thread's heap is another's");
     }
     assert_true(epoch_close(allocator, epoch));
     go_on(&freer);
@@ -237,7 +206,7 @@ static void in_the_hands_of_another(void **state) {
     go_on(&passer);
     wait_for_stop(&passer); /* it drains, and has the freer's slab */
     go_on(&freer);
-    sup_until_waits(&freer.id);
+    sup_until_waits(&freer.a.id);
     go_on(&passer);
     wait_for(&freer);
     wait_for(&passer);
