@@ -31,7 +31,7 @@ typedef enum ts_zone_state {
 
 typedef struct ts_zone_report {
     ts_zone_state state;
-    uint64_t written; /* bytes from the start of the zone to its write pointer; none in TS_ZONE_READ_ONLY and _OFFLINE */
+    uint64_t written; /* bytes from its start to its write pointer; no meaning in TS_ZONE_READ_ONLY and _OFFLINE */
     uint64_t capacity;
 } ts_zone_report;
 
