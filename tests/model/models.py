@@ -74,7 +74,8 @@ MODELS = [
             "src/core/ownership/heap.h": ["ts_op_begin_bump", "ts_is_in_op", "ts_set_scope"],
             "src/core/ownership/heap.c": ["revoke"],
             "src/core/cache/allocate.h": ["ts_fast_bump"],
-            "src/core/api/objects.c": ["alloc_other", "slab_alloc"],
+            "src/core/api/objects.c": ["alloc_missed", "slab_alloc"],
+            "src/core/object/find.h": ["ts_take_in_next_slab"],
         },
     },
     {

@@ -1,8 +1,10 @@
-/* The calls that name no allocator: in the innermost domain, or in whatever allocator owns the object; and in a named domain. */
+/* The calls that name no allocator: in the innermost domain, or in whatever allocator owns the object; and in a named
+   domain. */
 #include "api/runtime.h"
 
 #include "cache/allocate.h"
 #include "cache/scope.h"
+#include "diagnose/hint.h"
 #include "diagnose/misuse.h"
 #include "diagnose/stacks.h"
 #include "domain/domain_parts.h"
@@ -18,9 +20,32 @@ static void *refuse(int error) {
     return NULL;
 }
 
+/* A debug build tells who forgets to enter his domain, unless TSLAB_HINTS=0 says not to. */
+#ifdef TSLAB_DEBUG
+#define TS_TELLS_OUTSIDE 1
+#else
+#define TS_TELLS_OUTSIDE 0
+#endif
+
+/* caller: of slab_alloc or one of its family. NULL with errno. */
+SlabAllocator *ts_outside_of_domains(const void *caller) {
+    SlabAllocator *allocator = slab_allocator_default();
+    const ts_allocator *a = allocator ? ts_allocator_find(ts_token(allocator)) : NULL;
+    if (!a) return NULL;
+    if (TS_UNLIKELY(a->settings.strict)) {
+        ts_misuse_call(ts_token(allocator), "slab_alloc", "outside of any domain (TSLAB_STRICT=1)", false, caller);
+        errno = EINVAL;
+        return NULL;
+    }
+    if (ts_hints(a) || (TS_TELLS_OUTSIDE && !a->settings.hints_given))
+        ts_hint("slab_alloc", "outside of any domain: the object lives until it is freed", caller);
+    return allocator;
+}
+
 /* ---- in the innermost domain ---------------------------------------------------------------------------- */
 
-/* Where slab_alloc allocates, for what its fast path does not do. caller: where the program goes on, for a hint. false with errno. */
+/* Where slab_alloc allocates, for what its fast path does not do. caller: where the program goes on, for a hint.
+   false with errno. */
 static bool innermost(uintptr_t *token, EpochId *epoch, const void *caller) {
     const ts_domain_scope *top = ts_thread.domain;
     if (top) {
@@ -192,7 +217,8 @@ TS_ENTRY TS_NOINLINE static void *domain_alloc_other(uint64_t id, size_t size) {
     return slab_malloc_epoch(ts_public(token), size, epoch);
 }
 
-/* The usual domain: this thread's own, whose scope block it has used last by the id of its epoch or the domain, and that it has named last. */
+/* The usual domain: this thread's own, whose scope block it has used last by the id of its epoch or the domain, and
+   that it has named last. */
 TS_ENTRY void *epoch_domain_alloc(EpochDomain *domain, size_t size) {
     ts_tls *tls = &ts_thread;
     uint64_t id = (uintptr_t)domain, bump, next;

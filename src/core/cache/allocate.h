@@ -13,6 +13,7 @@
 #include "base/assert.h"
 #include "base/bits.h"
 #include "base/probe.h"
+#include "cache/bin.h"
 #include "cache/scope.h"
 #include "ownership/heap.h"
 
@@ -47,6 +48,20 @@ TS_ALWAYS_INLINE void *ts_fast_word(ts_bin *bin) {
     ts_or_owned_16(state, TS_STATE_LIVE);
     TS_ASSUME(object != NULL);
     return object;
+}
+
+/* The next object of a bin: from the magazine, or else from the claimed word. NULL: both are used up. */
+TS_ALWAYS_INLINE void *ts_fast_slot(ts_bin *bin) {
+    void *p = ts_fast_pop(bin);
+    return TS_LIKELY(p != NULL) ? p : ts_fast_word(bin);
+}
+
+/* The same when both are used up: from the next word of the bin's slabs, which is claimed with the heap held. in_op is
+   1, so the heap is held unless another thread revoked it. NULL: the slow path. */
+TS_ALWAYS_INLINE void *ts_fast_claim(const ts_tls *tls, ts_churn_block *block, ts_bin *bin) {
+    const ts_heap *heap = tls->heap;
+    bool claims = TS_LIKELY(ts_load_acquire(&heap->revoked) == 0) && ts_bin_claim(block, ts_bin_class(block, bin));
+    return claims ? ts_fast_word(bin) : NULL;
 }
 
 /* ---- from the current slab of a scope -------------------------------------------------------------------- */
@@ -181,56 +196,6 @@ TS_ALWAYS_INLINE char *ts_scope_next(ts_scope_block *block, size_t bytes) {
     /* after the block's own count: snapshot.c, `rising` */
     ts_count_release(&share->count[TS_COUNT_SCOPE].new_slab_count, 1);
     return ts_region.part[TS_NORMAL].base + (size_t)unit * TS_UNIT_BYTES;
-}
-
-/* ---- by the id of an epoch ------------------------------------------------------------------------------- */
-
-/* Makes `last` the thread's own open block of a scope epoch, which it used before it used another. false: it has
-   none, or none that the fast paths may use. Inside an operation, bound to the block's allocator. */
-TS_ALWAYS_INLINE bool ts_find_scope(ts_tls *tls, EpochId epoch) {
-    if (TS_UNLIKELY(!tls->heap)) return false; /* bound to what is no allocator */
-    ts_scope_block *block = tls->heap->scope_map[(uint32_t)epoch % TS_HEAP_MAP];
-    /* Open to this thread's share of this allocator: so its heap, its token, and no care. */
-    if (!block || !ts_is_relaxed_64(&block->b.open_id, epoch) || block->b.slow ||
-        ts_load_relaxed(&block->b.key) >> TS_KEY_SHARE_SHIFT != tls->share_key >> TS_KEY_SHARE_SHIFT)
-        return false;
-    tls->last = block;
-    return true;
-}
-
-/* The thread's own open block of a churn epoch of the allocator whose share has that key. NULL: as above. Inside an
-   operation. */
-TS_ALWAYS_INLINE ts_churn_block *ts_churn_of(const ts_heap *heap, uint64_t share_key, EpochId epoch) {
-    ts_churn_block *block = heap->map[(uint32_t)epoch % TS_HEAP_MAP];
-    if (!block || !ts_is_relaxed_64(&block->b.open_id, epoch) || block->b.slow ||
-        ts_load_relaxed(&block->b.key) >> TS_KEY_SHARE_SHIFT != share_key >> TS_KEY_SHARE_SHIFT)
-        return NULL;
-    return block;
-}
-
-/* The same of the allocator that the thread is bound to: its block in the epoch is `block` then. */
-TS_ALWAYS_INLINE bool ts_find_churn(ts_tls *tls, EpochId epoch) {
-    if (TS_UNLIKELY(!tls->heap)) return false;
-    ts_churn_block *block = ts_churn_of(tls->heap, tls->share_key, epoch);
-    if (!block) return false;
-    tls->block = block;
-    return true;
-}
-
-/* An object in a scope block of the thread: from its current slab, or else, if it may, the next, if that can be had
-   in the usual way. NULL: another case. Inside an operation. */
-TS_ALWAYS_INLINE void *ts_named_next(ts_tls *tls, ts_scope_block *block, size_t size, bool may_renew) {
-    uint64_t bump, next;
-    if (ts_fast_has_room(block, size, &bump, &next)) return ts_fast_bump(block, bump, next);
-    size_t bytes = (size + 15) & ~(size_t)15;
-    /* in_op is 1, so the heap is held unless another thread revoked it; what the caller has seen may have been before
-       that. */
-    if (TS_UNLIKELY(bytes - 16 > TS_SCOPE_MAX_BYTES - 16 || ts_load_acquire(&tls->heap->revoked) != 0 ||
-                    ts_load_relaxed(&block->b.open_id) == TS_ID_NEVER || ts_heap_is_waited_for(tls->heap)) ||
-        !may_renew)
-        return NULL;
-    void *at = ts_scope_next(block, bytes);
-    return TS_LIKELY(at != NULL) ? at : ts_scope_renew_for(block, bytes);
 }
 
 #endif

@@ -1,0 +1,154 @@
+/* Handles: made with an object, and asked for it. The fast paths are laid out here, as in objects.c. */
+#include "api/runtime.h"
+
+#include "cache/allocate.h"
+#include "cache/free.h"
+#include "object/find.h"
+#include "object/object.h"
+
+#include <errno.h>
+
+/* Of an object that the operation has just taken from the bin. Nobody ends its use before the operation is over, so
+   the note is seen by who resets the slab, without a fence: he comes after that, by what he held the heap with or
+   took the unit from. */
+TS_ALWAYS_INLINE SlabHandle new_handle(const ts_churn_block *block, const ts_bin *bin, const void *p) {
+    const ts_part *region = &ts_region.part[TS_NORMAL];
+    uint64_t entry = ts_entry_of(region, p);
+    ts_slab *slab = ts_slab_in(region, entry >> TS_ENTRY_UNIT_SHIFT);
+    ts_keep_relaxed(&slab->handled, 1);
+    uint32_t state = ts_load_relaxed(ts_entry_state(entry, ts_bin_is_fine(bin)));
+    uint32_t generation = ts_load_relaxed(&slab->gen) + ts_state_generation(state);
+    return ts_handle_pack(ts_slab_unit(slab), generation, (uint32_t)entry, ts_bin_class(block, bin));
+}
+
+/* Of the objects of a scope's current slab: a handle, less the place of the unit. With the place of the object it is
+   that one's. It is made with the slab's first handle, and kept (ts_block.handle). Not 0, for its low bits are those
+   of the kind. */
+TS_ALWAYS_INLINE uint64_t new_scope_handles(ts_scope_block *block) {
+    uint32_t unit = ts_load_relaxed(&block->current);
+    ts_slab *slab = ts_slab_at(unit);
+    ts_keep_relaxed(&slab->handled, 1); /* as in new_handle */
+    uint64_t handle = ts_handle_pack(ts_unit_of(unit), ts_load_relaxed(&slab->gen), 0, TS_HANDLE_SCOPE);
+    return block->b.handle = handle - ((uint64_t)(uintptr_t)ts_slab_unit_address(unit) << 4);
+}
+
+/* An entry is 16 bytes, and its number is in a handle from bit 8 on. */
+TS_ALWAYS_INLINE SlabHandle scope_handle(uint64_t handle, const void *p) {
+    return handle + ((uint64_t)(uintptr_t)p << 4);
+}
+
+TS_COLD static void *no_place_for_handle(void) {
+    errno = EINVAL;
+    return NULL;
+}
+
+/* The handle of an object that was just taken from the block. */
+TS_ALWAYS_INLINE SlabHandle handle_of_new(ts_found found, size_t size, const void *p) {
+    if (TS_LIKELY(found.churn != NULL)) return new_handle(found.churn, ts_bin_of(found.churn, size), p);
+    return scope_handle(new_scope_handles(found.scope), p);
+}
+
+/* Inside an operation, which ends here, as in the next. */
+TS_ENTRY TS_NOINLINE static void *alloc_obj_more(uintptr_t token, size_t size, EpochId epoch, SlabHandle *out,
+                                                 ts_found found) {
+    void *p = TS_LIKELY(ts_is_found(found)) ? ts_take_more(&ts_thread, found, size) : NULL;
+    if (TS_UNLIKELY(p == NULL)) {
+        ts_op_end(&ts_thread);
+        return ts_alloc_object(token, size, epoch, out);
+    }
+    *out = handle_of_new(found, size, p);
+    return ts_taken_object(&ts_thread, p);
+}
+
+TS_ENTRY TS_NOINLINE static void *alloc_obj_missed(uintptr_t token, size_t size, EpochId epoch, SlabHandle *out) {
+    ts_found found = ts_find(&ts_thread, token, epoch);
+    void *p = ts_take_at_hand(found, size);
+    if (TS_UNLIKELY(p == NULL)) return alloc_obj_more(token, size, epoch, out, found);
+    *out = handle_of_new(found, size, p);
+    ts_op_end(&ts_thread);
+    return p;
+}
+
+/* In the current slab of the scope used last, which has got a handle before: else it is missed. */
+TS_ENTRY void *alloc_obj_epoch(SlabAllocator *allocator, size_t size, EpochId epoch, SlabHandle *out) {
+    if (TS_UNLIKELY(!out)) return no_place_for_handle();
+    ts_tls *tls = &ts_thread;
+    ts_op_begin(tls);
+    ts_scope_block *scope = tls->last;
+    uint64_t bump, next, handle;
+    if (TS_UNLIKELY(ts_is_other_relaxed_64(&tls->token, ts_token(allocator))) || TS_UNLIKELY(epoch == EPOCH_NONE) ||
+        TS_UNLIKELY(ts_is_other_relaxed_64(&scope->b.open_id, epoch)) || TS_UNLIKELY((handle = scope->b.handle) == 0) ||
+        TS_UNLIKELY(!ts_fast_has_room(scope, size, &bump, &next)))
+        return alloc_obj_missed(ts_token(allocator), size, epoch, out);
+    void *p = ts_fast_bump(scope, bump, next);
+    *out = scope_handle(handle, p);
+    ts_op_end(tls);
+    return p;
+}
+
+/* The usual case: of this thread's own open block. false: another; nothing was done, and the operation goes on.
+   *first: the answer. */
+TS_ALWAYS_INLINE bool free_obj_fast(const ts_tls *tls, SlabHandle handle, bool *first) {
+    uint64_t unit = ts_handle_unit(handle);
+    uint64_t entry = unit * TS_UNIT_ENTRIES + ts_handle_entry(handle);
+    if (TS_UNLIKELY(!ts_is_in_part(&ts_region.part[TS_NORMAL], entry))) return false;
+    ts_fast_result r = ts_fast_free(tls, entry, ts_entry_address(&ts_region.part[TS_NORMAL], entry), true, handle);
+    if (TS_UNLIKELY(!r.freed)) return false;
+    *first = !r.late;
+    if (TS_UNLIKELY(r.full)) return ts_free_full(r.bin, entry, r.granule);
+    ts_op_end(&ts_thread);
+    return true;
+}
+
+/* Another case. The operation has begun. */
+TS_NOINLINE static bool free_obj_missed(uintptr_t token, SlabHandle handle) {
+    ts_object object;
+    ts_op_end(&ts_thread);
+    if (TS_LIKELY(ts_object_of_handle(token, handle, &object)) && TS_LIKELY(ts_free_object(token, &object)))
+        return true;
+    return ts_free_refused(token, "free_obj", NULL, &handle);
+}
+
+TS_COLD static bool freed_for_another(uintptr_t token, SlabHandle handle) {
+    return ts_free_refused(token, "free_obj", NULL, &handle);
+}
+
+bool free_obj(SlabAllocator *allocator, SlabHandle handle) {
+    ts_tls *tls = &ts_thread;
+    bool first;
+    ts_op_begin(tls);
+    if (TS_UNLIKELY(ts_is_other_relaxed_64(&tls->token, ts_token(allocator))) ||
+        TS_UNLIKELY(!free_obj_fast(tls, handle, &first)))
+        return free_obj_missed(ts_token(allocator), handle);
+    return TS_LIKELY(first) ? true : freed_for_another(ts_token(allocator), handle);
+}
+
+/* The object of a handle, if it is of the thread's own churn block; NULL: it is another case. */
+TS_ALWAYS_INLINE void *own_object(const ts_tls *tls, uintptr_t token, SlabHandle handle) {
+    const ts_part *region = &ts_region.part[TS_NORMAL];
+    uint32_t unit = ts_handle_unit(handle), state;
+    uint64_t entry = (uint64_t)unit * TS_UNIT_ENTRIES + ts_handle_entry(handle);
+    if (TS_UNLIKELY(ts_is_other_relaxed_64(&tls->token, token)) || TS_UNLIKELY(!ts_is_in_part(region, entry)))
+        return NULL;
+    const ts_bin *bin = ts_fast_look(tls, entry, &state);
+    if (TS_UNLIKELY(bin == NULL)) return NULL;
+    const ts_slab *slab = ts_slab_in(region, unit);
+    uint32_t generation = ts_load_relaxed(&slab->gen) + ts_state_generation(state);
+    /* A handle was made of this use only if the slab says so. */
+    bool is =
+        ts_handle_is(handle, generation, ts_bin_class(ts_bin_block(bin), bin)) && ts_load_relaxed(&slab->handled) != 0;
+    return TS_LIKELY(is) ? ts_entry_address(region, entry) : NULL;
+}
+
+void *slab_handle_get(SlabAllocator *allocator, SlabHandle handle) {
+    ts_object object;
+    void *p = own_object(&ts_thread, ts_token(allocator), handle);
+    if (TS_LIKELY(p != NULL)) return p;
+    return ts_object_of_handle(ts_token(allocator), handle, &object) ? object.address : NULL;
+}
+
+SlabHandle slab_handle_of(SlabAllocator *allocator, const void *p) {
+    ts_object object;
+    if (!ts_object_at(ts_token(allocator), p, &object)) return SLAB_HANDLE_NONE;
+    return ts_object_handle(ts_token(allocator), &object);
+}
