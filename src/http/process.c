@@ -2,6 +2,7 @@
 
 #include "http/loaded.h"
 #include "os/room.h"
+#include "os/small_file.h"
 #include "stats/sink.h"
 #include "stats/view.h"
 
@@ -13,25 +14,12 @@
 
 /* ---- the process ------------------------------------------------------------------------------------------------- */
 
-static void read_line(const char *path, char *text, size_t bytes) {
-    FILE *file = fopen(path, "re");
-    text[0] = 0;
-    if (file && !fgets(text, (int)bytes, file)) text[0] = 0;
-    if (file) (void)fclose(file);
-    text[strcspn(text, "\n")] = 0;
-}
-
 /* Seconds since its start; 0: not known. */
 static uint64_t uptime(void) {
-    char text[1024];
-    unsigned long long ticks = 0;
     struct timespec now;
     long hz = sysconf(_SC_CLK_TCK);
-    read_line("/proc/self/stat", text, sizeof text);
-    const char *rest = strrchr(text, ')'); /* a program's name may have any character */
-    if (!rest || hz <= 0 || clock_gettime(CLOCK_BOOTTIME, &now) != 0) return 0;
-    if (sscanf(rest, ") %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %*d %*d %llu", &ticks) != 1)
-        return 0;
+    uint64_t ticks = ts_process_word("/proc/self/stat", 22);
+    if (hz <= 0 || ticks == 0 || clock_gettime(CLOCK_BOOTTIME, &now) != 0) return 0;
     uint64_t started = ticks / (uint64_t)hz;
     return (uint64_t)now.tv_sec > started ? (uint64_t)now.tv_sec - started : 0;
 }
@@ -51,7 +39,7 @@ size_t http_process_render(char *buffer, size_t capacity) {
     char program[64];
     const char *what;
     uint64_t left = ts_room_bytes(&what);
-    read_line("/proc/self/comm", program, sizeof program);
+    (void)ts_small_file_line("/proc/self/comm", program, sizeof program);
     ts_json_begin(&s, NULL, '{');
     ts_json_u64(&s, "pid", (uint64_t)getpid());
     ts_json_text(&s, "program", program);

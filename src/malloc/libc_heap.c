@@ -9,10 +9,9 @@
 #if defined(__GLIBC__) && !defined(TSLAB_MALLOC_STATIC)
 
 #include "base/atomic.h"
+#include "os/small_file.h"
 
 #include <dlfcn.h>
-#include <errno.h>
-#include <fcntl.h>
 #include <malloc.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -36,21 +35,8 @@ static bool look_up(void *handle, const char *name, void *function) {
     return symbol != NULL;
 }
 
-/* The 47th word of /proc/self/stat; the second is the program's name, in parentheses. 0: the system does not say. */
-static uintptr_t brk_start(void) {
-    char text[1024];
-    int fd = open("/proc/self/stat", O_RDONLY | O_CLOEXEC);
-    ssize_t n = fd < 0 ? -1 : read(fd, text, sizeof text - 1);
-    if (fd >= 0) (void)close(fd);
-    if (n <= 0) return 0;
-    text[n] = 0;
-    const char *word = strrchr(text, ')');
-    for (unsigned i = 2; word && i < 47; i++) {
-        word = strchr(word, ' ');
-        if (word) word++;
-    }
-    return word ? (uintptr_t)strtoull(word, NULL, 10) : 0;
-}
+/* 0: the system does not say. */
+static uintptr_t brk_start(void) { return (uintptr_t)ts_process_word("/proc/self/stat", 47); }
 
 TS_COLD static bool find(void) {
     void *handle = dlopen("libc.so.6", RTLD_LAZY | RTLD_NOLOAD);

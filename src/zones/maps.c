@@ -1,19 +1,7 @@
 #define _GNU_SOURCE
 #include "zones/maps.h"
 
-#include <fcntl.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
-
-static long read_limit(void) {
-    char text[32] = {0};
-    int file = open("/proc/sys/vm/max_map_count", O_RDONLY | O_CLOEXEC);
-    if (file < 0) return 0;
-    ssize_t n = read(file, text, sizeof text - 1);
-    (void)close(file);
-    return n > 0 ? strtol(text, NULL, 10) : 0;
-}
+#include "os/small_file.h"
 
 /* Lines of /proc/self/maps. -1: it cannot be read. */
 static long count_maps(void) {
@@ -29,7 +17,7 @@ static long count_maps(void) {
 }
 
 bool ts_maps_have_room(size_t more) {
-    long limit = read_limit(), used = limit > 0 ? count_maps() : -1;
+    long limit = (long)ts_small_file_number("/proc/sys/vm/max_map_count"), used = limit > 0 ? count_maps() : -1;
     if (used < 0) return true;
     long free = limit - limit / 16 - used;
     return free > 0 && more <= (size_t)free;

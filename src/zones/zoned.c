@@ -2,6 +2,7 @@
 #include "zones/zoned.h"
 
 #include "os/own_file.h"
+#include "os/small_file.h"
 #include "zones/owner.h"
 #include "zones/say.h"
 
@@ -248,13 +249,8 @@ static const ts_device_table table = {.report = zone_report,
 /* A number of the device's queue, as sysfs has it. 0: it has none. */
 static uint64_t setting(dev_t device, const char *name) {
     char path[128];
-    unsigned long long value = 0;
     (void)snprintf(path, sizeof path, "/sys/dev/block/%u:%u/queue/%s", major(device), minor(device), name);
-    FILE *f = fopen(path, "re");
-    if (!f) return 0;
-    if (fscanf(f, "%llu", &value) != 1) value = 0;
-    (void)fclose(f);
-    return value;
+    return ts_small_file_number(path);
 }
 
 static uint64_t least(uint64_t a, uint64_t b) { return b != 0 && b < a ? b : a; }

@@ -5,14 +5,14 @@
 #include "advice/growth.h"
 #include "base/line.h"
 #include "os/env.h"
-#include "os/file_limit.h"
 #include "os/os.h"
-#include "os/own_file.h"
 #include "os/own_threads.h"
+#include "os/shared.h"
 
 #include <errno.h>
-#include <stdlib.h>
+#include <pthread.h>
 #include <string.h>
+#include <unistd.h>
 
 static bool is_wanted(void) {
     const char *text = ts_env("TSLAB_SHM");
@@ -33,19 +33,8 @@ static void say(const char *what) {
     ts_line_write(&line);
 }
 
-#if defined(__linux__)
-
-#include <fcntl.h>
-#include <pthread.h>
-#include <sys/mman.h>
-#include <unistd.h>
-
-#ifndef F_SEAL_FUTURE_WRITE
-#define F_SEAL_FUTURE_WRITE 0x0010 /* kernel 5.1 */
-#endif
-
-static ts_page *page; /* written by the page's thread only, once it runs */
-static ts_own_file page_file = {.fd = -1};
+static ts_shared memory = {.file = {.fd = -1}};
+static ts_page *page; /* in it; written by the page's thread only, once it runs */
 
 static void write_bank(ts_page_bank *bank) {
     uint32_t high = ts_table_high(&ts_allocators), views = 0, found = 0;
@@ -76,27 +65,18 @@ static void write_page(void) {
 }
 
 static void let_go(void) {
-    ts_own_file_close(&page_file); /* first: while it is mapped, no other file has its inode */
-    if (page) (void)munmap(page, sizeof *page);
+    ts_shared_end(&memory);
     page = NULL;
 }
 
 static bool start(void) {
-    if (!ts_file_may_have(sizeof *page)) return false;
-    page_file = ts_own_file_of(memfd_create(TS_PAGE_NAME, MFD_CLOEXEC | MFD_ALLOW_SEALING));
-    int fd = page_file.fd;
-    if (fd < 0 || ftruncate(fd, (off_t)sizeof *page) != 0) return false;
-    void *at = mmap(NULL, sizeof *page, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-    if (at == MAP_FAILED) return false;
-    page = at;
+    if (!ts_shared_make(&memory, TS_PAGE_NAME, sizeof *page)) return false;
+    page = memory.at;
     page->magic = TS_PAGE_MAGIC;
     page->version = SLAB_STATS_VERSION;
     page->bytes = (uint32_t)sizeof *page;
     page->pid = (uint64_t)getpid();
     page->interval_ns = TS_PAGE_INTERVAL_NS;
-    /* Nobody else may write or change its size. An old kernel refuses the first; then it may be without. */
-    if (fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_FUTURE_WRITE) != 0)
-        (void)fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW);
     return ts_own_thread_start(TS_PAGE_THREAD, write_page, TS_PAGE_INTERVAL_NS);
 }
 
@@ -128,11 +108,3 @@ void ts_page_start(void) {
     if (pthread_atfork(NULL, NULL, in_child) != 0) say("children of fork will have no statistics page");
     start_or_say();
 }
-
-#else
-
-void ts_page_start(void) {
-    if (is_wanted()) say("there is no statistics page on this system");
-}
-
-#endif

@@ -4,19 +4,11 @@
 #include <stdint.h>
 
 #if defined(__linux__)
-#include <errno.h>
-#include <fcntl.h>
-#include <sys/sysinfo.h>
-#include <unistd.h>
+#include "os/small_file.h"
 
-static bool overcommits_always(void) {
-    char mode = 0;
-    int fd = open("/proc/sys/vm/overcommit_memory", O_RDONLY | O_CLOEXEC);
-    if (fd < 0) return false;
-    bool is_read = read(fd, &mode, 1) == 1;
-    (void)close(fd);
-    return is_read && mode == '1';
-}
+#include <sys/sysinfo.h>
+
+static bool overcommits_always(void) { return ts_small_file_number("/proc/sys/vm/overcommit_memory") == 1; }
 
 size_t ts_machine_most_bytes(void) {
     struct sysinfo info;

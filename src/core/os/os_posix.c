@@ -5,6 +5,7 @@
 #include "base/atomic.h"
 #include "os/hide.h"
 #include "os/numa.h"
+#include "os/small_file.h"
 #include "os/stack.h"
 
 #include <dlfcn.h>
@@ -308,12 +309,7 @@ static uint64_t read_resident_bytes(void) {
     static const char *const paths[] = {"/proc/self/smaps_rollup", "/proc/self/statm"};
     char text[2048];
     for (int k = 0; k < 2; k++) {
-        int fd = open(paths[k], O_RDONLY | O_CLOEXEC);
-        if (fd < 0) continue;
-        ssize_t n = read(fd, text, sizeof text - 1);
-        (void)close(fd);
-        if (n <= 0) continue;
-        text[n] = 0;
+        if (!ts_small_file_read(paths[k], text, sizeof text)) continue;
         for (char *p = text; *p; p++) {
             if (k == 0 && p[0] == 'R' && p[1] == 's' && p[2] == 's' && p[3] == ':')
                 return strtoull(p + 4, NULL, 10) * 1024u;
@@ -331,14 +327,7 @@ bool ts_os_data_is_limited(void) {
     return is;
 }
 
-static uint64_t read_address_space_bytes(void) {
-    char text[64] = "";
-    int fd = open("/proc/self/statm", O_RDONLY | O_CLOEXEC);
-    if (fd < 0) return 0;
-    ssize_t n = read(fd, text, sizeof text - 1);
-    (void)close(fd);
-    return n > 0 ? strtoull(text, NULL, 10) * posix_page_bytes() : 0;
-}
+static uint64_t read_address_space_bytes(void) { return ts_small_file_number("/proc/self/statm") * posix_page_bytes(); }
 
 /* open and read are cancellation points: a thread that ends here would leave an epoch half closed. */
 static uint64_t measure_resident(uint64_t (*bytes_of)(void)) {

@@ -3,34 +3,12 @@
 #endif
 #include "os/room.h"
 
-#include <errno.h>
-#include <fcntl.h>
+#include "os/small_file.h"
+
 #include <stdbool.h>
 #include <string.h>
-#include <unistd.h>
 
 #define CGROUPS "/sys/fs/cgroup"
-
-/* The beginning of a file, with an end. false: it is not there. */
-static bool read_text(const char *path, char *text, size_t bytes) {
-    int before = errno, fd = open(path, O_RDONLY | O_CLOEXEC);
-    ssize_t n = fd >= 0 ? read(fd, text, bytes - 1) : -1;
-    if (fd >= 0) (void)close(fd);
-    errno = before;
-    if (n < 0) return false;
-    text[n] = 0;
-    return true;
-}
-
-/* The number at text; false: there is none ("max"). */
-static bool parse_number(const char *text, uint64_t *out) {
-    uint64_t n = 0;
-    while (*text == ' ' || *text == '\t') text++;
-    if (*text < '0' || *text > '9') return false;
-    for (; *text >= '0' && *text <= '9'; text++) n = n * 10 + (uint64_t)(*text - '0');
-    *out = n;
-    return true;
-}
 
 static bool read_number(const char *directory, const char *file, uint64_t *out) {
     char path[512], text[64];
@@ -38,7 +16,7 @@ static bool read_number(const char *directory, const char *file, uint64_t *out) 
     if (a + b >= sizeof path) return false;
     memcpy(path, directory, a);
     memcpy(path + a, file, b + 1);
-    return read_text(path, text, sizeof text) && parse_number(text, out);
+    return ts_small_file_read(path, text, sizeof text) && ts_number_at(text, out);
 }
 
 /* The room that the process's cgroup (version 2) and those around it leave, and their least limit. */
@@ -46,7 +24,7 @@ static uint64_t room_of_cgroups(uint64_t *least) {
     char text[512], path[512] = CGROUPS;
     uint64_t room = UINT64_MAX, limit, used;
     *least = UINT64_MAX;
-    if (!read_text("/proc/self/cgroup", text, sizeof text)) return room;
+    if (!ts_small_file_read("/proc/self/cgroup", text, sizeof text)) return room;
     const char *at = strstr(text, "0::/");
     if (!at) return room;
     size_t n = strcspn(at + 3, "\n"), root = strlen(CGROUPS);
@@ -71,9 +49,9 @@ static uint64_t room_of_machine(void) {
     static const char key[] = "MemAvailable:";
     char text[1024];
     uint64_t kib = 0;
-    if (!read_text("/proc/meminfo", text, sizeof text)) return UINT64_MAX;
+    if (!ts_small_file_read("/proc/meminfo", text, sizeof text)) return UINT64_MAX;
     const char *at = strstr(text, key);
-    return at && parse_number(at + sizeof key - 1, &kib) ? kib << 10 : UINT64_MAX;
+    return at && ts_number_at(at + sizeof key - 1, &kib) ? kib << 10 : UINT64_MAX;
 }
 
 uint64_t ts_room_bytes(const char **what) {
