@@ -17,7 +17,7 @@
 #include "rng.h"
 #include "shrink.h"
 
-#include "cache/piece.h"
+#include "supply/piece.h"
 
 #include <inttypes.h>
 #include <pthread.h>

@@ -8,6 +8,7 @@
 #include "proc.h"
 #include "stress.h"
 
+#include "ownership/block_pool.h"
 #include "ownership/heap.h"
 #include "walk/check.h"
 

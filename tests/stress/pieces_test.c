@@ -12,7 +12,7 @@
 #include "rng.h"
 #include "stress.h"
 
-#include "cache/piece.h"
+#include "supply/piece.h"
 
 #include <inttypes.h>
 #include <stdio.h>

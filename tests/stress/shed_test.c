@@ -5,6 +5,7 @@
  *
  *     shed_test [--seconds N] [--seed N] [--threads N]
  */
+#include "cache/life.h"
 #include "identities.h"
 #include "ownership/heap.h"
 #include "proc.h"

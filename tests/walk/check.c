@@ -1,3 +1,4 @@
+#include "ownership/block_pool.h"
 #include "walk/check_parts.h"
 
 #include "base/bits.h"

@@ -1,4 +1,5 @@
 #include "walk/check_slabs.h"
+#include "supply/warm.h"
 
 #include "base/bits.h"
 #include "cache/bin.h"

@@ -12,7 +12,7 @@
 
 #include <cmocka.h>
 
-#include "cache/piece.h"
+#include "supply/piece.h"
 
 #define DEVICE "zones=32&zone_size=1M&zone_capacity=768K&max_open=4&max_active=6"
 #define REFUSED(call, error)            \

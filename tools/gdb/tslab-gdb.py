@@ -16,7 +16,7 @@ which the release build has). Figures of threads that are inside of an operation
 
 import gdb
 
-# As in src/core/region/region.h, src/core/slab/slab.h, src/core/ownership/types.h and src/core/epoch/epoch.h: macros are not in the debug information.
+# As in src/core/region/region.h, src/core/slab/slab.h, src/core/ownership/block.h, heap.h and src/core/epoch/epoch.h: macros are not in the debug information.
 UNIT_SHIFT, UNIT_BYTES, UNIT_ENTRIES = 14, 1 << 14, 1 << 10
 FAR_SHIFT, FAR_BYTES = 20, 1 << 20
 SLAB_BYTES, WIDE_BYTES = 128, 256

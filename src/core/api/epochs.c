@@ -1,7 +1,11 @@
 /* Allocators, epochs, domains, memory on demand: arguments checked, then one call below. */
 /* Modelled in tests/model: record, orders. */
 #include "api/runtime.h"
+#include "cache/life.h"
+#include "ownership/block_pool.h"
+#include "supply/warm.h"
 
+#include "cache/maintain.h"
 #include "diagnose/misuse.h"
 #include "diagnose/stacks.h"
 #include "domain/mark.h"
@@ -10,9 +14,8 @@
 #include "epoch/limit.h"
 #include "object/object.h"
 #include "os/os.h"
-#include "supply/maintain.h"
 
-#include "supply/hollow.h"
+#include "cache/hollow.h"
 
 #include <errno.h>
 #include <string.h>

@@ -3,6 +3,7 @@
 #include "api/move.h"
 #include "api/private.h"
 #include "api/runtime.h"
+#include "cache/life.h"
 
 #include "base/bits.h"
 #include "cache/allocate.h"

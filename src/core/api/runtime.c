@@ -1,5 +1,8 @@
 /* Modelled in tests/model: record, orders. */
 #include "api/runtime.h"
+#include "cache/life.h"
+#include "supply/share.h"
+#include "supply/warm.h"
 
 #include "api/background.h"
 #include "api/page.h"
@@ -14,6 +17,7 @@
 #include "diagnose/stacks.h"
 #include "domain/tree.h"
 #include "epoch/contention.h"
+#include "epoch/limit.h"
 #include "memtools/care.h"
 #include "memtools/leaks.h"
 #include "os/os.h"
@@ -243,8 +247,9 @@ static bool start_locked(void) {
         region_made = true;
     }
     if (!tables_made) {
-        if (!ts_heap_init()) return false;
-        ts_account_init();
+        ts_allocators_init();
+        if (!ts_heap_init(&ts_cache_duties)) return false;
+        ts_account_init(ts_epoch_account);
         ts_epoch_init();
         ts_contention_start();
         ts_domain_init();

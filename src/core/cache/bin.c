@@ -3,9 +3,11 @@
 #include "base/assert.h"
 #include "base/bits.h"
 #include "base/probe.h"
+#include "cache/life.h"
 #include "memtools/care.h"
 #include "supply/account.h"
 #include "supply/allocator.h"
+#include "supply/span.h"
 
 static uint32_t slab_of_entry(uint32_t entry) { return entry >> TS_ENTRY_UNIT_SHIFT; }
 static unsigned granule_in_slab(bool fine, uint32_t entry) {

@@ -1,30 +1,21 @@
 /* Modelled in tests/model: hold, exit, epoch, orders. */
+#include "cache/block.h"
 #include "base/assert.h"
 #include "base/bits.h"
 #include "cache/allocate.h"
 #include "cache/bin.h"
 #include "cache/foreign.h"
 #include "cache/free.h"
+#include "cache/life.h"
 #include "cache/rewind.h"
 #include "cache/scope.h"
 #include "memtools/care.h"
 #include "supply/account.h"
 #include "supply/allocator.h"
+#include "supply/span.h"
 
 #include <limits.h>
 #include <string.h>
-
-bool ts_block_make(ts_heap *heap, bool scope) {
-    ts_block *block = scope ? ts_lines_take(TS_LINES_SCOPE_BLOCK, sizeof(ts_scope_block))
-                            : ts_lines_take(TS_LINES_CHURN_BLOCK, sizeof(ts_churn_block));
-    if (!block) return false;
-    block->scope = scope;
-    ts_store_relaxed(&block->key, TS_KEY_FINE | 1);
-    ts_store_release(&block->heap, heap);
-    *(scope ? &heap->free_scope : &heap->free_churn) = block;
-    ts_add_owned(&heap->free_blocks[scope], 1);
-    return true;
-}
 
 /* What was freed first, those from claimed words last: a reader sees no more freed than allocated. Where the owner's
    stores may be seen in another order, what it sees freed was allocated. */

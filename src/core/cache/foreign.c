@@ -80,10 +80,12 @@
 #include "base/bits.h"
 #include "cache/bin.h"
 #include "cache/free.h"
+#include "cache/life.h"
 #include "cache/scope.h"
 #include "slab/lent.h"
 #include "supply/allocator.h"
 #include "supply/nodes.h"
+#include "supply/warm.h"
 
 #include <limits.h>
 

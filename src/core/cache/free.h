@@ -8,11 +8,12 @@
 
 #include "base/bits.h"
 #include "cache/foreign.h"
-#include "cache/piece.h"
 #include "cache/scope.h"
 #include "ownership/heap.h"
 #include "supply/account.h"
 #include "supply/allocator.h"
+#include "supply/piece.h"
+#include "supply/warm.h"
 
 /* ---- an object of the thread's own ----------------------------------------------------------------------- */
 

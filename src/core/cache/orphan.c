@@ -18,6 +18,8 @@
  */
 /* Modelled in tests/model: exit. */
 #include "cache/orphan.h"
+#include "cache/life.h"
+#include "supply/share.h"
 
 #include "cache/foreign.h"
 

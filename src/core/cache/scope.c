@@ -3,9 +3,11 @@
 #include "base/assert.h"
 #include "base/bits.h"
 #include "cache/allocate.h"
-#include "cache/piece.h"
+#include "cache/life.h"
 #include "memtools/care.h"
 #include "supply/account.h"
+#include "supply/piece.h"
+#include "supply/warm.h"
 
 /* A slab in which all is freed, and of which nobody frees anything any more, leaves the block. */
 static void take_out(ts_scope_block *block, uint32_t unit) {

@@ -1,4 +1,5 @@
 #include "diagnose/sample.h"
+#include "supply/share.h"
 
 #include "epoch/epoch.h"
 

@@ -6,6 +6,7 @@
  * list before it runs, and the epoch ends after the last one.
  */
 /* Modelled in tests/model: epoch, enter, orders. */
+#include "cache/life.h"
 #include "diagnose/hint.h"
 #include "domain/domain_parts.h"
 #include "domain/mark.h"

@@ -11,6 +11,7 @@
 #include "epoch/epoch.h"
 #include "epoch/past.h"
 #include "os/os.h"
+#include "ownership/block_pool.h"
 
 #include <errno.h>
 

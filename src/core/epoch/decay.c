@@ -1,8 +1,10 @@
 #include "epoch/decay.h"
+#include "cache/block.h"
+#include "supply/purge.h"
 
+#include "cache/hollow.h"
 #include "os/os.h"
 #include "region/pool.h"
-#include "supply/hollow.h"
 
 #define SECOND ((uint64_t)1000000000)
 #define AGE_NS (8 * SECOND)    /* of a closed epoch that is looked at first; a pass comes within 1 second after that */

@@ -6,7 +6,7 @@
  *     piece of one a look (the constants in decay.c), and one slow call in eight looks (end.c).
  *  2. A bin of the calling thread in which it has allocated nothing for 5 to 10 seconds lets go of its magazine and
  *     its empty slabs: so an open epoch whose objects were all freed keeps no memory. At once if a visitor has asked for it, who
- *     has found it at rest (supply/maintain.h).
+ *     has found it at rest (cache/maintain.h).
  *
  * Nothing happens where no epoch was closed with live objects, and the thread has no churn blocks: then a look costs
  * reading the clock.

@@ -9,6 +9,7 @@
 /* Modelled in tests/model: hold, exit, epoch, orders. */
 #include "base/probe.h"
 #include "cache/foreign.h"
+#include "cache/life.h"
 #include "epoch/blocks.h"
 #include "epoch/decay.h"
 #include "memtools/care.h"

@@ -10,6 +10,7 @@
 #include "cache/foreign.h"
 #include "epoch/blocks.h"
 #include "os/os.h"
+#include "supply/share.h"
 
 #include <errno.h>
 

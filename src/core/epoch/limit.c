@@ -8,6 +8,7 @@
  * that is over.
  */
 #include "epoch/limit.h"
+#include "cache/life.h"
 
 #include "base/line.h"
 #include "epoch/blocks.h"

@@ -9,6 +9,8 @@
 bool ts_limit_take(ts_account *account, uint64_t units, EpochId id);
 /* The epoch's account, with a reference; NULL: it has none, or has ended. */
 ts_account *ts_limit_hold(ts_epoch *epoch, EpochId id);
+/* The account that the epoch has now, read without its lock; NULL: none. */
+ts_account *ts_epoch_account(const ts_epoch *epoch);
 /* false with errno: EINVAL no such epoch, ENOMEM. */
 bool ts_limit_set(ts_allocator *allocator, EpochId id, size_t bytes);
 /* New memory of the epoch is to be of that home (supply/nodes.h), or of whichever its allocator's option says (TS_HOMES). Likewise. */

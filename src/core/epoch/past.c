@@ -104,14 +104,3 @@ unsigned ts_past_newest(ts_allocator *allocator, ts_past_note *out, unsigned mos
         count = add_newest(ts_load_acquire(&s->past), out, count, most);
     return count;
 }
-
-void ts_past_end_share(ts_share *share) {
-    if (ts_load_relaxed(&share->past)) ts_lines_give(TS_LINES_PAST, ts_load_relaxed(&share->past));
-    if (ts_load_relaxed(&share->brief)) ts_lines_give(TS_LINES_BRIEF, ts_load_relaxed(&share->brief));
-}
-
-void ts_past_end(ts_allocator *allocator) {
-    ts_past_ring *ring = ts_load_relaxed(&allocator->past);
-    ts_store_relaxed(&allocator->past, NULL);
-    if (ring) ts_lines_give(TS_LINES_PAST, ring);
-}

@@ -8,7 +8,8 @@
  *     share->past        by the share's thread: epochs that only it was in, with a label, with large objects, or closed
  *     share->brief       by the same: all others that only it was in, domains mostly. That takes some instructions and no clock
  *
- * A ring is made when the first record comes. Where there is no memory for it there are no records.
+ * A ring is made when the first record comes, and goes with the share or the allocator (supply/share.c, record.c). Where there is no
+ * memory for it there are no records.
  *
  * What could go wrong: two threads write one record, or a reader takes a half of one and a half of the next. They do not:
  *  1. Who writes takes the record: he exchanges its id for TS_PAST_TAKEN. Who finds it taken leaves it to who has it, which is as many
@@ -23,6 +24,7 @@
 #ifndef TS_EPOCH_PAST_H
 #define TS_EPOCH_PAST_H
 
+#include "cache/block.h"
 #include "ownership/heap.h"
 
 #include <tslab/tslab.h>
@@ -79,10 +81,6 @@ TS_ALWAYS_INLINE ts_past *ts_past_begin_own(ts_past_ring *ring) {
 bool ts_past_find(struct ts_allocator *allocator, uint64_t id, ts_past_note *out);
 /* Those of a known end that ended last, newest first. Returns how many. */
 unsigned ts_past_newest(struct ts_allocator *allocator, ts_past_note *out, unsigned most);
-/* For who gives back the record that they are of. */
-void ts_past_end_share(ts_share *share);
-void ts_past_end(struct ts_allocator *allocator);
-
 TS_ALWAYS_INLINE void ts_brief_write(ts_brief_ring *ring, uint64_t id, uint64_t opened_ns, uint32_t slabs,
                                      uint32_t pieces) {
     uint32_t next = ts_load_relaxed(&ring->next);

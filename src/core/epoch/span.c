@@ -8,6 +8,7 @@
  * there: word and record change under the lock of the epoch whose index is in queue_next, so who has that lock and
  * finds word and index unchanged may read the record.
  */
+#include "supply/span.h"
 #include "base/assert.h"
 #include "base/bits.h"
 #include "cache/foreign.h"
@@ -17,6 +18,7 @@
 #include "os/os.h"
 #include "slab/lent.h"
 #include "supply/nodes.h"
+#include "supply/share.h"
 
 #include <errno.h>
 #include <string.h>

@@ -122,8 +122,9 @@ static size_t marked_size(size_t size) { return size == 0 ? 1 : size; }
 
 /* ---- ranges --------------------------------------------------------------------------------------------- */
 
-/* All memory that is in no slab is filled: memory from the system when it comes (ts_unit_acquire, ts_allocator_reserve),
-   other memory when its last object ends. A changed byte is only noted, as the caller holds its heap (ts_care_written). */
+/* All memory that is in no slab is filled: memory from the system when it comes (ts_unit_acquire,
+   ts_allocator_reserve), other memory when its last object ends. A changed byte is only noted, as the caller holds
+   its heap (ts_care_written). */
 static void look_and_fill(unsigned care, char *at, size_t bytes) {
     if (!(care & TS_CARE_FILL)) return;
     size_t other = care & TS_CARE_TELL ? ts_care_check(care, at, bytes) : TS_CARE_CLEAN;
@@ -244,9 +245,9 @@ static bool is_allowed(const char *at) {
 }
 
 /*
- * The allowed bytes come first, so halving finds the border. One byte is asked for at a time, as another thread may free
- * the object meanwhile. The answer is then anything up to the size that it had. (__asan_region_is_poisoned looks at a
- * range twice, and ends the program if the second look differs.)
+ * The allowed bytes come first, so halving finds the border. One byte is asked for at a time, as another thread may
+ * free the object meanwhile. The answer is then anything up to the size that it had. (__asan_region_is_poisoned looks
+ * at a range twice, and ends the program if the second look differs.)
  */
 size_t ts_care_size(unsigned care, const void *p, size_t usable) {
     if (!(care & TS_CARE_MARK)) return usable;

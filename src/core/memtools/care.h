@@ -1,8 +1,9 @@
 /*
  * Extra work for an allocator "with care": when memory becomes an object, and when it stops being one.
  *
- * Care has no fast paths. No thread is bound to such an allocator (ts_heap_bind), and its blocks are never open to their
- * owners (ts_epoch_open_block). So each of its allocations and frees takes the slow path, which calls the functions below.
+ * Care has no fast paths. No thread is bound to such an allocator (ts_heap_bind), and its blocks are never open to
+ * their owners (ts_epoch_open_block). So each of its allocations and frees takes the slow path, which calls the
+ * functions below.
  *
  *     FILL   poison_on_free: free memory is filled with 0xDB, and looked at when it is given out again
  *     TELL   with FILL: a filled byte that has changed is reported
@@ -12,8 +13,8 @@
  * With MARK all other bytes of a slab or span are inaccessible: freed slots, places never given out, the end of a slab,
  * and the bytes of a slot behind those that were asked for.
  *
- * Memory that is in no slab stays as it was marked last. The next taker marks it anew. So does an allocator without MARK,
- * whose memory is accessible throughout. For memcheck each slab and each span is a mempool, named by its address.
+ * Memory that is in no slab stays as it was marked last. The next taker marks it anew. So does an allocator without
+ * MARK, whose memory is accessible throughout. For memcheck each slab and each span is a mempool, named by its address.
  */
 #ifndef TS_MEMTOOLS_CARE_H
 #define TS_MEMTOOLS_CARE_H
@@ -27,10 +28,11 @@ enum { TS_CARE_FILL = 1, TS_CARE_MARK = 2, TS_CARE_TELL = 4 };
 
 /* Whether a tool listens, and whether it is AddressSanitizer. Constant after ts_care_start. */
 extern TS_HIDDEN bool ts_care_tools, ts_care_on_asan;
-/* The first byte that was found changed when this thread took a slab; NULL: none. The allocation that follows reports it,
-   because the thread holds its heap while it takes a slab. */
+/* The first byte that was found changed when this thread took a slab; NULL: none. The allocation that follows reports
+   it, because the thread holds its heap while it takes a slab. */
 extern TS_HIDDEN _Thread_local char *ts_care_written;
-/* Bytes that the FAR part may have, as a power of two: the shadow of sanitizers covers some ranges of addresses only. */
+/* Bytes that the FAR part may have, as a power of two: the shadow of sanitizers covers some ranges of addresses
+   only. */
 unsigned ts_care_far_log2(void);
 
 /* Before ts_care_start, holding nothing: it may load a library. */
@@ -40,8 +42,8 @@ void ts_care_start(void);
 /* Whether memcheck runs the process. May be asked before ts_care_start. */
 bool ts_care_on_memcheck(void);
 
-/* The range becomes a slab or a span without an object in it. fill: it is looked at and filled, too; the first byte that
-   has changed is noted in ts_care_written. */
+/* The range becomes a slab or a span without an object in it. fill: it is looked at and filled, too; the first byte
+   that has changed is noted in ts_care_written. */
 void ts_care_begin_tools(unsigned care, void *at, size_t bytes, bool fill);
 static inline void ts_care_begin(unsigned care, void *at, size_t bytes, bool fill) {
     if (TS_UNLIKELY(ts_care_tools || care)) ts_care_begin_tools(care, at, bytes, fill);
@@ -55,13 +57,14 @@ void ts_care_span_end(unsigned care, void *at, size_t bytes);
 static inline void ts_care_call(unsigned care) {
     if (TS_UNLIKELY(care & TS_CARE_MARK) && ts_care_on_asan) ts_origin_take();
 }
-/* The call ends that epoch. Only where AddressSanitizer listens: the caller may have read the allocator of an epoch that
-   is in another use by now. */
+/* The call ends that epoch. Only where AddressSanitizer listens: the caller may have read the allocator of an epoch
+   that is in another use by now. */
 static inline void ts_care_call_ends(unsigned care, EpochId epoch) {
     if (care & TS_CARE_MARK) ts_origin_take_end(epoch);
 }
 
-/* The functions below are called only with care. `home` is the start of the slab or span, `usable` the bytes of the slot. */
+/* The functions below are called only with care. `home` is the start of the slab or span, `usable` the bytes of the
+   slot. */
 
 /* The object may be used from now on. check: its bytes are looked at. Returns the place of the first byte that has
    changed since it was filled, or TS_CARE_CLEAN. */

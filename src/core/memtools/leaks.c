@@ -24,7 +24,8 @@ static void keep(void *pointer) {
     if (kept_count < KEPT_BYTES / sizeof *kept) kept[kept_count++] = pointer;
 }
 
-/* ---- memcheck ------------------------------------------------------------------------------------------------------- */
+/* ---- memcheck
+   ------------------------------------------------------------------------------------------------------- */
 
 #if defined(TSLAB_VALGRIND)
 #include <signal.h>
@@ -49,8 +50,8 @@ static bool is_ours(const void *at) {
     return (const char *)at >= first && (size_t)((const char *)at - first) < ts_load_relaxed(&ts_region.reserved_bytes);
 }
 
-/* Returns to the access, which is done again; also where another thread has just opened the region. What is no such fault goes to
-   who handled it before. */
+/* Returns to the access, which is done again; also where another thread has just opened the region. What is no such
+   fault goes to who handled it before. */
 static void on_fault(int number, siginfo_t *info, void *context) {
     static _Atomic bool given_up;
     (void)context;
@@ -70,7 +71,8 @@ TS_AT_END static void shut(void) {
 }
 #endif
 
-/* ---- LeakSanitizer -------------------------------------------------------------------------------------------------- */
+/* ---- LeakSanitizer
+   -------------------------------------------------------------------------------------------------- */
 
 #if TS_HAS_WEAK
 static void copy_kept(void) { show(keep); }

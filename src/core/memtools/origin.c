@@ -33,8 +33,8 @@ typedef struct note {
 #define SIZE_HIGH_MASK (((uint64_t)1 << (62u - CALL_BITS)) - 1)
 
 /*
- * Stacks: records in steps of 8 words, named by the number of the first step; 0 is none. A record is whole before a list
- * leads to it (release), and is never changed or taken back. Who finds no room keeps no stack.
+ * Stacks: records in steps of 8 words, named by the number of the first step; 0 is none. A record is whole before a
+ * list leads to it (release), and is never changed or taken back. Who finds no room keeps no stack.
  *     [0]  hash [63:32], next in the list [31:0]      [1]  frames there are      then the frames
  */
 #define STEP_WORDS 8u
@@ -119,7 +119,8 @@ static uint32_t keep_stack(void *const *frame, unsigned count) {
     return at;
 }
 
-/* What lies between here and the function that the program has called is the library's own: it is left out up to the caller. */
+/* What lies between here and the function that the program has called is the library's own: it is left out up to the
+   caller. */
 TS_NOINLINE static void take(const void *caller) {
     /* The first stack loads the unwinder, which allocates: here again, where this library is the process's malloc. */
     static _Thread_local bool taking;
@@ -128,7 +129,8 @@ TS_NOINLINE static void take(const void *caller) {
     if (taking) return;
     taking = true;
     unsigned count = ts_os_stack(frame, TS_ORIGIN_FRAMES + 4), first = 0;
-    /* But for the lowest bit, which says of a return address on ARM which instructions come there, and is not in a frame. */
+    /* But for the lowest bit, which says of a return address on ARM which instructions come there, and is not in a
+       frame. */
     while (first < count && ((uintptr_t)frame[first] | 1) != ((uintptr_t)caller | 1)) first++;
     if (first == count) first = 0;
     count -= first;

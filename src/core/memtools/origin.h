@@ -1,15 +1,17 @@
 /*
- * Where objects came from, and where their lifetime ended: call stacks, kept for what AddressSanitizer reports. It knows
- * the stacks of its own malloc alone; memcheck takes stacks by itself (care.h). Nothing is kept where it does not listen.
+ * Where objects came from, and where their lifetime ended: call stacks, kept for what AddressSanitizer reports. It
+ * knows the stacks of its own malloc alone; memcheck takes stacks by itself (care.h). Nothing is kept where it does
+ * not listen.
  *
- * A CALL is a stack and a thread. It is taken when the program calls the library, while nothing is held, and is noted of each
- * object that this call allocates or ends. Equal stacks are kept once.
+ * A CALL is a stack and a thread. It is taken when the program calls the library, while nothing is held, and is noted
+ * of each object that this call allocates or ends. Equal stacks are kept once.
  *
- * Each 16-byte place of the region has a note: of the object that began there last. So a place that has another object forgets
- * the one before. The notes and the stacks are address space without memory at first, as large as the region and 128 MiB:
- * AddressSanitizer itself has the same for the whole address space.
+ * Each 16-byte place of the region has a note: of the object that began there last. So a place that has another
+ * object forgets the one before. The notes and the stacks are address space without memory at first, as large as the
+ * region and 128 MiB: AddressSanitizer itself has the same for the whole address space.
  *
- * Blocks of an ended epoch may be emptied later, by another thread. So its end is noted of the epoch too, by its place in the table.
+ * Blocks of an ended epoch may be emptied later, by another thread. So its end is noted of the epoch too, by its
+ * place in the table.
  */
 #ifndef TS_MEMTOOLS_ORIGIN_H
 #define TS_MEMTOOLS_ORIGIN_H

@@ -10,8 +10,8 @@
 #include "base/bits.h"
 #include "cache/allocate.h"
 #include "cache/bin.h"
+#include "cache/block.h"
 #include "cache/foreign.h"
-#include "cache/piece.h"
 #include "cache/scope.h"
 #include "diagnose/hint.h"
 #include "diagnose/misuse.h"
@@ -24,9 +24,15 @@
 #include "object/object.h"
 #include "region/pool.h"
 #include "supply/nodes.h"
+#include "supply/piece.h"
+#include "supply/share.h"
+#include "supply/span.h"
+#include "supply/warm.h"
 
 #include <errno.h>
 #include <string.h>
+
+#define TS_SMALL_MOST 8192u /* bytes of an object, and of its alignment, in the first slab of a churn domain */
 
 /* ---- what is taken --------------------------------------------------------------------------------------- */
 

@@ -14,6 +14,7 @@
 #include "memtools/care.h"
 #include "object/object.h"
 #include "slab/lent.h"
+#include "supply/warm.h"
 
 #include <errno.h>
 #include <string.h>

@@ -1,5 +1,6 @@
 /*
- * Barriers of all threads: one side of a protocol pays for both, so that the usual path of the other side needs no fence.
+ * Barriers of all threads: one side of a protocol pays for both, so that the usual path of the other side needs no
+ * fence.
  */
 #ifndef TS_OWNERSHIP_BARRIER_H
 #define TS_OWNERSHIP_BARRIER_H

@@ -4,8 +4,8 @@
  * epoch, its era. Its end changes these before it is anybody else's, and its era never comes back.
  *
  * An ended block can go to any thread. What its last owner's side has of it:
- *  1. block->heap, by which an owner knows its blocks (free.c: free_own). It is the owner's heap until the owner itself,
- *     holding it, writes another: so what is seen to be its own inside of its heap stays so until it leaves.
+ *  1. block->heap, by which an owner knows its blocks (free.c: free_own). It is the owner's heap until the owner
+ *     itself, holding it, writes another: so what is seen to be its own inside of its heap stays so until it leaves.
  *  2. The hints of its heap and thread (map, scope_map, ts_thread), which are believed by open_id and `rolling` alone:
  *     those that lead to blocks that are open to nothing are dropped first. The hints of domains are believed by
  *     block->heap too, read after open_id (domain.c: is_block_of).
@@ -13,17 +13,19 @@
  *     takes the flag off (foreign.c, 4). If they read it afterwards they push on a heap without a thread, and drain it.
  * Its era goes on, and so do those of the words that lead to it.
  *
- * Of the churn blocks that nobody has, those beyond TS_POOL_CHURN_BLOCKS go without their memory, a page each (chunk.h). It reads as
- * zero then: a block that is open to nothing, of no epoch, allocator or heap, in era 0, which no word has. Its era is kept in the
- * note of its chunk, and it has it back before it is anybody's, so to who looks at it by an old word it is dead all the while. Who has
- * found it alive, and then lost the processor while it ended, went back or was taken again, reads fields of nothing or of its next
- * use: what he does with them he does with those of an ended block anyway, but for a heap, epoch or share that is NULL. Heaps
- * are read so by frees (3; foreign.c: block_home; free.c: hold_owner), and compared by others; epochs are looked at before they are
- * used; shares are read by who holds the block's heap, so that it does not end.
+ * Of the churn blocks that nobody has, those beyond TS_POOL_CHURN_BLOCKS go without their memory, a page each
+ * (chunk.h). It reads as zero then: a block that is open to nothing, of no epoch, allocator or heap, in era 0, which
+ * no word has. Its era is kept in the note of its chunk, and it has it back before it is anybody's, so to who looks
+ * at it by an old word it is dead all the while. Who has found it alive, and then lost the processor while it ended,
+ * went back or was taken again, reads fields of nothing or of its next use: what he does with them he does with those
+ * of an ended block anyway, but for a heap, epoch or share that is NULL. Heaps are read so by frees (3; foreign.c:
+ * block_home; free.c: hold_owner), and compared by others; epochs are looked at before they are used; shares are read
+ * by who holds the block's heap, so that it does not end.
  */
+#include "ownership/block_pool.h"
+
 #include "base/assert.h"
 #include "base/bits.h"
-#include "ownership/heap.h"
 
 static ts_lock lock; /* rank TABLE: the list of free scope blocks of ts_heap_nobody, and ts_churn_pool */
 ts_chunk_pool ts_churn_pool;
@@ -120,8 +122,8 @@ static void take_in(ts_heap *heap, ts_block *block) {
     ts_add_owned(&heap->free_blocks[block->scope], 1);
 }
 
-/* One without memory comes alone: the system finds a page for it when it is written to. It is zero, a churn block's `scope` too, which is
-   not written for that reason: others may look at it by old words. */
+/* One without memory comes alone: the system finds a page for it when it is written to. It is zero, a churn block's
+   `scope` too, which is not written for that reason: others may look at it by old words. */
 static void fetch_churn(ts_heap *heap) {
     bool bare = false;
     for (uint32_t moved = 0; moved < TS_FREE_BLOCKS_MOVED && !bare && ts_chunk_pool_has(&ts_churn_pool); moved++) {
@@ -149,10 +151,21 @@ static void fetch_scope(ts_heap *heap) {
     ts_lock_release(&lock);
 }
 
-/* Whether there are any is looked at without the lock: at worst one block more is made. */
-void ts_heap_fetch_blocks(ts_heap *heap, bool scope) {
+static bool make_block(ts_heap *heap, bool scope) {
+    ts_block *block = scope ? ts_lines_take(TS_LINES_SCOPE_BLOCK, sizeof(ts_scope_block))
+                            : ts_lines_take(TS_LINES_CHURN_BLOCK, sizeof(ts_churn_block));
+    if (!block) return false;
+    block->scope = scope;
+    ts_store_relaxed(&block->key, TS_KEY_FINE | 1);
+    take_in(heap, block);
+    return true;
+}
+
+/* Looks without the lock whether there are any: at worst one block more is made. */
+bool ts_heap_fetch_blocks(ts_heap *heap, bool scope) {
     ts_assert(2, (scope ? heap->free_scope : heap->free_churn) == NULL);
     (scope ? fetch_scope : fetch_churn)(heap);
+    return (scope ? heap->free_scope : heap->free_churn) != NULL || make_block(heap, scope);
 }
 
 /* ---- memory of what nobody has ---------------------------------------------------------------------------------- */

@@ -12,17 +12,17 @@
 #include "base/assert.h"
 #include "base/bits.h"
 #include "base/park.h"
-#include "cache/foreign.h"
 #include "os/os.h"
 #include "ownership/barrier.h"
+#include "ownership/block_pool.h"
 #include "ownership/thread_name.h"
-#include "supply/allocator.h"
 
 #include <errno.h>
 #include <string.h>
 
-/* How often ts_heap_hold asks ts_is_in_op before it leaves the work to the owner: one or two microseconds. A usual operation takes
-   nanoseconds, so this is reached only if the thread lost its processor in the middle of one. There is no waiting for that. */
+/* How often ts_heap_hold asks ts_is_in_op before it leaves the work to the owner: one or two microseconds. A usual
+   operation takes nanoseconds, so this is reached only if the thread lost its processor in the middle of one. There
+   is no waiting for that. */
 #define HOLD_LOOKS 100u
 /* The same of a fork, which has no one to leave it to. */
 #define FORK_LOOKS 20000u
@@ -37,21 +37,21 @@ _Thread_local ts_tls ts_thread = {.block = &ts_no_block,
                                   .token = UINTPTR_MAX,
                                   .share_key = TS_KEY_NO_SHARE};
 
-ts_table ts_allocators;
+const ts_heap_duties *ts_duties;
 
 static ts_lock registry;             /* rank REGISTRY: making heaps, free heaps */
 static _Atomic(ts_heap *) all_heaps; /* grows at the head only */
 _Atomic uint32_t ts_heaps_abandoned, ts_heaps_called;
 static ts_heap *free_heaps; /* guarded by registry */
 static uint32_t heap_count; /* guarded by registry */
-/* The heap of no thread, abandoned from the beginning and never handed out. Its lists of ended blocks are those that any
-   heap may take from. */
+/* The heap of no thread, abandoned from the beginning and never handed out. Its lists of ended blocks are those that
+   any heap may take from. */
 ts_heap *ts_heap_nobody;
 
-bool ts_heap_init(void) {
+bool ts_heap_init(const ts_heap_duties *duties) {
+    ts_duties = duties;
     ts_lock_init(&registry, TS_RANK_REGISTRY);
     ts_block_pool_init();
-    ts_table_init(&ts_allocators, TS_TABLE_ALLOCATOR, TS_ALLOCATOR_STRIDE, 8 * sizeof(void *));
     for (unsigned i = 0; i <= TS_MAX_CLASS_BYTES; i++)
         ts_classes.bin[i] = (uint16_t)(offsetof(ts_churn_block, bin) + ts_classes.of[(i + 15) / 16] * sizeof(ts_bin));
     /* Line 0 is what a UNIT word of 0 leads to: a block whose era no word can have. */
@@ -86,20 +86,7 @@ void ts_heap_enter_revoked(ts_heap *heap) {
     }
 }
 
-void ts_note_drained(ts_block *block) {
-    if (block->closing != TS_CLOSING || ts_load_relaxed(&block->slabs) != 0) return;
-    const ts_entry *epoch = (const void *)ts_load_relaxed(&block->epoch);
-    if (!epoch) return;
-    for (unsigned i = 0; i < ts_thread.drained_count; i++)
-        if (ts_thread.drained[i] == epoch->index) return;
-    if (ts_thread.drained_count < TS_DRAINED)
-        ts_thread.drained[ts_thread.drained_count++] = epoch->index;
-    else
-        ts_thread.drained_more = true;
-}
-
-/* Of an operation that it began before the caller's barrier_all; without one before it is a hint. */
-static bool is_quiet(const ts_tls *tls) {
+bool ts_heap_is_quiet(const ts_tls *tls) {
     for (unsigned i = 0; i < HOLD_LOOKS; i++)
         if (!ts_is_in_op(tls)) return true;
     return false;
@@ -111,33 +98,26 @@ static void let_in(ts_heap *heap) {
     atomic_fetch_and_explicit(&heap->revoked, ~(TS_REVOKED | TS_UNHOLDABLE), memory_order_release);
 }
 
-/* Its thread's next call is none of the usual ones of churn, and gets to ts_heap_answer. Caller has the heap's lock, has written `revoked`
-   and then run a barrier_all: so either the thread has written its token before, and this is written over that, or it reads
-   `revoked` afterwards (ts_heap_bind). */
-static void call_thread(ts_heap *heap) { ts_store_relaxed(&heap->tls->token, TS_TOKEN_CALLED); }
-
-/* Caller has the lock of a heap whose thread lives. call: something is left to that one. A thread that is seen in the middle of an
-   operation costs no barrier, but to call it. */
+/* Caller has the lock of a heap whose thread lives. call: something is left to that one. A thread that is seen in the
+   middle of an operation costs no barrier, but to call it. */
 static bool revoke(ts_heap *heap, bool call) {
-    if (!call && !is_quiet(heap->tls)) return false;
+    if (!call && !ts_heap_is_quiet(heap->tls)) return false;
     set_revoked(heap);
     bool barrier = ts_os->barrier_all();
-    if (barrier && is_quiet(heap->tls)) return true;
-    if (call) call_thread(heap);
+    if (barrier && ts_heap_is_quiet(heap->tls)) return true;
+    if (call) ts_heap_call_thread(heap);
     let_in(heap);
     return false;
-}
-
-static void rebuild_all(ts_heap *heap) {
-    heap->rebuild = false;
-    for (ts_block *b = ts_heap_first_block(heap); b; b = ts_heap_next_block(b)) ts_block_rebuild(heap, b);
 }
 
 /* Caller has the heap's lock, which is released if the answer is false. */
 static bool hold_locked(ts_heap *heap, bool call) {
     uint32_t state = ts_load_relaxed(&heap->state); /* written under the lock */
     if (state == TS_HEAP_ABANDONED) {
-        if (TS_UNLIKELY(heap->rebuild)) rebuild_all(heap);
+        if (TS_UNLIKELY(heap->rebuild)) {
+            heap->rebuild = false;
+            ts_duties->rebuild(heap);
+        }
         return true;
     }
     if (state == TS_HEAP_LIVE && revoke(heap, call)) return true;
@@ -146,10 +126,10 @@ static bool hold_locked(ts_heap *heap, bool call) {
 }
 
 /*
- * Who leaves something to the heap calls: he counts `revoked` on, and then tries the lock. Who finds it taken goes away, for whoever
- * releases it looks at that count afterwards (both after a seq_cst fence): one of the two sees the other. A count that is another
- * than before the barrier of the last call, or was worked off since, is of one who may have come too late for that, so the thread
- * is called again.
+ * Who leaves something to the heap calls: he counts `revoked` on, and then tries the lock. Who finds it taken goes
+ * away, for whoever releases it looks at that count afterwards (both after a seq_cst fence): one of the two sees the
+ * other. A count that is another than before the barrier of the last call, or was worked off since, is of one who may
+ * have come too late for that, so the thread is called again.
  */
 static bool hold(ts_heap *heap, bool call) {
     if (heap == ts_thread.heap) return ts_heap_try_enter(heap);
@@ -215,7 +195,7 @@ void ts_heap_drop(ts_heap *heap) {
         drop(heap);
         atomic_thread_fence(memory_order_seq_cst); /* partner: ts_heap_call */
         if (TS_LIKELY(!ts_heap_is_called(heap)) || !hold(heap, true)) return;
-        ts_heap_work_off(heap);
+        ts_duties->work_off(heap);
     }
 }
 
@@ -277,17 +257,18 @@ void ts_heap_unbind(void) {
 }
 
 void ts_heap_bind(ts_heap *heap, const ts_share *share) {
-    if (ts_load_relaxed(&ts_thread.token) == share->token || heap->sample_rate != 0 || share->allocator->care) return;
+    if (ts_load_relaxed(&ts_thread.token) == share->token || heap->sample_rate != 0 || share->open_key == 0) return;
     ts_store_relaxed(&ts_thread.token, share->token);
     ts_thread.share_key = ts_share_key(share);
     ts_thread.block = &ts_no_block;
     ts_thread.rolling = &ts_no_block;
     ts_thread.last = &ts_no_scope;
-    ts_compiler_fence();                                                      /* partner: barrier_all in revoke */
-    if (TS_UNLIKELY(ts_load_acquire(&heap->revoked) != 0)) call_thread(heap); /* acquire: partner of let_in */
+    ts_compiler_fence(); /* partner: barrier_all in revoke */
+    if (TS_UNLIKELY(ts_load_acquire(&heap->revoked) != 0)) ts_heap_call_thread(heap); /* acquire: partner of let_in */
 }
 
-/* The system may allocate for its note of the thread: if this is the process's malloc, that comes by here once more, and gets none. */
+/* The system may allocate for its note of the thread: if this is the process's malloc, that comes by here once more,
+   and gets none. */
 static bool note_thread(ts_heap *heap) {
     static _Thread_local bool noting;
     if (noting) return false;
@@ -326,164 +307,6 @@ ts_heap *ts_heap_make(void) {
     return heap;
 }
 
-/* only: of that allocator, NULL: of all. */
-static void let_go(ts_heap *heap, const ts_allocator *only) {
-    uint64_t recycled = 0;
-    ts_foreign_drain(heap);
-    ts_heap_end_condemned(heap);
-    for (ts_share *s = heap->shares; s; s = s->heap_next) {
-        if (only && s->allocator != only) continue;
-        for (ts_block *b = s->blocks; b; b = b->heap_next) {
-            ts_block_flush_if_shut(heap, b);
-            ts_block_flush(heap, b, &recycled);
-        }
-    }
-    for (ts_share *s = heap->shares; s; s = s->heap_next)
-        if (!only || s->allocator == only) ts_note_warm(s->allocator, ts_share_give_warm(s));
-    ts_heap_drop_dead_shares(heap);
-    ts_heap_give_blocks(heap, 0, 0, UINT32_MAX);
-    ts_check_heap_now(heap);
-}
-
-/* Not blocks of scopes: the rest of their current slab could not be had any more. */
-bool ts_heap_flush_bins(ts_heap *heap, const ts_allocator *allocator) {
-    uint64_t recycled = 0;
-    ts_heap_enter(heap);
-    for (const ts_share *s = heap->shares; s; s = s->heap_next)
-        for (ts_block *b = s->allocator == allocator ? s->blocks : NULL; b; b = b->heap_next)
-            if (!b->scope) ts_block_flush(heap, b, &recycled);
-    ts_heap_leave(heap);
-    return recycled > 0;
-}
-
-/* Blocks of a heap whose thread lives, and is another: those that were left before the hold of it are not told from those that were
-   left since. So it is asked again, after one barrier more, whether it is still in the middle of an operation that began before. */
-static void work_off_visited(ts_heap *heap) {
-    /* Those that the owner has begun with were on the list before. */
-    ts_heap_end_list(heap, ts_load_relaxed(&heap->ending));
-    ts_store_relaxed(&heap->ending, NULL);
-    ts_block *left = ts_load_relaxed(&heap->condemned) ? ts_exchange_seq(&heap->condemned, NULL) : NULL;
-    if (!left) return;
-    if (ts_os->barrier_all() && is_quiet(heap->tls)) {
-        ts_heap_end_list(heap, left);
-        return;
-    }
-    ts_heap_leave_list(heap, left);
-    atomic_fetch_add_explicit(&heap->revoked, TS_CALLED, memory_order_seq_cst);
-    call_thread(heap); /* `revoked` was written before that barrier */
-}
-
-/* Before what is left is looked at: what comes after this is seen by the next who looks. Caller holds the heap. */
-static void hear(ts_heap *heap) {
-    ts_store_release(&heap->answers, ts_load_relaxed(&heap->answers) + 1);
-    atomic_fetch_and_explicit(&heap->revoked, TS_REVOKED | TS_UNHOLDABLE, memory_order_seq_cst);
-}
-
-void ts_heap_work_off(ts_heap *heap) {
-    hear(heap);
-    if (heap != ts_thread.heap && ts_load_relaxed(&heap->state) == TS_HEAP_LIVE) {
-        work_off_visited(heap);
-        ts_foreign_drain(heap);
-        return;
-    }
-    ts_heap_end_condemned(heap);
-    if (TS_UNLIKELY(ts_load_relaxed(&heap->unflushed) != 0)) {
-        ts_store_relaxed(&heap->unflushed, 0);
-        for (ts_block *b = ts_heap_first_block(heap); b; b = ts_heap_next_block(b)) ts_block_flush_if_shut(heap, b);
-    }
-    ts_foreign_drain(heap);
-}
-
-/* As much as one call should do; the next ones go on. */
-static void answer_own(ts_heap *heap) {
-    if (!ts_heap_try_enter(heap)) return; /* who holds it looks */
-    hear(heap);
-    ts_heap_end_condemned_some(heap, TS_CONDEMNED_WORK);
-    ts_foreign_drain_some(heap, TS_FOREIGN_WORK);
-    bool more = ts_load_relaxed(&heap->ending) != NULL || ts_load_relaxed(&heap->backlog) != 0;
-    if (TS_UNLIKELY(more)) atomic_fetch_add_explicit(&heap->revoked, TS_CALLED, memory_order_relaxed);
-    ts_heap_leave(heap);
-}
-
-void ts_heap_answer(ts_heap *heap) {
-    if (heap == ts_thread.heap) {
-        answer_own(heap);
-    } else if (ts_heap_hold(heap)) {
-        ts_heap_work_off(heap);
-        ts_heap_drop(heap);
-    }
-}
-
-/* Its magazines and claimed words are its thread's: that one looks at them in its next call, which is a slow one. Caller holds the heap. */
-static void ask_to_shed(ts_heap *heap) {
-    if (heap == ts_thread.heap || ts_load_relaxed(&heap->state) != TS_HEAP_LIVE) return;
-    ts_store_relaxed(&heap->asked_to_shed, 1);
-    call_thread(heap);
-}
-
-/* false: it could not be held, or more is left to be shed. */
-static bool visit(ts_heap *heap, ts_allocator *allocator, bool sheds, bool asks) {
-    bool visitor = heap != ts_thread.heap;
-    bool left = ts_heap_is_waited_for(heap) || ts_heap_is_called(heap);
-    if (!(left ? ts_heap_call(heap) : ts_heap_hold(heap))) return false;
-    ts_heap_work_off(heap);
-    bool more = sheds && ts_heap_shed(heap, allocator);
-    if (asks && !more) ask_to_shed(heap);
-    /* Of this thread's own heap an allocation may be using one, which trims because it found no memory. */
-    if (visitor && ts_load_relaxed(&heap->state) == TS_HEAP_ABANDONED) ts_heap_drop_dead_shares(heap);
-    for (ts_share *s = heap->shares; s; s = s->heap_next)
-        if (s->allocator == allocator) (void)ts_share_give_warm(s);
-    ts_heap_drop(heap);
-    return !more;
-}
-
-void ts_heap_visit(ts_heap *heap, ts_allocator *allocator) { (void)visit(heap, allocator, false, false); }
-bool ts_heap_visit_resting(ts_heap *heap, ts_allocator *allocator, bool asks) {
-    return visit(heap, allocator, true, asks);
-}
-
-void ts_heap_let_go(ts_heap *heap, const ts_allocator *allocator) {
-    if (ts_heap_try_enter(heap)) { /* who holds it works off what is left, and no more than a moment's caches stay */
-        let_go(heap, allocator);
-        ts_heap_leave(heap);
-    }
-    ts_settle_all();
-}
-
-void ts_heap_idle(ts_heap *heap) {
-    ts_heap_enter(heap);
-    let_go(heap, NULL);
-    ts_heap_leave(heap);
-    /* Its warm units went to every allocator it has a share of. Shares are added and dropped by this thread only. */
-    for (ts_share *s = heap->shares; s; s = s->heap_next) (void)ts_allocator_settle(s->allocator, UINT64_MAX);
-    ts_settle_all();
-    ts_records_purge();
-}
-
-void ts_heap_exit(void *arg) {
-    ts_heap *heap = arg;
-    if (heap != ts_thread.heap) return;
-    ts_heap_unbind();
-    ts_thread_name_end(heap);
-    ts_heap_enter(heap);
-    heap->keeps_nothing = true; /* before the flush: who holds the heap after it frees for nobody */
-    let_go(heap, NULL);
-    for (ts_block *b = ts_heap_first_block(heap); b; b = ts_heap_next_block(b)) ts_block_shut(b);
-    ts_heap_leave(heap);
-    /* From here on this thread is one of the others. */
-    ts_lock_acquire(&heap->lock);
-    heap->tls = NULL;
-    ts_thread.heap = NULL;
-    ts_thread.serial = TS_NO_SERIAL;
-    /* seq_cst, then a last drain: see ts_foreign_drain_for */
-    ts_store_seq(&heap->state, TS_HEAP_ABANDONED);
-    ts_fetch_add_relaxed(&ts_heaps_abandoned, 1);
-    ts_foreign_drain(heap);
-    ts_heap_drop(heap); /* who has left something meanwhile has called */
-    ts_settle_all();
-    ts_records_purge();
-}
-
 /* ---- fork ------------------------------------------------------------------------------------- */
 
 /* With every heap's lock and `revoked` set, no thread is inside ts_heap_enter ... leave. */
@@ -520,7 +343,7 @@ void ts_heap_fork_parent(void) {
     atomic_thread_fence(memory_order_seq_cst); /* as in ts_heap_drop: of who has called meanwhile */
     for (ts_heap *h = ts_heaps(); h; h = h->next) {
         if (h == ts_thread.heap || !ts_heap_is_called(h) || !hold(h, true)) continue;
-        ts_heap_work_off(h);
+        ts_duties->work_off(h);
         ts_heap_drop(h);
     }
 }
@@ -538,7 +361,7 @@ void ts_heap_fork_child(void) {
             ts_store_seq(&h->state, lost ? TS_HEAP_LOST : TS_HEAP_ABANDONED);
             if (!lost) ts_fetch_add_relaxed(&ts_heaps_abandoned, 1);
             for (ts_block *b = ts_heap_first_block(h); b && !lost; b = ts_heap_next_block(b)) ts_block_shut(b);
-            if (h->lent && !lost) ts_foreign_lent_back(h);
+            if (h->lent && !lost) ts_duties->give_lent_back(h);
         }
         ts_store_relaxed(&h->unflushed, 1);
         let_in(h);

@@ -1,220 +1,337 @@
 /*
- * What a thread owns (types.h), and how it passes from hand to hand.
+ * A thread has one HEAP. In the heap it has one SHARE for each allocator, and in the share one block (block.h) for each
+ * epoch in which it allocates.
  *
- * Ownership and the two kinds of hand-over
- *  1. A heap is owned by its thread. What is marked (h) is changed only by a thread that HOLDS the heap: its
- *     owner between ts_heap_enter and ts_heap_leave, or any thread between a ts_heap_hold that returned true
- *     and ts_heap_drop. The two exclude one another.
- *  2. The bins of a block are changed by the owner's fast paths too, without holding the heap, while the block
- *     is OPEN TO ITS OWNER (block->key names its share). To touch the bins of a live thread, another thread
- *     first shuts the block (key, open_id) and then holds the heap.
+ * Ownership
+ *  1. A heap is owned by its thread. Fields that are marked (h) are changed only by the HOLDER of the heap. The
+ *     holder is its owner between ts_heap_enter and ts_heap_leave, or any thread between a ts_heap_hold that returned
+ *     true and ts_heap_drop. There is one holder at a time.
+ *  2. The owner's fast paths change the bins of a block without holding the heap, while the block is OPEN TO ITS OWNER:
+ *     its key names the owner's share. So another thread first shuts the block (key, open_id), and then holds the heap.
  *
- * Why that is enough. Every operation of a thread on its blocks, but for the one below, is bracketed by in_op = 1 ... in_op = 0
- * in its thread block. ts_heap_hold writes `revoked`, then runs ts_os->barrier_all(), then looks at in_op:
+ * Why a hold is enough. Each operation of a thread on its blocks, but for the allocation described below, is
+ * bracketed by in_op = 1 and in_op = 0. ts_heap_hold writes `revoked`, runs ts_os->barrier_all(), and
+ * then reads in_op:
  *     owner:  in_op = 1;  (compiler fence)   read key / open_id / revoked
  *     other:  write key, open_id, revoked; barrier_all;  read in_op
- * This is the store-then-load protocol with the owner's machine fence replaced by the other's barrier_all: an
- * operation that read the old values began before the barrier, so its in_op = 1 is visible after it, and in_op == 0 shows that
- * it is over (release/acquire on in_op hands over all that it wrote). An operation that begins later reads the new values,
- * leaves the fast path, and stops in ts_heap_enter at `revoked`.
+ * This is the store-then-load protocol, in which barrier_all replaces the owner's machine fence. An operation that
+ * read the old values began before the barrier. So its in_op = 1 is visible after the barrier, and in_op == 0 shows
+ * that it is over (release and acquire on in_op hand over all that it wrote). An operation that begins later reads
+ * the new values. It leaves the fast path, and stops in ts_heap_enter at `revoked`.
  *
- * Nobody waits for an operation of another, nor for a heap that a third thread holds: either may have lost its processor. Who
- * cannot hold a heap LEAVES the work to it, and CALLS. What is left are blocks, on the heap's list `condemned` (block.c), and slabs
- * on its queue.
- *  1. A call counts `revoked` on by TS_CALLED, after what is left was written, and then tries to hold the heap once more. Who has
- *     the heap's lock looks at the count after he has released it (ts_heap_drop, hold, ts_heap_enter_revoked; a seq_cst fence on
- *     both sides): one of the two sees the other.
- *  2. A thread that is in the middle of an operation is sent out of its usual paths: its token is written over (call_thread), after the
- *     barrier of that hold. Either it wrote its token before that barrier, and it is gone; or it reads `revoked` after it has
- *     written it (ts_heap_bind), finds the call, and takes it back. So the next call of that thread, an allocation or free of any epoch,
- *     is a slow one, at whose end ts_epoch_settle answers (ts_heap_answer). Only slab_alloc looks at no token: its thread
- *     answers when it needs a slab, or leaves or ends a domain.
- *  3. An answer takes the count to 0 before it looks at what is left, so what comes later is called again.
- *  4. Who holds the heap of a thread that lives takes what is left off the list and then runs one barrier more, as it may have been
- *     left, and its block shut, after the barrier of the hold; if the thread is in an operation again by then, it is put back.
- *  5. Later closes and every trim hold the heaps that are called, so a thread that rests afterwards keeps nothing.
+ * Errands. Nobody waits for another thread's operation, or for a heap that a third thread holds: either may have lost
+ * its processor. A thread that cannot hold a heap LEAVES an errand to it, and CALLS. Errands are blocks on the heap's
+ * list `condemned` (block.c), and slabs on its queue.
+ *  1. A call writes the errand, adds TS_CALLED to `revoked`, and tries once more to hold the heap. Each holder reads
+ *     that count after it has released the lock (ts_heap_drop, hold, ts_heap_enter_revoked; a seq_cst fence on both
+ *     sides). So one of the two sees the other.
+ *  2. The call sends a thread that is in the middle of an operation out of its usual paths: after the barrier of the
+ *     hold it overwrites the thread's token (ts_heap_call_thread). If the thread wrote its token before that barrier,
+ *     the token is gone. If it writes it later, it then reads `revoked` (ts_heap_bind), finds the call, and takes the
+ *     token back. So the thread's next allocation or free, of any epoch, is a slow one, and ts_epoch_settle answers
+ *     at its end (ts_heap_answer). Only slab_alloc looks at no token: its thread answers when it needs a slab, or
+ *     leaves or ends a domain.
+ *  3. An answer takes the count to 0 before it looks for errands. So an errand that comes later is called again.
+ *  4. A holder of a live thread's heap takes the errands off the list and then runs one more barrier, because they
+ *     may have been left, and their blocks shut, after the barrier of its hold. If the thread is in an operation
+ *     again, they are put back.
+ *  5. Later closes and every trim hold the heaps that are called. So a thread that rests afterwards keeps nothing.
  *
- * An allocation from the current slab of a scope (slab_alloc) needs no store of 0. It begins by storing the bump word, which is a
- * place and how many objects began before it in its slab (the place alone where in_op has 32 bits), and ends by moving that on:
- *     owner:  at = bump;  in_op = at (release);  (compiler fence)  read open_id;  start bit;  bump = at + bytes (release)
- *     other:  ... barrier_all;  read in_op, then scope, then its bump
- * While the operation goes on, bump is at: nobody else changes that of an open block, and who has shut it waits. If bump
- * is another, it is over, or has come to nothing: every way out of the usual case begins as an operation of its own
- * (in_op = 1) and reads open_id and revoked again. The release in the beginning is for the operation before, whose end it
- * covers up. What is left in in_op afterwards never becomes true again by itself: bump comes back to a place only with
- * another use of the slab, or as an object shrinks, and both are operations that end with a 0; and the bump of another
- * block that the thread goes to without one is in another slab, or at the end of one, which is the place of no object
- * that began so: the first of a slab comes with the slab.
+ * An allocation from the current slab of a scope (slab_alloc) needs no store of 0. It begins with a store of the bump
+ * word, which is a place and a count of objects (the place alone where in_op has 32 bits), and ends with the word's
+ * next value:
+ *     owner:  at = bump;  in_op = at (release);  (compiler fence)  read open_id;  start bit;  bump = at + bytes
+ *     (release) other:  ... barrier_all;  read in_op, then scope, then its bump
+ * While the operation goes on, bump is `at`: nobody else changes the word of an open block, and a thread that has
+ * shut the block waits. If bump differs, the operation is over or has come to nothing: each way out of the usual case
+ * begins as an operation of its own (in_op = 1), and reads open_id and revoked again. The release at the beginning
+ * covers the end of the operation before. The value that stays in in_op never becomes true again by itself. For bump
+ * comes back to a place only with another use of the slab, or when an object shrinks, and both are operations that
+ * end with a 0. And if the thread goes to another block without an operation, that block's bump is in another slab,
+ * or at the end of one. No object began there in this way: the first object of a slab comes with the slab.
  *
- * Where the system has no such barrier, a live thread's heap cannot be held: what is left waits for its next slow call, its
- * exit, or slab_thread_idle.
+ * Where the system has no such barrier, nobody can hold the heap of a live thread. Errands then wait for its next
+ * slow call, its exit, or slab_thread_idle.
  *
- * A thread that waits for another's operation (fork; a free with care) is in none, and who is in one waits for no lock below
- * rank HEAP: so no circle of waiting can form.
+ * No circle of waiting can form. A thread that waits for another's operation (fork; a free with care) is in
+ * none, and a thread that is in an operation waits for no lock below rank HEAP.
  *
- * Conservation, per bin: pops + word_allocs - pushes - direct frees == live slots of the bin's slabs, always outside of an
- * operation (types.h; word_allocs: ts_bin_word_allocs). These are what the statistics sum up.
+ * Conservation, per bin: pops + word_allocs - pushes - direct frees == live slots of the bin's slabs, at each moment
+ * outside of an operation (block.h; word_allocs: ts_bin_word_allocs). The statistics sum these up.
  */
-/* Modelled in tests/model: foreign, hold, bump, epoch, enter, orders. */
+/* Modelled in tests/model: foreign, hold, epoch, enter, orders. */
 #ifndef TS_OWNERSHIP_HEAP_H
 #define TS_OWNERSHIP_HEAP_H
 
 #include "base/assert.h"
-#include "ownership/types.h"
+#include "base/lock.h"
+#include "ownership/thread.h"
 
-#include <stddef.h>
+/* ---- records ---------------------------------------------------------------------------------- */
 
-static inline ts_block *ts_block_of_line(uint64_t line, bool scope) {
-    uintptr_t at = (uintptr_t)ts_line_address(line);
-    return (ts_block *)(scope ? at : at & ~(uintptr_t)(TS_CHURN_BLOCK_ALIGN - 1));
-}
-static inline unsigned ts_bin_class(const ts_churn_block *block, const ts_bin *bin) {
-    return (unsigned)(bin - block->bin);
-}
-/* The token of a thread that is called: no allocator's, and none that a program has seen, unlike the one of a thread that has no usual
-   paths at all: what these look at besides is still there. */
-#define TS_TOKEN_CALLED ((uintptr_t)&ts_no_block)
-#define TS_KEY_SHARE_SHIFT 32u                                       /* of a block's key: the upper half */
-#define TS_KEY_FINE TS_UNIT_FINE                                     /* in every key */
-#define TS_KEY_NO_SHARE ((uint64_t)UINT32_MAX << TS_KEY_SHARE_SHIFT) /* in no block's key */
-/* Of the key of a block of the share that is open: all but the era. */
+#define TS_SPARE_ENTRIES 8u /* entries that a thread keeps for its next epochs and domains */
+#define TS_RECENT_SHARES 8u
+/* After so many calls for other allocators the fast paths are for the last of these. */
+#define TS_OTHERS_MOST 256u
+#define TS_HEAP_MAP 64u /* blocks found without a search, by epoch index */
+/* A thread retains spans of up to 256 KiB, by length, as long as it has no more than 1 MiB of them. */
+#define TS_LOCAL_SPAN_UNITS 16u
+#define TS_LOCAL_SPANS_UNITS 64u
+
+/* The figures of timed operations: six of allocations, six of frees. */
+enum { TS_SAMPLE_ALLOC = 0, TS_SAMPLE_FREE = 8, TS_SAMPLE_FIGURES = 16 };
+enum {
+    TS_SAMPLE_COUNT,
+    TS_SAMPLE_WALL,
+    TS_SAMPLE_CPU,
+    TS_SAMPLE_WAIT,
+    TS_SAMPLE_SLOW, /* longer on the clock than TS_SLOW_NS */
+    TS_SAMPLE_VERY_SLOW,
+    TS_SAMPLE_WALL_MAX,
+    TS_SAMPLE_CPU_MAX
+};
+#define TS_SLOW_NS 200u
+#define TS_VERY_SLOW_NS 10000u
+static inline bool ts_sample_is_max(unsigned figure) { return figure % TS_SAMPLE_FREE >= TS_SAMPLE_WALL_MAX; }
+
+/* Retained units: committed, in no slab, linked through `next` of their records (supply/warm.h). */
+typedef struct ts_warm {
+    uint32_t head, tail;
+    _Atomic uint32_t count; /* written with the list; read by anyone */
+} ts_warm;
+
+/* Counters per kind. (h) or owner; read by anyone. */
+/* clang-format off */
+#define TS_SHARE_COUNTERS(X)                                                                                  \
+    X(slow_path_hits) X(new_slab_count) X(slow_path_cache_miss) X(list_move_partial_to_full)                  \
+    X(current_partial_null) X(current_partial_full) X(foreign_frees) X(ended)
+/* clang-format on */
+
+typedef struct ts_counters {
+#define X(name) _Atomic uint64_t name;
+    TS_SHARE_COUNTERS(X)
+#undef X
+} ts_counters;
+
+/* Counters of large objects (epoch/span.c). A free counts with a release, and readers read frees first: so they never
+   see more frees than allocations. */
+typedef struct ts_span_counts {
+    _Atomic uint64_t allocated, bytes_allocated, units_taken;
+    _Atomic uint64_t freed, bytes_freed, units_given;
+} ts_span_counts;
+
+/* Notes of a thread that looks whether another rests (cache/maintain.c). Any of those threads writes them. */
+typedef struct ts_seen {
+    _Atomic uint64_t work, ns; /* the counters at the last look that found them changed, and when that was */
+    _Atomic uint32_t sheds;    /* looks at its empty slabs since */
+} ts_seen;
+
+/* All that a heap has of one allocator: its blocks, the units that it retains, and the counters of its thread. */
+typedef struct ts_share {
+    struct ts_allocator *allocator; /* constant during a use of the share, as are the next two */
+    uintptr_t token;                /* the use of the allocator that this belongs to */
+    struct ts_heap *heap;
+    uint64_t open_key;          /* the key of an open block of it without the era. 0 with care, because such a block is
+                                        never open to fast frees */
+    uint8_t slow[2];            /* `slow` of its churn and of its scope blocks; owner only */
+    uint8_t care;               /* the allocator has care, or a tool listens; owner only */
+    uint8_t looks;              /* a retained unit is looked at before it becomes a slab: for care, or for its home;
+                                        owner only */
+    uint8_t home;               /* the home of the memory that its thread wanted last (nodes.h); owner only */
+    uint16_t index;             /* of the allocator, as records of slabs have it; owner only */
+    struct ts_share *heap_next; /* (h) */
+    ts_block *blocks;           /* (h) in use, newest first */
+    struct ts_share *allocator_next; /* constant once in the allocator's list */
+    ts_warm warm[TS_SLAB_PARTS];     /* (h) */
+    /* (h) retained spans by length, linked by next, their UNIT words 0; and the units in them, read by anyone */
+    uint32_t spans[TS_LOCAL_SPAN_UNITS + 1];
+    _Atomic uint32_t span_units;
+    uint32_t pieces, piece_count;        /* (h) free ones, linked by next (piece.h) */
+    uint32_t firsts;                     /* owner only: how often a scope's first slab was no retained unit */
+    ts_span_counts span_counts;          /* by this thread; owner only, read by anyone */
+    _Atomic uint64_t refused_closed;     /* allocations in an epoch that was not active */
+    _Atomic(struct ts_past_ring *) past; /* epoch/past.h; NULL: none */
+    _Atomic(struct ts_brief_ring *) brief;
+    ts_seen seen;
+    ts_counters count[TS_COUNT_KINDS]; /* `ended`: objects of blocks that have ended, all of them freed */
+} ts_share;
+
+/* Bits of a heap's `revoked`. */
+#define TS_REVOKED 1u
+#define TS_UNHOLDABLE 2u
+#define TS_CALLED 4u
+
+/* LOST: its thread vanished in a fork, and was in the middle of an operation. The heap stays as it is. */
+typedef enum ts_heap_state { TS_HEAP_STARTING, TS_HEAP_LIVE, TS_HEAP_ABANDONED, TS_HEAP_LOST } ts_heap_state;
+
+typedef struct ts_heap {
+    ts_lock lock;             /* taken by a thread that holds another's heap */
+    _Atomic uint32_t revoked; /* [0] another thread holds it, or is about to; guarded by lock, read by the owner
+                                  [1] fork has done that, and it cannot be held
+                                  [31:2] errands left to its thread since the last answer; added to by anyone */
+    _Atomic uint32_t state;   /* ts_heap_state; guarded by lock */
+    uint32_t id;              /* constant */
+    _Atomic uint32_t answers; /* (h) how often errands were answered; read by callers */
+    bool rebuild;             /* (h) its thread vanished in a fork: only state words can be trusted */
+    bool keeps_nothing;       /* (h) its thread ends, or has ended: no bin keeps an empty slab */
+    bool is_home;             /* constant: it never has a thread, and keeps blocks that theirs gave up (orphan.c) */
+    _Atomic uint32_t
+        unflushed;          /* (h) in a child of fork: a vanished thread may have shut a block of it without a flush, so
+                                   the next holder looks; a hint to others */
+    ts_tls *tls;            /* written with lock (or in a child of fork); NULL when abandoned */
+    _Atomic uint64_t queue; /* newest slab with cross-thread frees, 0: none; pushed by any thread */
+    _Atomic uint32_t
+        backlog; /* (h) slabs taken off the queue, not worked on yet; a hint to its owner, as is `ending` */
+    _Atomic(ts_block *) condemned;                /* blocks with errands; pushed by any thread */
+    _Atomic(ts_block *) ending;                   /* (h) taken off that list, not worked on yet */
+    ts_block *free_churn, *free_scope;            /* (h) ended ones, for its next epochs */
+    _Atomic uint32_t free_blocks[2];              /* (h) how many, of churn and of scope; a hint to its owner */
+    ts_share *shares;                             /* (h) */
+    _Atomic(ts_share *) recent[TS_RECENT_SHARES]; /* some of them, by token; written by the owner, read by check.c */
+    struct ts_heap *next;                         /* list of all heaps; constant after it is published */
+    struct ts_heap *free_next;                    /* guarded by the registry's lock, as is the next */
+    bool listed_free;
+    ts_entry *spare[2][TS_SPARE_ENTRIES]; /* owner only: free table entries, TS_TABLE_EPOCH and _DOMAIN */
+    unsigned spares[2];
+    /* Newest entry, by index, of a domain that was this thread's and that another thread ended; 0: none. Pushed by any
+       thread, taken by this one or the heap's next (ts_domain_take_returned). */
+    _Atomic uint32_t returned;
+    ts_churn_block *map[TS_HEAP_MAP]; /* owner only; checked by open_id */
+    ts_scope_block *scope_map[TS_HEAP_MAP];
+    uint64_t serial; /* (h) of its thread, and of no other: [62:28] how many threads the heap has had
+                                            [27:0] line of the heap */
+    struct ts_domain_scope *spare_scope; /* owner only */
+    uint32_t lent;                       /* (h) slab that its thread has lent, 0: none (hollow.c) */
+    uint8_t flags_met; /* owner only: its frees in slabs with cross-thread frees since it took those in */
+    /* Sampling; written by the owner only. */
+    uint32_t sample_rate, sample_left[2];       /* to the next one of allocations, of frees */
+    _Atomic uint64_t sample[TS_SAMPLE_FIGURES]; /* of all threads that had this heap; read by anyone */
+    uint64_t sample_start[TS_SAMPLE_FIGURES];   /* sums: when this thread began; maxima: of this thread */
+    /* Sampling of stacks; owner only. */
+    double stack_left;              /* to the next sample, in means (diagnose/stacks.h) */
+    uint64_t stack_random;          /* 0: not begun */
+    bool stack_busy;                /* the sampling itself allocates */
+    uint64_t shed_ns;               /* owner only: when it looks at its bins next (epoch/decay.c) */
+    uint32_t shed_unit;             /* (h) where ts_heap_shed goes on, 0: at the beginning */
+    _Atomic uint32_t asked_to_shed; /* (h) its next slow call looks at its bins; read by its thread */
+    ts_seen seen;                   /* for allocators of which it has no share */
+    _Atomic uint32_t maintained;    /* the turn of ts_allocator_maintain in which it had a share; written by any */
+    uint32_t stack_turn;            /* ts_stacks_turn as its blocks know it */
+    /* Its thread for people (thread_name.h); read by any, the name also written by any. */
+    _Atomic uint32_t thread_number;  /* 0: not asked for, or the thread has ended */
+    _Atomic uint64_t thread_serial;  /* as `serial` */
+    _Atomic uint64_t thread_name[2]; /* of thread_number */
+} ts_heap;
+
+/* Heaps of ended threads that still have blocks. A hint: whether it is worth to look for one to adopt. */
+extern TS_HIDDEN _Atomic uint32_t ts_heaps_abandoned;
+/* Whether a heap may have been called that has not answered. A hint: whether it is worth to look for one. */
+extern TS_HIDDEN _Atomic uint32_t ts_heaps_called;
+/* The heap of no thread, abandoned from the beginning and never handed out. Any heap may take ended scope blocks from
+   its list, as it may take churn blocks from ts_churn_pool. */
+extern TS_HIDDEN ts_heap *ts_heap_nobody;
+
+/* The key of an open block of the share, without the era. */
 static inline uint64_t ts_share_key(const ts_share *share) {
     return (uint64_t)ts_line_of(share) << TS_KEY_SHARE_SHIFT | TS_KEY_FINE;
 }
-static inline uint64_t ts_word_era(uint64_t word) { return word & TS_UNIT_ERA_MASK; }
-static inline uint64_t ts_word_line(uint64_t word) { return word >> TS_UNIT_LINE_SHIFT; }
-static inline uint64_t ts_era(const ts_block *block) { return ts_load_acquire(&block->key) & TS_UNIT_ERA_MASK; }
-static inline void ts_block_shut(ts_block *block) {
-    atomic_fetch_and_explicit(&block->key, TS_KEY_FINE | TS_UNIT_ERA_MASK, memory_order_relaxed);
-}
-/* Shut, and all its slabs are stale, before any of them can be reset (foreign.c, 5). seq_cst: see ts_slab_next_generation. */
-static inline void ts_block_kill(ts_block *block) {
-    uint64_t key = ts_load_relaxed(&block->key);
-    while (!atomic_compare_exchange_weak_explicit(&block->key, &key, TS_KEY_FINE | ((key & TS_UNIT_ERA_MASK) + 1),
-                                                  memory_order_seq_cst, memory_order_relaxed)) {
-    }
-}
-/* Whether it is of a class below 64 bytes: by where it lies in its block. */
-TS_ALWAYS_INLINE bool ts_bin_is_fine(const ts_bin *bin) {
-    return ((uintptr_t)bin & (TS_CHURN_BLOCK_ALIGN - 1)) <
-           offsetof(ts_churn_block, bin) + TS_FINE_CLASSES * sizeof(ts_bin);
-}
-TS_ALWAYS_INLINE ts_churn_block *ts_bin_block(const ts_bin *bin) {
-    return (ts_churn_block *)((uintptr_t)bin & ~(uintptr_t)(TS_CHURN_BLOCK_ALIGN - 1));
-}
-static inline ts_bin *ts_bin_at(ts_churn_block *block, size_t offset) {
-    return (ts_bin *)(void *)((char *)block + offset);
-}
-/* Of objects of so many bytes: the table has the small ones, the others are computed. NULL: they are spans. */
-TS_ALWAYS_INLINE ts_bin *ts_bin_of(ts_churn_block *block, size_t size) {
-    if (TS_LIKELY(size <= TS_MAX_CLASS_BYTES)) {
-        ts_bin *small = ts_bin_at(block, ts_classes.bin[size]);
-        TS_ASSUME(small != NULL); /* so that a caller's test for NULL is no instruction of the usual case */
-        return small;
-    }
-    if (TS_UNLIKELY(size > TS_MAX_SLAB_BYTES)) return NULL;
-    ts_bin *large = &block->bin[TS_LARGE_CLASS] + ((size - 1) >> TS_UNIT_SHIFT);
-    TS_COMPUTED(large); /* else each of its members is addressed from the block, and its place computed for each */
-    TS_ASSUME(large != NULL);
-    return large;
-}
-static inline ts_churn_block *ts_churn(ts_block *b) { return (ts_churn_block *)(void *)b; }
-/* Whether a magazine of the block is one of those in it. */
-static inline bool ts_is_own_magazine(const ts_churn_block *block, const ts_magazine *magazine) {
-    return (uintptr_t)magazine - (uintptr_t)block < sizeof *block;
-}
-static inline ts_scope_block *ts_scope(ts_block *b) { return (ts_scope_block *)(void *)b; }
-/* The UNIT word of a slab of the block in its present use. */
-TS_ALWAYS_INLINE uint64_t ts_scope_word(const ts_scope_block *block) {
-    return TS_UNIT_SCOPE | (uint64_t)ts_line_of(block) << TS_UNIT_LINE_SHIFT | ts_load_relaxed(&block->b.era);
-}
 
-/* ---- brackets --------------------------------------------------------------------------------- */
+/* ---- hold, call, drop ------------------------------------------------------------------------- */
 
-#define TS_IN_OP 1u
-TS_ALWAYS_INLINE void ts_op_begin(ts_tls *tls) {
-    ts_store_relaxed(&tls->in_op, TS_IN_OP);
-    ts_compiler_fence(); /* partner: barrier_all in ts_heap_hold */
-}
-/* The same of one that ends with a release store to the bump word of the thread's scope block, which is `bump`. 0: it has not
-   begun. release: who sees this sees the end of the operation before. */
-TS_ALWAYS_INLINE void ts_op_begin_bump(ts_tls *tls, uint64_t bump) {
-    ts_store_release(&tls->in_op, ts_bump_name(bump));
-    ts_compiler_fence(); /* likewise */
-}
-/* release: partner of the acquire in ts_is_in_op, hands over what the operation wrote */
-TS_ALWAYS_INLINE void ts_op_end(ts_tls *tls) { ts_store_release(&tls->in_op, 0); }
-/* Whether a thread may be inside of an operation that it began before the caller's barrier_all. false: what those wrote is seen. Of
-   one that it began later the answer says nothing. */
-static inline bool ts_is_in_op(const ts_tls *tls) {
-    uintptr_t at = ts_load_acquire(&tls->in_op); /* partners: ts_op_end, ts_op_begin_bump */
-    if (at <= TS_IN_OP) return at != 0;
-    /* acquire: who goes to another block has ended what he did in the last (ts_set_scope). The block is one for ever, whoever
-       uses it. */
-    const ts_scope_block *block = ts_load_acquire(&tls->scope);
-    return ts_bump_name(ts_load_acquire(&block->bump)) == at; /* partner: the end of the operation */
-}
-/* Where slab_alloc looks first. Caller: the thread itself. */
-TS_ALWAYS_INLINE void ts_set_scope(ts_tls *tls, ts_scope_block *block) {
-    ts_store_release(&tls->scope, block); /* partner: ts_is_in_op */
-}
+/* Work of the floor above on a heap that the caller holds. */
+typedef struct ts_heap_duties {
+    /* Answers all errands of the heap. */
+    void (*work_off)(ts_heap *heap);
+    /* Makes the bins right from the state words alone: the thread vanished in a fork. */
+    void (*rebuild)(ts_heap *heap);
+    /* Queues the slab that the vanished thread had lent. In a child of fork. */
+    void (*give_lent_back)(ts_heap *heap);
+    /* Memory is short: all retained memory of the allocator goes back; bins: with the empty slabs of this thread's
+       bins, too. Holds nothing. false: there was none. */
+    bool (*scrape)(struct ts_allocator *allocator, bool bins);
+} ts_heap_duties;
+/* Constant after ts_heap_init. */
+extern TS_HIDDEN const ts_heap_duties *ts_duties;
 
-/* The owner begins and ends work on its own heap. Not nested; no lock of rank below HEAP may be waited for inside. */
-static inline void ts_heap_enter(ts_heap *heap);
-static inline void ts_heap_leave(ts_heap *heap);
 /* The rest of ts_heap_enter: another thread holds the heap, or is about to. Ends the operation and waits for it. */
 void ts_heap_enter_revoked(ts_heap *heap);
-/* Any thread but the owner inside an operation; it waits for nobody. true: the heap is held. false: another thread holds it, or its
+/* The owner begins and ends work on its own heap. Not nested. Inside, no lock of rank below HEAP may be waited for. */
+static inline void ts_heap_enter(ts_heap *heap) {
+    ts_assert(2, !ts_is_in_op(&ts_thread) && heap == ts_thread.heap);
+    ts_op_begin(&ts_thread);
+    /* acquire: partner of the release in ts_heap_drop */
+    if (TS_UNLIKELY(ts_load_acquire(&heap->revoked) != 0)) ts_heap_enter_revoked(heap);
+}
+/* As ts_heap_enter, but waits for nobody. false: another thread holds the heap, and the operation has not begun. */
+static inline bool ts_heap_try_enter(ts_heap *heap) {
+    ts_assert(2, !ts_is_in_op(&ts_thread) && heap == ts_thread.heap);
+    ts_op_begin(&ts_thread);
+    if (TS_LIKELY((ts_load_acquire(&heap->revoked) & TS_REVOKED) == 0)) return true; /* acquire: as in ts_heap_enter */
+    ts_op_end(&ts_thread);
+    return false;
+}
+static inline void ts_heap_leave(ts_heap *heap) {
+    (void)heap;
+    ts_op_end(&ts_thread);
+}
+/* Any thread, but not the owner inside an operation. Waits for nobody. false: another thread holds the heap, or its
    own is in the middle of an operation. */
 bool ts_heap_hold(ts_heap *heap);
-/* The same of who has left something to the heap's thread: false: that one, or who holds the heap, works it off. */
+/* As ts_heap_hold, by a thread that has left an errand. false: the heap's thread, or its holder, works it off. */
 bool ts_heap_call(ts_heap *heap);
 void ts_heap_drop(ts_heap *heap);
-/* Whether something is left to its thread. A hint: others may be about to. */
+/* Whether errands are left to its thread. A hint: others may be about to leave some. */
 static inline bool ts_heap_is_called(const ts_heap *heap) { return ts_load_relaxed(&heap->revoked) >= TS_CALLED; }
-/* Works off what is left to the heap's thread: flushes and ends blocks, drains. Caller holds the heap. */
-void ts_heap_work_off(ts_heap *heap);
-/* The same of the calling thread's own heap, at the end of a call; of another's that can be held at once. Holds nothing. */
-void ts_heap_answer(ts_heap *heap);
+/* Whether others have left anything on its lists. A hint, too. */
+static inline bool ts_heap_is_waited_for(const ts_heap *heap) {
+    uintptr_t blocks = (uintptr_t)ts_load_relaxed(&heap->condemned) | (uintptr_t)ts_load_relaxed(&heap->ending);
+    return (ts_load_relaxed(&heap->queue) | ts_load_relaxed(&heap->backlog) | blocks) != 0;
+}
 
-/* Notes for later, and the later: runs when this thread holds nothing and is in no operation. */
-void ts_note_drained(ts_block *block);
-void ts_settle_now(uint64_t purge_units);
-/* After an operation on objects: purges a bounded part, the next one goes on. */
-static inline void ts_settle_pending(void);
-/* At the end of a phase during which `released` grew by so many: in proportion to them, or to what frees released
-   before it. */
-static inline void ts_settle_phase(uint64_t units);
-/* When the thread stops or rests: all of it. */
-static inline void ts_settle_all(void);
+/* For the answer (cache/life.c). */
+
+/* Whether the thread was once seen outside of an operation that it began before the caller's barrier_all. Without a
+   barrier a hint. */
+bool ts_heap_is_quiet(const ts_tls *tls);
+/* Overwrites the token of the heap's thread, so that its next call answers. Caller has the heap's lock, has written
+   `revoked`, and has then run a barrier_all. Either the thread wrote its token before that, and this is written over
+   it, or it reads `revoked` afterwards (ts_heap_bind). */
+static inline void ts_heap_call_thread(ts_heap *heap) { ts_store_relaxed(&heap->tls->token, TS_TOKEN_CALLED); }
 
 /* ---- life ------------------------------------------------------------------------------------- */
 
-bool ts_heap_init(void);
-/* The heap of this thread, made or reused if it has none. NULL: no memory. */
-static inline ts_heap *ts_heap_mine(void);
+bool ts_heap_init(const ts_heap_duties *duties);
+/* Makes or reuses the heap of this thread, which has none. NULL: no memory. */
 ts_heap *ts_heap_make(void);
-/* Exit callback of the os layer. */
-void ts_heap_exit(void *heap);
-/* One that never has a thread, in *at, if there is none yet. NULL: no memory. */
+/* The heap of this thread, made if it has none. NULL: no memory. */
+static inline ts_heap *ts_heap_mine(void) {
+    ts_heap *heap = ts_thread.heap;
+    return TS_LIKELY(heap != NULL) ? heap : ts_heap_make();
+}
+/* A heap that never has a thread, in *at, if there is none yet. NULL: no memory. */
 ts_heap *ts_heap_make_home(_Atomic(ts_heap *) *at);
 /* First of the list of all heaps. */
 ts_heap *ts_heaps(void);
-/* Whether there is, or was, a thread with a heap besides this one. What the caller has written is seen by one that comes later. */
+/* Whether another thread has, or had, a heap. A thread that gets one later sees what the caller has written. */
 bool ts_heap_any_other(void);
-/* The heap of no thread, abandoned from the beginning and never handed out. Its list of ended scope blocks is one that any heap may
-   take from, as ts_churn_pool. */
-extern TS_HIDDEN ts_heap *ts_heap_nobody;
-/* The fast paths of this thread are for this allocator now. Not while timing is on, nor with care (care.h). */
+/* The fast paths of this thread are for this share's allocator, or for none. Not while timing is on, nor with care. */
 void ts_heap_bind(ts_heap *heap, const ts_share *share);
 void ts_heap_unbind(void);
-/* This thread's share of the allocator with that token, if there is one: no other thread adds or drops any. */
+/* fork: prepare holds every heap, so that no list is half changed. Operations of fast paths go on, so the child
+   trusts only the state words of other threads' blocks. */
+void ts_heap_fork_prepare(void);
+void ts_heap_fork_parent(void);
+void ts_heap_fork_child(void);
+
+/* ---- shares and their blocks ------------------------------------------------------------------ */
+
+/* The heap's share of the allocator with that token. NULL: none. Only the heap's thread adds or drops shares. */
 static inline ts_share *ts_heap_find_share(const ts_heap *heap, uintptr_t token) {
     ts_share *share = heap->shares;
     while (share && share->token != token) share = share->heap_next;
     return share;
 }
-/* The same by way of those that were looked for last. By the heap's thread. */
+/* As ts_heap_find_share, but looks first among those that were found last. By the heap's thread. */
 static inline const ts_share *ts_heap_recent_share(ts_heap *heap, uintptr_t token) {
     _Atomic(ts_share *) *recent = &heap->recent[(uint32_t)token % TS_RECENT_SHARES];
     ts_share *share = ts_load_relaxed(recent);
@@ -224,11 +341,34 @@ static inline const ts_share *ts_heap_recent_share(ts_heap *heap, uintptr_t toke
     }
     return share;
 }
-/* Empties magazines and claimed words of all blocks, drains, gives warm units away. Caller: not inside the heap. */
-void ts_heap_idle(ts_heap *heap);
-/* The same of one allocator, but for the records that nobody has. Holds nothing. */
-void ts_heap_let_go(ts_heap *heap, const struct ts_allocator *allocator);
-/* As ts_table_take and ts_table_give, by way of a few entries that the thread keeps. which: TS_TABLE_EPOCH, _DOMAIN. */
+/* Puts a block into the list of its share, and takes it out. */
+static inline void ts_heap_link(ts_block *block) {
+    ts_block *next = block->heap_next = block->share->blocks;
+    if (next) next->heap_prev = block;
+    block->share->blocks = block;
+}
+static inline void ts_heap_unlink(ts_block *block) {
+    ts_block *next = block->heap_next;
+    if (block->share->blocks == block) {
+        block->share->blocks = next;
+        return;
+    }
+    block->heap_prev->heap_next = next;
+    if (next) next->heap_prev = block->heap_prev;
+}
+/* All blocks in use of a heap, share by share. Ask for a block's successor before the block is ended. */
+static inline ts_block *ts_share_first_block(const ts_share *share) {
+    while (share && !share->blocks) share = share->heap_next;
+    return share ? share->blocks : NULL;
+}
+static inline ts_block *ts_heap_first_block(const ts_heap *heap) { return ts_share_first_block(heap->shares); }
+static inline ts_block *ts_heap_next_block(const ts_block *block) {
+    return block->heap_next ? block->heap_next : ts_share_first_block(block->share->heap_next);
+}
+
+/* ---- entries of tables ------------------------------------------------------------------------ */
+
+/* As ts_table_take and ts_table_give, but a thread keeps a few entries. which: TS_TABLE_EPOCH, _DOMAIN. */
 static inline void *ts_heap_take_entry(ts_table *table, unsigned which) {
     ts_heap *heap = ts_thread.heap;
     if (heap && heap->spares[which] > 0) return heap->spare[which][--heap->spares[which]];
@@ -245,11 +385,11 @@ TS_ALWAYS_INLINE void ts_heap_give_entry(ts_table *table, unsigned which, void *
         ts_table_free(table, entry);
     }
 }
-/* Of threads: a heap that has used up its own gets no other thread. The highest bit is never set. */
+/* Serials of threads: a heap that has used up its own gets no other thread. The highest bit is never set. */
 #define TS_SERIAL_NEXT ((uint64_t)1 << 28)
 #define TS_SERIAL_LAST (((uint64_t)1 << 63) - TS_SERIAL_NEXT)
-/* The entry of what that thread had, and another has ended: it is that thread's to use again. false: that one has ended, and all that it
-   wrote is seen. Where it ends meanwhile, its heap's next thread gets the entry. */
+/* Returns an entry to the thread with that serial, for another thread ended its use. false: that thread has ended,
+   and all that it wrote is seen. If it ends meanwhile, the next thread of its heap gets the entry. */
 static inline bool ts_heap_return_entry(uint64_t serial, ts_entry *entry) {
     ts_heap *heap = ts_line_address(serial % TS_SERIAL_NEXT);
     if (ts_load_acquire(&heap->state) != TS_HEAP_LIVE) return false; /* acquire: partner of the store in ts_heap_exit */
@@ -259,264 +399,9 @@ static inline bool ts_heap_return_entry(uint64_t serial, ts_entry *entry) {
                                                   memory_order_relaxed));
     return true;
 }
-/* fork: prepare holds every heap, so that no list is half changed; operations of fast paths go on, so the child
-   trusts only state words of other threads' blocks. */
-void ts_heap_fork_prepare(void);
-void ts_heap_fork_parent(void);
-void ts_heap_fork_child(void);
-
-/* ---- shares, in share.c ------------------------------------------------------------------------- */
-
-/* This thread's share of an allocator, made if need be. NULL: no memory. */
-ts_share *ts_heap_share(ts_heap *heap, struct ts_allocator *allocator);
-/* Makes the share of a heap without a thread (orphan.c), which then is there until the allocator ends, unless another thread holds the heap.
-   false: no memory, or it has ended. Holds nothing. */
-bool ts_heap_share_of_home(ts_heap *home, struct ts_allocator *allocator);
-/* What the blocks of the share are from now on: whether fast paths allocate in them. */
-void ts_share_set_slow(ts_share *share);
-/* Drops the shares of allocators that have ended and in which the heap has no block any more. Caller: the owner, in no
-   allocation, or who holds the heap of an ended thread: only there no call can be using a share. */
-void ts_heap_drop_dead_shares(ts_heap *heap);
-/* The warm units of a share go to its allocator; how many there were. Caller holds the heap. */
-uint64_t ts_share_give_warm(ts_share *share);
-/* The spans that it keeps become runs. Caller has the warm lock, and holds the heap. Returns their units. */
-uint32_t ts_share_give_spans(ts_share *share);
-
-/* ---- ended blocks, in block_pool.c ---------------------------------------------------------------- */
-
-void ts_block_pool_init(void);
-/* Gives ended blocks to all threads until it has no more than so many of churn, and of scope; at most `most` in all.
-   Caller holds the heap: its owner, with no pointer to an ended block, or who holds that of an ended thread. */
-void ts_heap_give_blocks(ts_heap *heap, uint32_t churn, uint32_t scope, uint32_t most);
-/* The owner, not inside: some of what is too many. */
-void ts_heap_give_surplus(ts_heap *heap);
-TS_ALWAYS_INLINE bool ts_heap_has_surplus(const ts_heap *heap) {
-    return TS_UNLIKELY(ts_load_relaxed(&heap->free_blocks[0]) > TS_FREE_CHURN_BLOCKS) ||
-           TS_UNLIKELY(ts_load_relaxed(&heap->free_blocks[1]) > TS_FREE_SCOPE_BLOCKS);
-}
-static inline void ts_heap_limit_blocks(ts_heap *heap) {
-    if (ts_heap_has_surplus(heap)) ts_heap_give_surplus(heap);
-}
-/* Takes some of what others gave, onto the heap's own list, which is empty. Caller holds the heap. */
-void ts_heap_fetch_blocks(ts_heap *heap, bool scope);
-/* Churn blocks that nobody has, in their chunks. */
-extern TS_HIDDEN ts_chunk_pool ts_churn_pool;
-/* Chunks of these, and of magazines, that nobody has, give their memory back, but for as many as may keep theirs. Holds nothing. */
-void ts_records_purge(void);
-/* The same at the end of an epoch, which adds a block, and two chunks of magazines if it has used 18 classes. */
-static inline void ts_records_settle(void) {
-    if (TS_UNLIKELY(ts_load_relaxed(&ts_churn_pool.count) > TS_POOL_CHURN_BLOCKS))
-        ts_chunk_purge(&ts_churn_pool, TS_POOL_CHURN_BLOCKS, 2);
-    if (TS_UNLIKELY(ts_load_relaxed(&ts_magazine_pool.count) > TS_POOL_MAGAZINE_CHUNKS))
-        ts_chunk_purge(&ts_magazine_pool, TS_POOL_MAGAZINE_CHUNKS, 2);
-}
-/* And of all of them. */
-void ts_records_trim(void);
-/* Shows each churn block that nobody has, as ts_chunk_pool_walk. */
-const char *ts_block_pool_walk(ts_chunk_visit *visit, void *arg);
-void ts_block_pool_fork_prepare(void);
-void ts_block_pool_fork_done(void);
-
-/* ---- blocks, in block.c; the caller holds the heap ---------------------------------------------- */
-
-/* One more of the heap's free blocks, of which it has none. false: there is no memory. */
-bool ts_block_make(ts_heap *heap, bool scope);
-/* Ends a block, killed or not: its slabs go to the share's warm units, its counters to the share, live objects die. */
-void ts_block_end(ts_heap *heap, ts_block *block);
-/* The same of a scope block that is killed, shut, and never was the rolling epoch's. */
-void ts_block_end_killed_scope(ts_heap *heap, ts_scope_block *block);
-/* Gives magazine and claimed words back to the slabs, and the slabs that are empty to the share. Returns slabs looked
-   at; adds those given to *recycled. */
-uint32_t ts_block_flush(ts_heap *heap, ts_block *block, uint64_t *recycled);
-/* Flushes the block if another thread has closed it but could not hold this heap then. Caller: the owner, or who holds
-   the heap of an ended thread. */
-void ts_block_flush_if_shut(ts_heap *heap, ts_block *block);
-/* The same from the state words alone, for a block whose thread vanished. */
-void ts_block_rebuild(ts_heap *heap, ts_block *block);
-/* Flushes and ends the blocks on the list of those that are left. Caller: the owner, or who holds the heap of an ended thread. */
-void ts_heap_end_condemned(ts_heap *heap);
-/* At most so many of them: for one allocation. */
-void ts_heap_end_condemned_some(ts_heap *heap, unsigned most);
-#define TS_CONDEMNED_WORK 8u
-/* The same of blocks that are off that list, linked by `left`. Caller holds the heap, since after they were left. */
-void ts_heap_end_list(ts_heap *heap, ts_block *block);
-/* Puts such blocks back. */
-void ts_heap_leave_list(ts_heap *heap, ts_block *block);
-/* What others left to the heap's thread because they could not hold it; and takes its warm units for the allocator. Any thread,
-   holding nothing. */
-void ts_heap_visit(ts_heap *heap, struct ts_allocator *allocator);
-/* The same of a thread that rests; and its bins let go of empty slabs (ts_heap_shed). asks: it is to look at its magazines itself in its next
-   call. false: it could not be held, or there are more. */
-bool ts_heap_visit_resting(ts_heap *heap, struct ts_allocator *allocator, bool asks);
-/* Empty slabs of this thread's bins become warm, those with objects in magazines and claimed words included; for who finds
-   no memory. Whether there were any. Holds nothing. */
-bool ts_heap_flush_bins(ts_heap *heap, const struct ts_allocator *allocator);
-/* Leaves a block to its heap: to be ended, in which case the caller has pinned its allocator; to be flushed; or to be counted, by who has
-   its epoch. Followed by ts_heap_call. */
-void ts_heap_condemn(ts_heap *heap, ts_block *block);
-void ts_heap_leave_shut(ts_heap *heap, ts_block *block);
-void ts_heap_leave_uncounted(ts_heap *heap, ts_block *block);
-/* The list of the block's share, which is set, and stays while the block is in it. */
-static inline void ts_heap_link(ts_block *block) {
-    ts_block *next = block->heap_next = block->share->blocks;
-    if (next) next->heap_prev = block;
-    block->share->blocks = block;
-}
-static inline void ts_heap_unlink(ts_block *block) {
-    ts_block *next = block->heap_next;
-    if (block->share->blocks == block) {
-        block->share->blocks = next;
-        return;
-    }
-    block->heap_prev->heap_next = next;
-    if (next) next->heap_prev = block->heap_prev;
-}
-/* All blocks of a heap that are in use, share by share. A block's successor is asked for before it is ended. */
-static inline ts_block *ts_share_first_block(const ts_share *share) {
-    while (share && !share->blocks) share = share->heap_next;
-    return share ? share->blocks : NULL;
-}
-/* Looks at the open churn blocks of a heap that the caller holds, of one allocator, or NULL: of all: bins in which its thread has allocated
-   nothing since the last look let go of their empty slabs, and in its own thread of the magazine and the claimed word first. true: that was
-   enough for one call, and there is more. */
-bool ts_heap_shed(ts_heap *heap, const struct ts_allocator *allocator);
-static inline ts_block *ts_heap_first_block(const ts_heap *heap) { return ts_share_first_block(heap->shares); }
-static inline ts_block *ts_heap_next_block(const ts_block *block) {
-    return block->heap_next ? block->heap_next : ts_share_first_block(block->share->heap_next);
-}
-
-/* The first of the heap's free blocks, not yet in the epoch's list nor open. Its last use left it in no epoch and shut. */
-TS_ALWAYS_INLINE void ts_block_begin(ts_heap *heap, ts_share *share, struct ts_epoch *epoch, ts_block *block,
-                                     const bool scope) {
-    *(scope ? &heap->free_scope : &heap->free_churn) = block->heap_next;
-    ts_add_owned(&heap->free_blocks[scope], (uint32_t)-1);
-    /* A cached pointer to the block's last use must not be taken for the new one. */
-    if (scope) {
-        if (TS_UNLIKELY((void *)ts_load_relaxed(&ts_thread.scope) == (void *)block))
-            ts_set_scope(&ts_thread, &ts_no_scope);
-        if (TS_UNLIKELY((void *)ts_thread.last == (void *)block)) ts_thread.last = &ts_no_scope; /* likewise */
-    } else {
-        if ((void *)ts_thread.rolling == (void *)block) ts_thread.rolling = &ts_no_block;
-        /* It may be another allocator's now, and one with care does not change the token (ts_heap_bind). */
-        if ((void *)ts_thread.block == (void *)block) ts_thread.block = &ts_no_block;
-        ts_keep_relaxed(&block->rolling, 0); /* in a child of fork: its thread vanished in make_rolling */
-    }
-    ts_assert(2, ts_load_relaxed(&block->open_id) == TS_ID_NEVER && ts_load_relaxed(&block->heap) == heap &&
-                     ts_load_relaxed(&block->key) == (TS_KEY_FINE | ts_era(block)));
-    ts_keep_relaxed(&block->allocator, share->token);
-    ts_keep(&block->closing, TS_OPEN);
-    ts_keep_relaxed(&block->flushed, 0);
-    ts_keep(&block->share, share);
-    ts_keep(&block->slow, share->slow[scope]);
-    ts_store_relaxed(&block->era, (uint32_t)ts_era(block));
-    ts_keep_relaxed(&block->resets, 0);
-    ts_store_release(&block->epoch, epoch); /* after the last use: object.c, snapshot.c (epoch_of) */
-    ts_heap_link(block);
-}
-
-/* A block for an epoch, likewise. NULL: no memory. */
-static inline ts_block *ts_block_take(ts_heap *heap, ts_share *share, struct ts_epoch *epoch, bool scope) {
-    ts_block **list = scope ? &heap->free_scope : &heap->free_churn;
-    if (TS_UNLIKELY(*list == NULL)) ts_heap_fetch_blocks(heap, scope);
-    if (TS_UNLIKELY(*list == NULL) && !ts_block_make(heap, scope)) return NULL;
-    ts_block *block = *list;
-    ts_block_begin(heap, share, epoch, block, scope);
-    return block;
-}
-
-typedef struct ts_tally {
-    uint64_t allocated, freed, bytes_allocated, bytes_freed, slabs;
-    uint64_t pieces; /* of these slabs */
-} ts_tally;
-/* Units of its slabs that are no pieces; and the memory of all. */
-static inline uint64_t ts_tally_units(const ts_tally *t) {
-    return t->slabs - (t->pieces < t->slabs ? t->pieces : t->slabs);
-}
-static inline uint64_t ts_tally_bytes(const ts_tally *t) {
-    uint64_t units = ts_tally_units(t);
-    return units * TS_UNIT_BYTES + (t->slabs - units) * TS_PIECE_BYTES;
-}
-/* Sums of a block; cls: a class, TS_COUNT_SCOPE, or UINT32_MAX for all. Any thread; exact at a quiet point. */
-ts_tally ts_block_tally(const ts_block *block, uint32_t cls);
-
-static inline void ts_settle_pending(void) {
-    if (TS_UNLIKELY(ts_thread.settle != NULL || ts_thread.drain != NULL)) ts_settle_now(TS_PURGE_STEP);
-}
-static inline void ts_settle_phase(uint64_t units) {
-    if (TS_LIKELY(ts_thread.settle == NULL && ts_thread.drain == NULL)) return;
-    uint64_t released = ts_thread.released - ts_thread.phase_released;
-    if (released < TS_PURGE_PHASE_UNITS) released = 0; /* by frees: such a phase is none */
-    ts_thread.phase_released = ts_thread.released;
-    if (units > released) released = units;
-    ts_settle_now(released < 2 * TS_PURGE_LEAST_UNITS ? TS_PURGE_STEP : 2 * released);
-}
-static inline void ts_settle_all(void) {
-    if (TS_UNLIKELY(ts_thread.settle != NULL || ts_thread.drain != NULL)) ts_settle_now(UINT64_MAX);
-}
-
-static inline void ts_heap_enter(ts_heap *heap) {
-    ts_assert(2, !ts_is_in_op(&ts_thread) && heap == ts_thread.heap);
-    ts_op_begin(&ts_thread);
-    /* acquire: partner of the release in ts_heap_drop */
-    if (TS_UNLIKELY(ts_load_acquire(&heap->revoked) != 0)) ts_heap_enter_revoked(heap);
-}
-/* The same, but it waits for nobody. false: another thread holds the heap, and the operation has not begun. */
-static inline bool ts_heap_try_enter(ts_heap *heap) {
-    ts_assert(2, !ts_is_in_op(&ts_thread) && heap == ts_thread.heap);
-    ts_op_begin(&ts_thread);
-    if (TS_LIKELY((ts_load_acquire(&heap->revoked) & TS_REVOKED) == 0)) return true; /* acquire: as in ts_heap_enter */
-    ts_op_end(&ts_thread);
-    return false;
-}
-static inline void ts_heap_leave(ts_heap *heap) {
-    (void)heap;
-    ts_op_end(&ts_thread);
-}
-
-/* Whether others have left anything on its lists. A hint: they may be about to. */
-static inline bool ts_heap_is_waited_for(const ts_heap *heap) {
-    uintptr_t blocks = (uintptr_t)ts_load_relaxed(&heap->condemned) | (uintptr_t)ts_load_relaxed(&heap->ending);
-    return (ts_load_relaxed(&heap->queue) | ts_load_relaxed(&heap->backlog) | blocks) != 0;
-}
-
-static inline ts_heap *ts_heap_mine(void) {
-    ts_heap *heap = ts_thread.heap;
-    return TS_LIKELY(heap != NULL) ? heap : ts_heap_make();
-}
-
-/* ---- warm units, in warm.c ------------------------------------------------------------------------ */
-
-void ts_warm_push(ts_warm *warm, uint32_t unit);
-/* Units in a row that may have memory in all of their pages, whatever they were before; the first comes out first.
-   Caller has the list's lock. */
-void ts_warm_push_run(ts_warm *warm, uint32_t first, uint32_t count);
-static inline uint32_t ts_warm_pop(ts_warm *warm) {
-    uint32_t unit = warm->head;
-    if (!unit) return 0;
-    warm->head = ts_slab_at(unit)->next;
-    if (!warm->head) warm->tail = 0;
-    ts_add_owned(&warm->count, (uint32_t)-1);
-    return unit;
-}
-/* from's units come before to's. Touches one record only, from's tail: at the end of a large epoch every other is out of the caches. */
-TS_ALWAYS_INLINE void ts_warm_splice(ts_warm *to, ts_warm *from) {
-    if (!from->head) return;
-    ts_slab_at(from->tail)->next = to->head;
-    if (!to->head) to->tail = from->tail;
-    to->head = from->head;
-    ts_add_owned(&to->count, ts_load_relaxed(&from->count));
-    from->head = from->tail = 0;
-    ts_store_relaxed(&from->count, 0);
-}
-/* An empty slab, unit on no list: becomes warm. Caller holds the heap. */
-void ts_share_keep(ts_share *share, uint32_t unit);
-/* The same of one with so many units. */
-void ts_share_keep_slab(ts_share *share, uint32_t unit, uint32_t units);
-/* So many warm units in a row that the share keeps. 0: none. Caller holds the heap. */
-uint32_t ts_share_take_span(ts_share *share, uint32_t units);
 
 #if TSLAB_ASSERT >= 3
-/* The deep walk of what a thread owns, which aborts with a text: tests/walk, which such a library has in it. */
+/* The deep walk of all that a thread owns, which aborts with a text: tests/walk, linked into such a library. */
 void ts_check_heap_now(const ts_heap *heap);
 #else
 #define ts_check_heap_now(heap) ((void)(heap))

@@ -1,7 +1,7 @@
 /*
- * Names of threads, for the sampled stacks. A thread asks the system for its own when it begins, once somebody wants names, and never
- * again: a sandbox that it enters later may forbid the question. What it is called afterwards is looked up, in the file system that the
- * kernel shows processes in, by who reads the samples.
+ * Names of threads, for the sampled stacks. A thread asks the system for its own when it begins, once somebody wants
+ * names, and never again: a sandbox that it enters later may forbid the question. What it is called afterwards is
+ * looked up, in the file system that the kernel shows processes in, by who reads the samples.
  *
  * The fields are a hint: a name that is read while it changes is half of each.
  */
@@ -9,7 +9,7 @@
 #define TS_OWNERSHIP_THREAD_NAME_H
 
 #include "os/stack.h"
-#include "ownership/types.h"
+#include "ownership/heap.h"
 
 typedef struct ts_thread_name {
     uint64_t serial; /* of the thread's heap while it had that; 0: unknown */

@@ -63,7 +63,7 @@
  * 128 bytes, and of all multiples of 128, begin in even places only. So they touch half as many cache lines of state
  * words, and a word of the free bitmap has twice as many of them.
  *
- * A slab's bin knows which of the two tables of state words the slab uses (ownership/types.h). So a path for all
+ * A slab's bin knows which of the two tables of state words the slab uses (ownership/block.h). So a path for all
  * sizes selects the granule's number by a conditional move, and has no branch for it.
  */
 #ifndef TS_REGION_REGION_H
@@ -78,7 +78,7 @@
 #define TS_UNIT_ENTRIES (TS_UNIT_BYTES / 16u) /* 1024 */
 #define TS_ENTRY_UNIT_SHIFT 10u
 /* Bits of the region's addresses, the highest of them a sign: a scope's bump word has room for these
-   (ownership/types.h). */
+   (ownership/block.h). */
 #define TS_ADDRESS_BITS 52u
 #define TS_PAGE_BYTES_MAX ((size_t)64 << 10) /* with larger pages initialisation fails */
 

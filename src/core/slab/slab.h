@@ -16,7 +16,7 @@
  *     [27] FINE      a churn slab with granules of 16 bytes
  *     [26:0] era     era of the owning block
  * The word is 0 while the unit has no owner: it is free, retained, or inside of a span. The word is CUT while the
- * unit is cut into PIECES (cache/piece.h).
+ * unit is cut into PIECES (supply/piece.h).
  *
  * Each piece is free, or a scope slab with a UNIT word, a record and a foreign word of its own. Its start and freed
  * bits are half a word. Two pieces may belong to different threads, so no two may have bits in one word. Therefore a
@@ -178,7 +178,7 @@ typedef struct ts_slab {
     /* (o) not FINE: a bit per slab page of which a claim has taken slots since its memory came from the system.
        TS_SLAB_ALL_PAGES: all pages count as touched. */
     uint8_t touched;
-    /* (o) not FINE: a bit per slab page that went back to the system and was not claimed of since (supply/hollow.c).
+    /* (o) not FINE: a bit per slab page that went back to the system and was not claimed of since (cache/hollow.c).
        TS_SLAB_IS_EMPTY: the slab lies in a bin and has no slot in use (free_count == empty_at). It is for threads that
        hold the heap of another, running thread. */
     uint8_t given;

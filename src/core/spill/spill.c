@@ -16,6 +16,8 @@
  */
 /* Modelled in tests/model: spill. */
 #include "spill/spill.h"
+#include "cache/life.h"
+#include "supply/warm.h"
 
 #include "base/park.h"
 #include "cache/foreign.h"

@@ -28,7 +28,7 @@
  * Objects that are away. A free writes state words and foreign bits, which lie outside of the
  * pages. Filling (poison_on_free), marks for a tool and guards lie in the pages: an allocator with any of them lends
  * nothing (ENOTSUP). A slab that is away has FOREIGN on. So no thread hands it on, purges it by the page
- * (supply/hollow.c), claims it or drains it. Its block is closing, so nothing is allocated in it. realloc and promote
+ * (cache/hollow.c), claims it or drains it. Its block is closing, so nothing is allocated in it. realloc and promote
  * ask ts_is_lent. The units of a dead piece are accessible again before anything gets them. A child of fork keeps the
  * record's state as it is, and calls none of these.
  */
@@ -60,7 +60,7 @@ typedef struct ts_spill {
     ts_spill_piece *piece; /* the keeper's, with room for `room`; by rising unit once it is LENT */
     size_t room, pieces;
     uint64_t units;   /* of all pieces, in 16 KiB */
-    uint64_t kept;    /* slabs of 512 bytes (cache/piece.h), which are not lent and stay */
+    uint64_t kept;    /* slabs of 512 bytes (supply/piece.h), which are not lent and stay */
     size_t runs;      /* of units in a row without a gap: each costs two mappings, where nothing can be hidden */
     bool no_mappings; /* the keeper's: where nothing can be hidden it is not sent */
     bool hides;       /* what is AWAY is hidden (os.h), and in the mappings that it was in */

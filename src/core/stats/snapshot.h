@@ -20,6 +20,7 @@
 #ifndef TS_STATS_SNAPSHOT_H
 #define TS_STATS_SNAPSHOT_H
 
+#include "cache/block.h"
 #include "epoch/epoch.h"
 #include "stats/fields.h"
 

@@ -6,7 +6,12 @@
 
 static ts_lock lock; /* rank ACCOUNT */
 
-void ts_account_init(void) { ts_lock_init(&lock, TS_RANK_ACCOUNT); }
+static ts_account *(*account_of)(const struct ts_epoch *); /* constant after init */
+
+void ts_account_init(ts_account *(*of_epoch)(const struct ts_epoch *)) {
+    ts_lock_init(&lock, TS_RANK_ACCOUNT);
+    account_of = of_epoch;
+}
 void ts_account_fork_prepare(void) { ts_lock_acquire_for_fork(&lock); }
 void ts_account_fork_done(void) { ts_lock_release_for_fork(&lock); }
 
@@ -94,7 +99,7 @@ bool ts_account_move(ts_account *account, ts_account *parent) {
 
 void ts_block_count(ts_block *block) {
     ts_lock_acquire(&lock);
-    ts_account *account = ts_epoch_account(ts_load_relaxed(&block->epoch));
+    ts_account *account = account_of(ts_load_relaxed(&block->epoch));
     bool its = account && ts_load_relaxed(&account->epoch) == ts_load_relaxed(&block->epoch_id);
     if (its) account->refs++;
     ts_lock_release(&lock);

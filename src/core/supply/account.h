@@ -1,16 +1,17 @@
 /*
- * What an epoch and the epochs of its domain's children hold, in units, and the limits on it. Made on first use: by a limit, or by a
- * child. An epoch without one costs nothing; its blocks have none.
+ * What an epoch and the epochs of its domain's children hold, in units, and the limits on it. Made on first use: by a
+ * limit, or by a child. An epoch without one costs nothing; its blocks have none.
  *
- *     units == units in the epoch's blocks and spans + units of its children's accounts, and those just being got for it
+ *     units == units in the epoch's blocks and spans + units of its children's accounts, and those just being got for
+ *     it
  *
- * All of it is guarded by one lock, the last of all ranks: it may be taken by who holds a heap. A block's account is changed and read
- * by who holds the block's heap. Whoever adds a unit to a block has taken it from the account before (ts_account_take), and whoever
- * takes one off gives it back: so no two threads are together beyond a limit.
+ * All of it is guarded by one lock, the last of all ranks: it may be taken by who holds a heap. A block's account is
+ * changed and read by who holds the block's heap. Whoever adds a unit to a block has taken it from the account before
+ * (ts_account_take), and whoever takes one off gives it back: so no two threads are together beyond a limit.
  *
- * An epoch gets its account at once, a block when its heap can be held: one whose thread is in the middle of an operation is left to that
- * (TS_LEFT_COUNT), and counted with all that it has then. The right account is found without the epoch's lock, which who holds a heap
- * cannot wait for:
+ * An epoch gets its account at once, a block when its heap can be held: one whose thread is in the middle of an
+ * operation is left to that (TS_LEFT_COUNT), and counted with all that it has then. The right account is found
+ * without the epoch's lock, which who holds a heap cannot wait for:
  *     epoch:  account = NULL;  unref, which takes the lock here
  *     block:  lock;  read the epoch's account: not NULL, and of the block's use of the epoch;  ref;  unlock
  * Who reads it there comes before that unref, so the epoch's own reference is still there.
@@ -18,7 +19,7 @@
 #ifndef TS_SUPPLY_ACCOUNT_H
 #define TS_SUPPLY_ACCOUNT_H
 
-#include "ownership/types.h"
+#include "ownership/block.h"
 
 typedef struct ts_account {
     _Atomic(struct ts_account *) parent; /* read by anyone: accounts are accounts for ever */
@@ -32,13 +33,15 @@ typedef struct ts_account {
 } ts_account;
 _Static_assert(sizeof(ts_account) <= 64, "one line");
 
-void ts_account_init(void);
+/* of_epoch: the account that an epoch has now, read without its lock. The floor above knows what an epoch is
+   (epoch/limit.c). */
+void ts_account_init(ts_account *(*of_epoch)(const struct ts_epoch *));
 /* A new one, with one reference. NULL: no memory. */
 ts_account *ts_account_make(uint64_t epoch);
 void ts_account_ref(ts_account *account);
 void ts_account_unref(ts_account *account);
-/* So many units more. NULL: they are there. Else the account whose limit refuses it, and *tell: it is to be told of; tell NULL: a try, which is not
-   counted as a failure. A NULL account has no limit. */
+/* So many units more. NULL: they are there. Else the account whose limit refuses it, and *tell: it is to be told of;
+   tell NULL: a try, which is not counted as a failure. A NULL account has no limit. */
 const ts_account *ts_account_take(ts_account *account, uint64_t units, bool *tell);
 /* The same of units that are there already. */
 void ts_account_add(ts_account *account, uint64_t units);
@@ -51,12 +54,11 @@ static inline ts_account *ts_block_account(const ts_block *block) {
     return block->scope ? ((const ts_scope_block *)(const void *)block)->b.account
                         : ((const ts_churn_block *)(const void *)block)->account;
 }
-/* The block has that account from now on (NULL: none any more), with the units it has. Caller holds its heap, as for the next. */
+/* The block has that account from now on (NULL: none any more), with the units it has. Caller holds its heap, as for
+   the next. */
 void ts_block_set_account(ts_block *block, ts_account *account);
 /* The block has the account of its epoch from now on, unless the use of the epoch in which it is has ended. */
 void ts_block_count(ts_block *block);
-/* What that epoch has now, read without its lock. Of the layer above, which knows what an epoch is (epoch/limit.c). */
-ts_account *ts_epoch_account(const struct ts_epoch *epoch);
 static inline void ts_block_gives(ts_block *block, uint64_t units) {
     ts_account *account = ts_block_account(block);
     if (TS_UNLIKELY(account != NULL)) ts_account_give(account, units);

@@ -1,20 +1,22 @@
 /*
- * Which home (region/home.h) an allocator's memory is of. An allocator that tells homes apart has a record of them: from its beginning, by
- * the option numa; or since the first of its epochs was bound to a node. Without one all of its units are of home ANY, and all
- * that this costs is a look at one pointer where a thread needs a slab.
+ * Which home (region/home.h) an allocator's memory is of. An allocator that tells homes apart has a record of them:
+ * from its beginning, by the option numa; or since the first of its epochs was bound to a node. Without one all of
+ * its units are of home ANY, and all that this costs is a look at one pointer where a thread needs a slab.
  *
- * Who asks for memory WANTS a home: the one that its epoch is bound to; or that of the node it runs on (SLAB_NUMA_LOCAL); or EACH
- * (SLAB_NUMA_INTERLEAVE); or ANY, for which any unit will do.
+ * Who asks for memory WANTS a home: the one that its epoch is bound to; or that of the node it runs on
+ * (SLAB_NUMA_LOCAL); or EACH (SLAB_NUMA_INTERLEAVE); or ANY, for which any unit will do.
  *
  *     a unit that is free      the pool of its home (region/pool.h)
  *     a warm run               the list of its home (runs.h)
- *     warm, on a thread's list or the allocator's: of any home. What a thread takes of its own is looked at, and what is of another home
- *                              goes to the runs of that. So memory that was freed on another node goes home when it is met
+ *     warm, on a thread's list or the allocator's: of any home. What a thread takes of its own is looked at, and what
+ *     is of another home
+ *                              goes to the runs of that. So memory that was freed on another node goes home when it
+ *                              is met
  *     a thread's warm spans    of share->home, the one that the thread wanted last
  *
  * Invariants
- *  1. The record is made once, under the warm lock, before any unit of a home other than ANY comes to the allocator, and stays for
- *     the use of the allocator. Who has such a unit has it from who saw the record.
+ *  1. The record is made once, under the warm lock, before any unit of a home other than ANY comes to the allocator,
+ *     and stays for the use of the allocator. Who has such a unit has it from who saw the record.
  *  2. committed_units of a home counts like the allocator's, of units of that home; of ANY it is what the others leave.
  */
 #ifndef TS_SUPPLY_NODES_H
@@ -38,17 +40,12 @@ bool ts_nodes_make(ts_allocator *allocator);
 /* With the record of the allocator. */
 void ts_nodes_end(ts_allocator *allocator);
 
-/* The home that memory is wanted of, for an epoch with that account (NULL: none). share: the calling thread's, or NULL; its lists go to the
-   allocator if the thread has come to another node. Holds nothing. */
-unsigned ts_nodes_choose(ts_allocator *allocator, ts_share *share, const ts_account *account);
-static inline unsigned ts_nodes_wanted(ts_allocator *allocator, ts_share *share, const ts_account *account) {
-    return TS_LIKELY(!ts_nodes_of(allocator)) ? TS_HOME_ANY : ts_nodes_choose(allocator, share, account);
-}
 /*
- * Remote frees: which of the foreign frees came from another node. The fast ways of a foreign free do not know; but the one that queues
- * the slab, the first since its owner looked, is off them. It notes where its thread runs, in the pool's record of the slab's unit, which
- * nobody else uses while the slab is on a queue: after FOREIGN is on, and before the slab is pushed. Who takes it off the queue reads that
- * before he takes FOREIGN off, and counts all that he finds by it.
+ * Remote frees: which of the foreign frees came from another node. The fast ways of a foreign free do not know; but
+ * the one that queues the slab, the first since its owner looked, is off them. It notes where its thread runs, in the
+ * pool's record of the slab's unit, which nobody else uses while the slab is on a queue: after FOREIGN is on, and
+ * before the slab is pushed. Who takes it off the queue reads that before he takes FOREIGN off, and counts all that
+ * he finds by it.
  */
 static inline void ts_nodes_note_queued(uint32_t unit, unsigned from) { ts_region.run[unit].prev = from; }
 /* The slab is queued by a thread that has freed an object of it. */
@@ -80,8 +77,8 @@ static inline void ts_nodes_freed(const ts_allocator *allocator, uint32_t unit) 
         ts_nodes_count_remote(allocator, ts_nodes_remote(ts_home_of(unit), ts_home_here()), 1);
 }
 
-/* A warm unit of a home other than ANY, claimed. 0: none was found in a bounded look. Holds nothing. */
-uint32_t ts_nodes_take(ts_heap *heap, ts_share *share, unsigned home);
+/* The home that the option numa wants here; ANY without homes. */
+unsigned ts_nodes_by_option(const ts_allocator *allocator);
 /* So many units more, or fewer, of that home. */
 static inline void ts_nodes_count(const ts_allocator *allocator, unsigned home, uint64_t units) {
     ts_nodes *nodes = ts_nodes_of(allocator);

@@ -6,6 +6,8 @@
  * asked. No lock is held meanwhile; what the system refuses goes back to the lists, and counts as warm.
  */
 #include "supply/purge.h"
+#include "supply/share.h"
+#include "supply/warm.h"
 
 #include "base/bits.h"
 #include "base/probe.h"
@@ -43,10 +45,10 @@ uint64_t ts_warm_shared(ts_allocator *allocator) {
     return (uint64_t)ts_load_relaxed(&allocator->warm[TS_NORMAL].count) + ts_load_relaxed(&allocator->span_warm_units);
 }
 
-/* The state words of a run of units that are nobody's: a thirty-second of their data, and an eighth for those that were FINE. Read as
-   zeros they say what is true, that nothing is live, and that all generations are used up: ts_slab_leave_states has kept what
-   the next use needs. Pages that other units share stay; so do all if the system refuses,
-   which loses nothing. The counters of purges are about data. */
+/* The state words of a run of units that are nobody's: a thirty-second of their data, and an eighth for those that
+   were FINE. Read as zeros they say what is true, that nothing is live, and that all generations are used up:
+   ts_slab_leave_states has kept what the next use needs. Pages that other units share stay; so do all if the system
+   refuses, which loses nothing. The counters of purges are about data. */
 static bool purge_table(uint32_t first, uint32_t count, bool fine) {
     size_t page = ts_os_page_bytes(), per_unit = ts_granules_per_unit(fine) * sizeof(uint16_t);
     uintptr_t states = (uintptr_t)ts_unit_states(first, fine);
@@ -62,8 +64,8 @@ static uint32_t units_of_a_state_page(bool fine) {
     return (uint32_t)(ts_os_page_bytes() / (ts_granules_per_unit(fine) * sizeof(uint16_t)));
 }
 
-/* In one call, from the first unit of which they were written to the last. A unit whose page another one shares keeps its note, and
-   its page, until that one is free too. */
+/* In one call, from the first unit of which they were written to the last. A unit whose page another one shares keeps
+   its note, and its page, until that one is free too. */
 static void purge_fine_states(uint32_t first, uint32_t count) {
     ts_run *run = ts_region.run;
     uint32_t from = first, to = first + count, share = units_of_a_state_page(true);
@@ -101,8 +103,8 @@ bool ts_purge_pages(ts_allocator *allocator, const char *begin, const char *end)
 
 /* A page of the units' state words at either end (and of their data, where pages are
    larger than a unit) keeps its memory until its other units are free too: who then purges the last of them takes them
-   along; for that moment nobody else can take them. (Two threads that purge parts of one page at the same instant can both
-   miss it; the next purge there does not.) */
+   along; for that moment nobody else can take them. (Two threads that purge parts of one page at the same instant can
+   both miss it; the next purge there does not.) */
 static bool purge_run(ts_allocator *allocator, uint32_t first, uint32_t count, bool to_pool, bool states) {
     if (TS_UNLIKELY(ts_part_of_unit(first) == TS_FAR)) {
         const char *at = ts_unit_address(first);
@@ -139,7 +141,8 @@ void ts_uncommit_of(ts_allocator *allocator, unsigned home, uint64_t units) {
 
 void ts_uncommit(ts_allocator *allocator, uint64_t units) { ts_fetch_sub_relaxed(&allocator->committed_units, units); }
 
-/* Up to `most` single units of the allocator's lists become runs. One that is on a queue of foreign frees yet is a zombie instead. */
+/* Up to `most` single units of the allocator's lists become runs. One that is on a queue of foreign frees yet is a
+   zombie instead. */
 unsigned ts_purge_gather(ts_allocator *allocator, uint64_t most) {
     uint32_t units[TS_PURGE_BATCH];
     unsigned n = 0, claimed = 0;
@@ -208,8 +211,9 @@ uint32_t ts_purge_take_stuck(ts_allocator *allocator) {
     return unit;
 }
 
-/* Runs of `least` units at least, the longest ones first; what the system refuses now it will refuse again: a later call tries. In
-   so many calls. lazy: the state words of short runs stay, a thirty-second of the memory, and a call for each. */
+/* Runs of `least` units at least, the longest ones first; what the system refuses now it will refuse again: a later
+   call tries. In so many calls. lazy: the state words of short runs stay, a thirty-second of the memory, and a call
+   for each. */
 static uint64_t purge_runs(ts_allocator *allocator, uint64_t keep, uint32_t least, uint64_t most, unsigned calls,
                            bool lazy) {
     uint64_t given = 0;
@@ -269,7 +273,7 @@ static bool waits(const ts_allocator *allocator, uint64_t limit) {
     return limit > ts_load_relaxed(&allocator->reserved_units) && !ts_allocator_is_sparing(allocator);
 }
 
-uint64_t ts_allocator_settle_step(ts_allocator *allocator, uint64_t owed) {
+static uint64_t settle_step(ts_allocator *allocator, uint64_t owed) {
     bool piece = waits(allocator, ts_purge_limit(allocator));
     if (piece && owed < TS_PURGE_LEAST_UNITS) return owed;
     if (!ts_purge_is_over(allocator)) return 0;
@@ -294,43 +298,43 @@ uint64_t ts_allocator_settle_step(ts_allocator *allocator, uint64_t owed) {
     return owed > given ? owed - given : 0;
 }
 
+/* ---- debts ---------------------------------------------------------------------------------------------- */
+
+void ts_note_warm(ts_allocator *allocator, uint64_t added) {
+    if (!ts_purge_is_over(allocator)) return;
+    if (ts_thread.settle != allocator) ts_thread.settle_units = 0; /* of the other its later calls take care */
+    ts_thread.settle = allocator;
+    ts_thread.settle_token = ts_load_relaxed(&allocator->token);
+    ts_thread.settle_units += 2 * added;
+}
+
+void ts_purge_owed(uint64_t purge_units) {
+    ts_allocator *allocator = ts_thread.settle;
+    if (!allocator) return;
+    ts_thread.settle = NULL;
+    uint64_t owed = ts_thread.settle_units;
+    ts_thread.settle_units = 0;
+    /* Noted by an earlier call, perhaps: the allocator can have ended since. */
+    if (!ts_allocator_pin_use(allocator, ts_thread.settle_token)) return;
+    uint64_t left;
+    if (purge_units == TS_PURGE_STEP) {
+        left = settle_step(allocator, owed);
+    } else {
+        uint64_t given = ts_allocator_settle(allocator, purge_units);
+        left = given == 0 || given > owed ? 0 : owed - given; /* 0: below the limit meanwhile, or refused */
+    }
+    if (left > 0 && !ts_thread.settle) {
+        ts_thread.settle = allocator;
+        ts_thread.settle_units = left;
+    }
+    ts_allocator_unpin(allocator);
+}
+
 uint64_t ts_allocator_warm_units(ts_allocator *allocator) {
     uint64_t sum = ts_warm_shared(allocator);
     /* acquire: partner of the release in ts_heap_share */
     for (ts_share *s = ts_load_acquire(&allocator->shares); s; s = s->allocator_next) sum += ts_share_warm_units(s);
     return sum;
-}
-
-/* Others have left work to the heap. Hints: what comes while this is read is for the next who looks. */
-static bool has_work_left(const ts_heap *heap) {
-    return ts_load_relaxed(&heap->queue) != 0 || ts_load_relaxed(&heap->backlog) != 0 ||
-           ts_load_relaxed(&heap->condemned) != NULL || ts_load_relaxed(&heap->ending) != NULL ||
-           ts_heap_is_called(heap) || ts_load_relaxed(&heap->unflushed) != 0;
-}
-
-/* A thread whose heap is visited waits meanwhile, so none is that has nothing for this. */
-static void collect(ts_allocator *allocator) {
-    /* acquire: partner of the release in ts_heap_share. Nobody drops a share between read_begin and read_end; nor does the record go:
-       the caller has it pinned, or is ending it. */
-    bool reads = ts_allocator_read_begin(allocator, ts_load_relaxed(&allocator->token));
-    for (ts_heap *heap = ts_heaps(); heap; heap = heap->next)
-        if (!reads || heap == ts_thread.heap || has_work_left(heap)) ts_heap_visit(heap, allocator);
-    if (!reads) return;
-    for (ts_share *s = ts_load_acquire(&allocator->shares); s; s = s->allocator_next) {
-        bool warm = ts_share_warm_units(s) != 0;
-        if (s->heap == ts_thread.heap) continue;
-        /* Nobody waits for an ended thread's; and shares of allocators that have ended are dropped there. */
-        if (warm || ts_load_relaxed(&s->heap->state) == TS_HEAP_ABANDONED) ts_heap_visit(s->heap, allocator);
-    }
-    ts_allocator_read_end(allocator);
-}
-
-size_t ts_allocator_trim(ts_allocator *allocator, uint64_t keep_units) {
-    collect(allocator);
-    ts_lock_acquire(&allocator->warm_lock);
-    ts_retain_forget(&allocator->retain);
-    ts_lock_release(&allocator->warm_lock);
-    return (size_t)ts_purge_shared(allocator, keep_units, UINT64_MAX) * TS_UNIT_BYTES;
 }
 
 void ts_purge_guarded(ts_allocator *allocator, uint32_t unit) {

@@ -1,38 +1,77 @@
 /*
- * Giving warm memory back to the system: single units become runs (runs.h), which are purged with no lock held and go to
- * the pool, the longest first. What the system refuses to take stays warm. All of it is called by who holds nothing.
+ * How retained memory goes back to the system. Single units become runs (runs.h). Runs are purged with no lock held,
+ * the longest first, and go to the pool. A run that the system refuses to take stays retained. The callers hold
+ * nothing.
+ *
+ * A thread that adds units to the allocator's while that is over its limit OWES twice as many. So retained memory
+ * comes down, however fast objects are freed. The thread pays when it holds nothing:
+ *
+ *     an allocation, a free    pieces of 1 MiB (TS_PURGE_PIECE_UNITS), one system call of some 30 us each. It waits
+ *     until
+ *                              there is such a piece. Beyond one and a half times the limit a piece of
+ *                              TS_PURGE_LEAST_UNITS will do, and beyond twice the limit any. Single units become runs
+ *                              meanwhile, which grow together
+ *     the end of an epoch      at most twice the units that the thread has released since the last such end, in runs
+ *     of any
+ *                              length
+ *     a thread that rests      all
  */
 #ifndef TS_SUPPLY_PURGE_H
 #define TS_SUPPLY_PURGE_H
 
 #include "supply/allocator.h"
 
-/* Units warm in the allocator's own lists, spans included; how many may be; and whether they are too many, which may raise the
-   budget (retain.h). The last holding no lock of rank WARM or above. */
+#define TS_PURGE_PIECE_UNITS 64u
+#define TS_PURGE_LEAST_UNITS 16u
+#define TS_PURGE_PHASE_UNITS 512u /* released by the frees of a phase: its end pays for all that is too much */
+#define TS_PURGE_CALLS 2u         /* of the system in one allocation or free */
+#define TS_PURGE_STEP 0u          /* to ts_settle_now: an allocation or a free pays */
+#define TS_PURGE_BATCH 512u       /* units that become runs, or are purged, at a time */
+
+/* ---- how much ------------------------------------------------------------------------------------ */
+
+/* Units in the allocator's own lists, spans included. */
 uint64_t ts_warm_shared(ts_allocator *allocator);
+/* Retained units, all shares included. */
+uint64_t ts_allocator_warm_units(ts_allocator *allocator);
+/* How many may be in the allocator's lists; and whether they are more, which may raise the budget (retain.h). The
+   last holding no lock of rank WARM or above. */
 uint64_t ts_purge_limit(const ts_allocator *allocator);
 bool ts_purge_is_over(ts_allocator *allocator);
-/* So many more units are the allocator's. false: its budget has no room. */
-bool ts_commit_within_budget(ts_allocator *allocator, uint64_t units);
-/* The units, of that home, are the allocator's no more; or were taken within its budget, and never came. */
+
+/* ---- debts --------------------------------------------------------------------------------------- */
+
+/* So many units became the allocator's. If they are too many now, this thread owes. */
+void ts_note_warm(ts_allocator *allocator, uint64_t added);
+/* This thread pays, up to so many units; or TS_PURGE_STEP. Holds nothing. */
+void ts_purge_owed(uint64_t units);
+/* Purges up to `most` of the units beyond the limit. Returns units given back. Holds nothing. */
+uint64_t ts_allocator_settle(ts_allocator *allocator, uint64_t most);
+/* Purges some units that nobody has needed for a while (retain.h); to be called now and then. */
+uint64_t ts_allocator_look(ts_allocator *allocator, uint64_t most);
+
+/* ---- steps --------------------------------------------------------------------------------------- */
+
+/* Units of that home are the allocator's no more; or they were taken within its budget, and never came. */
 void ts_uncommit_of(ts_allocator *allocator, unsigned home, uint64_t units);
 void ts_uncommit(ts_allocator *allocator, uint64_t units);
-/* One of the longest runs, if it has `least` units, or of it `most` units, while more than `keep` are warm; of a FAR
-   one what is more. 0: there is none. */
+/* Takes one of the longest runs, if it has `least` units, or of it `most` units, while more than `keep` are retained;
+   of a FAR run as many as are too many. 0: there is none. */
 uint32_t ts_purge_take_longest(ts_allocator *allocator, uint64_t keep, uint32_t least, uint64_t most, uint32_t *units);
 /* A guarded span that waits for the system. 0: there is none. */
 uint32_t ts_purge_take_stuck(ts_allocator *allocator);
-/* Up to `most` of the allocator's single warm units become runs, 512 at most. Returns how many it looked at. */
+/* Makes runs of up to `most` of the allocator's single units, 512 at most. Returns how many it looked at. */
 unsigned ts_purge_gather(ts_allocator *allocator, uint64_t most);
-/* Purges warm units down to `keep`, at most `most` of them, whatever their runs' lengths. Returns those given back. */
+/* Purges retained units down to `keep`, at most `most` of them, in runs of any length. Returns those given back. */
 uint64_t ts_purge_shared(ts_allocator *allocator, uint64_t keep, uint64_t most);
 /* Purges the whole pages between two addresses. false: the system refused. */
 bool ts_purge_pages(ts_allocator *allocator, const char *begin, const char *end);
-/* Purges one run of units that are nobody's; if they went, and to_pool, they are the pool's. false: the system refused. */
+/* Purges one run of units that are in no slab. to_pool: they are the pool's then. false: the system refused. */
 bool ts_purge_run(ts_allocator *allocator, uint32_t first, uint32_t count, bool to_pool);
-/* The units of a span, or a run, that is on no list go back; false: the system refuses, and they are a warm run. */
+/* Gives back the units of a span, or of a run, that is on no list. false: the system refuses, and they are a retained
+   run. */
 bool ts_purge_span(ts_allocator *allocator, uint32_t unit, uint32_t units);
-/* The same for a span with guards, or units that were to be one. While the system does not make the guards accessible
+/* Gives back a span with guards, or units that were to be one. While the system does not make the guards accessible
    again they are kept apart, and a later purge tries again. */
 void ts_purge_guarded(ts_allocator *allocator, uint32_t unit);
 

@@ -7,11 +7,18 @@
  * over.
  */
 /* Modelled in tests/model: record. */
-#include "epoch/past.h"
+#include "supply/allocator.h"
+
 #include "os/os.h"
 #include "region/pool.h"
 #include "supply/nodes.h"
 #include "supply/purge.h"
+
+ts_table ts_allocators;
+
+void ts_allocators_init(void) {
+    ts_table_init(&ts_allocators, TS_TABLE_ALLOCATOR, TS_ALLOCATOR_STRIDE, 8 * sizeof(void *));
+}
 
 /* seq_cst: the end of an allocator changes its id and then looks at readers (ts_heap_drop_dead_shares, the last unpin);
    a reader counts itself and then looks at the id: one of the two sees the other. */
@@ -22,14 +29,17 @@ bool ts_allocator_read_begin(ts_allocator *allocator, uintptr_t token) {
     return false;
 }
 
-/* Nobody waits for readers: the last of them gives the record back, if it is over by then. Of the last unpin and readers that come and
-   go meanwhile exactly one finds the mark alone, and takes it off. acq_rel: he has seen what all of them did with it. */
+/* Nobody waits for readers: the last of them gives the record back, if it is over by then. Of the last unpin and
+   readers that come and go meanwhile exactly one finds the mark alone, and takes it off. acq_rel: he has seen what
+   all of them did with it. */
 static void give_unread(ts_allocator *allocator) {
     uint32_t over = TS_READERS_OVER;
     if (atomic_compare_exchange_strong_explicit(&allocator->readers, &over, 0, memory_order_acq_rel,
                                                 memory_order_acquire)) {
         ts_nodes_end(allocator);
-        ts_past_end(allocator);
+        struct ts_past_ring *past = ts_load_relaxed(&allocator->past);
+        ts_store_relaxed(&allocator->past, NULL);
+        if (past) ts_lines_give(TS_LINES_PAST, past);
         ts_table_give(&ts_allocators, allocator);
     }
 }
@@ -47,8 +57,8 @@ void ts_allocator_fork_child(ts_allocator *allocator) {
 
 void ts_allocator_pin(ts_allocator *allocator) { ts_fetch_add_relaxed(&allocator->pins, 1); }
 
-/* A record at 0 is being given back, or has been: it is not woken. One that is in another use by now has a pin too many for
-   a moment, which its own pin makes harmless. acquire: the id is read after the pin is on. */
+/* A record at 0 is being given back, or has been: it is not woken. One that is in another use by now has a pin too
+   many for a moment, which its own pin makes harmless. acquire: the id is read after the pin is on. */
 bool ts_allocator_pin_use(ts_allocator *allocator, uintptr_t token) {
     uint64_t pins = ts_load_relaxed(&allocator->pins);
     do {
@@ -77,8 +87,8 @@ static void give_warm_back(ts_allocator *allocator) {
     }
 }
 
-/* The last pin stays until nothing is warm: a slab that is on a queue yet becomes a zombie when it is taken, which pins the
-   record until it comes off. acq_rel: who gives the record back sees all that the others did with it. */
+/* The last pin stays until nothing is warm: a slab that is on a queue yet becomes a zombie when it is taken, which
+   pins the record until it comes off. acq_rel: who gives the record back sees all that the others did with it. */
 void ts_allocator_unpin(ts_allocator *allocator) {
     uint64_t pins = ts_load_acquire(&allocator->pins);
     for (;;) {

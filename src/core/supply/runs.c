@@ -20,8 +20,8 @@ static unsigned list_of(uint32_t units) {
     return 4 * (log2 - 1) + ((units >> (log2 - 2)) & 3u);
 }
 
-/* 0: nothing of the allocator begins or ends there. The unit is the pool's, or beyond what it ever handed out, or anybody's: the
-   record is read only if it says that it is this allocator's, whose lock the caller has. */
+/* 0: nothing of the allocator begins or ends there. The unit is the pool's, or beyond what it ever handed out, or
+   anybody's: the record is read only if it says that it is this allocator's, whose lock the caller has. */
 static uint32_t length_at(const ts_allocator *allocator, uint32_t unit) {
     const ts_run *r = &ts_region.run[unit];
     return ts_load_relaxed(&r->warm_of) == ts_allocator_index(allocator) ? r->next : 0;

@@ -1,15 +1,16 @@
 /*
- * Warm runs: units in a row, of one part, that are nobody's and whose memory is still there. Spans that were freed become
- * runs, and so do single warm units before they go back to the system. Runs that touch become one, so what is given back is
- * large pieces, and a span of any length finds room in what others have left.
+ * Warm runs: units in a row, of one part, that are nobody's and whose memory is still there. Spans that were freed
+ * become runs, and so do single warm units before they go back to the system. Runs that touch become one, so what is
+ * given back is large pieces, and a span of any length finds room in what others have left.
  *
- * Finding, splitting and merging take a fixed number of steps. Each allocator has its own runs, and of each home (nodes.h) apart, where it
- * tells them apart.
+ * Finding, splitting and merging take a fixed number of steps. Each allocator has its own runs, and of each home
+ * (nodes.h) apart, where it tells them apart.
  *
  * Invariants (guarded by the allocator's warm lock)
- *  1. `warm_of` in the pool's record (pool.h) of the first and of the last unit of a run is the allocator's index, and `next`
- *     there the run's length. All other units that the pool has handed out say 0. So a unit beside a run tells by two words
- *     whether a run of the same allocator begins or ends there; only who has that allocator's lock writes its index.
+ *  1. `warm_of` in the pool's record (pool.h) of the first and of the last unit of a run is the allocator's index,
+ *     and `next` there the run's length. All other units that the pool has handed out say 0. So a unit beside a run
+ *     tells by two words whether a run of the same allocator begins or ends there; only who has that allocator's lock
+ *     writes its index.
  *  2. No two runs of one allocator and home touch.
  *  3. A run is in the list of its length; the list links through the records of the slabs of its first unit.
  *  4. The UNIT words of a run are 0. Its units are in `committed_units` and in `span_warm_units`, in 16 KiB as all that

@@ -14,6 +14,7 @@
 #include "base/bits.h"
 #include "base/probe.h"
 #include "bins.h"
+#include "supply/share.h"
 enum place { NOWHERE, BEFORE_BRACKET, BEHIND_BRACKET, BEFORE_OBJECT, BEFORE_SLAB, BEHIND_SLAB };
 static void stop_at(enum place here);
 #undef TS_PROBE2

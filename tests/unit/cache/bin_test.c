@@ -6,6 +6,7 @@
 
 #include "bins.h"
 #include "cache/bin.h"
+#include "cache/block.h"
 
 #include <string.h>
 

@@ -11,6 +11,7 @@
 #include "cache/foreign.h"
 #include "cache/scope.h"
 #include "object/object.h"
+#include "ownership/block_pool.h"
 #include "supply/allocator.h"
 
 #include "steps.h"

@@ -5,7 +5,10 @@
 #include "unit.h"
 
 #include "bins.h"
+#include "cache/block.h"
 #include "cache/foreign.h"
+#include "supply/share.h"
+#include "supply/warm.h"
 
 #include <errno.h>
 #include <pthread.h>

@@ -9,8 +9,8 @@
 #include "unit.h"
 
 #include "bins.h"
-#include "cache/piece.h"
 #include "errands.h"
+#include "supply/piece.h"
 
 #include <errno.h>
 #include <string.h>

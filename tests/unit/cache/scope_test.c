@@ -6,6 +6,7 @@
 
 #include "bins.h"
 #include "cache/allocate.h"
+#include "cache/block.h"
 #include "cache/scope.h"
 
 static SlabAllocator *allocator;

@@ -2,6 +2,7 @@
 #include "ending.h"
 
 #include "ownership/barrier.h"
+#include "supply/warm.h"
 
 #include <sys/wait.h>
 #include <unistd.h>

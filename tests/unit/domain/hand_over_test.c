@@ -15,11 +15,11 @@
 #include "api/runtime.h"
 #include "cache/foreign.h"
 #include "cache/orphan.h"
-#include "cache/piece.h"
 #include "epoch/epoch.h"
 #include "os/os.h"
 #include "region/pool.h"
 #include "supply/allocator.h"
+#include "supply/piece.h"
 
 #include <pthread.h>
 #include <sys/wait.h>

@@ -10,6 +10,7 @@
 #include "diagnose/sample.h"
 #include "domain/domain.h"
 #include "region/pool.h"
+#include "supply/warm.h"
 
 #include <errno.h>
 #include <pthread.h>

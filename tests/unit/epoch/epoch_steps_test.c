@@ -11,7 +11,9 @@
 
 #include "bins.h"
 #include "cache/allocate.h"
+#include "cache/block.h"
 #include "cache/foreign.h"
+#include "cache/life.h"
 #include "epoch/epoch.h"
 #include "errands.h"
 #include "proc.h"

@@ -10,9 +10,12 @@
 #include "unit.h"
 
 #include "bins.h"
+#include "cache/block.h"
 #include "cache/foreign.h"
+#include "cache/life.h"
 #include "errands.h"
 #include "supply/allocator.h"
+#include "supply/share.h"
 
 #include <errno.h>
 #include <pthread.h>

@@ -10,7 +10,9 @@
 #include "unit.h"
 
 #include "bins.h"
+#include "cache/block.h"
 #include "cache/foreign.h"
+#include "cache/life.h"
 #include "errands.h"
 #include "stops.h"
 #include "supply/allocator.h"
@@ -21,6 +23,7 @@ static void released(const ts_lock *lock);
 
 #define ts_lock_acquire(l) (acquires(l), (ts_lock_acquire)(l))
 #define ts_lock_release(l) ((ts_lock_release)(l), released(l))
+#include "cache/life.c"
 #include "ownership/heap.c"
 #undef ts_lock_acquire
 #undef ts_lock_release

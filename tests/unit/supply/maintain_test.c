@@ -4,6 +4,7 @@
 #include "identities.h"
 #include "os/os.h"
 #include "supply/allocator.h"
+#include "supply/share.h"
 #include "unit.h"
 
 #include <pthread.h>

@@ -7,6 +7,8 @@
 #include "os/os.h"
 #include "region/pool.h"
 #include "supply/purge.h"
+#include "supply/share.h"
+#include "supply/warm.h"
 
 #include <pthread.h>
 #include <string.h>

@@ -7,6 +7,8 @@
 
 #include "os/os.h"
 #include "ownership/heap.h"
+#include "supply/purge.h"
+#include "supply/warm.h"
 
 #include <stdlib.h>
 

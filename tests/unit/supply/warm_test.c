@@ -5,7 +5,10 @@
 
 #include "bins.h"
 
+#include "cache/life.h"
 #include "supply/purge.h"
+#include "supply/share.h"
+#include "supply/warm.h"
 
 #include <errno.h>
 #include <pthread.h>

@@ -6,11 +6,14 @@
  * goes with the share. Shares of allocators that have ended are dropped by their own thread, or by who holds its heap.
  */
 /* Modelled in tests/model: record. */
+#include "supply/share.h"
+#include "supply/purge.h"
+
 #include "base/assert.h"
-#include "cache/piece.h"
-#include "epoch/past.h"
 #include "memtools/care.h"
-#include "supply/allocator.h"
+#include "supply/piece.h"
+#include "supply/span.h"
+#include "supply/warm.h"
 
 #include <errno.h>
 
@@ -70,8 +73,8 @@ ts_share *ts_heap_share(ts_heap *heap, ts_allocator *allocator) {
     return made;
 }
 
-/* Any thread may add a share of such a heap, or drop one of an allocator that has ended: not as long as this one is a reader, so that what is
-   in the heap's list gets into the allocator's. */
+/* Any thread may add a share of such a heap, or drop one of an allocator that has ended: not as long as this one is a
+   reader, so that what is in the heap's list gets into the allocator's. */
 bool ts_heap_share_of_home(ts_heap *home, ts_allocator *allocator) {
     uintptr_t token = ts_load_acquire(&allocator->entry.id);
     if (token == 0 || !ts_allocator_read_begin(allocator, token)) return false;
@@ -131,8 +134,26 @@ void ts_heap_drop_dead_shares(ts_heap *heap) {
         if (ts_thread.share_key == ts_share_key(share)) ts_heap_unbind();
         for (unsigned i = 0; i < TS_RECENT_SHARES; i++)
             if (ts_load_relaxed(&heap->recent[i]) == share) ts_store_relaxed(&heap->recent[i], NULL);
-        ts_past_end_share(share);
+        if (ts_load_relaxed(&share->past)) ts_lines_give(TS_LINES_PAST, ts_load_relaxed(&share->past));
+        if (ts_load_relaxed(&share->brief)) ts_lines_give(TS_LINES_BRIEF, ts_load_relaxed(&share->brief));
         ts_lines_give(TS_LINES_SHARE, share);
         ts_allocator_unpin(allocator);
     }
+}
+
+/* Units that it keeps are of the home that it wanted last, mostly. */
+static void leave_home(ts_share *share, unsigned home) {
+    ts_heap *heap = ts_thread.heap;
+    ts_heap_enter(heap);
+    uint64_t given = ts_share_give_warm(share);
+    share->home = (uint8_t)home;
+    ts_heap_leave(heap);
+    ts_note_warm(share->allocator, given);
+}
+
+unsigned ts_nodes_choose(ts_allocator *allocator, ts_share *share, const ts_account *account) {
+    if (account && ts_load_relaxed(&account->bound) != 0) return ts_load_relaxed(&account->bound) - 1u;
+    unsigned home = ts_nodes_by_option(allocator);
+    if (share && TS_UNLIKELY(share->home != home)) leave_home(share, home);
+    return home;
 }

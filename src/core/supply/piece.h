@@ -2,8 +2,8 @@
  * Pieces: 32nds of units, 512 bytes, as the first slabs of scopes with few objects. So what thousands of small
  * lifetimes hold lies in few pages. What a piece is: slab/slab.h; how it comes and goes: piece.c.
  */
-#ifndef TS_CACHE_PIECE_H
-#define TS_CACHE_PIECE_H
+#ifndef TS_SUPPLY_PIECE_H
+#define TS_SUPPLY_PIECE_H
 
 #include "supply/allocator.h"
 

@@ -1,6 +1,6 @@
 /* What is due of an allocator, for who has the time: slab_maintain. */
-#ifndef TS_SUPPLY_MAINTAIN_H
-#define TS_SUPPLY_MAINTAIN_H
+#ifndef TS_CACHE_MAINTAIN_H
+#define TS_CACHE_MAINTAIN_H
 
 #include "supply/allocator.h"
 

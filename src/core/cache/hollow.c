@@ -3,21 +3,22 @@
  * another's. It does not: only the calling thread gets objects there, and the slab is lent meanwhile, so that it goes
  * to no other hands.
  *
- * A page of a slab in which no object lies: its slots are free in the slab's bitmap, before and after. What is known of them lies
- * outside of the data, so the page can go and come as it likes while nobody has an object in it.
+ * A page of a slab in which no object lies: its slots are free in the slab's bitmap, before and after. What is known
+ * of them lies outside of the data, so the page can go and come as it likes while nobody has an object in it.
  *
  * Nobody gets one there while the system takes it:
  *  1. Slots of a slab are claimed by the owner of its block only, and that is the calling thread.
- *  2. The slab goes to other hands (as its epoch ends) only while FOREIGN is off in its UNIT word. So it is lent: FOREIGN is set, as by a
- *     thread between 6 and 7 of foreign.c, and once the system has answered the slab is queued, as that thread would do it. To
- *     all others it is a slab of which somebody frees an object, but no object is freed.
+ *  2. The slab goes to other hands (as its epoch ends) only while FOREIGN is off in its UNIT word. So it is lent:
+ *     FOREIGN is set, as by a thread between 6 and 7 of foreign.c, and once the system has answered the slab is
+ *     queued, as that thread would do it. To all others it is a slab of which somebody frees an object, but no object
+ *     is freed.
  * Of a closed block nobody claims anything any more: so any thread may give its pages (ts_hollow_give_closed), lent in
  * the same way. It does what a thread does that frees an object and has done no 5 of foreign.c, and whatever becomes of
  * the slab meanwhile, 3 and 4 there hold: nobody gets its units before it is off the queue.
- * So the call of the system holds up nobody. `lent` of the heap is for a fork in the middle of it, in whose child the slab is queued
- * all the same (ts_heap_fork_child).
+ * So the call of the system holds up nobody. `lent` of the heap is for a fork in the middle of it, in whose child the
+ * slab is queued all the same (ts_heap_fork_child).
  */
-#include "supply/hollow.h"
+#include "cache/hollow.h"
 
 #include "base/bits.h"
 #include "cache/bin.h"
@@ -27,8 +28,8 @@
 #include "region/pool.h"
 #include "supply/purge.h"
 
-/* The owner's bin of the unit, if it is a churn slab of this thread's in the allocator, and nobody has set FOREIGN; *word: its UNIT
-   word. Inside an operation it stays so, but for that. */
+/* The owner's bin of the unit, if it is a churn slab of this thread's in the allocator, and nobody has set FOREIGN;
+   *word: its UNIT word. Inside an operation it stays so, but for that. */
 static ts_bin *my_bin(const ts_heap *heap, const ts_allocator *allocator, uint32_t unit, uint64_t *word) {
     /* acquire: partner of ts_bin_add, so that the block is there */
     uint64_t w = *word = ts_load_acquire(ts_unit_word(unit));

@@ -1,20 +1,23 @@
 /*
- * Maintenance. A thread rests if it has needed no slab since the last look, which its counters tell: then what it keeps warm goes to
- * the allocator, and what others have left to it is done. When it has rested for five and for ten seconds its bins are looked at, twice, so
- * that those in which it has allocated nothing in between let go of their empty slabs; its next call does the same with what its magazines
- * hold. A thread that works is left alone. What is over the limit goes back to the system in small steps, with a look at the clock after
- * each. Once nobody has needed memory of the allocator for twelve seconds, all that is warm does, but for what was reserved; with a budget of
- * the program's own, or where memory is kept, only what is over that.
+ * Maintenance. A thread rests if it has needed no slab since the last look, which its counters tell: then what it
+ * keeps warm goes to the allocator, and what others have left to it is done. When it has rested for five and for ten
+ * seconds its bins are looked at, twice, so that those in which it has allocated nothing in between let go of their
+ * empty slabs; its next call does the same with what its magazines hold. A thread that works is left alone. What is
+ * over the limit goes back to the system in small steps, with a look at the clock after each. Once nobody has needed
+ * memory of the allocator for twelve seconds, all that is warm does, but for what was reserved; with a budget of the
+ * program's own, or where memory is kept, only what is over that.
  *
  * What could go wrong: memory is taken from a thread that works, which then fetches it anew, or the caller is held up.
  * It does not: a thread is visited only if its counters stood still since the last look, and holding a heap waits for
- * nobody (heap.h). And the thread frees and allocates meanwhile: in its magazine, in its claimed word and in slabs that have objects, all of
- * which are left alone. An empty slab has nothing that it could free, and it claims from none while its heap is held.
+ * nobody (heap.h). And the thread frees and allocates meanwhile: in its magazine, in its claimed word and in slabs
+ * that have objects, all of which are left alone. An empty slab has nothing that it could free, and it claims from
+ * none while its heap is held.
  */
-#include "supply/maintain.h"
+#include "cache/maintain.h"
 
+#include "cache/life.h"
 #include "os/os.h"
-#include "supply/purge.h"
+#include "supply/share.h"
 
 #define STEP_UNITS 64u      /* 1 MiB, some 100 us */
 #define REST_NS 200000000u  /* since the last look: below that it says nothing */
@@ -22,7 +25,8 @@
 #define SHEDS 2u            /* the first only notes what was allocated */
 #define ALL_REST_NS 12000000000u /* of an allocator: later than both, as what they let go of comes to it */
 
-/* Rises with each slab that the thread takes, looks for or gives back, and is another with each foreign free that waits for it. */
+/* Rises with each slab that the thread takes, looks for or gives back, and is another with each foreign free that
+   waits for it. */
 static uint64_t work_of(const ts_heap *heap, const ts_share *share) {
     uint64_t sum = ts_load_relaxed(&heap->queue);
     for (unsigned k = 0; share && k < TS_COUNT_KINDS; k++)
@@ -32,12 +36,11 @@ static uint64_t work_of(const ts_heap *heap, const ts_share *share) {
 }
 
 static bool keeps_any(const ts_heap *heap, const ts_share *share) {
-    return ts_heap_is_waited_for(heap) || ts_heap_is_called(heap) || ts_load_relaxed(&heap->unflushed) ||
-           (share && ts_share_warm_units(share) != 0);
+    return ts_heap_has_errands(heap) || (share && ts_share_warm_units(share) != 0);
 }
 
-/* For how long it has rested, 0: it does not. Another thread that looks at the same moment notes the same, or a little later: a time that is
-   to come for this one. */
+/* For how long it has rested, 0: it does not. Another thread that looks at the same moment notes the same, or a
+   little later: a time that is to come for this one. */
 static uint64_t rested(ts_seen *seen, uint64_t work, uint64_t now) {
     if (ts_load_acquire(&seen->work) == work) { /* acquire: with the time of that look, if several maintain at once */
         int64_t since = (int64_t)(now - ts_load_relaxed(&seen->ns));
@@ -65,9 +68,10 @@ static void look_at(ts_heap *heap, ts_share *share, ts_allocator *allocator) {
 }
 
 /*
- * Two lists that grow at their heads only are gone through: the allocator's shares, and all heaps, for those that have no share of it. Each call
- * goes on where the last one has run out of time, and then comes to what is before that: so each gets its turn, however short the calls
- * are. Places are counted from a list's end, where they stay the same.
+ * Two lists that grow at their heads only are gone through: the allocator's shares, and all heaps, for those that
+ * have no share of it. Each call goes on where the last one has run out of time, and then comes to what is before
+ * that: so each gets its turn, however short the calls are. Places are counted from a list's end, where they stay the
+ * same.
  */
 static bool is_over(uint64_t until) { return ts_os->wall_ns() >= until; }
 
@@ -107,8 +111,8 @@ static bool look_at_heaps(ts_allocator *allocator, uint32_t turn, uint32_t from,
 
 static _Atomic uint32_t turns;
 
-/* Heaps with a share have the mark of this call. Another thread that maintains at the same moment may write over it, and then one of them is
-   looked at as one without: for what others have left to it. */
+/* Heaps with a share have the mark of this call. Another thread that maintains at the same moment may write over it,
+   and then one of them is looked at as one without: for what others have left to it. */
 static uint32_t mark(ts_share *share) {
     uint32_t turn = ts_fetch_add_relaxed(&turns, 1) + 1;
     for (; share; share = share->allocator_next) ts_store_relaxed(&share->heap->maintained, turn);
@@ -129,7 +133,8 @@ static uint64_t spans_of(const ts_span_counts *counts) {
     return ts_load_relaxed(&counts->allocated) + ts_load_relaxed(&counts->freed);
 }
 
-/* Rises with all that is taken of the allocator, by any thread. What a visit takes of a share makes no difference: it is no work of anybody. */
+/* Rises with all that is taken of the allocator, by any thread. What a visit takes of a share makes no difference: it
+   is no work of anybody. */
 static uint64_t work_of_all(ts_allocator *allocator) {
     uint64_t sum = ts_load_relaxed(&allocator->taken_units) + spans_of(&allocator->span_counts) + 1;
     /* acquire: as in look_at_all */

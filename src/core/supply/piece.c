@@ -19,12 +19,13 @@
  * The pieces of a unit may be different threads': each has its own words of the bitmaps.
  */
 /* Modelled in tests/model: foreign. */
-#include "cache/piece.h"
+#include "supply/piece.h"
 
 #include "base/assert.h"
 #include "base/bits.h"
-#include "cache/foreign.h"
 #include "region/home.h"
+#include "supply/purge.h"
+#include "supply/warm.h"
 
 #include <errno.h>
 

@@ -1,0 +1,82 @@
+/*
+ * A thread's variables, and the bracket in_op around each of its operations. heap.h says what the bracket is for.
+ */
+/* Modelled in tests/model: hold, bump, orders. */
+#ifndef TS_OWNERSHIP_THREAD_H
+#define TS_OWNERSHIP_THREAD_H
+
+#include "ownership/block.h"
+
+struct ts_allocator;
+
+/* The epochs that one call of an owner can find drained, and some more: see TS_FOREIGN_WORK. */
+#define TS_DRAINED 40u
+
+#define TS_NO_SERIAL UINT64_MAX /* no thread's */
+/* The fast paths use these. They are static, and can be used before the thread has a heap. */
+typedef struct ts_tls {
+    ts_churn_block *block;           /* block of the epoch used last */
+    ts_churn_block *rolling;         /* block of the rolling epoch used last */
+    _Atomic(ts_scope_block *) scope; /* block of the innermost domain, if that is a scope; read by others */
+    ts_scope_block *last;            /* block of the scope epoch that was used last by its id, or by its domain */
+    _Atomic uintptr_t in_op;         /* see the top of heap.h; read by others */
+    _Atomic uintptr_t token; /* allocator used last. UINTPTR_MAX: none, so no fast paths (no heap, or timing is on).
+                                TS_TOKEN_CALLED: none in this call (heap.h). Written by its thread, and by a caller */
+    uint64_t share_key;      /* of this thread's share of that allocator, or TS_KEY_NO_SHARE */
+    struct ts_heap *heap;
+    uint64_t serial;                /* of the heap; TS_NO_SERIAL without one */
+    struct ts_domain_scope *domain; /* innermost domain entered */
+    const struct ts_domain *named;  /* entry of the domain used last by its name, in whatever use it is; or NULL */
+    struct ts_cleaning *cleaning;   /* innermost domain whose cleanups it runs (domain/domain_parts.h) */
+    struct ts_allocator *settle;    /* retains too much: to be purged when nothing is held */
+    uintptr_t settle_token;         /* the use of it that was meant */
+    uint64_t settle_units;          /* that this thread owes, see TS_PURGE_LEAST_UNITS */
+    uint64_t released;              /* units that this thread has ever given up to be retained */
+    uint64_t phase_released;        /* `released` at the last end of a phase at which something was owed */
+    struct ts_heap *drain;          /* abandoned, with cross-thread frees: to be drained when nothing is held */
+    bool drain_others;              /* other heaps have such frees, too */
+    uint32_t drained[TS_DRAINED];   /* epochs by index: closing, and a block of theirs holds nothing any more */
+    unsigned drained_count;
+    bool drained_more;  /* there was no room for more of them: ts_epoch_settle looks at all epochs */
+    unsigned settled;   /* calls of ts_epoch_settle */
+    uint64_t opened_ns; /* when it opened its newest epoch */
+    unsigned others;    /* calls for other allocators than that of `token`, which found their way without it */
+} ts_tls;
+
+extern TS_HIDDEN _Thread_local ts_tls ts_thread;
+
+/* The token of a thread that is called. No allocator has it, and no program has seen it. It differs from the token of a
+   thread without fast paths, because the other variables of the fast paths stay valid. */
+#define TS_TOKEN_CALLED ((uintptr_t)&ts_no_block)
+
+/* ---- brackets --------------------------------------------------------------------------------- */
+
+#define TS_IN_OP 1u
+TS_ALWAYS_INLINE void ts_op_begin(ts_tls *tls) {
+    ts_store_relaxed(&tls->in_op, TS_IN_OP);
+    ts_compiler_fence(); /* partner: barrier_all in ts_heap_hold */
+}
+/* The operation ends with a release store to the bump word of the thread's scope block, which is `bump`. 0: it has not
+   begun. release: a thread that sees this store sees the end of the operation before. */
+TS_ALWAYS_INLINE void ts_op_begin_bump(ts_tls *tls, uint64_t bump) {
+    ts_store_release(&tls->in_op, ts_bump_name(bump));
+    ts_compiler_fence(); /* partner: barrier_all in ts_heap_hold */
+}
+/* release: partner of the acquire in ts_is_in_op, hands over what the operation wrote */
+TS_ALWAYS_INLINE void ts_op_end(ts_tls *tls) { ts_store_release(&tls->in_op, 0); }
+/* Whether a thread may be inside an operation that it began before the caller's barrier_all. false: all that such
+   operations wrote is seen. About an operation that began later the answer says nothing. */
+static inline bool ts_is_in_op(const ts_tls *tls) {
+    uintptr_t at = ts_load_acquire(&tls->in_op); /* partners: ts_op_end, ts_op_begin_bump */
+    if (at <= TS_IN_OP) return at != 0;
+    /* acquire: a thread that goes to another block has ended its operation in the last (ts_set_scope). A block record
+       stays one for ever. */
+    const ts_scope_block *block = ts_load_acquire(&tls->scope);
+    return ts_bump_name(ts_load_acquire(&block->bump)) == at; /* partner: the end of the operation */
+}
+/* The block in which slab_alloc looks first. Caller: the thread itself. */
+TS_ALWAYS_INLINE void ts_set_scope(ts_tls *tls, ts_scope_block *block) {
+    ts_store_release(&tls->scope, block); /* partner: ts_is_in_op */
+}
+
+#endif

@@ -1,0 +1,281 @@
+/*
+ * Spans: units in a row for one large object, and slabs of several units, which come and go as spans do.
+ *
+ * A thread retains short spans itself, by length. The others become runs of the allocator (runs.h).
+ */
+#include "supply/span.h"
+
+#include "memtools/care.h"
+#include "os/os.h"
+#include "region/pool.h"
+#include "slab/lent.h"
+#include "supply/nodes.h"
+#include "supply/purge.h"
+#include "supply/warm.h"
+
+#include <errno.h>
+
+static inline void keep_run(ts_allocator *allocator, uint32_t first, uint32_t units) {
+    ts_lock_acquire(&allocator->warm_lock);
+    ts_runs_give(allocator, first, units);
+    ts_lock_release(&allocator->warm_lock);
+    ts_note_warm(allocator, ts_units_weight(first, units));
+}
+
+/* A run, or one that is half as long and the free units behind it: what went back piece by piece lies between what is
+   warm. */
+static uint32_t take_warm_span(ts_allocator *allocator, unsigned part, unsigned home, uint32_t units) {
+    uint32_t unit, length = 0;
+    if (ts_load_relaxed(&allocator->span_warm_units) < units / 2) return 0;
+    ts_lock_acquire(&allocator->warm_lock);
+    unit = ts_runs_take(allocator, part, home, units);
+    bool whole = unit != 0;
+    if (!whole && units > 1) unit = ts_runs_take_longest(allocator, part, home, (units + 1) / 2, units, &length);
+    ts_retain_note(&allocator->retain, ts_warm_shared(allocator));
+    ts_lock_release(&allocator->warm_lock);
+    if (whole || !unit) return unit;
+    uint64_t weight = ts_units_weight(unit, units - length);
+    if (ts_commit_within_budget(allocator, weight)) {
+        if (ts_pool_take_at(unit + length, units - length, units)) {
+            ts_fetch_add_relaxed(&allocator->taken_units, weight);
+            ts_nodes_count(allocator, ts_home_of(unit + length), weight);
+            if (TS_UNLIKELY(allocator->care))
+                ts_care_fill(allocator->care, ts_unit_address(unit + length), ts_units_bytes(unit, units - length));
+            return unit;
+        }
+        ts_uncommit(allocator, weight);
+    }
+    ts_lock_acquire(&allocator->warm_lock);
+    ts_runs_give(allocator, unit, length);
+    ts_lock_release(&allocator->warm_lock);
+    return 0;
+}
+
+/* ---- spans that a thread retains -------------------------------------------------------------------------- */
+
+/* Of `units` units, or of up to `most`: *units then. */
+static uint32_t take_span(ts_share *share, uint32_t *units, uint32_t most) {
+    if (ts_load_relaxed(&share->span_units) < *units) return 0;
+    for (uint32_t n = *units; n <= most; n++) {
+        uint32_t unit = share->spans[n];
+        if (!unit) continue;
+        share->spans[n] = ts_slab_at(unit)->next;
+        ts_add_owned(&share->span_units, 0u - n);
+        *units = n;
+        return unit;
+    }
+    return 0;
+}
+
+uint32_t ts_share_take_span(ts_share *share, uint32_t units) {
+    uint32_t unit = take_span(share, &units, units);
+    if (unit) ts_slab_at(unit)->allocator = ts_allocator_index(share->allocator); /* as in ts_share_take */
+    return unit;
+}
+
+/* The share's are of share->home. */
+static bool may_take_span(const ts_share *share, unsigned home) { return home == TS_HOME_ANY || share->home == home; }
+
+static uint32_t take_own_span(ts_share *share, uint32_t *units) {
+    uint32_t most = *units + *units / 8;
+    if (most > TS_LOCAL_SPAN_UNITS) most = TS_LOCAL_SPAN_UNITS;
+    if (*units > most || ts_load_relaxed(&share->span_units) < *units) return 0;
+    ts_heap_enter(ts_thread.heap);
+    uint32_t unit = take_span(share, units, most);
+    ts_heap_leave(ts_thread.heap);
+    return unit;
+}
+
+/* false: it has enough of them, or no thread is to keep any. Caller holds the heap. */
+static bool keep_span(ts_share *share, uint32_t unit, uint32_t units) {
+    if (units > TS_LOCAL_SPAN_UNITS || ts_load_relaxed(&share->span_units) + units > TS_LOCAL_SPANS_UNITS ||
+        share->heap->keeps_nothing || ts_allocator_is_sparing(share->allocator) || !ts_nodes_keeps(share, unit))
+        return false;
+    ts_slab_at(unit)->next = share->spans[units];
+    share->spans[units] = unit;
+    ts_add_owned(&share->span_units, units);
+    return true;
+}
+
+static bool keep_own_span(ts_share *share, uint32_t unit, uint32_t units) {
+    ts_heap_enter(ts_thread.heap);
+    bool kept = keep_span(share, unit, units);
+    ts_heap_leave(ts_thread.heap);
+    return kept;
+}
+
+void ts_share_keep_slab(ts_share *share, uint32_t unit, uint32_t units) {
+    if (units == 1) {
+        ts_share_keep(share, unit);
+        return;
+    }
+    TS_PROBE2(slab__recycle, ts_unit_address(unit), (uint64_t)units);
+    if (keep_span(share, unit, units)) return;
+    ts_thread.released += units;
+    keep_run(share->allocator, unit, units);
+}
+
+/* Caller has the warm lock, and holds the heap. */
+uint32_t ts_share_give_spans(ts_share *share) {
+    uint32_t sum = ts_load_relaxed(&share->span_units);
+    for (uint32_t units = 1, unit; sum > 0 && units <= TS_LOCAL_SPAN_UNITS; units++) {
+        while ((unit = share->spans[units]) != 0) {
+            share->spans[units] = ts_slab_at(unit)->next;
+            ts_runs_give(share->allocator, unit, units);
+        }
+    }
+    ts_store_relaxed(&share->span_units, 0);
+    return sum;
+}
+
+/* ---- slabs of several units ----------------------------------------------------------------------------- */
+
+uint32_t ts_slab_acquire_large(ts_heap *heap, ts_share *share, unsigned cls, unsigned home, bool *fresh) {
+    ts_allocator *allocator = share->allocator;
+    uint32_t units = ts_class_units(cls);
+    for (;;) {
+        ts_heap_enter(heap);
+        uint32_t unit = may_take_span(share, home) ? ts_share_take_span(share, units) : 0;
+        ts_heap_leave(heap);
+        if (!unit) unit = take_warm_span(allocator, TS_NORMAL, home, units);
+        *fresh = unit == 0;
+        if (!unit) unit = ts_units_take_fresh(allocator, TS_NORMAL, home, units, 1);
+        if (!unit) return 0;
+        ts_slab_at(unit)->allocator = ts_allocator_index(allocator);
+        if (ts_slab_reset_churn(unit, cls)) return unit;
+        ts_slab_retire(allocator, unit, units);
+    }
+}
+
+/* ---- spans ------------------------------------------------------------------------------------------------ */
+
+static void fill_record(uint32_t unit, uint32_t units, uint32_t guard, uint64_t bytes, size_t written) {
+    ts_slab *slab = ts_slab_at(unit);
+    slab->u.span.units = units;
+    slab->u.span.guard = guard;
+    ts_store_relaxed(&slab->u.span.bytes, bytes);
+    ts_store_relaxed(&slab->u.span.with_epoch, 0);
+    slab->u.span.written = written == TS_CARE_CLEAN ? 0 : (uint32_t)written + 1;
+}
+
+unsigned ts_span_part_of_large(const ts_allocator *allocator) {
+    /* Memory tools are told of places of the NORMAL part only (origin.h); and only that has homes. */
+    bool near = (allocator->care && ts_care_tools) || ts_nodes_of(allocator);
+    return near ? TS_NORMAL : TS_FAR;
+}
+
+uint32_t ts_span_acquire(ts_allocator *allocator, ts_share *share, unsigned part, unsigned home, uint32_t units,
+                         uint32_t align_units, bool *fresh) {
+    for (;;) {
+        bool own = align_units == 1 && share && part == TS_NORMAL && may_take_span(share, home);
+        uint32_t unit = own ? take_own_span(share, &units) : 0;
+        if (!unit && align_units == 1) unit = take_warm_span(allocator, part, home, units);
+        size_t written = TS_CARE_CLEAN;
+        *fresh = false;
+        if (!unit) {
+            unit = ts_units_take_fresh(allocator, part, home, units, align_units);
+            *fresh = ts_pool_is_zero();
+        } else if (TS_UNLIKELY(allocator->care)) {
+            written = ts_care_check(allocator->care, ts_unit_address(unit), ts_units_bytes(unit, units));
+        }
+        if (!unit) return 0;
+        if (ts_slab_reset_span(unit)) {
+            fill_record(unit, units, 0, ts_units_bytes(unit, units), written);
+            return unit;
+        }
+        ts_slab_retire(allocator, unit, units);
+    }
+}
+
+bool ts_span_acquire_behind(ts_allocator *allocator, uint32_t first, uint32_t units, uint32_t whole, bool *fresh) {
+    ts_lock_acquire(&allocator->warm_lock);
+    *fresh = !ts_runs_take_at(allocator, first, units);
+    ts_retain_note(&allocator->retain, ts_warm_shared(allocator));
+    ts_lock_release(&allocator->warm_lock);
+    if (!*fresh) return true;
+    uint64_t weight = ts_units_weight(first, units);
+    if (!ts_commit_within_budget(allocator, weight)) return false;
+    if (ts_pool_take_at(first, units, whole)) {
+        ts_nodes_count(allocator, ts_home_of(first), weight);
+        return true;
+    }
+    ts_uncommit(allocator, weight);
+    return false;
+}
+
+void ts_span_give_behind(ts_allocator *allocator, uint32_t first, uint32_t units, bool fresh) {
+    if (!fresh) {
+        keep_run(allocator, first, units);
+        return;
+    }
+    ts_uncommit_of(allocator, ts_home_of(first), ts_units_weight(first, units));
+    ts_pool_give(first, units);
+}
+
+/* A unit or a page, whichever is more. */
+static uint32_t guard_units(unsigned part) {
+    size_t page = ts_os_page_bytes(), unit = ts_part_bytes(part, 1);
+    return page <= unit ? 1 : (uint32_t)(page / unit);
+}
+
+uint64_t ts_span_guarded_units(unsigned part, uint32_t units, uint32_t align_units) {
+    uint32_t behind = guard_units(part), before = align_units > behind ? align_units : behind;
+    return (uint64_t)before + ts_align_up(units, behind) + behind;
+}
+
+uint32_t ts_span_acquire_guarded(ts_allocator *allocator, unsigned part, unsigned home, uint32_t units,
+                                 uint32_t align_units, size_t size, bool *fresh) {
+    uint32_t behind = guard_units(part), before = align_units > behind ? align_units : behind;
+    uint64_t total = ts_span_guarded_units(part, units, align_units);
+    if (total > ts_region.part[part].units) {
+        errno = ENOMEM;
+        return 0;
+    }
+    for (;;) {
+        uint32_t first = ts_units_take_fresh(allocator, part, home, (uint32_t)total, before), unit = first + before;
+        *fresh = ts_pool_is_zero();
+        if (!first) return 0;
+        if (!ts_slab_reset_span(unit)) {
+            ts_allocator_retire(allocator, unit);
+            ts_purge_span(allocator, first, before);
+            ts_purge_span(allocator, unit + 1, (uint32_t)total - before - 1);
+            continue;
+        }
+        size_t bytes = ts_align_up(size > 0 ? size : 1, ts_os_page_bytes());
+        char *at = ts_unit_address(unit), *end = ts_unit_address(first) + ts_part_bytes(part, total);
+        fill_record(unit, (uint32_t)total, before, bytes, TS_CARE_CLEAN);
+        /* Linux makes one mapping again of those that a change of protection has split if their pages were first
+           written to while they were one (they have the same anon_vma then). So one page is, before the guards are
+           there: the object's first, which is written to anyway. Without it each span that was written to is a
+           mapping for good. */
+        (void)ts_os->populate(at, ts_os_page_bytes());
+        if (ts_os->protect(ts_unit_address(first), ts_part_bytes(part, before)) &&
+            ts_os->protect(at + bytes, (size_t)(end - (at + bytes))))
+            return unit;
+        ts_purge_guarded(allocator, unit);
+        errno = ENOMEM;
+        return 0;
+    }
+}
+
+void ts_span_release(ts_allocator *allocator, ts_share *share, uint32_t unit, uint32_t units) {
+    if (TS_UNLIKELY(ts_is_lent(unit)) && ts_take_lent(unit)) return; /* the spill's now */
+    if (ts_slab_at(unit)->u.span.guard) {
+        ts_purge_guarded(allocator, unit);
+        return;
+    }
+    if (allocator->settings.reclaim_policy == SLAB_RECLAIM_AT_ONCE) {
+        ts_purge_span(allocator, unit, units);
+        return;
+    }
+    if (TS_UNLIKELY(allocator->care)) ts_care_fill(allocator->care, ts_unit_address(unit), ts_units_bytes(unit, units));
+    bool far = ts_part_of_unit(unit) == TS_FAR;
+    if (share && !far && TS_LIKELY(keep_own_span(share, unit, units))) return;
+    ts_thread.released += ts_units_weight(unit, units);
+    keep_run(allocator, unit, units);
+}
+
+void ts_span_release_bare(ts_allocator *allocator, uint32_t unit, uint32_t units) {
+    ts_uncommit_of(allocator, ts_home_of(unit), ts_units_weight(unit, units));
+    ts_pool_give(unit, units);
+}

@@ -1,0 +1,104 @@
+/*
+ * Retained memory: units that are in no slab, and have their memory yet. The code calls them WARM. A thread keeps
+ * some of an allocator in its share, the others are the allocator's. warm.c has the argument.
+ */
+#ifndef TS_SUPPLY_WARM_H
+#define TS_SUPPLY_WARM_H
+
+#include "base/probe.h"
+#include "supply/allocator.h"
+
+#define TS_LOCAL_WARM_UNITS 64u /* 1 MiB: warm units of each part and allocator that a thread keeps for itself */
+#define TS_WARM_UNITS_MOVED 16u /* 256 KiB: it gives so many to the allocator, or takes so many, at a time */
+
+/* ---- lists; the caller has what guards the list ------------------------------------------------ */
+
+void ts_warm_push(ts_warm *warm, uint32_t unit);
+/* Units in a row, of which each page may have memory. The first comes out first. */
+void ts_warm_push_run(ts_warm *warm, uint32_t first, uint32_t count);
+static inline uint32_t ts_warm_pop(ts_warm *warm) {
+    uint32_t unit = warm->head;
+    if (!unit) return 0;
+    warm->head = ts_slab_at(unit)->next;
+    if (!warm->head) warm->tail = 0;
+    ts_add_owned(&warm->count, (uint32_t)-1);
+    return unit;
+}
+/* Puts from's units before to's. Touches one record only, from's tail: at the end of a large epoch the others are out
+   of the caches. */
+TS_ALWAYS_INLINE void ts_warm_splice(ts_warm *to, ts_warm *from) {
+    if (!from->head) return;
+    ts_slab_at(from->tail)->next = to->head;
+    if (!to->head) to->tail = from->tail;
+    to->head = from->head;
+    ts_add_owned(&to->count, ts_load_relaxed(&from->count));
+    from->head = from->tail = 0;
+    ts_store_relaxed(&from->count, 0);
+}
+
+/* ---- units of a share; the caller holds the heap ------------------------------------------------ */
+
+/* Retains an empty slab, whose unit is on no list. */
+void ts_share_keep(ts_share *share, uint32_t unit);
+/* The units that a share keeps beyond its limit go to the allocator. */
+void ts_share_overflow(ts_share *share, unsigned part);
+/* Retains a whole list of empty slabs. true: the share has more than it may keep now (ts_share_overflow). */
+TS_ALWAYS_INLINE bool ts_share_add_warm(ts_share *share, unsigned part, uint32_t head, uint32_t tail, uint32_t count) {
+    ts_warm *warm = &share->warm[part];
+    if (!head) return false;
+    TS_ASSUME(!ts_is_piece(head) && !ts_is_piece(tail));
+    /* As ts_warm_splice, of a list in registers. */
+    ts_slab_at(tail)->next = warm->head;
+    if (!warm->head) warm->tail = tail;
+    warm->head = head;
+    ts_add_owned(&warm->count, count);
+    TS_PROBE2(slab__recycle,
+              ts_region.part[part].base + (size_t)(head - ts_region.part[part].first_unit) * TS_UNIT_BYTES,
+              (uint64_t)count);
+    return ts_load_relaxed(&warm->count) > TS_LOCAL_WARM_UNITS ||
+           share->allocator->settings.reclaim_policy == SLAB_RECLAIM_AT_ONCE;
+}
+/* Takes a warm unit of the share, and claims it. 0: it has none. */
+TS_ALWAYS_INLINE uint32_t ts_share_take(ts_share *share, unsigned part) {
+    for (;;) {
+        uint32_t unit = ts_warm_pop(&share->warm[part]);
+        if (TS_UNLIKELY(!unit)) return 0;
+        ts_slab_at(unit)->allocator = ts_allocator_index(share->allocator); /* a zombie finds its allocator by that */
+        if (TS_LIKELY(ts_slab_claim(unit, &share->allocator->pins))) return unit;
+    }
+}
+
+/* ---- units of the allocator --------------------------------------------------------------------- */
+
+/* The next of the allocator's warm units, 0: none. Caller has the warm lock. */
+uint32_t ts_allocator_warm_pop(ts_allocator *allocator);
+/* Retains a zombie slab, which came off a queue. */
+void ts_zombie_give(uint32_t unit);
+
+/* Near its budget, or giving back at once: takers of its units take none in advance. A hint. */
+bool ts_allocator_is_sparing(const ts_allocator *allocator);
+/* The budget in units, 0: none. */
+uint64_t ts_allocator_budget_units(const ts_allocator *allocator);
+/* So many more units are the allocator's. false: its budget has no room. */
+bool ts_commit_within_budget(ts_allocator *allocator, uint64_t units);
+/* Takes units in a row from the pool; if there is no room, or no memory, other retained memory goes back first. 0
+   with errno ENOMEM. Holds nothing. */
+uint32_t ts_units_take_fresh(ts_allocator *allocator, unsigned part, unsigned home, uint32_t units, uint32_t align);
+/* Retains so many units, from the pool, with their memory. false with errno ENOMEM: some could not be had. */
+bool ts_allocator_reserve(ts_allocator *allocator, uint64_t units);
+
+/* ---- slabs --------------------------------------------------------------------------------------- */
+
+/* A unit that is on no list, claimed, its memory readable and writable. Looks in the share, among the allocator's, in
+   the pool. home: as ts_nodes_wanted. *fresh: its memory was not resident. 0 with errno ENOMEM. Caller: the owner,
+   not inside the heap. */
+uint32_t ts_unit_acquire(ts_heap *heap, ts_share *share, unsigned home, bool *fresh);
+/* A fresh slab of that use, of that home. 0: no memory. */
+uint32_t ts_slab_acquire_churn(ts_heap *heap, ts_share *share, unsigned cls, unsigned home, bool *fresh);
+uint32_t ts_slab_acquire_scope(ts_heap *heap, ts_share *share, unsigned home, bool *fresh);
+/* The memory of a claimed unit whose generations or tags are used up goes back. Its address is never used again. */
+void ts_allocator_retire(ts_allocator *allocator, uint32_t unit);
+/* The first of so many units is used up, the others can be used again. */
+void ts_slab_retire(ts_allocator *allocator, uint32_t unit, uint32_t units);
+
+#endif
