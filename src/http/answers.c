@@ -1,5 +1,5 @@
 /*
- * What is answered: each request renders from a snapshot of its own; nothing is kept between requests.
+ * Answers: each request renders from a snapshot of its own; nothing is kept between requests.
  */
 #include "http/answers.h"
 
@@ -234,7 +234,7 @@ static enum MHD_Result healthz(connection *c) { return http_say(c, MHD_HTTP_OK, 
 /* Beside the files of the dashboard: "/" and what it loads. */
 static const struct {
     const char *path;
-    enum MHD_Result (*reply)(connection *); /* NULL: what render gives */
+    enum MHD_Result (*reply)(connection *); /* NULL: the text of render */
     renderer *render;
     const char *type;
 } PATHS[] = {

@@ -36,8 +36,8 @@ typedef struct ring {
 static const uint64_t distance_ns[] = {2000u * (uint64_t)MS, 20000u * (uint64_t)MS}; /* six minutes, an hour */
 enum { RINGS = sizeof distance_ns / sizeof *distance_ns };
 
-/* Guards rings, of and stopping. `runs` and `thread` are of who starts and stops the server, `chosen` is constant while
-   the thread runs. */
+/* Guards rings, of and stopping. `runs` and `thread` belong to the call that starts or stops the server, `chosen` is
+   constant while the thread runs. */
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t wake = PTHREAD_COND_INITIALIZER;
 static ring *rings; /* NULL: no history */
@@ -124,7 +124,7 @@ static void *watch(void *unused) {
     return NULL;
 }
 
-/* ---- start and stop, by who starts and stops the server, one after the other ------------------------------------- */
+/* ---- start and stop: the calls that start and stop the server, one after the other ------------------------------- */
 
 void http_history_start(SlabAllocator *(*choose)(void)) {
     pthread_attr_t attributes;

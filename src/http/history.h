@@ -1,7 +1,7 @@
 /*
- * What the served allocator held since the server's start: an hour of it, the last five minutes closer. A thread looks
- * twice a second, less often where a look takes long, so that it uses two hundredths of a processor at most. Its looks
- * also feed what the doctor knows of growth.
+ * The history of the served allocator since the server's start: an hour of it, the last five minutes closer. A thread
+ * looks twice a second, less often where a look takes long, so that it uses two hundredths of a processor at most. Its
+ * looks also feed the doctor's knowledge of growth.
  */
 #ifndef TSLAB_HTTP_HISTORY_H
 #define TSLAB_HTTP_HISTORY_H

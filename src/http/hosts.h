@@ -14,9 +14,9 @@
 
 #define HTTP_HOSTS_VARIABLE "TSLAB_HTTP_HOSTS"
 
-/* `at`: what the server is bound to. own: the name of it, of that length, as the start was told; 0: none. names: NULL,
-   or names that end with NULL. list: NULL, or names with commas between them. "*" is every name. While the server does
-   not run. false: a name is empty or above 253 bytes, or there are more than 32. */
+/* `at`: the address that the server is bound to. own: the name of it, of that length, as the start was told; 0: none.
+   names: NULL, or names that end with NULL. list: NULL, or names with commas between them. "*" is every name. While
+   the server does not run. false: a name is empty or above 253 bytes, or there are more than 32. */
 bool http_hosts_set(const struct sockaddr *at, const char *own, size_t own_bytes, const char *const *names,
                     const char *list);
 /* Whether a request with that header is answered. NULL: it has none, as no browser's has. */

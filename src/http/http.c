@@ -49,7 +49,7 @@ static struct {
     struct sockaddr_storage at; /* with the port that was free */
     socklen_t at_bytes;
     unsigned flags;
-    pid_t owner;  /* who serves, or served */
+    pid_t owner;  /* the process that serves, or served */
     bool waiting; /* in a child: for the end of `awaited` */
 } plan;
 /* Written in a child before it has another thread. */
@@ -98,8 +98,8 @@ static void on_completed(void *unused, connection *c, void **seen, enum MHD_Requ
     *seen = NULL;
 }
 
-/* Of paths and arguments, which end at their first zero byte: one that stands for such a byte remains escaped as it is,
-   so that it is no other. */
+/* Paths and arguments end at their first zero byte. So an escape that stands for a zero byte remains escaped, and the
+   text is no other. */
 static size_t unescape(void *unused, connection *c, char *text) {
     (void)unused, (void)c;
     return strstr(text, "%00") ? strlen(text) : MHD_http_unescape(text);
@@ -108,7 +108,8 @@ static size_t unescape(void *unused, connection *c, char *text) {
 /* What libmicrohttpd has to say of bad clients is nobody's business. */
 static void say_nothing(void *unused, const char *format, va_list args) { (void)unused, (void)format, (void)args; }
 
-/* Who starts a program that has more rights than he has opens no socket in it, and allows no name. */
+/* A program may have more rights than the user that starts it. Then the environment opens no socket, and allows no
+   name. */
 static const char *environment(const char *name) {
 #if defined(__linux__)
     return secure_getenv(name);
@@ -185,8 +186,8 @@ __attribute__((format(printf, 1, 2))) static void say(const char *format, ...) {
     slab_message(text);
 }
 
-/* The names it answers to. The list of the environment is for who starts the program; one that is wrong is said, and
-   the program's own is an error. */
+/* The names it answers to. The list of the environment is for the user that starts the program: a wrong name there is
+   said. A wrong name of the program's own is an error. */
 static bool set_hosts(const char *address, const char *const *names) {
     const struct sockaddr *at = (const struct sockaddr *)&plan.at;
     const char *colon = strrchr(address, ':'), *list = environment(HTTP_HOSTS_VARIABLE);
@@ -254,8 +255,8 @@ bool slab_http_start(SlabAllocator *allocator, const char *address) {
     return slab_http_start_ex(&o);
 }
 
-/* libmicrohttpd ends the program when its socket is no socket of its own, and closes the number all the same. Then its
-   thread stays, without a port. */
+/* libmicrohttpd ends the program when its socket is no socket of its own, and closes the number in any case. So its
+   thread stays then, without a port. */
 static void end_server(void) {
     if (ts_own_file_is_open(&listener)) {
         (void)MHD_quiesce_daemon(server); /* no new connections; those that there are go on */
@@ -271,7 +272,7 @@ bool slab_http_stop(void) {
     TS_OWN_MEMORY;
     if (pthread_mutex_trylock(&mutex) != 0) return false;
     bool runs = server != NULL;
-    atomic_fetch_add(&turn, 1); /* who waits for the parent's end waits no more */
+    atomic_fetch_add(&turn, 1); /* a thread that waits for the parent's end waits no more */
     plan.waiting = false;
     if (runs) {
         atomic_store(&listens_on, 0);
@@ -294,8 +295,8 @@ static struct timespec pause_of(unsigned n) {
                      : (struct timespec){2, 0};
 }
 
-/* Without a descriptor, which the program could close and have again as another file's. Of one that has ended, and
-   whose parent has not asked how, the id is still there, but no program. */
+/* Without a descriptor, which the program could close and have again as another file's. A process that has ended
+   keeps its id until its parent has asked how it ended, but it has no program. */
 static bool is_owner_alive(void) {
     char path[64], link[8];
     if (awaited.is_parent) return getppid() == awaited.owner;

@@ -20,7 +20,7 @@ typedef struct http_segments {
     size_t count;
 } http_segments;
 
-/* Under the loader's lock. What there is no memory for is left out. */
+/* Under the loader's lock. A segment for which there is no memory is left out. */
 void http_segments_read(http_segments *out);
 void http_segments_free(http_segments *segments);
 /* Names the functions of places whose addresses are those of the process, in order. */

@@ -9,7 +9,7 @@
    an add or a remove that is under way. */
 size_t http_metrics_render(bool openmetrics, char *buffer, size_t capacity);
 
-/* In a child of fork, before anything else of this file: what was added is there too. */
+/* In a child of fork, before anything else of this file: the child has the added metrics, too. */
 void http_metrics_in_child(void);
 
 #endif

@@ -1,8 +1,8 @@
 /*
- * The places of the connections. A new one always gets a place; when there are more than HTTP_PLACES, the slowest loses
- * its own: first who has not yet sent a whole request, then who waits with a connection that was answered before, then
- * who has taken an answer for a second and more; of each, who has been at it longest. So those who send half a request
- * and stop keep nobody waiting, however many they are.
+ * The places of the connections. A new one always gets a place; when there are more than HTTP_PLACES, the slowest
+ * loses its own: first a client that has not yet sent a whole request, then one with a connection that was answered
+ * before, then one that has taken an answer for a second and more; of each kind, the one that has been at it longest.
+ * So clients that send half a request and stop keep nobody waiting, however many they are.
  *
  * All on the server's thread, except where it is said.
  */
@@ -12,10 +12,10 @@
 #include <microhttpd.h>
 
 #define HTTP_PLACES 128u
-/* What the server accepts: who loses a place is still there until it has looked at him. */
+/* Connections that the server accepts: one that has lost its place is still there until the server has looked at it. */
 #define HTTP_CONNECTIONS (HTTP_PLACES + 64u)
 
-/* Of MHD_OPTION_NOTIFY_CONNECTION. */
+/* For MHD_OPTION_NOTIFY_CONNECTION. */
 void http_places_change(void *unused, struct MHD_Connection *connection, void **place,
                         enum MHD_ConnectionNotificationCode what);
 /* A request has come whole as far as its head; its answer has been taken, or cut off. */
@@ -23,7 +23,7 @@ void http_places_asked(struct MHD_Connection *connection);
 void http_places_answered(struct MHD_Connection *connection);
 /* Requests that are being answered. Any thread. */
 unsigned http_places_under_way(void);
-/* Of a server that has ended. */
+/* After the end of a server. */
 void http_places_reset(void);
 /* In a child of fork: closes its copies of the connections, which are the parent's. */
 void http_places_in_child(void);

@@ -7,8 +7,9 @@
  *     ETOOMANYREFS  it would be one open zone too many, and all are open by command
  *     EOVERFLOW     it would be one active zone too many
  *     EINVAL        an offset or a length that is no multiple of block_bytes, or outside of the zone
- * The same errors as of Linux. One thread at a time, but for appends to zones that stay as they are, and for reads: of each of
- * these several threads may be in one at a time, all of one kind. An append whose fellow to the same zone fails may fail too.
+ * The same errors as of Linux. One thread at a time, but for appends to zones that stay as they are, and for reads:
+ * of each of these several threads may be in one at a time, all of one kind. An append whose fellow to the same zone
+ * fails may fail too.
  */
 #ifndef TS_ZONES_DEVICE_H
 #define TS_ZONES_DEVICE_H

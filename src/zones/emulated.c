@@ -91,7 +91,7 @@ static bool is_whole(const emulated *e, const ts_own_file *file) {
     return (uint64_t)st.st_size >= e->bytes || fail(EIO);
 }
 
-/* In the file after what came before, for who is killed. */
+/* In the file after all that came before: a process that is killed leaves the zones in order. */
 static void save(emulated *e, uint32_t zone) {
     uint64_t at = HEADER_BYTES + (uint64_t)zone * sizeof(record);
     e->lost = e->lost || !is_whole(e, &e->plain) || !put_all(e->plain.fd, &e->table[zone], sizeof(record), at);
@@ -111,8 +111,7 @@ static void set_state(emulated *e, uint32_t zone, uint32_t state) {
     save(e, zone);
 }
 
-/* Of the zones that a write opened the one that was opened first is closed, if there is no room for another open
-   zone: devices do so by themselves. */
+/* Closes the first zone that a write opened, if there is no room for another open zone: devices do so by themselves. */
 static void make_room(emulated *e) {
     uint32_t first = UINT32_MAX;
     if (e->device.max_open == 0 || e->open < e->device.max_open) return;
@@ -131,7 +130,7 @@ static bool can_open(emulated *e, uint32_t zone) {
     return e->device.max_open == 0 || e->open < e->device.max_open || fail(ETOOMANYREFS);
 }
 
-/* Of a fault that is not NONE: its part before the call. false: the call ends with EIO. */
+/* Does the part of a fault that comes before the call. false: the call ends with EIO. */
 static bool begin(emulated *e, uint32_t zone, ts_emulated_call call, ts_emulated_fault *f) {
     if (zone >= e->device.zones) return fail(EINVAL);
     if (e->lost && call != TS_EMULATED_READ && call != TS_EMULATED_REPORT) return fail(EIO);
@@ -194,7 +193,7 @@ static bool zone_reset(ts_device *device, uint32_t zone) {
     if (state != TS_ZONE_EMPTY) {
         e->table[zone].written = 0;
         set_state(e, zone, TS_ZONE_EMPTY);
-        /* Where a file system cannot do it, the bytes stay, and read as zero all the same. */
+        /* Where a file system cannot do it, the bytes stay in the file. They read as zero in any case. */
         if (is_whole(e, &e->file))
             (void)fallocate(e->file.fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, place_of(e, zone, 0),
                             (off_t)device->capacity);
@@ -272,7 +271,8 @@ static bool put(emulated *e, uint32_t zone, const struct iovec *iov, int count, 
     return bytes == 0 || transfer(e, part, n, place_of(e, zone, at), bytes, true);
 }
 
-/* So many of its bytes are written. The write pointer moves when that of all before it has. The caller has the mutex. */
+/* So many of its bytes are written. The write pointer moves when that of all before it has. The caller has the mutex.
+   */
 static bool settle(emulated *e, uint32_t zone, uint64_t at, uint64_t written, bool whole) {
     record *r = &e->table[zone];
     flight *now = &e->flight[zone];
@@ -408,7 +408,7 @@ static bool read_header(int file, const char *path, const ts_emulated_parameters
         h->zone_capacity = p.zone_capacity;
         h->max_open = p.max_open;
         h->max_active = p.max_active;
-        /* The header comes first and is whole: what a process that is killed leaves is a device, which the next one
+        /* The header comes first and is whole. So a process that is killed leaves a device, which the next one
            completes. */
         char block[HEADER_BYTES] = {0};
         memcpy(block, h, sizeof *h);
@@ -479,7 +479,7 @@ static bool begin_table(emulated *e, const header *h, const char *path) {
     return n == (ssize_t)(h->zones * sizeof *e->table) || (n >= 0 && fail(EIO));
 }
 
-/* Of all of it, so that the file system has a place for each record: ENOSPC. */
+/* Writes all of it, so that the file system has a place for each record: ENOSPC. */
 static bool save_table(emulated *e, header *h) {
     ts_owner_self(&h->owner);
     return put_all(e->plain.fd, e->table, e->device.zones * sizeof *e->table, HEADER_BYTES) &&

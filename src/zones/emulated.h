@@ -1,7 +1,7 @@
 /*
  * The emulated zoned device: a file with the rules of a zoned namespace of NVMe.
  *
- *     header   4 KiB: what it is, its parameters, who has it open
+ *     header   4 KiB: its kind, its parameters, the process that has it open
  *     table    a record of 16 bytes for each zone: state and write pointer
  *     data     zone after zone, at their capacity; a multiple of 1 MiB from the start of the file
  *
@@ -23,7 +23,7 @@ typedef struct ts_emulated_parameters {
     unsigned given; /* bit per member, in this order */
 } ts_emulated_parameters;
 
-/* text: what comes behind "emulated:". false with errno EINVAL or ENAMETOOLONG, and a line that names what is wrong. */
+/* text: the part behind "emulated:". false with errno EINVAL or ENAMETOOLONG, and a line that names the mistake. */
 bool ts_emulated_parse(const char *text, char *path, size_t path_bytes, ts_emulated_parameters *out);
 /* Opens, or makes. NULL with errno, see slab_zones_open. */
 ts_device *ts_emulated_open(const char *path, const ts_emulated_parameters *given);
@@ -50,8 +50,8 @@ typedef enum ts_emulated_fault {
     TS_FAULT_OFFLINE    /* the zone goes offline; EIO */
 } ts_emulated_fault;
 
-/* Places in an append at which the test is asked to do something: to kill the process. Appends that are under way at the same
-   time can be at HALF together; at the others one is alone. */
+/* Places in an append at which the test is asked to do something: to kill the process. Appends that are under way at
+   the same time can be at HALF together; at the others one is alone. */
 typedef enum ts_emulated_step { TS_STEP_OPENED, TS_STEP_HALF, TS_STEP_WRITTEN, TS_STEP_COUNTED } ts_emulated_step;
 
 typedef struct ts_emulated_hooks {
@@ -59,7 +59,7 @@ typedef struct ts_emulated_hooks {
     void (*step)(void *arg, ts_emulated_step step, uint32_t zone);
     void *arg;
 } ts_emulated_hooks;
-/* Of all emulated devices of the process. Set while no call is under way. */
+/* For all emulated devices of the process. Set while no call is under way. */
 extern ts_emulated_hooks ts_emulated_hooks_now;
 
 #endif

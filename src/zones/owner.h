@@ -1,4 +1,4 @@
-/* Who has a device open: this process, or another one by what it left in a header. */
+/* The process that has a device open: this one, or another one by what it left in a header. */
 #ifndef TS_ZONES_OWNER_H
 #define TS_ZONES_OWNER_H
 
@@ -11,7 +11,7 @@ typedef struct ts_owner {
     uint64_t started; /* of the process, in ticks since the boot: a process id comes again, this with it does not */
 } ts_owner;
 
-/* This process. What the system does not say is 0. */
+/* This process. A figure that the system does not say is 0. */
 void ts_owner_self(ts_owner *out);
 /* Whether that process runs now. */
 bool ts_owner_is_alive(const ts_owner *owner);

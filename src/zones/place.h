@@ -7,7 +7,7 @@
  *  2. Smaller ones share: each is appended where the one before ended. They were spilled one after the other, so they
  *     are of about one age, which is the best guess there is at when they will end.
  *  3. A zone that is begun counts as active until it is full. When the device takes no more active zones, the one
- *     with the least room left is finished: what it had left is padding. Nothing else is.
+ *     with the least room left is finished: the room that it had left is padding. Nothing else is.
  */
 #ifndef TS_ZONES_PLACE_H
 #define TS_ZONES_PLACE_H

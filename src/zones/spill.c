@@ -9,7 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Adds a slab to what lies side by side on the device: some are in a row in memory too. false: there is no room for it. */
+/* Adds a slab to what lies side by side on the device: some are in a row in memory too. false: there is no room for
+   it. */
 static bool add_slab(ts_io *io, char *at, size_t most, int pieces) {
     if (io->bytes + TS_SLAB_UNIT > most) return false;
     struct iovec *last = io->count > 0 ? &io->iov[io->count - 1] : NULL;

@@ -1,15 +1,16 @@
 /*
  * Several reads or appends of one call at a time: a device takes them faster than one after the other.
  *
- * The caller of the library plans each one and collects them in the order in which they were planned. Threads of the window
- * carry them out, and live for the call. Where there can be none, each is carried out as it is planned: one at a time.
+ * The caller of the library plans each one and collects them in the order in which they were planned. Threads of the
+ * window carry them out, and live for the call. Where there can be none, each is carried out as it is planned: one at
+ * a time.
  *
  *     slots   planned -> taken -> done -> collected, and free again
  *
- *  1. A slot is the caller's until it is planned and from its collection on; between, it is its taker's, and then nobody's.
- *     The mutex orders these steps.
- *  2. Which place of a zone an append gets is the device's choice: they may reach it in any order. Who plans sees to it that all
- *     that is under way has room in its zone, and that no zone is finished or reset meanwhile.
+ *  1. A slot is the caller's until it is planned and from its collection on; between, it is its taker's, and then
+ *     nobody's. The mutex orders these steps.
+ *  2. Which place of a zone an append gets is the device's choice: they may reach it in any order. The planner sees
+ *     to it that all appends under way have room in their zone, and that no zone is finished or reset meanwhile.
  */
 #ifndef TS_ZONES_WINDOW_H
 #define TS_ZONES_WINDOW_H
@@ -50,7 +51,8 @@ void ts_window_begin(ts_window *window, ts_device *device, unsigned most);
 /* The slot of the next one, to be filled and planned. Not if it is full. */
 ts_io *ts_window_next(ts_window *window);
 void ts_window_plan(ts_window *window);
-/* The oldest that is not collected, once it is done; it stays as it is until the next is planned. Not if it is empty. */
+/* The oldest that is not collected, once it is done; it stays as it is until the next is planned. Not if it is empty.
+   */
 const ts_io *ts_window_collect(ts_window *window);
 /* It is empty. */
 void ts_window_end(ts_window *window);

@@ -33,8 +33,8 @@ typedef struct zoned {
     bool settled;          /* opened: `chooses` is constant */
     pthread_mutex_t mutex; /* of appends: guards `zone`; held over a write at a write pointer: these have an order */
     struct known {
-        uint64_t written, capacity; /* bytes to the write pointer, and in all; what is under way counts as written */
-    } * zone;                       /* [zone], of the device: as it was looked at, and what came since */
+        uint64_t written, capacity; /* bytes to the write pointer, and in all; appends under way count as written */
+    } * zone;                       /* [zone], of the device: as it was looked at, with the writes since */
 } zoned;
 
 /* The header, one block. */
@@ -141,7 +141,7 @@ static bool append_by_write(zoned *z, uint32_t zone, const struct iovec *iov, in
     return true;
 }
 
-/* Passthrough is for who may: the first refusal decides. */
+/* Passthrough takes rights: the first refusal decides. */
 static bool is_refusal(int error) { return error == EACCES || error == EPERM || error == ENOTTY || error == EINVAL; }
 
 /* As one: pieces of it could fit. The caller has the mutex. */
@@ -355,7 +355,7 @@ ts_device *ts_zoned_open(const char *path) {
     zoned *z = calloc(1, sizeof *z);
     if (!z) return NULL;
     (void)pthread_mutex_init(&z->mutex, NULL);
-    /* O_EXCL, of a block device: for who opens it so, and for file systems, it is taken. */
+    /* O_EXCL on a block device takes it from others that open it so, and from file systems. */
     z->file = ts_own_file_of(open(path, O_RDWR | O_DIRECT | O_EXCL | O_CLOEXEC));
     if (z->file.fd < 0 && errno == EBUSY) ts_zones_say("%s is in use", path);
     void *block = NULL;

@@ -1,10 +1,10 @@
 /*
- * What is open, and what is spilled to it.
+ * The devices that are open, and the epochs that are spilled to them.
  *
  * Locks: a SlabZones has a mutex that is held for the whole of a call on it, I/O included. The registry's lock guards
  * the list of what is open and the table of what is spilled; it is held for some instructions, inside of that mutex
- * or without it, and never while one waits for such a mutex. Who looks for zones counts himself in `users` first, so
- * that they are not closed meanwhile.
+ * or without it, and never while one waits for such a mutex. A call that looks for zones counts itself in `users`
+ * first, so that they are not closed meanwhile.
  *
  * Fork: the registry's lock is held over it. The child closes its copies of the device's files, so that the lock on
  * them is the parent's alone, and finds by the process id that it may do nothing else. Records in the child stay as
@@ -67,7 +67,7 @@ ts_record *ts_record_make(SlabZones *zones, size_t pieces);
 /* One more, or one less, that is spilled. Caller is in a call. The latter frees it, and gives up its zones. */
 void ts_record_add(ts_record *record);
 void ts_record_end(ts_record *record);
-/* Of one that was never added. */
+/* Ends a record that was never added. */
 void ts_record_drop(ts_record *record);
 
 static inline bool ts_record_uses(const ts_record *record, uint32_t zone) {
