@@ -28,6 +28,7 @@
 #define ts_epoch_end_only(h, e, b) (step(), (ts_epoch_end_only)((h), (e), (b)))
 #include "domain/domain.c"
 #include "domain/domain_end.c"
+#include "domain/enter.c"
 #undef ts_epoch_end_only
 #undef ts_load_relaxed
 #undef ts_load_acquire

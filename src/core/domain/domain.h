@@ -53,7 +53,7 @@ _Static_assert(sizeof(ts_domain) <= TS_DOMAIN_STRIDE, "one table entry");
 static inline uint32_t ts_guests_count(uint64_t guests) { return (uint32_t)(guests & (TS_GUESTS_LEFT - 1)); }
 /* How often threads are inside, in whatever use it is. */
 static inline uint32_t ts_domain_inside(const ts_domain *d) {
-    /* seq_cst: see count_in, in domain.c */
+    /* seq_cst: see count_in_shared, in enter.c */
     return ts_load_relaxed(&d->shared) ? ts_guests_count(ts_load_seq(&d->guests)) : ts_load_seq(&d->inside);
 }
 

@@ -13,123 +13,16 @@
 #include "domain/tree.h"
 #include "epoch/limit.h"
 
-#include "base/line.h"
 #include "cache/free.h"
 #include "epoch/blocks.h"
 #include "memtools/care.h"
 
 #include <errno.h>
-#include <stdlib.h>
-
-typedef struct ts_cleanup {
-    struct ts_cleanup *next;
-    void (*fn)(void *);
-    void *arg;
-    uint64_t event; /* with which it was registered: for marks */
-} ts_cleanup;
-_Static_assert(sizeof(ts_cleanup) <= 64 && sizeof(ts_domain_scope) <= 64, "one kind of line serves both");
 
 /* Its cleanups run, or another thread has ended it meanwhile. */
 static bool refuse_busy(const char *call, uint64_t id) {
     return ts_domain_find(id) ? ts_domain_refuse(call, id, TS_IS_ENDING, EPERM)
                               : ts_domain_refuse(call, id, NULL, EINVAL);
-}
-
-/* ---- cleanups ------------------------------------------------------------------------------------------- */
-
-bool ts_domain_on_destroy(uint64_t id, void (*fn)(void *), void *arg) {
-    ts_domain *d = ts_domain_mine(id, "epoch_domain_on_destroy");
-    if (!d) return false;
-    if (!fn) return ts_domain_fail(EINVAL);
-    ts_cleanup *c = ts_lines_take(TS_LINES_CLEANUP, sizeof(ts_domain_scope));
-    if (!c) return ts_domain_fail(ENOMEM);
-    c->fn = fn;
-    c->arg = arg;
-    c->event = ts_domain_next_event();
-    ts_epoch *epoch = ts_domain_epoch_of(d);
-    ts_epoch_acquire(epoch);
-    bool same = ts_load_relaxed(&d->entry.id) == id;
-    if (same) {
-        c->next = ts_load_relaxed(&d->cleanups);
-        ts_store_relaxed(&d->cleanups, c);
-    }
-    ts_epoch_release(epoch);
-    if (same) return true;
-    ts_lines_give(TS_LINES_CLEANUP, c);
-    return ts_domain_fail(EINVAL);
-}
-
-bool ts_domain_off_destroy(uint64_t id, void (*fn)(void *), void *arg) {
-    ts_domain *d = ts_domain_mine(id, "epoch_domain_off_destroy");
-    if (!d) return false;
-    ts_epoch *epoch = ts_domain_epoch_of(d);
-    ts_epoch_acquire(epoch);
-    bool same = ts_load_relaxed(&d->entry.id) == id;
-    ts_cleanup *before = NULL, *c = same ? ts_load_relaxed(&d->cleanups) : NULL;
-    while (c && (c->fn != fn || c->arg != arg)) {
-        before = c;
-        c = c->next;
-    }
-    if (c && before) before->next = c->next;
-    if (c && !before) ts_store_relaxed(&d->cleanups, c->next);
-    ts_epoch_release(epoch);
-    if (!c) return ts_domain_fail(same ? ENOENT : EINVAL);
-    ts_lines_give(TS_LINES_CLEANUP, c);
-    return true;
-}
-
-/* Where the calling thread's storage is, asked anew: over a call the compiler keeps the address. */
-TS_NOINLINE static const ts_tls *thread_now(void) {
-    ts_compiler_fence();
-    return &ts_thread;
-}
-
-/* The cleanup of a fiber that has changed its thread: what ends the domain is half done in the other thread's storage. */
-TS_COLD static void stop_elsewhere(uint64_t id) {
-    ts_line line = {.used = 0};
-    ts_line_text(&line, "tslab: a cleanup of domain ");
-    ts_line_hex(&line, id);
-    ts_line_text(&line, " returned in another thread than it was called in");
-    ts_line_write(&line);
-    abort();
-}
-
-/* One registered while they run is newer than the rest, so it comes next. What they leave in errno is not the caller's. */
-void ts_domain_run_cleanups(ts_domain *d, uint64_t after) {
-    if (!ts_load_relaxed(&d->cleanups)) return;
-    int before = errno;
-    const ts_tls *thread = thread_now();
-    ts_cleaning cleaning = {ts_load_relaxed(&d->entry.id), ts_thread.cleaning};
-    ts_thread.cleaning = &cleaning;
-    for (;;) {
-        ts_epoch_acquire(ts_domain_epoch_of(d));
-        ts_cleanup *c = ts_load_relaxed(&d->cleanups);
-        if (c && c->event <= after) c = NULL;
-        if (c) ts_store_relaxed(&d->cleanups, c->next);
-        ts_epoch_release(ts_domain_epoch_of(d));
-        if (!c) break;
-        void (*fn)(void *) = c->fn;
-        void *arg = c->arg;
-        ts_lines_give(TS_LINES_CLEANUP, c);
-        fn(arg);
-        if (TS_UNLIKELY(thread_now() != thread)) stop_elsewhere(cleaning.domain);
-        errno = before;
-    }
-    ts_thread.cleaning = cleaning.outer;
-}
-
-TS_COLD void ts_domain_show_cleanups(void (*keep)(void *arg)) {
-    uint32_t high = ts_table_high(&ts_domains);
-    for (uint32_t i = 1; i < high; i++) {
-        const ts_domain *d = ts_table_at(&ts_domains, i);
-        uint64_t id = ts_load_acquire(&d->entry.id);
-        if (id == 0) continue;
-        ts_epoch *epoch = ts_domain_epoch_of(d);
-        ts_epoch_acquire(epoch);
-        if (ts_load_relaxed(&d->entry.id) == id)
-            for (const ts_cleanup *c = ts_load_relaxed(&d->cleanups); c; c = c->next) keep(c->arg);
-        ts_epoch_release(epoch);
-    }
 }
 
 /* Only one thread gets to end or empty a domain at a time, and none from inside of its own cleanups. A use of an entry ends
@@ -248,6 +141,7 @@ static bool end_if_clean(ts_domain *d) {
     ts_epoch_acquire(epoch);
     bool clean = !ts_load_relaxed(&d->cleanups) && (kin ? !ts_tree_has_child(d) : !ts_load_relaxed(&d->kin));
     if (clean) {
+        ts_mark_drop_all(d);
         ts_tree_unlink(d);
         end_use(d);
     }
@@ -374,16 +268,13 @@ static void end_without_cleanups(ts_domain *d) {
     ts_lock_acquire(&ts_tree_lock);
     ts_epoch *epoch = ts_domain_epoch_of(d);
     ts_epoch_acquire(epoch);
-    ts_cleanup *c = ts_load_relaxed(&d->cleanups);
+    struct ts_cleanup *cleanups = ts_load_relaxed(&d->cleanups);
+    ts_mark_drop_all(d);
     ts_tree_unlink(d);
     end_use(d);
     ts_epoch_release(epoch);
     ts_lock_release(&ts_tree_lock);
-    while (c) {
-        ts_cleanup *next = c->next;
-        ts_lines_give(TS_LINES_CLEANUP, c);
-        c = next;
-    }
+    ts_domain_drop_cleanups(cleanups);
 }
 
 TS_COLD void ts_domain_end_begun(ts_domain *d, uint64_t id) {

@@ -57,6 +57,15 @@ TS_ALWAYS_INLINE bool ts_domain_is_timed(const ts_heap *heap) {
     return (heap->sample_rate | ts_load_relaxed(&ts_sample_rate)) != 0;
 }
 
+/* As it is known by that id. */
+TS_ALWAYS_INLINE bool ts_domain_read_fields(const ts_domain *d, uint64_t id, ts_allocator **allocator, uintptr_t *token,
+                                            EpochId *epoch) {
+    *allocator = ts_load_relaxed(&d->allocator);
+    *token = ts_load_relaxed(&d->token);
+    *epoch = ts_load_relaxed(&d->epoch);
+    return ts_domain_is_still(d, id);
+}
+
 /* This thread's block for the innermost domain, if it has one: slab_alloc then finds it at once. */
 void ts_domain_follow(ts_heap *heap, const ts_domain_scope *top);
 TS_ALWAYS_INLINE void ts_domain_follow_innermost(ts_heap *heap) {
@@ -92,6 +101,8 @@ bool ts_domain_make_quiet(ts_domain *d);
 void ts_domain_finish(ts_domain *d, uint64_t id);
 /* Those registered after the event; one registered while they run is newer than the rest, so it comes next. */
 void ts_domain_run_cleanups(ts_domain *d, uint64_t after);
+/* Of a domain that has ended without running them. */
+void ts_domain_drop_cleanups(struct ts_cleanup *first);
 /* Ends the children that were born after the event, newest first, each with its own. */
 void ts_domain_end_children(uint64_t id, uint64_t after);
 /* Whether the calling thread is running a cleanup of the domain, or of one below it. */

@@ -9,7 +9,6 @@
 #include "domain/tree.h"
 
 #include "domain/domain_parts.h"
-#include "domain/mark.h"
 
 #include <errno.h>
 
@@ -191,7 +190,6 @@ void ts_tree_unlink(ts_domain *d) {
     if (!kin) return;
     while (kin->child) take_out(kin->child);
     take_out(kin);
-    ts_mark_drop_all(d);
     ts_store_relaxed(&d->kin, NULL);
     ts_lines_give(TS_LINES_KIN, kin);
 }

@@ -38,6 +38,7 @@ static void add_owned(_Atomic uint32_t *p, uint32_t n) {
 #include "domain/domain.c"
 #include "domain/domain_end.c"
 #include "domain/domain_tree.c"
+#include "domain/enter.c"
 #undef ts_add_owned
 #undef ts_epoch_leave_empty
 #undef ts_load_relaxed

@@ -49,6 +49,7 @@ static bool exchange_here(_Atomic uint64_t *p, uint64_t *expected, uint64_t valu
 #include "domain/domain.c"
 #include "domain/domain_end.c"
 #include "domain/domain_tree.c"
+#include "domain/enter.c"
 
 static SlabAllocator *allocator;
 static EpochDomain *domain, *child;

@@ -1,6 +1,14 @@
-/* Telling of a domain that a call may not have. */
+/* The table of domains: what a call reads of one, and what it says of one that it may not have. */
 #include "diagnose/diagnose.h"
 #include "domain/domain_parts.h"
+
+ts_table ts_domains;
+
+bool ts_domain_read(uint64_t id, uintptr_t *token, EpochId *epoch) {
+    const ts_domain *d = ts_domain_find(id);
+    ts_allocator *allocator;
+    return d && ts_domain_read_fields(d, id, &allocator, token, epoch);
+}
 
 bool ts_domain_refuse(const char *call, uint64_t id, const char *why, int error) {
     const ts_domain *d = ts_domain_find(id);

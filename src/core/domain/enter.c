@@ -1,0 +1,332 @@
+/*
+ * Domains: entered and left, and what is allocated inside of one.
+ *
+ * What could go wrong: a stale id is looked up while its entry gets its next use, and the wrong domain is entered or
+ * changed. It does not: an id never comes back, and every call looks at the id again after it has read what it goes by
+ * (ts_domain_is_still). A domain that others can reach is changed under its epoch's lock, where the id is looked at
+ * once more. A thread that enters too late counts itself in and out again; that the count is not another domain's is argued at
+ * count_in_shared.
+ */
+/* Modelled in tests/model: enter, orders. */
+#include "domain/domain_parts.h"
+#include "domain/tree.h"
+
+#include "cache/allocate.h"
+#include "diagnose/misuse.h"
+#include "epoch/blocks.h"
+#include "object/object.h"
+#include "slab/lent.h"
+
+#include <errno.h>
+#include <string.h>
+
+/* ---- the stack of domains entered -------------------------------------------------------------------- */
+
+/* A block that is shut to fast frees is one with care (care.h). */
+TS_ALWAYS_INLINE bool is_fast(const ts_block *block) {
+    return ts_load_relaxed(&block->key) >> TS_KEY_SHARE_SHIFT != 0 && !block->slow;
+}
+
+/* A hint may be old: the block may be in another use, or with the heap of another thread. */
+TS_ALWAYS_INLINE bool is_block_of(const ts_scope_block *block, const ts_heap *heap, EpochId epoch) {
+    /* acquire: partner of ts_epoch_open_block; with the id comes the heap that the block is open in */
+    return block && ts_load_acquire(&block->b.open_id) == epoch && ts_load_relaxed(&block->b.heap) == heap &&
+           is_fast(&block->b);
+}
+
+TS_NOINLINE void ts_domain_follow(ts_heap *heap, const ts_domain_scope *top) {
+    ts_scope_block *b = top->block;
+    if (!is_block_of(b, heap, top->epoch)) b = heap->scope_map[ts_table_index(&ts_epochs, top->epoch) % TS_HEAP_MAP];
+    if (is_block_of(b, heap, top->epoch)) ts_set_scope(&ts_thread, b);
+}
+
+TS_ALWAYS_INLINE void push(ts_domain_scope *scope, uint64_t id, EpochId epoch, uintptr_t token, ts_scope_block *block) {
+    ts_keep(&scope->outer, ts_thread.domain);
+    scope->domain = id;
+    scope->epoch = epoch;
+    ts_keep(&scope->allocator, token);
+    ts_keep(&scope->block, block);
+    ts_keep(&scope->captures, false);
+    ts_thread.domain = scope;
+}
+
+/* After a domain that captures was entered or left. */
+TS_COLD void ts_domain_follow_capture(void) {
+    const ts_domain_scope *scope = ts_thread.domain;
+    while (scope && !scope->captures) scope = scope->outer;
+    ts_load_acquire (&ts_capture)(scope ? scope->allocator : 0, scope ? scope->epoch : EPOCH_NONE);
+}
+
+/* By this thread. Its epoch's lock guards who is busy with it. */
+TS_COLD static bool is_ended_by(ts_domain *d, uint64_t id, uint64_t serial) {
+    ts_epoch *epoch = ts_domain_epoch_of(d);
+    ts_epoch_acquire(epoch);
+    bool mine = ts_load_relaxed(&d->entry.id) == id && d->busy_by == serial;
+    ts_epoch_release(epoch);
+    return mine;
+}
+
+static bool is_shut(uint32_t busy) { return busy == TS_MARKED || busy == TS_ENDS_ALONE || busy == TS_RESETS_MARKED; }
+
+/*
+ * Entering against an end from another thread (ts_domain_end, in domain_tree.c):
+ *     enters:  inside + 1;  (compiler fence)  owner: still this thread;  else inside - 1, and once more or refused
+ *     ends:    owner = ENDING;  barrier of all threads;  inside: 0, else it gives the owner back and answers EBUSY
+ * One of the two sees the other. Of a shared domain, which has no owner, `busy` is what both look at, and both sides are seq_cst:
+ *     enters:  guests + 1;  busy: neither TRIED nor MARKED nor ENDS_ALONE;  else guests - 1, and once more or refused
+ *     ends:    busy = TRIED;  guests: none, else busy = QUIET and EBUSY;  busy = MARKED;  ENDS_ALONE;  cleanups;  the id ends
+ * Where the end has not seen him, he reads TRIED or what came after it. That is ENDS_ALONE until the id has ended (never ENDS, into which
+ * one comes as long as cleanups run: he would be inside of what ends as empty). Who ends it may enter, from a cleanup.
+ * ENDING and TRIED hold until it is certain whether the domain ends: who meets them waits for that without being counted, and tries once more.
+ * He may be inside already, and the end be taken back for his sake.
+ *
+ * Who enters may be stopped for any time before, between and behind his two stores. They are to his domain for all that:
+ *  1. While somebody is inside, the entry gets no other use: so who leaves counts himself off without a look at whose domain it is by now.
+ *  2. `guests` tells of which use it is, and LEFT when that is over. Who enters a shared domain adds by compare-and-swap to the word of that use,
+ *     which is not LEFT; of any other, shared or not, he changes nothing. (Where the tags of two uses of one entry are the same, 2^32 uses
+ *     apart, he sees that the id is over and counts himself out again.)
+ *  3. An owner adds with a load and a store, which may be far apart. So an entry that another thread has ended is given to the thread whose it was
+ *     (give_entry), and is used again after a later call of that thread, or after its end. `owner` says whose it was: who takes over and who
+ *     marks exchange it, so neither writes over the other.
+ */
+TS_NOINLINE static bool count_in_shared(ts_domain *d, uint64_t id, uint64_t serial) {
+    for (;;) {
+        uint64_t none = ts_guests_none(id), guests = ts_load_relaxed(&d->guests);
+        do {
+            if (((guests ^ none) >> 32) != 0 || (guests & TS_GUESTS_LEFT) != 0) return false;
+        } while (!atomic_compare_exchange_weak_explicit(&d->guests, &guests, guests + 1, memory_order_seq_cst,
+                                                        memory_order_relaxed));
+        uint32_t busy = ts_load_seq(&d->busy);
+        if (TS_LIKELY(busy != TS_TRIED) && (TS_LIKELY(!is_shut(busy)) || is_ended_by(d, id, serial))) return true;
+        ts_domain_count_out(d);
+        if (busy != TS_TRIED) return false;
+        ts_tree_wait();
+    }
+}
+
+/* Of this thread's own. */
+TS_ALWAYS_INLINE bool count_in_own(ts_domain *d, uint64_t serial) {
+    ts_add_owned(&d->inside, 1);
+    ts_compiler_fence(); /* partner: the barrier in ts_domain_end */
+    if (TS_LIKELY(ts_load_relaxed(&d->owner) == serial)) return true;
+    ts_add_owned(&d->inside, (uint32_t)-1);
+    return false;
+}
+
+void ts_domain_count_out(ts_domain *d) {
+    if (TS_LIKELY(!ts_load_relaxed(&d->shared))) {
+        ts_add_owned(&d->inside, (uint32_t)-1);
+        if (TS_UNLIKELY(d->left_behind) && ts_load_relaxed(&d->inside) == 0) { /* give_entry, in domain_end.c */
+            d->left_behind = 0;
+            ts_table_free(&ts_domains, d);
+        }
+        return;
+    }
+    /* The last one out of a domain that has ended. */
+    uint64_t guests = atomic_fetch_sub_explicit(&d->guests, 1, memory_order_seq_cst) - 1;
+    if ((guests & TS_GUESTS_LEFT) != 0 && ts_guests_count(guests) == 0) ts_table_free(&ts_domains, d);
+}
+
+/* A domain given up is owned by who enters first. */
+static bool may_be_taken(const ts_domain *d, uint64_t id) {
+    uint32_t busy = ts_load_relaxed(&d->busy);
+    return (busy == TS_QUIET || busy == TS_TRIED) && ts_tree_parent(id) == 0;
+}
+
+/* acquire: partner of the release in hand_over. Not while it is TRIED: then its owner is ENDING. */
+static bool take_own(ts_domain *d, uint64_t id, uint64_t serial) {
+    uint64_t nobody = ts_domain_nobody(id);
+    return may_be_taken(d, id) && atomic_compare_exchange_strong_explicit(&d->owner, &nobody, serial,
+                                                                          memory_order_acq_rel, memory_order_relaxed);
+}
+
+/* Of a domain that is not this thread's: ending in another thread, or just another's. */
+static bool refuse_others(const ts_domain *d, uint64_t id) {
+    uint32_t busy = ts_load_relaxed(&d->busy);
+    if (!ts_domain_is_still(d, id)) return ts_domain_fail(EINVAL);
+    if (busy == TS_ENDS || is_shut(busy)) return ts_domain_fail(ESTALE);
+    return ts_domain_refuse("epoch_domain_enter", id, TS_OF_ANOTHER_THREAD, EPERM);
+}
+
+TS_NOINLINE static bool enter_slowly(uint64_t id) {
+    ts_domain *d = ts_domain_find(id);
+    ts_heap *heap = ts_heap_mine();
+    if (!d) return ts_domain_refuse("epoch_domain_enter", id, NULL, EINVAL);
+    if (!heap) return false;
+    ts_domain_take_any_returned(heap);
+    bool shared = ts_load_relaxed(&d->shared), takes = false;
+    while (!shared && !takes) {
+        uint64_t owner = ts_tree_owner(d, id);
+        if (owner == heap->serial) break;
+        takes = take_own(d, id, heap->serial);
+        /* Nobody's, and not to be had for a moment: another thread has taken it, or tries to end it. */
+        bool again = owner == ts_domain_nobody(id) && may_be_taken(d, id);
+        if (!takes && !again) return refuse_others(d, id);
+    }
+    if (takes && TS_UNLIKELY(ts_load_relaxed(&d->kin) != NULL)) ts_tree_take_over(id, heap->serial);
+    EpochId epoch = ts_load_relaxed(&d->epoch);
+    ts_scope_block *block = ts_load_relaxed(&d->block);
+    uintptr_t token = ts_load_relaxed(&d->token);
+    ts_allocator *allocator = ts_load_relaxed(&d->allocator);
+    if (TS_UNLIKELY(!ts_domain_is_still(d, id))) return ts_domain_refuse("epoch_domain_enter", id, NULL, EINVAL);
+    if (takes) ts_epoch_take_up(heap, allocator, epoch);
+    /* While a block of this thread is open in the epoch, the epoch is ACTIVE. */
+    bool here = is_block_of(block, heap, epoch);
+    if (!here) {
+        const ts_epoch *e = ts_epoch_find(allocator, epoch);
+        if (!e || ts_load_relaxed(&e->state) != EPOCH_ACTIVE) return ts_domain_fail(ESTALE);
+    }
+    ts_domain_scope *scope = heap->spare_scope;
+    if (scope)
+        heap->spare_scope = NULL;
+    else
+        scope = ts_lines_take(TS_LINES_CLEANUP, sizeof *scope);
+    if (!scope) return ts_domain_fail(ENOMEM);
+    /* The look at the id came after that at `shared`. */
+    bool in = shared ? count_in_shared(d, id, heap->serial) : count_in_own(d, heap->serial);
+    while (!in && !shared && ts_tree_owner(d, id) == heap->serial) in = count_in_own(d, heap->serial);
+    /* Counted in, the entry stays this domain's, if it was that until now. */
+    if (in && TS_UNLIKELY(!ts_domain_is_still(d, id))) {
+        ts_domain_count_out(d);
+        in = false;
+    }
+    if (!in) {
+        ts_lines_give(TS_LINES_CLEANUP, scope);
+        return ts_domain_fail(ts_domain_is_still(d, id) ? ESTALE : EINVAL);
+    }
+    push(scope, id, epoch, token, block);
+    if (TS_UNLIKELY(ts_load_relaxed(&d->captures))) {
+        scope->captures = true;
+        ts_domain_follow_capture();
+    }
+    if (here && !ts_domain_is_timed(heap))
+        ts_set_scope(&ts_thread, block);
+    else
+        ts_domain_follow_innermost(heap);
+    return true;
+}
+
+/* The usual domain: this thread's, in which it has its block. While a block of this thread is open in the epoch, the epoch is
+   ACTIVE. */
+bool ts_domain_enter(uint64_t id) {
+    ts_domain *d = ts_domain_find(id);
+    ts_heap *heap = ts_thread.heap;
+    if (TS_UNLIKELY(!d) || TS_UNLIKELY(!heap) || TS_UNLIKELY(ts_load_relaxed(&d->owner) != heap->serial))
+        return enter_slowly(id);
+    EpochId epoch = ts_load_relaxed(&d->epoch);
+    ts_scope_block *block = ts_load_relaxed(&d->block);
+    uintptr_t token = ts_load_relaxed(&d->token);
+    ts_domain_scope *scope = heap->spare_scope;
+    if (TS_UNLIKELY(!ts_domain_is_still(d, id)) || TS_UNLIKELY(!scope) ||
+        TS_UNLIKELY(!is_block_of(block, heap, epoch)) || TS_UNLIKELY(ts_domain_is_timed(heap)))
+        return enter_slowly(id);
+    if (TS_UNLIKELY(!count_in_own(d, heap->serial))) return enter_slowly(id);
+    heap->spare_scope = NULL;
+    push(scope, id, epoch, token, block);
+    ts_set_scope(&ts_thread, block);
+    return true;
+}
+
+static void leave(ts_heap *heap, ts_domain_scope **at) {
+    ts_domain_scope *scope = *at;
+    *at = scope->outer;
+    if (TS_UNLIKELY(scope->captures)) ts_domain_follow_capture();
+    ts_domain_count_out(ts_table_of_strided(&ts_domains, scope->domain, TS_DOMAIN_STRIDE));
+    if (!heap->spare_scope)
+        heap->spare_scope = scope;
+    else
+        ts_lines_give(TS_LINES_CLEANUP, scope);
+}
+
+bool ts_domain_exit(uint64_t id) {
+    ts_heap *heap = ts_thread.heap;
+    if (!heap || !ts_thread.domain || ts_thread.domain->domain != id || id == 0)
+        return ts_domain_refuse("epoch_domain_exit", id,
+                                ts_domain_find(id) ? "not the innermost domain of this thread" : NULL, EINVAL);
+    leave(heap, &ts_thread.domain);
+    ts_domain_follow_innermost(heap);
+    return true;
+}
+
+void ts_domain_leave_all(ts_heap *heap, uint64_t id) {
+    bool left = false;
+    for (ts_domain_scope **at = &ts_thread.domain; *at;) {
+        if ((*at)->domain == id) {
+            leave(heap, at);
+            left = true;
+        } else {
+            at = &(*at)->outer;
+        }
+    }
+    if (left) ts_domain_follow_innermost(heap);
+}
+
+/* ---- objects ---------------------------------------------------------------------------------------------- */
+
+/* This thread's first object in the domain gets its block without a detour, unless timing is on or about to change, or it
+   has none that slab_alloc finds at once: a churn epoch, stacks that are sampled, guards, care. refused: there is none, and
+   errno says why. */
+static bool join_innermost(ts_heap *heap, const ts_domain_scope *top, bool *refused) {
+    ts_allocator *allocator = ts_allocator_find(top->allocator);
+    if (!allocator || ts_load_relaxed(&allocator->sampled) || allocator->settings.guard_spans || allocator->care ||
+        ts_domain_is_timed(heap))
+        return false;
+    const ts_epoch *epoch = ts_epoch_find(allocator, top->epoch);
+    if (!epoch || (ts_load_relaxed(&epoch->flags) & EPOCH_SCOPE) == 0) return false;
+    ts_block *block = ts_epoch_join(heap, allocator, top->epoch);
+    *refused = block == NULL;
+    if (!block || !block->scope || !is_fast(block)) return false;
+    ts_set_scope(&ts_thread, ts_scope(block));
+    return true;
+}
+
+TS_ENTRY void *ts_domain_alloc(size_t size) {
+    const ts_domain_scope *top = ts_thread.domain;
+    ts_heap *heap = ts_thread.heap;
+    size_t bytes = ts_scope_round(size);
+    bool refused = false;
+    void *p;
+    int before = errno;
+    if (heap) ts_sample_look(heap);
+    const ts_scope_block *scope = ts_load_relaxed(&ts_thread.scope);
+    if (bytes != 0 && (ts_load_relaxed(&scope->b.open_id) == top->epoch || join_innermost(heap, top, &refused))) {
+        p = ts_alloc_scope(heap, ts_load_relaxed(&ts_thread.scope), bytes, top->epoch);
+        /* ESTALE: closed, or reset by another thread meanwhile */
+        bool over = !p && errno == ESTALE;
+        if (p || over) errno = before;
+        if (!over) return p;
+    }
+    if (refused) return NULL;
+    p = ts_alloc(top->allocator, size, top->epoch);
+    if (TS_UNLIKELY(!p) && errno == EINVAL) errno = ESTALE; /* the allocator has ended, and the domain with it */
+    if (p && ts_load_relaxed(&ts_thread.scope) == &ts_no_scope) ts_domain_follow_innermost(heap);
+    return p;
+}
+
+TS_ENTRY void *ts_domain_promote(uint64_t id, void *p) {
+    ts_domain *d = ts_domain_mine(id, "slab_promote");
+    ts_object object;
+    if (!d) return NULL;
+    ts_allocator *allocator;
+    uintptr_t token;
+    EpochId epoch;
+    if (!ts_domain_read_fields(d, id, &allocator, &token, &epoch)) {
+        (void)ts_domain_refuse("slab_promote", id, NULL, EINVAL);
+        return NULL;
+    }
+    if (!ts_object_at(token, p, &object)) {
+        ts_misuse(token, "slab_promote", p, NULL);
+        errno = EINVAL;
+        return NULL;
+    }
+    if (TS_UNLIKELY(ts_is_lent(object.unit))) {
+        errno = ESTALE;
+        return NULL;
+    }
+    size_t bytes = ts_object_usable(&object);
+    void *q = ts_alloc_aligned(token, ts_alignment_kept(p), bytes, epoch, false);
+    if (!q) return NULL;
+    memcpy(q, p, bytes);
+    ts_free_copied(token, &object);
+    return q;
+}
