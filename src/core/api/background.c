@@ -1,11 +1,11 @@
 /*
- * The thread of the option `background`: one of the process, made with the first allocator that has it. It calls slab_maintain for
- * each of these four times a second, a hundredth of that time long at most. It takes no signals. A child of fork has none until it
- * makes such an allocator, or for those of the parent: it is made again in the child.
+ * The thread of the option `background`. A process has one, made with the first allocator that has the option. Four
+ * times a second it calls slab_maintain for each such allocator, for a hundredth of that time at most. It takes no
+ * signals. In a child of fork it is made again: for the parent's allocators with the option, or with a new one.
  *
- * The process's malloc has the option without anybody's wish. There the thread is made only when the process has another one: what
- * asks for a process of one thread (unshare, setns) is not refused, and a program that has none gets none. In a child of fork it is
- * then made when the child makes one.
+ * The process's malloc has the option without a wish of the program. There the thread is made only once the program
+ * has a second thread, in a child of fork once the child has one. So calls that need a process of one thread
+ * (unshare, setns) are not refused, and a program without threads gets none.
  */
 #define _GNU_SOURCE
 #include "api/background.h"

@@ -2,11 +2,11 @@
 #ifndef TS_API_BACKGROUND_H
 #define TS_API_BACKGROUND_H
 
-/* Makes it, if there is none. What fails is told of once, and missed by nobody. */
+/* Makes the thread, if there is none. A failure is reported once, and changes nothing else. */
 void ts_background_start(void);
-/* The next call of that, by this thread, only notes it: the thread is made when the process has another. */
+/* Makes the calling thread's next ts_background_start wait: the thread is made when the program has a second one. */
 void ts_background_wait_for_threads(void);
-/* The program has made a thread. Holding nothing. */
+/* The program has made a thread. Caller holds no lock. */
 void ts_background_thread_made(void);
 
 #endif

@@ -261,7 +261,8 @@ TS_ENTRY void *slab_promote(EpochDomain *to, void *p) { return ts_domain_promote
 
 static uint64_t units_of(size_t bytes) { return bytes / TS_UNIT_BYTES + (bytes % TS_UNIT_BYTES != 0); }
 
-/* For who uses the record itself: another thread may free the allocator meanwhile, and the record waits. */
+/* For calls that use the record itself: another thread may free the allocator meanwhile, and the record stays until
+   they are done. */
 static ts_allocator *find_pinned(SlabAllocator *allocator) {
     ts_allocator *a = find(allocator);
     if (!a || ts_allocator_pin_use(a, ts_token(allocator))) return a;

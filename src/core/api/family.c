@@ -20,7 +20,7 @@ static void *refuse(int error) {
     return NULL;
 }
 
-/* A debug build tells who forgets to enter his domain, unless TSLAB_HINTS=0 says not to. */
+/* A debug build reports allocations outside of every domain, unless TSLAB_HINTS=0 says not to. */
 #ifdef TSLAB_DEBUG
 #define TS_TELLS_OUTSIDE 1
 #else
@@ -98,7 +98,7 @@ TS_ALWAYS_INLINE void *clear_granules(char *from, char *end) {
     return from;
 }
 
-/* As slab_alloc; what is small is cleared here, all of its granules. */
+/* As slab_alloc. A small object is cleared here, with all of its granules. */
 TS_ENTRY void *slab_alloc_zero(size_t n, size_t size) {
     size_t bytes;
     if (TS_UNLIKELY(__builtin_mul_overflow(n, size, &bytes))) return refuse(ENOMEM);

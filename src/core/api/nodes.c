@@ -57,7 +57,7 @@ bool slab_stats_node_sized(SlabAllocator *allocator, int node, SlabNodeStats *ou
     SlabNodeStats stats;
     unsigned home;
     int before = errno, error = home_of(node, &home);
-    /* Nodes that are only not told apart, or not bound to, have figures all the same. */
+    /* Nodes that are not told apart, or that memory is not bound to, have figures, too. */
     bool known = (error == 0 || (error == ENOTSUP && ts_home_of_node(node, &home))) && ts_node_stats(a, node, &stats);
     ts_allocator_unpin(a);
     if (!out || !known) {

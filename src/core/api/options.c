@@ -195,10 +195,11 @@ uint32_t ts_settings_harden(void) {
     return (uint32_t)(value >> 2) | one;
 }
 
-/* Where nobody says what is to happen. */
+/* The mode where no option says it. */
 static uint64_t misuse_mode(void) { return ts_settings_harden() ? SLAB_MISUSE_ABORT : SLAB_MISUSE_IGNORE; }
 
-/* What holds where no allocator is known: from the start, and whatever an allocator's own option says. */
+/* The mode for misuse that concerns no known allocator. It holds from the start, whatever an allocator's own option
+   says. */
 TS_AT_LOAD static void read_misuse_default(void) {
     const char *text = ts_env("TSLAB_ON_MISUSE");
     uint64_t mode;

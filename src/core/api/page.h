@@ -25,7 +25,7 @@
 #define TS_PAGE_INTERVAL_NS 250000000u
 
 typedef struct ts_page_bank {
-    uint64_t written_ns; /* monotonic clock, the same for all processes */
+    uint64_t written_ns; /* monotonic clock, which all processes share */
     uint32_t allocators; /* there are; those beyond TS_PAGE_ALLOCATORS are not shown */
     uint32_t views;
     ts_view view[TS_PAGE_ALLOCATORS];

@@ -43,22 +43,23 @@ void ts_runtime_unlock(void) { pthread_mutex_unlock(&start_mutex); }
 /* ---- fork: every lock there is ------------------------------------------------------------------------- */
 
 /*
- * In rank order but for two: ts_heap_fork_prepare takes the registry before the heaps, whose list then stays as it is, and
- * `ended` (rank TABLE) before the warm locks. No circle of waiting comes of it: no other thread takes the registry while it
- * has a heap's lock, or a heap's lock while it has the registry; and who has `ended`, or a warm lock, takes no other.
+ * The locks are taken in rank order, with two exceptions. ts_heap_fork_prepare takes the list of heaps before the
+ * heaps, so that the list stays as it is, and `ended` (rank TABLE) before the locks of retained units. No circle of
+ * waiting comes of it. No other thread has the lock of the list and a heap's lock together. A thread that has
+ * `ended`, or a lock of retained units, takes no other.
  */
 
 static uint32_t fork_allocators; /* guarded by start_mutex: those whose locks are taken */
 
 /*
- * A fork of the only thread takes none, and has nothing to put in order in the child: the child goes on as the parent does. So a signal
- * handler may fork, whatever it interrupts, another fork included. A fork in the middle of a fork of the same thread takes
- * none either: beside other threads, its child may wait for a lock that one of them had.
+ * A fork of the only thread takes no lock, and has nothing to put in order in the child: the child goes on as the
+ * parent does. So a signal handler may fork, whatever it interrupts, another fork included. A fork in the middle of a
+ * fork of one thread takes no lock either. Beside other threads, its child may wait for a lock that one of them had.
  */
 static _Thread_local struct {
     uint32_t depth;
-    bool locked;            /* the outermost has the locks */
-    ts_fork_elders *elders; /* that it has called, and calls again: NULL, none */
+    bool locked;            /* the outermost fork has the locks */
+    ts_fork_elders *elders; /* the function that this fork has called, and calls again; NULL: none */
 } forking;
 
 static _Atomic(ts_fork_elders *) elders; /* of the process's malloc: locks that are taken before these (private.h) */
@@ -196,7 +197,7 @@ static void thread_exit(void *heap) {
 static bool calls_chosen; /* these two guarded by start_mutex */
 static ts_purge_kind purges;
 
-/* What the library asks of the system from here on. Nobody has asked anything yet. Under start_mutex. */
+/* Chooses the table of system calls, before the first of them. Under start_mutex. */
 static void choose_calls(void) {
     static ts_os_table table;
     if (calls_chosen) return;
@@ -214,7 +215,8 @@ TS_COLD static void say_how_it_purges(void) {
     ts_line_write(&line);
 }
 
-/* Once per process: every call comes here until it goes well. With no lock held: a program's own function may get the line. */
+/* Once per process: every call comes here until it goes well. Caller holds no lock, because the program's function
+   may get the line. */
 TS_COLD static void tell_limit(void) {
     static _Atomic uint32_t told;
     ts_line line = {.used = 0};
@@ -322,7 +324,7 @@ static void reset_record(ts_allocator *a) {
     ts_store_relaxed(&a->pins, 1);
 }
 
-/* Who sets a variable sees no statistics. Once per process. */
+/* A user who sets a variable sees no statistics, so this is a message. Once per process. */
 TS_COLD static void warn_of_reserve(ts_allocator *a, size_t bytes) {
     static _Atomic uint32_t warned;
     if (atomic_exchange(&warned, 1)) return;
@@ -403,7 +405,7 @@ ts_allocator *ts_allocator_make(const ts_settings *settings) {
         }
     }
     if (settings->reserve_bytes) {
-        /* What cannot be had is not missed before it is needed. */
+        /* Less than was asked for is no failure: memory can still be got when it is needed. */
         size_t bytes = settings->reserve_bytes;
         int error = errno;
         bool all = ts_allocator_reserve(a, bytes / TS_UNIT_BYTES + (bytes % TS_UNIT_BYTES != 0));

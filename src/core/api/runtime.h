@@ -8,33 +8,35 @@
 
 #include <tslab/tslab.h>
 
-/* Makes sure that the region and the tables exist. false with errno ENOMEM; may be tried again. */
+/* Makes sure that the region and the tables exist. false: errno is ENOMEM; the call may be repeated. */
 bool ts_runtime_start(void);
-/* The same without what may allocate by the process's malloc (private.h). */
+/* ts_runtime_start without the steps that may allocate by the process's malloc (private.h). */
 bool ts_runtime_start_bare(void);
-/* Whether they do. Takes no lock. */
+/* Whether the region and the tables exist. Takes no lock. */
 bool ts_runtime_started(void);
 
-/* The lock under which all that is begun, which no fork meets. Not to be held while other code of the program runs. */
+/* The start mutex: everything begins under it, and no fork meets it taken. No other code of the program runs while it
+   is held. */
 void ts_runtime_lock(void);
 void ts_runtime_unlock(void);
 
-/* Where messages go, if the environment says so; before the first. */
+/* Reads where messages go from the environment; before the first message. */
 void ts_messages_begin(void);
 
-/* TSLAB_HARDEN, as ts_harden (private.h). Not 0: misuse stops the program unless it is told otherwise, and libtslab-malloc is
-   hard (malloc/hard.h). */
+/* TSLAB_HARDEN, as ts_harden (private.h). Not 0: misuse stops the program, unless an option says otherwise, and
+   libtslab-malloc is hard (malloc/hard.h). */
 uint32_t ts_settings_harden(void);
-/* What is left 0 in `options` from the environment, else the default. false with EINVAL: `size` is less than a size_t. */
+/* Fills in settings. An option of 0 comes from the environment, else it is the default. false: errno is EINVAL,
+   `size` is less than a size_t. */
 bool ts_settings_resolve(const SlabOptions *options, ts_settings *out);
 
-/* The nodes of the machine are known from here on (region/home.h). Whether there are several. */
+/* Finds the NUMA nodes of the machine (region/home.h). Returns whether there are several. */
 bool ts_runtime_start_homes(void);
-/* NULL with errno. */
+/* NULL: errno says why. */
 ts_allocator *ts_allocator_make(const ts_settings *settings);
 void ts_allocator_end(ts_allocator *allocator);
 
-/* The default allocator, for an allocation outside of any domain. NULL with errno. */
+/* The default allocator, for an allocation outside of any domain. NULL: errno says why. */
 SlabAllocator *ts_outside_of_domains(const void *caller);
 
 static inline uintptr_t ts_token(const SlabAllocator *allocator) { return (uintptr_t)allocator; }

@@ -116,8 +116,8 @@ bool get_perf_counters(SlabAllocator *allocator, uint32_t cls, PerfCounters *out
     return get_perf_counters_sized(allocator, cls, out, BYTES_TO(PerfCounters, current_partial_full));
 }
 
-/* Ends epochs that are over, which takes locks. A signal handler that interrupts its thread inside of an operation or with a
-   lock taken would wait for ever: it is told to ask again. */
+/* Ends epochs that are over, which takes locks. A signal handler may have interrupted its thread inside of an
+   operation or with a lock taken, and would wait for ever. It gets an answer that says to ask again. */
 size_t slab_epochs(SlabAllocator *allocator, EpochId *out, size_t capacity) {
     const ts_allocator *a = find(allocator);
     if (!a) return 0;
@@ -146,7 +146,7 @@ static size_t render(SlabAllocator *allocator, char *buffer, size_t capacity, re
     return ts_sink_end(&sink);
 }
 
-/* Who asks for findings will ask again: what grows is seen from here on. */
+/* A program that asks for findings will ask again, so growth is watched from this call on. */
 size_t slab_stats_json(SlabAllocator *allocator, char *buffer, size_t capacity) {
     ts_growth_watch();
     return render(allocator, buffer, capacity, ts_render_json, true);
