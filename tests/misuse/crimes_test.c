@@ -19,7 +19,6 @@
 
 #include <errno.h>
 #include <inttypes.h>
-#include <pthread.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -234,15 +233,9 @@ static void *free_in_thread(void *p) {
     return NULL;
 }
 
-static void in_thread(void *(*fn)(void *), void *argument) {
-    pthread_t thread;
-    SUP_CHECK(pthread_create(&thread, NULL, fn, argument) == 0, "pthread_create");
-    SUP_CHECK(pthread_join(thread, NULL) == 0, "pthread_join");
-}
-
 static void double_free_foreign_first(int size) {
     void *p = get(world.a, (size_t)size, world.churn);
-    in_thread(free_in_thread, p);
+    sup_in_thread(free_in_thread, p);
     FREE_CRIME(world.a, p, "freed already (class %d, %s)", size, churn_text());
 }
 
@@ -255,14 +248,14 @@ static void double_free_foreign_second(int unused) {
     (void)unused;
     void *p = get(world.a, 64, world.churn);
     release(world.a, p);
-    in_thread(crime_in_thread, p);
+    sup_in_thread(crime_in_thread, p);
 }
 
 static void double_free_both_foreign(int unused) {
     (void)unused;
     void *p = get(world.a, 64, world.churn);
-    in_thread(free_in_thread, p);
-    in_thread(crime_in_thread, p);
+    sup_in_thread(free_in_thread, p);
+    sup_in_thread(crime_in_thread, p);
 }
 
 /* ---- what was never an object ------------------------------------------------------------------------------ */
@@ -619,7 +612,7 @@ static void poison_written_after_free(int size) {
 static void poison_written_after_foreign_free(int unused) {
     (void)unused;
     unsigned char *p = get(world.a, 64, world.churn);
-    in_thread(free_in_thread, p);
+    sup_in_thread(free_in_thread, p);
     SUP_CHECK(p[0] == 0xdb && p[63] == 0xdb, "not filled");
     p[0] = 7;
     expect("tslab: allocation: pointer 0x%" PRIxPTR ": written after free, at byte 0 (class 64, %s)", (uintptr_t)p,
@@ -866,7 +859,7 @@ static void domain_on_the_wrong_thread(int unused) {
     (void)unused;
     EpochDomain *domain = epoch_domain_create_ex(world.a, "request", 0);
     void *p = get(world.a, 64, epoch_domain_epoch(domain));
-    in_thread(wrong_thread, domain);
+    sup_in_thread(wrong_thread, domain);
     SUP_CHECK(slab_owns(world.a, p), "its object lives on");
     epoch_domain_destroy(domain);
     SUP_CHECK(!slab_owns(world.a, p), "its object died");

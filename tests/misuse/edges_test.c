@@ -54,9 +54,8 @@ static void write_after_free(void) { char *p = get(64, churn); release(p); touch
 
 static void *free_in_thread(void *p) { release(p); return NULL; }
 static void read_after_foreign_free(void) {
-    pthread_t thread;
     char *p = get(64, churn);
-    SUP_CHECK(pthread_create(&thread, NULL, free_in_thread, p) == 0 && pthread_join(thread, NULL) == 0, "thread");
+    sup_in_thread(free_in_thread, p);
     look(p);
 }
 

@@ -9,7 +9,6 @@
 #include <tslab/tslab.h>
 
 #include <errno.h>
-#include <pthread.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/wait.h>
@@ -46,7 +45,6 @@ static void *go_on(void *unused) {
 
 /* In this thread until it leaves, in another one then. */
 static void run_fiber(void (*fn)(void)) {
-    pthread_t thread;
     SUP_CHECK(getcontext(&fiber) == 0, "getcontext");
     fiber.uc_stack.ss_sp = stack;
     fiber.uc_stack.ss_size = sizeof stack;
@@ -54,8 +52,7 @@ static void run_fiber(void (*fn)(void)) {
     makecontext(&fiber, fn, 0);
     thread_now = 0;
     SUP_CHECK(swapcontext(&of_thread[0], &fiber) == 0, "swapcontext");
-    SUP_CHECK(pthread_create(&thread, NULL, go_on, NULL) == 0, "pthread_create");
-    SUP_CHECK(pthread_join(thread, NULL) == 0, "pthread_join");
+    sup_in_thread(go_on, NULL);
 }
 
 /* A domain that was entered stays that thread's: the fiber is outside of it, and has it no more. */

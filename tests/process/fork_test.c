@@ -297,8 +297,7 @@ static void *short_life(void *argument) {
 /* The registry of heaps: threads that begin and end. */
 static void *begin_and_end(void *argument) {
     while (!atomic_load(&enough)) {
-        pthread_t thread;
-        SUP_CHECK(pthread_create(&thread, NULL, short_life, NULL) == 0 && pthread_join(thread, NULL) == 0, "a thread");
+        sup_in_thread(short_life, NULL);
     }
     return argument;
 }

@@ -43,12 +43,6 @@ static int stop(void **state) {
     return 0;
 }
 
-static void run(void *(*fn)(void *), void *argument) {
-    pthread_t thread;
-    SUP_CHECK(pthread_create(&thread, NULL, fn, argument) == 0, "pthread_create");
-    SUP_CHECK(pthread_join(thread, NULL) == 0, "pthread_join");
-}
-
 /* ---- ends with live objects ---------------------------------------------------------------------------------- */
 
 enum { OBJECTS = 600 };
@@ -67,7 +61,7 @@ static void *leave_objects(void *argument) {
 
 static void with_live_objects(void **state) {
     (void)state;
-    run(leave_objects, NULL);
+    sup_in_thread(leave_objects, NULL);
     assert_int_equal(sup_live_objects(allocator), OBJECTS);
     sup_check_identities(allocator);
     for (size_t i = 0; i < OBJECTS; i++) {
@@ -102,7 +96,7 @@ static void *end_inside(void *argument) {
 static void inside_of_domains(void **state) {
     (void)state;
     cleanups = 0;
-    run(end_inside, NULL);
+    sup_in_thread(end_inside, NULL);
     assert_null(epoch_domain_current());
     for (int i = 0; i < 3; i++) {
         assert_true(slab_owns(allocator, objects[i])); /* its end left the domains, and ended none */
@@ -251,7 +245,7 @@ static void thread_local_destructors(void **state) {
         rounds_run = refused = 0;
         /* A key made after the library's, so that its destructor runs after. */
         assert_int_equal(pthread_key_create(&key, allocate_at_the_end), 0);
-        run(live_with_a_destructor, NULL);
+        sup_in_thread(live_with_a_destructor, NULL);
         assert_int_equal(rounds_run, PTHREAD_DESTRUCTOR_ITERATIONS);
         assert_int_equal(refused, 1);
         /* No heap says that its thread lives, but this one's. */

@@ -88,10 +88,8 @@ static void drive(void *argument, unsigned number) {
     struct soak *soak = argument;
     for (uint64_t round = 0; !atomic_load(&soak->stop); round++) {
         struct life_job job = {soak, sup_mix(soak->args.seed * 1000003u + round * 64u + number)};
-        pthread_t thread;
         soak_gate_enter();
-        SUP_CHECK(pthread_create(&thread, NULL, live, &job) == 0, "pthread_create");
-        SUP_CHECK(pthread_join(thread, NULL) == 0, "pthread_join");
+        sup_in_thread(live, &job);
         soak_gate_leave();
     }
 }

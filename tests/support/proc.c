@@ -6,6 +6,7 @@
 #include "check.h"
 
 #include <errno.h>
+#include <pthread.h>
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -213,4 +214,9 @@ void sup_until_set(const atomic_bool *flag) {
         SUP_CHECK(sup_now_s() - from < 10, "it does not come to that");
         (void)sched_yield();
     }
+}
+
+void sup_in_thread(void *(*fn)(void *), void *arg) {
+    pthread_t thread;
+    SUP_CHECK(pthread_create(&thread, NULL, fn, arg) == 0 && pthread_join(thread, NULL) == 0, "a thread");
 }

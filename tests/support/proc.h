@@ -43,6 +43,9 @@ void sup_until_set_or_waits(const atomic_bool *flag, const atomic_long *id);
    seconds the test has failed. */
 void sup_until_set(const atomic_bool *flag);
 
+/* fn(arg) in a new thread, which has ended when this returns. */
+void sup_in_thread(void *(*fn)(void *), void *arg);
+
 /* gettid(). */
 long sup_thread_id(void);
 

@@ -3,12 +3,12 @@
 #include "check.h"
 #include "identities.h"
 #include "pattern.h"
+#include "proc.h"
 #include "unit.h"
 
 #include "api/runtime.h"
 
 #include <errno.h>
-#include <pthread.h>
 #include <string.h>
 
 #define UNIT ((size_t)16384)
@@ -112,11 +112,9 @@ static void *frees_and_allocates(void *arg) {
 static void with_another_thread(void **state) {
     other o = {.a = *state, .d = epoch_domain_create_ex(*state, NULL, EPOCH_CHURN)};
     for (int round = 0; round < 50; round++) {
-        pthread_t t;
         for (unsigned i = 0; i < 100; i++)
             sup_pattern_fill(o.p[i] = slab_malloc_epoch(o.a, 48, epoch_domain_epoch(o.d)), 48, i);
-        assert_int_equal(pthread_create(&t, NULL, frees_and_allocates, &o), 0);
-        assert_int_equal(pthread_join(t, NULL), 0);
+        sup_in_thread(frees_and_allocates, &o);
         for (unsigned i = 0; i < 100; i++) assert_true(sup_pattern_check(o.p[i], 48, i) && slab_free(o.a, o.p[i]));
         sup_check_identities(o.a);
     }

@@ -60,13 +60,11 @@ static void *try_low(void *argument) {
 }
 
 static void tried_while_it_is_taken(void **state) {
-    pthread_t thread;
     bool got = true;
     (void)state;
     uint64_t waits = ts_load_relaxed(&ts_lock_waits);
     assert_true(ts_lock_try(&low));
-    assert_int_equal(pthread_create(&thread, NULL, try_low, &got), 0);
-    assert_int_equal(pthread_join(thread, NULL), 0);
+    sup_in_thread(try_low, &got);
     assert_false(got);
     ts_lock_release(&low);
     ts_lock_acquire(&low);

@@ -2,6 +2,7 @@
  * The protocol of foreign frees, driven step by step in one thread: ts_foreign_free does not ask whose the object is.
  */
 #include "identities.h"
+#include "proc.h"
 #include "unit.h"
 
 #include "bins.h"
@@ -164,9 +165,7 @@ static void some_at_a_time(void **state) {
             /* A slab more here and there: the drained ones are not the newest first. */
             assert_true(round < 2 || global.committed_bytes <= committed + committed / 16);
             committed = round < 2 ? global.committed_bytes : committed;
-            pthread_t thread;
-            assert_int_equal(pthread_create(&thread, NULL, free_them, objects), 0);
-            assert_int_equal(pthread_join(thread, NULL), 0);
+            sup_in_thread(free_them, objects);
         }
         assert_true(most > 0 && most <= TS_FOREIGN_WORK + 1024); /* and the last slab's */
         /* A free of the owner's that meets the flag. */
@@ -420,12 +419,10 @@ static void closed_below_many(void **state) {
             assert_true(epoch_close(allocator, closed));
             free_range(LAST + 1, LAST + SLOTS);
             for (unsigned i = 0; i < SLABS; i++) free_range(i * SLOTS, i * SLOTS + every);
-            pthread_t thread;
             if (by_owner) {
                 (void)free_last(live[LAST]);
             } else {
-                assert_int_equal(pthread_create(&thread, NULL, free_last, live[LAST]), 0);
-                assert_int_equal(pthread_join(thread, NULL), 0);
+                sup_in_thread(free_last, live[LAST]);
             }
             assert_int_equal(epoch_state(allocator, closed), EPOCH_CLOSED);
             drain();
@@ -507,11 +504,9 @@ static void *make_and_end(void *argument) {
 
 static void nothing_is_left_with_nobody(void **state) {
     (void)state;
-    pthread_t thread;
     ended[0] = epoch_open(allocator, NULL, EPOCH_CHURN);
     ended[1] = epoch_open(allocator, NULL, EPOCH_CHURN);
-    assert_int_equal(pthread_create(&thread, NULL, make_and_end, NULL), 0);
-    assert_int_equal(pthread_join(thread, NULL), 0);
+    sup_in_thread(make_and_end, NULL);
     assert_true(epoch_close(allocator, ended[1]));
     ts_heap *heap = ts_load_relaxed(&block_of(live[0])->heap);
     assert_int_equal(ts_load_relaxed(&heap->state), TS_HEAP_ABANDONED);
@@ -607,10 +602,8 @@ static void blocks_end_some_at_a_time(void **state) {
     }
     assert_non_null(slab_malloc_epoch(allocator, 100, epoch));
     assert_int_equal(condemned_blocks(), 0);
-    pthread_t thread;
     ts_op_begin(&ts_thread);
-    assert_int_equal(pthread_create(&thread, NULL, destroy_them, NULL), 0);
-    assert_int_equal(pthread_join(thread, NULL), 0);
+    sup_in_thread(destroy_them, NULL);
     ts_op_end(&ts_thread);
     assert_int_equal(condemned_blocks(), all);
     assert_int_equal(sup_live_objects(allocator), 1);
@@ -622,8 +615,7 @@ static void blocks_end_some_at_a_time(void **state) {
     }
     /* A visitor takes what the owner has begun with. */
     assert_non_null(ts_thread.heap->ending);
-    assert_int_equal(pthread_create(&thread, NULL, trim, NULL), 0);
-    assert_int_equal(pthread_join(thread, NULL), 0);
+    sup_in_thread(trim, NULL);
     assert_int_equal(condemned_blocks(), 0);
     sup_check_identities(allocator);
     assert_true(epoch_destroy(allocator, epoch));
@@ -875,18 +867,12 @@ static void *free_odd(void *argument) {
     return argument;
 }
 
-static void run(void *(*fn)(void *)) {
-    pthread_t thread;
-    assert_int_equal(pthread_create(&thread, NULL, fn, NULL), 0);
-    assert_int_equal(pthread_join(thread, NULL), 0);
-}
-
 /* Nobody is left to drain the queue: who frees does it. */
 static void owner_has_ended(void **state) {
     (void)state;
     for (unsigned flags = EPOCH_CHURN; flags <= EPOCH_SCOPE; flags++) {
         shared = epoch_open(allocator, NULL, flags);
-        run(make_objects);
+        sup_in_thread(make_objects, NULL);
         ts_heap *heap = ts_load_relaxed(&block_of(objects[0])->heap);
         assert_int_equal(ts_load_relaxed(&heap->state), TS_HEAP_ABANDONED);
         for (int i = 0; i < MANY; i++) {
@@ -908,7 +894,7 @@ static void freed_by_a_thread_without_a_heap(void **state) {
         shared = epoch_open(allocator, NULL, flags);
         (void)make_objects(NULL);
         uint64_t before = foreign_frees();
-        run(free_odd);
+        sup_in_thread(free_odd, NULL);
         assert_true(ts_load_relaxed(&ts_thread.heap->queue) != 0);
         drain();
         assert_int_equal(foreign_frees() - before, MANY / 2);
@@ -961,7 +947,7 @@ static void refused_by_another_thread(void **state) {
     assert_ptr_equal(block_of(stale), block);
     assert_true(ts_load_relaxed(state_of(stale)) & TS_STATE_LIVE);
     assert_true(slab_free(allocator, before) && slab_free(allocator, after));
-    run(refused_elsewhere);
+    sup_in_thread(refused_elsewhere, NULL);
     drain();
     assert_int_equal(sup_live_objects(allocator), 0);
     assert_true(epoch_destroy(allocator, shared));

@@ -2,6 +2,7 @@
  * Slabs of several units: objects from 8 KiB to 64 KiB of churn epochs.
  */
 #include "identities.h"
+#include "proc.h"
 #include "stress.h"
 #include "unit.h"
 
@@ -10,7 +11,6 @@
 #include "supply/allocator.h"
 
 #include <errno.h>
-#include <pthread.h>
 #include <string.h>
 
 enum { UNIT = 16384, MOST = 200 };
@@ -100,11 +100,9 @@ static void *free_half(void *argument) {
 static void ends_with_foreign_frees(void **state) {
     (void)state;
     for (unsigned destroy = 0; destroy < 2; destroy++) {
-        pthread_t thread;
         EpochId epoch = epoch_open(allocator, NULL, EPOCH_CHURN);
         for (unsigned i = 0; i < MOST; i++) object[i] = slab_malloc_epoch(allocator, 20000 + i % 3 * UNIT, epoch);
-        assert_int_equal(pthread_create(&thread, NULL, free_half, NULL), 0);
-        assert_int_equal(pthread_join(thread, NULL), 0);
+        sup_in_thread(free_half, NULL);
         for (unsigned i = 0; i < MOST; i++) assert_int_equal(slab_owns(allocator, object[i]), i % 2);
         assert_true(ts_load_relaxed(&ts_thread.heap->queue) != 0);
         if (destroy) {

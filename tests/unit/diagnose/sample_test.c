@@ -1,14 +1,13 @@
 /* Timing of one in so many operations, with clocks that stand still but for what the test lets pass. */
 #include "check.h"
 #include "identities.h"
+#include "proc.h"
 #include "unit.h"
 
 #include "api/runtime.h"
 #include "diagnose/sample.h"
 #include "os/os.h"
 #include "stats/snapshot.h"
-
-#include <pthread.h>
 
 /* Each reading of a clock is later by a step: what is timed takes exactly one step of each. */
 static ts_os_table table;
@@ -42,13 +41,6 @@ static SlabAllocator *make(uint32_t rate) {
     return allocator;
 }
 
-/* In a thread of its own, whose figures begin at 0. */
-static void in_a_thread(void *(*fn)(void *)) {
-    pthread_t thread;
-    assert_int_equal(pthread_create(&thread, NULL, fn, NULL), 0);
-    assert_int_equal(pthread_join(thread, NULL), 0);
-}
-
 enum { PAIRS = 600 };
 
 static void pairs(SlabAllocator *allocator, unsigned flags) {
@@ -74,7 +66,7 @@ static void *pairs_of_both_kinds(void *argument) {
 static void every_operation(void **state) {
     (void)state;
     shared = make(1);
-    in_a_thread(pairs_of_both_kinds);
+    sup_in_thread(pairs_of_both_kinds, NULL);
     assert_int_equal(seen.sample_rate, 1);
     assert_int_equal(seen.alloc_samples, 2 * PAIRS);
     assert_int_equal(seen.free_samples, 2 * PAIRS);
@@ -93,7 +85,7 @@ static void one_in_so_many(void **state) {
     (void)state;
     for (uint32_t rate = 2; rate <= 64; rate *= 2) {
         shared = make(rate);
-        in_a_thread(pairs_of_both_kinds);
+        sup_in_thread(pairs_of_both_kinds, NULL);
         assert_int_equal(seen.sample_rate, rate);
         assert_int_equal(seen.alloc_samples, 2 * PAIRS / rate); /* of each by itself: a program that frees what it */
         assert_int_equal(seen.free_samples, 2 * PAIRS / rate);  /* has just allocated has both timed */
@@ -107,7 +99,7 @@ static void clocks_that_disagree(void **state) {
     wall_step = 10;
     cpu_step = 1000;
     shared = make(1);
-    in_a_thread(pairs_of_both_kinds);
+    sup_in_thread(pairs_of_both_kinds, NULL);
     assert_int_equal(seen.free_wait_ns_sum, 0);
     assert_int_equal(seen.free_cpu_ns_sum, seen.free_wall_ns_sum);
     assert_int_equal(seen.free_cpu_ns_max, seen.free_wall_ns_max);
@@ -135,7 +127,7 @@ static void *off_on_off(void *argument) {
 static void on_and_off(void **state) {
     (void)state;
     shared = make(0);
-    in_a_thread(off_on_off);
+    sup_in_thread(off_on_off, NULL);
     sup_check_identities(shared);
     slab_allocator_free(shared);
 }
@@ -157,7 +149,7 @@ static void slow_ones_are_counted(void **state) {
         wall_step = steps[i];
         shared = make(1);
         (void)ts_snapshot_samples(before);
-        in_a_thread(free_pairs);
+        sup_in_thread(free_pairs, NULL);
         (void)ts_snapshot_samples(after);
         assert_int_equal(after[2] - before[2], i >= 1 ? PAIRS : 0);
         assert_int_equal(after[3] - before[3], i >= 3 ? PAIRS : 0);
@@ -174,7 +166,7 @@ static void *nothing_done(void *argument) {
 
 static void a_thread_without_a_heap(void **state) {
     (void)state;
-    in_a_thread(nothing_done);
+    sup_in_thread(nothing_done, NULL);
     assert_int_equal(seen.version, SLAB_STATS_VERSION);
     assert_int_equal(seen.alloc_samples + seen.free_samples + seen.alloc_wall_ns_sum + seen.free_wall_ns_sum, 0);
 }

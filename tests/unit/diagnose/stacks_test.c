@@ -51,12 +51,6 @@ static SlabGlobalStats global(SlabAllocator *allocator) {
     return stats;
 }
 
-static void in_a_thread(void *(*fn)(void *), void *arg) {
-    pthread_t thread;
-    assert_int_equal(pthread_create(&thread, NULL, fn, arg), 0);
-    assert_int_equal(pthread_join(thread, NULL), 0);
-}
-
 /* ---- the table: first, while the process has none ---------------------------------------------------------------- */
 
 static ts_os_table table;
@@ -278,7 +272,7 @@ static void frees_of_every_kind(void **state) {
             assert_true(slab_free(a, p));
             assert_int_equal(samples(a, e), 0);
             p = slab_malloc_epoch(a, SIZES[i], e);
-            in_a_thread(free_it, &(struct to_free){a, p});
+            sup_in_thread(free_it, &(struct to_free){a, p});
             assert_int_equal(samples(a, e), 0);
             /* Its place may be used again: that is another object. */
             p = slab_malloc_epoch(a, SIZES[i], e);
@@ -450,7 +444,7 @@ static void estimates_are_unbiased(void **state) {
             SlabOptions options = {.size = sizeof options, .sample_stacks = means[m], .memory_tools = SLAB_TOOLS_OFF};
             struct work w = {.allocator = slab_allocator_create_ex(&options), .mean = means[m]};
             w.epoch = epoch_open(w.allocator, NULL, flags);
-            in_a_thread(estimated_work, &w);
+            sup_in_thread(estimated_work, &w);
             double objects = 0, bytes = 0;
             uint64_t count = 0;
             size_t n = slab_stacks(w.allocator, w.epoch, rows, ROWS);

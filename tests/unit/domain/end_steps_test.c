@@ -114,9 +114,7 @@ static void lock_the_warm_units(void) {
     while (atomic_load(&warm->word) != TS_LOCK_WAITED) {
         sup_sleep_ms(1);
     }
-    pthread_t third;
-    SUP_CHECK(pthread_create(&third, NULL, lock_the_epoch, NULL) == 0, "pthread_create");
-    SUP_CHECK(pthread_join(third, NULL) == 0, "pthread_join");
+    sup_in_thread(lock_the_epoch, NULL);
     ts_lock_release(warm);
 }
 

@@ -667,14 +667,12 @@ static void domains_of_two_allocators(void **state) {
 }
 
 static void shared_domain_destroyed_by_another(void **state) {
-    pthread_t thread;
     (void)state;
     domain = epoch_domain_create_ex(allocator, NULL, EPOCH_DOMAIN_SHARED);
     assert_true(epoch_domain_enter(domain));
     void *p = slab_alloc(100);
     assert_non_null(p);
-    assert_int_equal(pthread_create(&thread, NULL, destroy_domain, NULL), 0);
-    assert_int_equal(pthread_join(thread, NULL), 0);
+    sup_in_thread(destroy_domain, NULL);
     assert_false(slab_owns(allocator, p));
     errno = 0;
     assert_null(slab_alloc(100)); /* still entered here, and over */

@@ -3,6 +3,7 @@
 #define _GNU_SOURCE
 #endif
 #include "check.h"
+#include "proc.h"
 #include "unit.h"
 
 #include "memtools/origin.h"
@@ -217,7 +218,6 @@ static void *empty_later(void *at) {
 /* Whoever empties the slabs of an epoch: it has ended where it was ended. */
 static void ended_with_its_epoch(void **state) {
     (void)state;
-    pthread_t thread;
     ts_origin origin[3];
     ts_origin_call call;
     if (!has_stacks()) skip();
@@ -227,8 +227,7 @@ static void ended_with_its_epoch(void **state) {
     ts_origin_ended(base + 64);
     ts_origin_born(base + UNIT, 16, 16);
     ts_origin_take_end(4000);
-    assert_int_equal(pthread_create(&thread, NULL, empty_later, base), 0);
-    assert_int_equal(pthread_join(thread, NULL), 0);
+    sup_in_thread(empty_later, base);
     assert_true(ts_origin_find(base, &origin[0]));
     assert_true(ts_origin_find(base + 64, &origin[1]));
     assert_true(ts_origin_find(base + UNIT, &origin[2]));

@@ -21,7 +21,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -575,9 +574,7 @@ static void run_attempt(void *argument) {
         must(slab_malloc_epoch(guarded, 100, epoch_open(guarded, NULL, 0)) != NULL, "slab_malloc_epoch");
     }
     if (attempt->thread) {
-        pthread_t thread;
-        SUP_CHECK(pthread_create(&thread, NULL, try_call, (void *)(uintptr_t)attempt->call) == 0, "pthread_create");
-        SUP_CHECK(pthread_join(thread, NULL) == 0, "pthread_join");
+        sup_in_thread(try_call, (void *)(uintptr_t)attempt->call);
     } else {
         (void)try_call((void *)(uintptr_t)attempt->call);
     }

@@ -326,7 +326,6 @@ static void *in_a_thread(void *argument) {
 }
 
 static void with_strict_overcommit(void *argument) {
-    pthread_t thread;
     (void)argument;
     SUP_CHECK(read_overcommit() == '2', "the setting is '%c'", read_overcommit());
     unsigned long long before = meminfo_kib("Committed_AS:");
@@ -336,8 +335,7 @@ static void with_strict_overcommit(void *argument) {
     /* Others run too: far less than what is reserved is enough to say. */
     SUP_CHECK(after < before + (ts_region.reserved_bytes >> 13), "committed %llu KiB before, %llu after", before,
               after);
-    SUP_CHECK(pthread_create(&thread, NULL, in_a_thread, NULL) == 0, "pthread_create");
-    SUP_CHECK(pthread_join(thread, NULL) == 0, "pthread_join");
+    sup_in_thread(in_a_thread, NULL);
 }
 
 static void strict_overcommit(void **state) {

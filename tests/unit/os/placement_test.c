@@ -15,7 +15,6 @@
 #include "os/os.h"
 
 #include <errno.h>
-#include <pthread.h>
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -131,8 +130,7 @@ static void local_with(int huge) {
         }
         for (unsigned i = 0; i < used; i++) {
             worker w = {a, of[(i + 1) % used], i};
-            pthread_t thread;
-            SUP_CHECK(pthread_create(&thread, NULL, works, &w) == 0 && pthread_join(thread, NULL) == 0, "thread");
+            sup_in_thread(works, &w);
         }
         slab_thread_idle(); /* takes in what others freed */
         uint64_t remote = 0, committed = 0;

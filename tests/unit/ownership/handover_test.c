@@ -448,11 +448,9 @@ static void *fill_and_end(void *argument) {
 
 static void keeps_no_empty_slabs(void **state) {
     (void)state;
-    pthread_t thread;
     SlabEpochStats stats;
     epoch = epoch_open(allocator, NULL, EPOCH_CHURN);
-    assert_int_equal(pthread_create(&thread, NULL, fill_and_end, objects), 0);
-    assert_int_equal(pthread_join(thread, NULL), 0);
+    sup_in_thread(fill_and_end, objects);
     for (int i = 0; i < COUNT; i++) {
         assert_true(slab_free(allocator, objects[i]));
     }
@@ -669,10 +667,7 @@ static void call(void) {
     if (fn) fn();
 }
 /* By another thread, all of it: what this one does next comes after that. */
-static void free_it_now(void) {
-    SUP_CHECK(pthread_create(&freeing, NULL, free_first, NULL) == 0, "pthread_create");
-    SUP_CHECK(pthread_join(freeing, NULL) == 0, "pthread_join");
-}
+static void free_it_now(void) { sup_in_thread(free_first, NULL); }
 static bool test_populate(void *at, size_t bytes) {
     call();
     return ts_os_native.populate(at, bytes);
@@ -710,12 +705,10 @@ static void freed_while_a_span_goes_back(void **state) {
         first = slab_allocator_create_ex(&options);
         ts_allocator *old = ts_allocator_find(ts_token(first));
         epoch = epoch_open(first, NULL, EPOCH_CHURN);
-        pthread_t thread;
         if (has_share) {
             (void)allocate_span(NULL);
         } else {
-            assert_int_equal(pthread_create(&thread, NULL, allocate_span, NULL), 0);
-            assert_int_equal(pthread_join(thread, NULL), 0);
+            sup_in_thread(allocate_span, NULL);
         }
         assert_non_null(a_span);
         table.purge = refuse_purge;

@@ -380,10 +380,7 @@ static void *free_and_drain(void *unused) {
 }
 
 /* In the thread that ends, which has flushed its bins and holds nothing: a third one comes. */
-static void third_thread(void) {
-    pthread_t third;
-    SUP_CHECK(pthread_create(&third, NULL, free_and_drain, NULL) == 0 && pthread_join(third, NULL) == 0, "a thread");
-}
+static void third_thread(void) { sup_in_thread(free_and_drain, NULL); }
 
 /* Of what others free while it ends nothing stays with it, as the epoch stays open. */
 static void freed_while_its_thread_ends(void **state) {

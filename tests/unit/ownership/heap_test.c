@@ -159,9 +159,7 @@ static void blocks_do_not_pile_up(void **state) {
     epoch = epoch_open(allocator, NULL, EPOCH_CHURN);
     for (int i = 0; i < LIVE; i++) assert_non_null(live[i] = slab_malloc_epoch(allocator, 128, epoch));
     for (int t = 0; t < THREADS; t++) {
-        pthread_t thread;
-        assert_int_equal(pthread_create(&thread, NULL, leave_one, &left[t]), 0);
-        assert_int_equal(pthread_join(thread, NULL), 0);
+        sup_in_thread(leave_one, &left[t]);
         for (int i = 0; i < LIVE; i++) { /* the oldest go first */
             assert_true(slab_free(allocator, live[i]));
             assert_non_null(live[i] = slab_malloc_epoch(allocator, 128, epoch));

@@ -4,6 +4,7 @@
 #endif
 #include "check.h"
 #include "identities.h"
+#include "proc.h"
 #include "rng.h"
 #include "unit.h"
 
@@ -66,12 +67,6 @@ static void *free_all(void *argument) {
     return NULL;
 }
 
-static void in_another_thread(void *(*fn)(void *), void *argument) {
-    pthread_t thread;
-    assert_int_equal(pthread_create(&thread, NULL, fn, argument), 0);
-    assert_int_equal(pthread_join(thread, NULL), 0);
-}
-
 static void kinds_sum_up(SlabAllocator *allocator, uint64_t want) {
     uint64_t sum = 0;
     SlabClassStats stats;
@@ -92,7 +87,7 @@ static void foreign_frees_of_an_ended_epoch(void **state) {
         EpochId epoch = epoch_open(h.allocator, NULL, EPOCH_CHURN);
         h.count = i ? 50 : 100;
         for (int k = 0; k < h.count; k++) h.objects[k] = slab_malloc_epoch(h.allocator, i ? 128 : 64, epoch);
-        in_another_thread(free_all, &h);
+        sup_in_thread(free_all, &h);
         kinds_sum_up(h.allocator, i ? 150 : 100);
         assert_true(epoch_destroy(h.allocator, epoch));
         kinds_sum_up(h.allocator, i ? 150 : 100);
@@ -115,7 +110,7 @@ static void foreign_frees_count_at_once(void **state) {
                 assert_non_null(h.objects[i]);
             }
             h.count = COUNT / 2;
-            in_another_thread(free_all, &h);
+            sup_in_thread(free_all, &h);
             /* This thread, the owner, has done nothing since. */
             SlabEpochStats e = epoch_of(h.allocator, SLAB_ALL_CLASSES, epoch);
             assert_int_equal(e.live_objects, COUNT / 2);
@@ -129,7 +124,7 @@ static void foreign_frees_count_at_once(void **state) {
             assert_int_equal(global_of(h.allocator).live_objects, COUNT / 2);
             sup_check_identities(h.allocator);
             memmove(h.objects, h.objects + COUNT / 2, COUNT / 2 * sizeof *h.objects);
-            in_another_thread(free_all, &h);
+            sup_in_thread(free_all, &h);
             e = epoch_of(h.allocator, SLAB_ALL_CLASSES, epoch);
             assert_int_equal(e.live_objects + e.live_bytes, 0);
             assert_int_equal(e.reclaimable_slab_count, e.slab_count);

@@ -13,7 +13,6 @@
 
 #include <tslab/stats.h>
 
-#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -106,8 +105,7 @@ static void local_child(void *arg) {
     check_rows(a); /* all nought */
     sup_topology_go_to(11);
     for (unsigned i = 0; i < 100; i++) SUP_CHECK((object[i] = slab_malloc_epoch(a, 1000, epoch)) != NULL, "an object");
-    pthread_t thread;
-    SUP_CHECK(pthread_create(&thread, NULL, frees, NULL) == 0 && pthread_join(thread, NULL) == 0, "a thread");
+    sup_in_thread(frees, NULL);
     SUP_CHECK(epoch_close(a, epoch), "closed: all is collected");
     ts_node_row row[TS_NODE_ROWS];
     SUP_CHECK(ts_node_rows(ts_allocator_find(ts_token(a)), row) == 3, "three rows");

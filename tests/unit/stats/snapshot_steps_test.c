@@ -51,11 +51,6 @@ static void from_the_other_to_this(void) {
 }
 static void ended_with_its_epoch(void) { let(take_and_end); }
 
-static void in_new_thread(void *(*fn)(void *)) {
-    pthread_t thread;
-    SUP_CHECK(pthread_create(&thread, NULL, fn, NULL) == 0 && pthread_join(thread, NULL) == 0, "thread");
-}
-
 static void *take_there(void *unused) {
     take_one();
     return unused;
@@ -67,14 +62,14 @@ static void *grow_there(void *unused) {
 
 /* Its share is in no list before. */
 static void from_a_new_thread(void) {
-    in_new_thread(take_there);
+    sup_in_thread(take_there, NULL);
     give_one();
 }
 
 /* By a thread that has no share. */
 static void grown(void) {
     take_one();
-    in_new_thread(grow_there);
+    sup_in_thread(grow_there, NULL);
     give_one();
 }
 

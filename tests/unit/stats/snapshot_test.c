@@ -1,6 +1,7 @@
 /* Every counter of the statistics against a script of which the figures are known; times by a clock of the test. */
 #include "check.h"
 #include "identities.h"
+#include "proc.h"
 #include "unit.h"
 
 #include "api/runtime.h"
@@ -384,9 +385,7 @@ static void collected_meanwhile(void **state) {
     (void)state;
     make(objects, 10, 100);
     for (int i = 0; i < 3; i++) {
-        pthread_t thread;
-        assert_int_equal(pthread_create(&thread, NULL, foreign_free, objects[i]), 0);
-        assert_int_equal(pthread_join(thread, NULL), 0);
+        sup_in_thread(foreign_free, objects[i]);
     }
     uint32_t cls = (uint32_t)slab_class_of(100), asked[] = {cls, SLAB_ALL_CLASSES};
     for (int i = 0; i < 2; i++) {

@@ -1,5 +1,6 @@
 /* Labels are bounded and lose nothing; lists of epochs; what the doctor says; formatting. By a clock of the test. */
 #include "check.h"
+#include "proc.h"
 #include "unit.h"
 
 #include "advice/advice.h"
@@ -8,7 +9,6 @@
 #include "own_clock.h"
 #include "stats/view.h"
 
-#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -114,11 +114,9 @@ static void *free_handed(void *argument) {
 }
 
 static void free_elsewhere(unsigned from, unsigned to) {
-    pthread_t thread;
     handed_from = from;
     handed_to = to;
-    assert_int_equal(pthread_create(&thread, NULL, free_handed, NULL), 0);
-    assert_int_equal(pthread_join(thread, NULL), 0);
+    sup_in_thread(free_handed, NULL);
 }
 
 /* What another thread has freed counts as freed at once, also by label, and while its owner sleeps. */

@@ -10,7 +10,6 @@
 
 #include "bins.h"
 
-#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -264,12 +263,6 @@ static bool have_barrier(void) { return ts_os->barrier_all(); }
 
 /* ---- other threads, while the system takes the page -------------------------------------------------------------- */
 
-static void in_another_thread(void *(*fn)(void *)) {
-    pthread_t thread;
-    SUP_CHECK(pthread_create(&thread, NULL, fn, NULL) == 0, "pthread_create");
-    SUP_CHECK(pthread_join(thread, NULL) == 0, "pthread_join");
-}
-
 static char *taken[MOST];
 
 /* Takes all the memory that others have no more, and writes to it. */
@@ -294,8 +287,8 @@ static void *close_and_fill(void *argument) {
     fill_what_is_free();
     return argument;
 }
-static void destroyed(void) { in_another_thread(destroy_and_fill); }
-static void closed(void) { in_another_thread(close_and_fill); }
+static void destroyed(void) { sup_in_thread(destroy_and_fill, NULL); }
+static void closed(void) { sup_in_thread(close_and_fill, NULL); }
 
 /* More slabs than its thread keeps for itself, each with pages to give back. */
 static void ends_meanwhile(void (*end)(void)) {
@@ -326,7 +319,7 @@ static void *free_the_rest(void *argument) {
         if (objects[i]) drop(i);
     return NULL;
 }
-static void freed(void) { in_another_thread(free_the_rest); }
+static void freed(void) { sup_in_thread(free_the_rest, NULL); }
 
 /* All that was left is freed by another thread meanwhile: the slabs are lent, so it does not queue the one. */
 static void freed_meanwhile(void **state) {
@@ -361,7 +354,7 @@ static void *fork_now(void *argument) {
     SUP_CHECK(sup_child(in_the_child, NULL, SUP_CHILD_SECONDS, err, sizeof err) == 0, "the child: %s", err);
     return NULL;
 }
-static void forked(void) { in_another_thread(fork_now); }
+static void forked(void) { sup_in_thread(fork_now, NULL); }
 
 static void forked_meanwhile(void **state) {
     (void)state;

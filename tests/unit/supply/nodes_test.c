@@ -144,8 +144,7 @@ static void goes_home_child(void *arg) {
     }
     uint64_t committed = stats_of(a, 1).committed_bytes;
     freer f = {a, p, 3000, 0};
-    pthread_t thread;
-    SUP_CHECK(pthread_create(&thread, NULL, frees, &f) == 0 && pthread_join(thread, NULL) == 0, "a thread");
+    sup_in_thread(frees, &f);
     SUP_CHECK(epoch_close(a, epoch) && sup_live_objects(a) == 0, "all is freed");
     check_sums(a);
     SUP_CHECK(stats_of(a, 1).committed_bytes <= committed, "nothing was taken");

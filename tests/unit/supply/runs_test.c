@@ -1,6 +1,7 @@
 /* Warm runs (runs.h): what touches grows together, what is taken is split, and what goes back goes in pieces. */
 #include "check.h"
 #include "identities.h"
+#include "proc.h"
 #include "unit.h"
 
 #include "api/runtime.h"
@@ -10,7 +11,6 @@
 #include "supply/share.h"
 #include "supply/warm.h"
 
-#include <pthread.h>
 #include <string.h>
 
 #define UNIT TS_UNIT_BYTES
@@ -240,7 +240,6 @@ static void *keeps_and_ends(void *arg) {
 }
 
 static void kept_ones_go_with_the_thread(void **state) {
-    pthread_t thread;
     (void)state;
     (void)share_of_mine();
     assert_true(slab_free(allocator, span(5)));
@@ -250,8 +249,7 @@ static void kept_ones_go_with_the_thread(void **state) {
     assert_int_equal(kept(), 5);
     assert_true(slab_trim(allocator) >= 5 * UNIT);
     assert_int_equal(kept(), 0);
-    assert_int_equal(pthread_create(&thread, NULL, keeps_and_ends, NULL), 0);
-    assert_int_equal(pthread_join(thread, NULL), 0);
+    sup_in_thread(keeps_and_ends, NULL);
     found f = runs_of(allocator);
     assert_true(f.longest >= 7);
 }
@@ -263,13 +261,11 @@ static void *trims(void *arg) {
 }
 
 static void kept_ones_are_trimmed_by_others(void **state) {
-    pthread_t thread;
     size_t trimmed = 0;
     (void)state;
     (void)share_of_mine();
     assert_true(slab_free(allocator, span(9)));
-    assert_int_equal(pthread_create(&thread, NULL, trims, &trimmed), 0);
-    assert_int_equal(pthread_join(thread, NULL), 0);
+    sup_in_thread(trims, &trimmed);
     if (ts_os->barrier_all()) assert_true(trimmed >= 9 * UNIT && kept() == 0);
 }
 

@@ -1,5 +1,6 @@
 /* Warm units and the reclaim policies, by the purge calls that they make. */
 #include "identities.h"
+#include "proc.h"
 #include "rng.h"
 #include "unit.h"
 
@@ -11,7 +12,6 @@
 #include "supply/warm.h"
 
 #include <errno.h>
-#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -546,17 +546,14 @@ static void owed_to_one_that_ended(void **state) {
     }
     assert_non_null(ts_thread.settle);
     const ts_allocator *record = ts_thread.settle;
-    pthread_t thread;
-    assert_int_equal(pthread_create(&thread, NULL, end_allocator, allocator), 0);
-    assert_int_equal(pthread_join(thread, NULL), 0);
+    sup_in_thread(end_allocator, allocator);
     ts_heap_enter(ts_thread.heap);
     ts_heap_drop_dead_shares(ts_thread.heap);
     ts_heap_leave(ts_thread.heap);
     assert_ptr_equal(ts_thread.settle, record);
     SlabAllocator *next = make(SLAB_RECLAIM_BUDGET, 400 * UNIT);
     assert_ptr_equal(ts_allocator_find(ts_token(next)), record);
-    assert_int_equal(pthread_create(&thread, NULL, leave_warm_units, next), 0);
-    assert_int_equal(pthread_join(thread, NULL), 0);
+    sup_in_thread(leave_warm_units, next);
     assert_int_equal(ts_allocator_warm_units(ts_allocator_find(ts_token(next))), 300);
     unsigned calls = purges.calls;
     assert_ptr_equal(ts_thread.settle, record);
