@@ -14,25 +14,16 @@ Works on a running program and on a core file; it reads, and calls nothing. The 
 which the release build has). Figures of threads that are inside of an operation may be half changed.
 """
 
+import types
+
 import gdb
 
-# As in src/core/region/region.h, src/core/slab/slab.h, src/core/ownership/block.h, heap.h and src/core/epoch/epoch.h: macros are not in the debug information.
-UNIT_SHIFT, UNIT_BYTES, UNIT_ENTRIES = 14, 1 << 14, 1 << 10
-FAR_SHIFT, FAR_BYTES = 20, 1 << 20
-SLAB_BYTES, WIDE_BYTES = 128, 256
-PIECE, PIECES, PIECE_BYTES, PIECE_RECORD_BYTES = 1 << 31, 32, 512, 64  # a slab's number is that of a unit or a piece
-STATES = (256, 1024)  # of a unit: COARSE, FINE
-CHUNK = 4096
-FOREIGN, ZOMBIE, SCOPE, SPAN, FINE = 1 << 31, 1 << 30, 1 << 29, 1 << 28, 1 << 27
-CUT = ZOMBIE | SPAN
-ERA_MASK = (1 << 27) - 1
-LIVE, USABLE, GEN_SHIFT = 1, 0x8000, 3
-TAG_SHIFT = 36
-ADDRESS_BITS, BUMP_SHIFT, BUMP_TURN = 52, 12, 2048  # a scope's bump word: address, turn, objects in the slab
-HANDLE_FORMAT, HANDLE_FAR, HANDLE_SCOPE, HANDLE_SPAN = 2, 61, 62, 63
+# The numbers of the library's layout, by their names in src/core/api/layout.h: Region reads them.
+L = types.SimpleNamespace()
 EPOCH_STATES = {0: "ACTIVE", 1: "CLOSING", 2: "CLOSED"}
 HEAP_STATES = {0: "starting", 1: "live", 2: "of an ended thread", 3: "lost in a fork"}
-KINDS = {0: "never used", 1: "churn", 2: "scope", 3: "span", 4: "retired", 5: "churn, FINE", 6: "cut into pieces"}
+KINDS = {"NONE": "never used", "CHURN": "churn", "SCOPE": "scope", "SPAN": "span", "RETIRED": "retired",
+         "FINE": "churn, FINE", "CUT": "cut into pieces"}
 
 
 class Problem(Exception):
@@ -93,17 +84,19 @@ class Region:
     def __init__(self):
         global BYTE_ORDER
         BYTE_ORDER = byte_order()
+        layout = value("ts_layout")
+        vars(L).update((f.name, number(layout[f.name])) for f in layout.type.fields())
         r = value("ts_region")
         p = r["part"][0]
         self.base, self.units = address_of(p["base"]), number(p["units"])
-        self.marked = number(p["limit"]) // UNIT_ENTRIES
+        self.marked = number(p["limit"]) // L.UNIT_ENTRIES
         self.state = [address_of(p["state"][fine]) for fine in (0, 1)]
         self.unit_words, self.slabs = address_of(p["unit"]), address_of(p["slab"])
         self.wide, self.lines = address_of(r["wide"]), address_of(r["lines"])
         self.piece_words, self.pieces = address_of(r["piece_word"]), address_of(r["piece"])
         far = r["part"][1]
         self.far_base, self.far_units = address_of(far["base"]), number(far["units"])
-        self.far_marked = number(far["limit"]) * 16 // FAR_BYTES
+        self.far_marked = number(far["limit"]) * 16 // (1 << L.FAR_SHIFT)
         last = 2  # the table of allocators lies behind all else
         self.reserved = address_of(r["table"][last]) + number(r["table_capacity"][last]) * 4096 - self.base
         if self.base == 0:
@@ -116,40 +109,40 @@ class Region:
     def locate(self, p):
         """(unit, offset in the unit), or None."""
         o = p - self.base
-        if 0 <= o < self.units * UNIT_BYTES:
-            return o >> UNIT_SHIFT, o & (UNIT_BYTES - 1)
+        if 0 <= o < self.units * L.UNIT_BYTES:
+            return o >> L.UNIT_SHIFT, o & (L.UNIT_BYTES - 1)
         o = p - self.far_base
-        if 0 <= o < self.far_marked * FAR_BYTES:
-            return self.units + (o >> FAR_SHIFT), o & (FAR_BYTES - 1)
+        if 0 <= o < self.far_marked * (1 << L.FAR_SHIFT):
+            return self.units + (o >> L.FAR_SHIFT), o & ((1 << L.FAR_SHIFT) - 1)
         return None
 
     def slab_at(self, unit, offset):
         """The number of the slab there: a piece's, if the unit is cut."""
-        return PIECE | unit * PIECES | offset // PIECE_BYTES if self.word(unit) == CUT else unit
+        return L.PIECE | unit * L.PIECES | offset // L.PIECE_BYTES if self.word(unit) == L.UNIT_CUT else unit
 
     def unit_of(self, slab):
-        return (slab & ~PIECE) // PIECES if slab & PIECE else slab
+        return (slab & ~L.PIECE) // L.PIECES if slab & L.PIECE else slab
 
     def first_offset(self, slab):
-        return slab % PIECES * PIECE_BYTES if slab & PIECE else 0
+        return slab % L.PIECES * L.PIECE_BYTES if slab & L.PIECE else 0
 
     def name(self, slab):
-        return "piece %d of unit %d" % (slab % PIECES, self.unit_of(slab)) if slab & PIECE else "unit %d" % slab
+        return "piece %d of unit %d" % (slab % L.PIECES, self.unit_of(slab)) if slab & L.PIECE else "unit %d" % slab
 
     def address(self, slab):
         return self.unit_address(self.unit_of(slab)) + self.first_offset(slab)
 
     def unit_address(self, unit):
-        return self.base + unit * UNIT_BYTES if unit < self.units else self.far_base + (unit - self.units) * FAR_BYTES
+        return self.base + unit * L.UNIT_BYTES if unit < self.units else self.far_base + (unit - self.units) * (1 << L.FAR_SHIFT)
 
     def word(self, slab):
-        return read(self.piece_words + (slab & ~PIECE) * 8 if slab & PIECE else self.unit_words + slab * 8, 8)
+        return read(self.piece_words + (slab & ~L.PIECE) * 8 if slab & L.PIECE else self.unit_words + slab * 8, 8)
 
     def record(self, slab):
         """Where it is, and its bytes."""
-        if slab & PIECE:
-            return self.pieces + (slab & ~PIECE) * PIECE_RECORD_BYTES, PIECE_RECORD_BYTES
-        return self.slabs + slab * SLAB_BYTES, SLAB_BYTES
+        if slab & L.PIECE:
+            return self.pieces + (slab & ~L.PIECE) * L.PIECE_RECORD_BYTES, L.PIECE_RECORD_BYTES
+        return self.slabs + slab * L.SLAB_BYTES, L.SLAB_BYTES
 
     def slab(self, slab):
         return at(self.record(slab)[0], "ts_slab")
@@ -159,42 +152,43 @@ class Region:
         if self.is_fine(unit):
             return entry
         place = entry >> 2
-        return place % 2 * (STATES[0] // 2) + place // 2
+        return place % 2 * (L.STATES_COARSE // 2) + place // 2
 
     def is_fine(self, unit):
-        return bool(self.word(unit) & FINE)
+        return bool(self.word(unit) & L.UNIT_FINE)
 
     def states(self, unit):
         fine = self.is_fine(unit)
-        data = bytes_at(self.state[fine] + unit * STATES[fine] * 2, STATES[fine] * 2)
+        states = L.STATES_FINE if fine else L.STATES_COARSE
+        data = bytes_at(self.state[fine] + unit * states * 2, states * 2)
         return [int.from_bytes(data[i:i + 2], BYTE_ORDER) for i in range(0, len(data), 2)]
 
     def scope_bits(self, slab):
         """Start and freed bits, as two numbers of 1024 bits; of a piece also others', but none of its neighbours'."""
-        where = self.state[0] + self.unit_of(slab) * STATES[0] * 2 + (STATES[0] if slab & PIECE and slab % 2 else 0)
+        where = self.state[0] + self.unit_of(slab) * L.STATES_COARSE * 2 + (L.STATES_COARSE if slab & L.PIECE and slab % 2 else 0)
         words = [read(where + 8 * i, 8) for i in range(32)]
         return [sum(w << (64 * i) for i, w in enumerate(half)) for half in (words[:16], words[16:])]
 
     def foreign_pending(self, slab, scope, entry):
         if scope or self.is_fine(slab):
-            words, index = self.wide + self.unit_of(slab) * WIDE_BYTES, entry
+            words, index = self.wide + self.unit_of(slab) * L.WIDE_BYTES, entry
         else:
             words, index = address_of(self.slab(slab)["foreign"].address), self.granule(slab, entry)
         x = read(words + (index >> 5) * 8, 8)
-        return bool(x >> (index & 31) & 1) and x >> TAG_SHIFT == number(self.slab(slab)["tag"])
+        return bool(x >> (index & 31) & 1) and x >> L.FOREIGN_TAG_SHIFT == number(self.slab(slab)["tag"])
 
     def block(self, word):
         """(block, class or None) of a UNIT word."""
         line = self.lines + (word >> 36) * 64
-        if word & SCOPE:
+        if word & L.UNIT_SCOPE:
             return at(line, "ts_block"), None
-        block = at(line & ~(CHUNK - 1), "ts_churn_block")
+        block = at(line & ~(L.CHURN_BLOCK_ALIGN - 1), "ts_churn_block")
         bins = address_of(block["bin"].address)
         return block["b"], (line - bins) // kind("ts_bin").sizeof
 
 
 def era(block):
-    return number(block["key"]) & ERA_MASK
+    return number(block["key"]) & L.UNIT_ERA_MASK
 
 
 def label_text(epoch):
@@ -255,7 +249,7 @@ def span_around(r, unit):
         word = r.word(first)
         if word:
             slab = r.slab(first)
-            if word & SPAN and unit < first + number(slab["u"]["span"]["units"]):
+            if word & L.UNIT_SPAN and unit < first + number(slab["u"]["span"]["units"]):
                 return first
             return None
         first -= 1
@@ -270,21 +264,21 @@ def look(r, p):
     unit, offset = where
     unit = r.slab_at(unit, offset)
     word = r.word(unit)
-    if word == 0 and unit & PIECE:
+    if word == 0 and unit & L.PIECE:
         return Place("free", "%s is in no scope" % r.name(unit), unit=unit)
     if word == 0:
         first = span_around(r, unit)
         if first is None:
             return Place("free", "unit %d is in no slab" % unit, unit=unit)
         return look_span(r, p, first)
-    if word & ZOMBIE:
+    if word & L.UNIT_ZOMBIE:
         return Place("stale", "its slab has ended, and waits on a queue of foreign frees", unit=unit)
-    if word & SPAN:
+    if word & L.UNIT_SPAN:
         return look_span(r, p, unit)
     block, cls = r.block(word)
-    if era(block) != word & ERA_MASK:
+    if era(block) != word & L.UNIT_ERA_MASK:
         return Place("stale", "its epoch has ended", unit=unit)
-    found = look_scope(r, p, unit, offset, block) if word & SCOPE else look_churn(r, p, unit, offset, cls)
+    found = look_scope(r, p, unit, offset, block) if word & L.UNIT_SCOPE else look_churn(r, p, unit, offset, cls)
     found.block, found.epoch, found.unit = block, epoch_of_block(block), unit
     return found
 
@@ -301,14 +295,14 @@ def look_churn(r, p, unit, offset, cls):
     size = r.class_bytes[cls]
     slot = offset // size
     text = "slot %d of class %d (%d bytes)" % (slot, cls, size)
-    if slot >= UNIT_BYTES // size:
+    if slot >= L.UNIT_BYTES // size:
         return Place("free", "behind the last slot of its slab (class %d)" % cls)
     start = p - offset + slot * size
     entry = slot * size // 16
     state = r.states(unit)[r.granule(unit, entry)]
-    generation = number(r.slab(unit)["gen"]) + ((state ^ USABLE) >> GEN_SHIFT)
-    if not state & LIVE:
-        return Place("free", text + (", retired" if not state & USABLE else ""), start, size, generation=generation)
+    generation = number(r.slab(unit)["gen"]) + ((state ^ L.STATE_USABLE) >> L.STATE_GEN_SHIFT)
+    if not state & L.STATE_LIVE:
+        return Place("free", text + (", retired" if not state & L.STATE_USABLE else ""), start, size, generation=generation)
     if r.foreign_pending(unit, False, entry):
         return Place("free", text + ", freed by another thread than its owner", start, size, generation=generation)
     return Place("live" if p == start else "interior", text, start, size, generation=generation)
@@ -322,7 +316,7 @@ def scope_end(r, unit, block):
     scope = at(address_of(block.address), "ts_scope_block")
     if number(scope["current"]) != unit:
         return 0
-    return ((number(scope["bump"]) >> BUMP_SHIFT) - r.unit_address(r.unit_of(unit))) % (1 << ADDRESS_BITS) // 16
+    return ((number(scope["bump"]) >> L.BUMP_SHIFT) - r.unit_address(r.unit_of(unit))) % (1 << L.ADDRESS_BITS) // 16
 
 
 def look_scope(r, p, unit, offset, block):
@@ -373,7 +367,7 @@ def block_live(r, block):
     if number(block["scope"]):
         scope = at(address_of(block.address), "ts_scope_block")
         allocs, bump = number(scope["allocs"]), number(scope["bump"])
-        count = bump % BUMP_TURN if allocs % 2 == bump // BUMP_TURN % 2 else 0
+        count = bump % L.BUMP_TURN if allocs % 2 == bump // L.BUMP_TURN % 2 else 0
         return allocs // 2 + count - number(scope["frees"])
     churn = at(address_of(block.address), "ts_churn_block")
     return sum(bin_live(churn["bin"][i]) for i in range(len(r.class_bytes)))
@@ -499,6 +493,10 @@ def say_heap(r, heap):
         print("  slabs with foreign frees: %s" % ", ".join(r.name(u) for u in queue))
 
 
+def kind_text(number_of_kind):
+    return next((text for name, text in KINDS.items() if getattr(L, "KIND_" + name) == number_of_kind), "?")
+
+
 # ---- a slab ---------------------------------------------------------------------------------------------------------------
 
 
@@ -513,14 +511,14 @@ def say_slab(r, slab):
         print("%s at %#x, never used, or free and its record not in the core file" % (r.name(slab), address))
         say_place(r, address, look(r, address))
         return
-    flags = ["CUT"] if word == CUT else [name for bit, name in ((FOREIGN, "FOREIGN"), (ZOMBIE, "ZOMBIE"), (SCOPE, "SCOPE"), (SPAN, "SPAN"),
-                                                              (FINE, "FINE")) if word & bit]
-    print("%s at %#x, last used as: %s" % (r.name(slab), address, KINDS.get(number(record["kind"]), "?")))
+    names = ("FOREIGN", "ZOMBIE", "SCOPE", "SPAN", "FINE")
+    flags = ["CUT"] if word == L.UNIT_CUT else [name for name in names if word & getattr(L, "UNIT_" + name)]
+    print("%s at %#x, last used as: %s" % (r.name(slab), address, kind_text(number(record["kind"]))))
     print("  UNIT word %#x%s, generation %d, tag %d%s" % (word, " " + " ".join(flags) if flags else "", number(record["gen"]),
                                                      number(record["tag"]), ", a handle was made" if number(record["handled"]) else ""))
-    if word == CUT:
-        for i in range(PIECES):
-            piece = PIECE | slab * PIECES | i
+    if word == L.UNIT_CUT:
+        for i in range(L.PIECES):
+            piece = L.PIECE | slab * L.PIECES | i
             place = look(r, r.address(piece))
             if place.block is not None:
                 print("  piece %d: %s" % (i, epoch_text(place.epoch) if place.epoch is not None else "no epoch"))
@@ -531,7 +529,7 @@ def say_slab(r, slab):
         return
     epoch = epoch_of_block(place.block)
     print("  %s of %s" % (owner_text(place.block), epoch_text(epoch) if epoch is not None else "no epoch"))
-    if word & SCOPE:
+    if word & L.UNIT_SCOPE:
         say_scope_map(r, slab, place.block)
     else:
         say_churn_map(r, slab, r.block(word)[1], record)
@@ -544,10 +542,10 @@ def say_map(marks):
 
 def say_churn_map(r, unit, cls, slab):
     size, states, marks = r.class_bytes[cls], r.states(unit), []
-    for slot in range(UNIT_BYTES // size):
+    for slot in range(L.UNIT_BYTES // size):
         entry = slot * size // 16
         s = states[r.granule(unit, entry)]
-        mark = "x" if not s & USABLE else "." if not s & LIVE else "#"
+        mark = "x" if not s & L.STATE_USABLE else "." if not s & L.STATE_LIVE else "#"
         if mark == "#" and r.foreign_pending(unit, False, entry):
             mark = "f"
         marks.append(mark)
@@ -565,7 +563,7 @@ def say_scope_map(r, slab, block):
         if started >> entry & 1:
             mark = "." if freed >> entry & 1 else "f" if r.foreign_pending(slab, True, entry) else "#"
         marks.append(mark)
-    print("  scope slab: %d of %d bytes used, %d live objects" % (len(marks) * 16, PIECE_BYTES if slab & PIECE else UNIT_BYTES, marks.count("#") + marks.count("f")))
+    print("  scope slab: %d of %d bytes used, %d live objects" % (len(marks) * 16, L.PIECE_BYTES if slab & L.PIECE else L.UNIT_BYTES, marks.count("#") + marks.count("f")))
     print("  # live, . freed, - goes on, f freed by another thread; 16 bytes each")
     say_map(marks)
 
@@ -576,21 +574,22 @@ def say_scope_map(r, slab, block):
 def say_handle(r, handle):
     unit, generation, entry = handle >> 42, handle >> 18 & 0xffffff, handle >> 8 & 1023
     cls, fmt = handle >> 2 & 63, handle & 3
-    far = cls == HANDLE_FAR
+    far = cls == L.HANDLE_FAR
     if far:
         unit, entry = r.units + (entry << 22 | unit), 0
     print("handle %#x: unit %d, generation %d, entry %d, class %s, format %d" % (
-        handle, unit, generation, entry, {HANDLE_SCOPE: "scope", HANDLE_SPAN: "span", HANDLE_FAR: "span of the FAR part"}.get(cls, cls), fmt))
+        handle, unit, generation, entry,
+        {L.HANDLE_SCOPE: "scope", L.HANDLE_SPAN: "span", L.HANDLE_FAR: "span of the FAR part"}.get(cls, cls), fmt))
     end = r.units + r.far_marked if far else r.units
-    if fmt != HANDLE_FORMAT or unit >= end or unit == 0 or generation == 0:
+    if fmt != L.HANDLE_FORMAT or unit >= end or unit == 0 or generation == 0:
         print("  never was a handle")
         return
     p = r.unit_address(unit) + entry * 16
     place = look(r, p)
     unit = r.slab_at(unit, entry * 16)
     word = r.word(unit)
-    of_span = HANDLE_FAR if far else HANDLE_SPAN
-    actual = of_span if word & SPAN else HANDLE_SCOPE if word & SCOPE else r.block(word)[1] if word else None
+    of_span = L.HANDLE_FAR if far else L.HANDLE_SPAN
+    actual = of_span if word & L.UNIT_SPAN else L.HANDLE_SCOPE if word & L.UNIT_SCOPE else r.block(word)[1] if word else None
     good = (place.state == "live" and place.generation & 0xffffff == generation and actual == cls and
             number(r.slab(unit)["handled"]))
     print("  accepted" if good else "  stale")

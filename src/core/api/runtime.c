@@ -5,6 +5,7 @@
 #include "supply/warm.h"
 
 #include "api/background.h"
+#include "api/layout.h"
 #include "api/page.h"
 #include "api/private.h"
 #include "api/shrink.h"

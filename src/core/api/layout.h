@@ -1,0 +1,30 @@
+/* The layout of the records, for debuggers: macros are not in the debug information. tools/gdb/tslab-gdb.py reads it. */
+#ifndef TS_API_LAYOUT_H
+#define TS_API_LAYOUT_H
+
+#include "ownership/heap.h"
+
+/* clang-format off */
+#define TS_LAYOUT(X)                                                                                               \
+    X(UNIT_SHIFT) X(UNIT_BYTES) X(FAR_SHIFT) X(UNIT_ENTRIES) X(SLAB_BYTES) X(WIDE_BYTES) X(CHURN_BLOCK_ALIGN)      \
+    X(PIECE) X(PIECES) X(PIECE_BYTES) X(PIECE_RECORD_BYTES) X(STATES_COARSE) X(STATES_FINE)                        \
+    X(UNIT_FOREIGN) X(UNIT_ZOMBIE) X(UNIT_SCOPE) X(UNIT_SPAN) X(UNIT_FINE) X(UNIT_CUT) X(UNIT_ERA_MASK)            \
+    X(STATE_LIVE) X(STATE_USABLE) X(STATE_GEN_SHIFT) X(FOREIGN_TAG_SHIFT) X(ADDRESS_BITS) X(BUMP_SHIFT)            \
+    X(BUMP_TURN) X(HANDLE_FORMAT) X(HANDLE_FAR) X(HANDLE_SCOPE) X(HANDLE_SPAN)                                     \
+    X(KIND_NONE) X(KIND_CHURN) X(KIND_SCOPE) X(KIND_SPAN) X(KIND_RETIRED) X(KIND_FINE) X(KIND_CUT)
+/* clang-format on */
+
+#if defined(__GNUC__) || defined(__clang__)
+__attribute__((used))
+#endif
+static const struct ts_layout {
+#define X(name) uint64_t name;
+    TS_LAYOUT(X)
+#undef X
+} ts_layout = {
+#define X(name) TS_##name,
+    TS_LAYOUT(X)
+#undef X
+};
+
+#endif
