@@ -1,9 +1,10 @@
 /*
- * Foreign frees: a thread frees an object of a block it does not own.
+ * Cross-thread frees: a thread frees an object of a block that it does not own. (Names in the code say "foreign".)
  *
  * What could go wrong: a free is lost, an object is freed twice, or a late free hits the next object at its place. It
- * does not: a free is one bit of a word of the slab, set by compare-and-swap under a tag that is another in each use
- * of the slab. And a slab with such a bit is on its owner's queue until he has taken it in. (One case is left: 8.)
+ * does not. A free is one bit in a word of the slab. Compare-and-swap sets it, under a tag that differs in each use
+ * of the slab. A slab with such a bit is on its owner's queue until the owner has taken the bit in. (Conclusion 8 has
+ * the one case that is left.)
  *
  * Freeing thread T                                   Owner O (holding its heap)
  *  1. u = UNIT word (acquire); kind from it           a. take the whole queue (exchange)
@@ -15,65 +16,69 @@
  *  7. if 6 set it: push the slab on O's queue            FOREIGN is set again; then reuse it
  *
  * Conclusions
- *  1. No free is lost. After 5, T finds FOREIGN set or sets it (6). If it was set, O has not yet done b for
- *     this slab, so c comes after 5 (5, 6, b, c are seq_cst) and finds the bit; if T sets it, T queues the slab.
- *     e clears only the bits that d worked off.
- *  2. A slab is on at most one queue: only who turns FOREIGN on pushes, and only who popped it turns it off.
- *     So queue_next has one user at a time. The owner may do a and the rest of the slabs later (heap->backlog): such a
- *     slab has FOREIGN on as if it were still on the queue, and nobody but who holds the heap can tell the difference.
- *  3. A slab on a queue is not handed on: f, ts_slab_claim and the release paths all require FOREIGN to be off
- *     by a compare-and-swap on the word that holds it. A dead slab that is found with FOREIGN on becomes a
- *     zombie, which who pops it gives back.
- *  4. A late T does no damage. If the slab was reset between 2 and 5, 5 fails, or it writes the old tag t, under
- *     which bits count no more. If it was reset after 5, the object had been freed by a destroy (an individual free
- *     of it is this one), the new tag voids the bit, and 6 fails because the UNIT word is another one: nothing is
- *     queued. (Bits of an older tag in x are not taken over: 5 writes bit alone then.) If the
- *     slab came back into the same bin of the same block, 6 succeeds and queues a slab without bits: the owner
- *     finds nothing in it.
- *  5. t is read before the era is checked, so that 5 cannot write the tag of a later use: that tag is written
- *     after the era changed, and reading it (acquire) shows the new era at 3.
- *  6. A double free is refused while the first is under way: 4 looks at x, 5 lets one of two win, and the owner
- *     looks at the bit whenever FOREIGN is set, which it is from 6 (before the first free returns) to b; from b on
- *     the owner is draining. For everybody else an object is live if its bit is off and its state is live, looked
- *     at in this order: d takes the state off before e takes the bit off, so no one finds the bit already off and
- *     the state still on. f comes after all e's: the words are not touched once the slab can be another's.
- *  7. A free of the owner's that has the object's generation (of a handle; realloc, promote) makes the state not
- *     live, and then, by a compare-and-swap of the word, counts it on and takes the object's bit off
- *     (ts_foreign_is_first). If the bit was on, T has set it and is told true: so the owner is told false, of an
- *     object that it has freed for T. If it was off, T sets it no more: its compare-and-swap fails for the count, and
- *     the state, which it reads next, is of after the owner's. Nobody drains meanwhile. So of threads that free one
- *     handle at one instant exactly one is told true, whoever owns it. (Of foreign threads, by e: it counts the word
- *     on, too. The count has sixteen values: a T that is away between 2 and 5, while the very object that it frees is
- *     freed by another and a multiple of sixteen drains and such frees come to the word, succeeds, with what 8 says
- *     of that.)
- *  8. The limit: a free of the owner's by pointer, which looks at no bit if FOREIGN was off, while T frees the same
- *     object by pointer or handle and is between 4 and 6, for as long as T is away there. Then both can answer true.
- *     The bit is found at d on a slot that is not live and is dropped (counted as rejected), or on the slot's next
- *     object, if one was allocated there before d, which is freed by it. No structure is damaged: the state word has
- *     one writer. Closing this window needs a fence in every free of an owner. (A second look of T's after 5, which
- *     takes the bit off again where the object is gone, meets it more often than not, but cannot tell its bit from
- *     that of a later free of the slot's next object, after sixteen counts: then a free is lost that nobody did
- *     twice.)
+ *  1. No free is lost. After 5, T finds FOREIGN set, or sets it (6). If it was set, O has not done b for this slab
+ *     yet. So c comes after 5, and finds the bit (5, 6, b and c are seq_cst). If T sets it, T queues the slab. Step e
+ *     clears only the bits that d has worked off.
+ *  2. A slab is on one queue at most. Only the thread that turns FOREIGN on pushes the slab. Only the thread that
+ *     popped it turns FOREIGN off. So queue_next has one user at a time. The owner may do a, and leave the rest of
+ *     the slabs for later (heap->backlog). Such a slab has FOREIGN on, as if it were still on the queue. Only the
+ *     holder of the heap can tell the difference.
+ *  3. A slab on a queue is not handed on. Step f, ts_slab_claim and the release paths all require FOREIGN to be off,
+ *     by a compare-and-swap on the word that holds it. A dead slab that is found with FOREIGN on becomes a zombie.
+ *     The thread that pops the zombie gives it back.
+ *  4. A late T does no damage. There are three cases:
+ *     The slab was reset between 2 and 5. Then 5 fails, or it writes the old tag t, under which bits no longer count.
+ *     The slab was reset after 5. Then a destroy had freed the object (a free of this one object is T's own). The new
+ *     tag voids the bit. Step 6 fails, because the UNIT word is another one, and nothing is queued.
+ *     The slab came back into the bin of its block. Then 6 succeeds and queues a slab without bits, in which the
+ *     owner finds nothing.
+ *     Bits of an older tag in x are not taken over: 5 writes T's bit alone then.
+ *  5. T reads t before it checks the era. So 5 cannot write the tag of a later use: that tag is written after the era
+ *     has changed, and reading it (acquire) shows the new era at 3.
+ *  6. A double free is refused while the first free is under way. Step 4 looks at x, and 5 lets one of two threads
+ *     win. The owner looks at the bit whenever FOREIGN is set. FOREIGN is set from 6, before the first free returns,
+ *     to b. From b on the owner is draining. To all other threads an object is live if its bit is off and its state
+ *     is live, read in this order. Step d takes the state off before e takes the bit off. So no thread finds the bit
+ *     off and the state still on. Step f comes after all e's: the words are not touched once the slab can belong to
+ *     another block.
+ *  7. Some frees of the owner have the object's generation: frees by handle, realloc, promote. Such a free makes the
+ *     state not live. Then, by a compare-and-swap of the word, it raises the count and takes the object's bit off
+ *     (ts_foreign_is_first). If the bit was on, T has set it and is told true. So the owner is told false: it has
+ *     freed the object for T. If the bit was off, T no longer sets it: T's compare-and-swap fails for the count, and
+ *     T then reads the state that the owner has written. Nothing drains meanwhile. So of threads that free one handle
+ *     at one instant exactly one is told true, whatever thread owns the object. (Between two cross-thread frees step
+ *     e does this: it raises the count, too. The count has sixteen values. Suppose that T is away between 2 and 5,
+ *     another thread frees T's very object, and a multiple of sixteen drains and such frees come to the word. Then 5
+ *     succeeds, with the consequences that 8 names.)
+ *  8. The limit. The owner frees by pointer, and looks at no bit because FOREIGN was off. T frees that object by
+ *     pointer or handle, and is between 4 and 6. While T is away there, both can answer true. The drain finds the bit
+ *     at d. The slot is not live: then the bit is dropped, and counted as rejected. Or the slot's next object was
+ *     allocated there before d: then d frees that one. No structure is damaged, because the state word has one
+ *     writer. Closing this window needs a fence in every free of an owner. (T could look once more after 5, and take
+ *     the bit off where the object is gone. That meets the case more often than not. But after sixteen counts T
+ *     cannot tell its bit from a later free of the slot's next object, and that free would be lost, though no object
+ *     was freed twice.)
  *
- * The owner of a block can change (adoption, thread exit) while T is between 6 and 7: T pushes on the queue of the
- * heap it read. Who drains a queue passes a slab of another heap on to that heap's queue, and T sees to it that
- * somebody does (push_on), before it looks whether the object was the last of a closed epoch's slab.
+ * The owner of a block can change between 6 and 7, by adoption or by the exit of a thread. T pushes on the queue of
+ * the heap that it has read. A thread that drains a queue passes a slab of another heap on to that heap's queue. T
+ * makes sure that some thread does (push_on), before it looks whether the object was the last one of a closed epoch's
+ * slab.
  *
- * A closed epoch gives its slabs back with their last objects, whoever frees them and whatever the owner does
- * meanwhile: who frees the last one holds the owner's heap and takes the slab in (ts_foreign_give_closed). Of frees
- * that meet the close: it shuts the block, holds the heap (a barrier), drains, flushes, sets `flushed`, and drains
- * again (ts_foreign_drain_flushed). A freeing thread reads the key (only ts_foreign_freed) and `flushed` after its
- * push.
+ * A closed epoch gives its slabs back with their last objects, whatever thread frees them, and whatever the owner does
+ * meanwhile. The thread that frees the last object holds the owner's heap and takes the slab in
+ * (ts_foreign_give_closed). Frees may meet the close itself. The close shuts the block, holds the heap (a barrier),
+ * drains, flushes, sets `flushed`, and drains again (ts_foreign_drain_flushed). A freeing thread reads the key (only
+ * ts_foreign_freed) and `flushed` after its push.
  *
- * An allocation or a free of the owner works off a bounded number of objects (ts_foreign_drain_some): however much
- * other threads have freed, one call does not pay for all of it. What closes, ends or trims takes all. The slab of a
- * closed epoch's last object is looked for among all that are queued, a step each. Nothing of the above hangs on when
- * the owner drains: an allocation puts it off after a round that brought little (churn_try), a free that meets the
- * flag but for the last of so many (free_own), and looks at the bit.
+ * An allocation or a free of the owner works off a bounded number of objects (ts_foreign_drain_some). So one call
+ * never pays for all that other threads have freed. A close, an end or a trim takes everything. The slab of a closed
+ * epoch's last object is looked for among all that are queued, one step each. No conclusion depends on when the owner
+ * drains. An allocation puts it off after a round that brought little (churn_try). A free that meets FOREIGN puts it
+ * off, too, except every TS_FOREIGN_FLAGS_MET-th, and looks at the bit.
  *
- * A visitor (who holds the heap of a live thread) drains only dead slabs and those of blocks that are closing: the
- * owner's fast paths go on in the others. 5 to 7 are done inside T's own heap bracket, so that no fork finds a slab
- * with FOREIGN set that is on no queue.
+ * A visitor holds the heap of a running thread. It drains only dead slabs, and slabs of blocks that are closing: the
+ * owner's fast paths go on in the others. Steps 5 to 7 are done inside T's own heap bracket, so that no fork finds a
+ * slab with FOREIGN set that is on no queue.
  */
 /* Modelled in tests/model: foreign, look, exit, spill, orders. */
 #include "base/assert.h"
@@ -94,16 +99,16 @@ static void push(ts_heap *heap, uint32_t unit) {
     uint64_t head = ts_load_relaxed(&heap->queue);
     do {
         ts_store_relaxed(&slab->queue_next, (uint32_t)head);
-    } while (!ts_cas_seq(&heap->queue, &head, unit)); /* publishes queue_next; partner: exchange in drain */
+    } while (!ts_cas_seq(&heap->queue, &head, unit)); /* publishes queue_next; partner: the exchange in a drain */
 }
 
 static bool has_queued(const ts_heap *heap) {
-    /* backlog: what a bounded drain (ts_foreign_give_closed) has taken off the queue and not come to */
+    /* backlog: slabs that a bounded drain has taken off the queue, and has not worked on yet */
     return ts_load_seq(&heap->queue) != 0 || ts_load_relaxed(&heap->backlog) != 0;
 }
 
-/* Once at least: another who holds the heap may have what was pushed in his hands. He looks again when he lets go, if
-   he is called; so does its thread, if it is in the middle of an operation. */
+/* Calls once at least: another holder of the heap may have the pushed slab in its hands. It looks again when it drops
+   the heap, because it was called. So does the heap's thread if it is in the middle of an operation. */
 void ts_foreign_drain_for(ts_heap *heap) {
     do {
         if (!ts_heap_call(heap)) return;
@@ -118,7 +123,7 @@ void ts_foreign_drain_for_all(void) {
             ts_foreign_drain_for(heap);
 }
 
-/* The heap of a block that may have ended since it was found alive, and may be nobody's, with its memory or without. */
+/* The heap of a block. The block may have ended since it was found alive, and may have no heap, or no memory. */
 static ts_heap *block_home(const ts_block *block) {
     ts_heap *heap = ts_load_seq(&block->heap); /* seq_cst: push_on */
     return TS_LIKELY(heap != NULL) ? heap : ts_heap_nobody;
@@ -130,14 +135,15 @@ static void note_drain(ts_heap *heap) {
 }
 
 /*
- * On the queue of the block's heap, as far as it was known. Nobody may come for it there:
- *   - The heap has no thread any more. seq_cst: ts_heap_exit writes the state and then drains; T pushes and then
- *     reads the state: one of the two sees the other.
- *   - It has another thread, which may sleep, and the block is elsewhere. Who reads that thread's state sees where
- *     the block went before.
- *   - Its thread has given the block up, and may sleep. It writes the block's heap, and then drains (orphan.c); T
- *     pushes, and then reads the block's heap: one of the two sees the other (all seq_cst).
- * Then who has pushed drains it for that one, once he holds nothing (ts_settle_now), and passes the slab on.
+ * Pushes a slab on the queue of the heap that the block had when T read it. There are three cases in which no thread
+ * may come for it there:
+ *   - The heap has no thread any more. ts_heap_exit writes the state and then drains; T pushes and then reads the
+ *     state. One of the two sees the other (seq_cst).
+ *   - The heap has another thread, which may sleep, and the block is in another heap. A thread that reads that
+ *     thread's state sees where the block went before.
+ *   - The heap's thread has given the block up, and may sleep. It writes the block's heap, and then drains
+ *     (orphan.c); T pushes, and then reads the block's heap. One of the two sees the other (seq_cst).
+ * Then T itself drains that heap, once T holds nothing (ts_settle_now), and passes the slab on.
  */
 static void push_on(ts_heap *heap, uint32_t unit, const ts_block *block) {
     push(heap, unit);
@@ -157,7 +163,7 @@ static void queue_slab(uint32_t unit, uint64_t u) {
     }
 }
 
-/* As 6 and 7 of a thread that has done no 5: 4 of the conclusions says what becomes of a slab without bits. */
+/* It does steps 6 and 7 without 5. Conclusion 4 says what becomes of a slab without bits. */
 bool ts_foreign_lend(ts_heap *heap, uint32_t unit, uint64_t word) {
     if (!ts_cas_seq(ts_unit_word(unit), &word, word | TS_UNIT_FOREIGN)) return false;
     heap->lent = unit;
@@ -167,7 +173,7 @@ bool ts_foreign_lend(ts_heap *heap, uint32_t unit, uint64_t word) {
 
 void ts_foreign_lent_back(ts_heap *heap) {
     uint32_t unit = heap->lent;
-    /* A zombie, perhaps; the line is the same. */
+    /* It may be a zombie by now; its line has not changed. */
     uint64_t word = ts_load_acquire(ts_unit_word(unit));
     const ts_block *block = ts_block_of_line(ts_word_line(word), (word & TS_UNIT_SCOPE) != 0);
     heap->lent = 0;
@@ -228,7 +234,7 @@ static uint32_t live_bits(uint32_t unit, uint64_t word, unsigned i) {
     return live;
 }
 
-/* Whether every live object of these is freed by another thread than the owner. */
+/* Whether other threads have freed every live object of these 32 granules. */
 static bool all_pending(uint32_t unit, uint64_t word, unsigned i, const _Atomic uint64_t *words) {
     uint64_t x = ts_load_seq(&words[i]);
     uint32_t bits = x >> TS_FOREIGN_TAG_SHIFT == ts_load_acquire(&ts_slab_at(unit)->tag) ? (uint32_t)x : 0;
@@ -243,9 +249,9 @@ bool ts_foreign_all_freed(uint32_t unit, uint64_t word) {
     return true;
 }
 
-/* seq_cst: each of those who free the last objects at once writes its bit (the owner: the state) and then looks at all
-   others, so the last of them sees that nothing is left. The owner looks at FOREIGN after that (free.c: free_once).
-   seq_cst of `flushed`: ts_foreign_drain_flushed. */
+/* seq_cst: several threads may free the last objects at once. Each writes its bit (the owner: the state) and then
+   looks at all others. So the last of them sees that nothing is left. The owner looks at FOREIGN after that (free.c:
+   free_once). seq_cst of `flushed`: ts_foreign_drain_flushed. */
 void ts_foreign_give_closed(uint32_t unit, uint64_t entry) {
     _Atomic uint64_t *word = ts_unit_word(unit);
     uint64_t u = ts_load_acquire(word);
@@ -258,13 +264,13 @@ void ts_foreign_give_closed(uint32_t unit, uint64_t entry) {
     if (!ts_foreign_all_freed(unit, u)) return;
     if (TS_UNLIKELY(ts_is_lent(unit))) {
         ts_loan_of_lent()->freed(unit);
-        if (((ts_load_acquire(word) ^ u) & ~TS_UNIT_FOREIGN) != 0) return; /* taken out */
+        if (((ts_load_acquire(word) ^ u) & ~TS_UNIT_FOREIGN) != 0) return; /* it was taken out */
     }
     ts_heap *heap = ts_load_acquire(&block->heap);
     if (!heap || heap == ts_thread.heap) return;
     if (ts_heap_hold(heap))
         ts_foreign_take_off(heap, unit);
-    else if (ts_heap_call(heap)) /* its thread is in the middle of a call, and may rest after that: it looks first */
+    else if (ts_heap_call(heap)) /* its thread is in the middle of a call, and looks before it rests */
         ts_heap_work_off(heap);
     else
         return;
@@ -302,11 +308,11 @@ static unsigned free_scope_bits(ts_scope_block *block, uint32_t unit, uint32_t i
     return freed;
 }
 
-/* The lines of the state words that a drain of a churn slab changes, all at once: who frees has read them on his
-   processor last. */
+/* Fetches all cache lines of state words that a drain of a churn slab changes: the freeing threads' processors had
+   them last. */
 static void fetch_states(uint32_t unit, uint64_t word, const _Atomic uint64_t *words, unsigned count) {
     const _Atomic uint16_t *state = ts_unit_states(unit, ts_word_is_fine(word));
-    __builtin_prefetch((const void *)(uintptr_t)words, 1); /* they are changed, too */
+    __builtin_prefetch((const void *)(uintptr_t)words, 1); /* the drain changes them, too */
     for (unsigned i = 0; i < count; i++)
         if ((uint32_t)ts_load_relaxed(&words[i]) != 0) __builtin_prefetch((const void *)(uintptr_t)&state[i * 32u], 1);
 }
@@ -362,7 +368,7 @@ static unsigned take_slab(uint32_t unit, ts_block *block, uint64_t w, size_t *by
     return objects;
 }
 
-/* Puts what the queue has before what was taken off it earlier. */
+/* Moves the slabs of the queue to the front of the backlog. */
 static void queue_to_backlog(ts_heap *heap) {
     uint32_t first = (uint32_t)ts_exchange_seq(&heap->queue, 0), last = first;
     if (first == 0) return;
@@ -371,13 +377,13 @@ static void queue_to_backlog(ts_heap *heap) {
     ts_store_relaxed(&heap->backlog, first);
 }
 
-/* What the owner of the heap does not have to do itself: slabs of closing blocks, and dead ones. */
+/* Whether another thread may work on the slab in place of the heap's owner: it is dead, or its block is closing. */
 static bool is_ending(const ts_heap *heap, const ts_block *block, uint64_t w) {
     return !is_alive(block, w) || (ts_load_acquire(&block->heap) == heap && block->closing == TS_CLOSING);
 }
 
-/* The others on the way are taken in with it, so that they are not met again and again, but no more than one call
-   should do. */
+/* Takes in other ending slabs on the way, so that they are not met again and again: as many as one call should pay
+   for. */
 void ts_foreign_take_off(ts_heap *heap, uint32_t unit) {
     size_t bytes = 0;
     unsigned work = 0;
@@ -386,12 +392,12 @@ void ts_foreign_take_off(ts_heap *heap, uint32_t unit) {
         ts_loan_of_lent()->take_out(heap, unit);
         return;
     }
-    if (ts_load_relaxed(&heap->state) == TS_HEAP_ABANDONED) { /* nobody comes for the rest */
+    if (ts_load_relaxed(&heap->state) == TS_HEAP_ABANDONED) { /* no thread comes for the rest */
         ts_foreign_drain(heap);
         return;
     }
     queue_to_backlog(heap);
-    _Atomic uint32_t *at = &heap->backlog; /* only who holds the heap walks it */
+    _Atomic uint32_t *at = &heap->backlog; /* only the holder of the heap walks it */
     for (uint32_t slab = 0; slab != unit && (slab = ts_load_relaxed(at)) != 0;) {
         uint64_t w = ts_load_acquire(ts_unit_word(slab));
         ts_block *block = ts_block_of_line(ts_word_line(w), (w & TS_UNIT_SCOPE) != 0);
@@ -406,15 +412,16 @@ void ts_foreign_take_off(ts_heap *heap, uint32_t unit) {
 
 void ts_foreign_drain(ts_heap *heap) { ts_foreign_drain_some(heap, UINT_MAX); }
 
-/* A thread that frees the last object of a slab pushes, then reads `flushed`, and takes the slab in itself if it is
-   set; here `flushed` was set, and then the queue is read (both seq_cst): one of the two sees the other. */
+/* A thread that frees the last object of a slab pushes, and then reads `flushed`. If it is set, the thread takes the
+   slab in itself. Here `flushed` was set, and then the queue is read (both seq_cst): one of the two sees the other. */
 void ts_foreign_drain_flushed(ts_heap *heap) {
     atomic_thread_fence(memory_order_seq_cst);
     ts_foreign_drain(heap);
 }
 
 size_t ts_foreign_drain_some(ts_heap *heap, unsigned most) {
-    bool more = ts_load_seq(&heap->queue) != 0; /* taken once, so that who drains all ends while others push */
+    /* The queue is taken once, so that a drain of everything ends while other threads push. */
+    bool more = ts_load_seq(&heap->queue) != 0;
     if (TS_LIKELY(!more && ts_load_relaxed(&heap->backlog) == 0)) return 0;
     size_t bytes = 0;
     bool visitor = heap != ts_thread.heap && ts_load_relaxed(&heap->state) == TS_HEAP_LIVE;
@@ -436,8 +443,8 @@ size_t ts_foreign_drain_some(ts_heap *heap, unsigned most) {
         ts_heap *owner = alive ? block_home(block) : heap;
         if (owner != heap) {
             push_on(owner, unit, block);
-            /* Who has freed the last object of a closed epoch's slab did not find it there: it was in this thread's
-               hands. seq_cst: as in ts_foreign_give_closed */
+            /* The thread that freed the last object of a closed epoch's slab may not have found the slab on that
+               queue, because this thread had it in its hands. seq_cst: as in ts_foreign_give_closed. */
             if (ts_load_seq(&block->flushed)) note_drain(owner);
         } else if (visitor && alive && block->closing != TS_CLOSING) {
             ts_store_relaxed(&slab->queue_next, not_mine);
