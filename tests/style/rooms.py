@@ -1,7 +1,7 @@
 """Which tests exercise a room of src/core or src/advice: a source with its header, or a header with functions.
 
-A test is one of the room if it has the room's name, if a mutant of the room names it, if it calls a function of the
-room, or if its first comment names the room's file.
+A test is one of the room if it has the room's name, if a mutant of one of the room's functions names it, if it calls
+such a function, or if its first comment names the room's file.
 """
 import collections
 import os
@@ -36,21 +36,27 @@ def tests_of(names, read):
     return found
 
 
-def named_by_mutants(room, names, read):
-    file = "tests/mutation/%s.txt" % room
-    if file not in names:
-        return set()
-    return {test.split()[0] for line in re.findall(r"^tests: (.+)$", read(file), re.M) for test in line.split("; ")}
+def mutants_of(names, read):
+    """{(floor, name of a room or a function): tests}"""
+    found = collections.defaultdict(set)
+    for file in names:
+        match = re.match(r"tests/mutation/(\w+)/(\w+)\.txt$", file)
+        if match:
+            for function, tests in re.findall(r"^\[[\w-]+\] (\w+)\n(?:.*\n)*?tests: (.+)$", read(file), re.M):
+                for name in (function, match.group(2)):
+                    found[match.group(1), name] |= {test.split()[0] for test in tests.split("; ")}
+    return found
 
 
 def index(src, names, read):
     """{floor/room: [tests]}"""
-    tests, known, found = tests_of(names, read), set(names), {}
+    tests, mutants, found = tests_of(names, read), mutants_of(names, read), {}
     for room, defined in rooms_of(src).items():
+        floor, short = room.split("/")
         exported = {name for name in defined if re.match(r"(ts|slab|epoch)_", name)}
         own = re.compile(r"unit\.%s(_\w+)?" % re.escape(room.replace("/", ".")))
-        file = re.compile(r"\b%s\.[ch]\b" % re.escape(room.split("/")[1]))
-        by_mutants = named_by_mutants(room, known, read)
+        file = re.compile(r"\b%s\.[ch]\b" % re.escape(short))
+        by_mutants = set().union(*(mutants.get((floor, name), ()) for name in defined | {short}))
         found[room] = sorted(name for name, (words, first) in tests.items() if own.fullmatch(name)
                              or name in by_mutants or words & exported or file.search(first))
     return found

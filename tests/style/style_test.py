@@ -54,7 +54,8 @@ BAD = [
     ("untested_rooms", NO_TEST, "base/low: no test"),
 ]
 for sentence in ("Of units it takes two.", "It goes to the thread that asked, likewise.", "A thread who waits.",
-                 "Whoever waits.", "It ends; what is left goes.", "It ends. What is left goes.", "In a span it does the same."):
+                 "Whoever waits.", "It ends; what is left goes.", "It ends. What is left goes.",
+                 "In a span it does the same."):
     BAD.append(("words", {LOW: "/* %s */\nint ts_low(void);\n" % sentence}, 'low.h: line 1: "'))
 
 # Files to change: they look like a breach and are none.

@@ -1,4 +1,4 @@
-/* Domains and threads: the owner is checked (refuse.c), a domain can be handed over, a shared one is everybody's. */
+/* Domains and threads (domain/record.c): the owner is checked, a domain can be handed over, all may use a shared one. */
 #include "check.h"
 #include "identities.h"
 
