@@ -92,7 +92,8 @@ TS_ALWAYS_INLINE bool free_obj_fast(const ts_tls *tls, SlabHandle handle, bool *
     uint64_t unit = ts_handle_unit(handle);
     uint64_t entry = unit * TS_UNIT_ENTRIES + ts_handle_entry(handle);
     if (TS_UNLIKELY(!ts_is_in_part(&ts_region.part[TS_NORMAL], entry))) return false;
-    ts_fast_result r = ts_fast_free(tls, entry, ts_entry_address(&ts_region.part[TS_NORMAL], entry), true, handle);
+    ts_fast_result r =
+        ts_fast_free(tls, entry, ts_entry_address(&ts_region.part[TS_NORMAL], entry), true, handle, NULL);
     if (TS_UNLIKELY(!r.freed)) return false;
     *first = !r.late;
     if (TS_UNLIKELY(r.full)) return ts_free_full(r.bin, entry, r.granule);
@@ -126,14 +127,15 @@ bool free_obj(SlabAllocator *allocator, SlabHandle handle) {
 /* The object of a handle, if it is of the thread's own churn block; NULL: it is another case. */
 TS_ALWAYS_INLINE void *own_object(const ts_tls *tls, uintptr_t token, SlabHandle handle) {
     const ts_part *region = &ts_region.part[TS_NORMAL];
-    uint32_t unit = ts_handle_unit(handle), state;
+    uint32_t unit = ts_handle_unit(handle);
+    ts_looked seen;
     uint64_t entry = (uint64_t)unit * TS_UNIT_ENTRIES + ts_handle_entry(handle);
     if (TS_UNLIKELY(ts_is_other_relaxed_64(&tls->token, token)) || TS_UNLIKELY(!ts_is_in_part(region, entry)))
         return NULL;
-    const ts_bin *bin = ts_fast_look(tls, entry, &state);
+    const ts_bin *bin = ts_fast_look(tls, entry, &seen);
     if (TS_UNLIKELY(bin == NULL)) return NULL;
     const ts_slab *slab = ts_slab_in(region, unit);
-    uint32_t generation = ts_load_relaxed(&slab->gen) + ts_state_generation(state);
+    uint32_t generation = ts_load_relaxed(&slab->gen) + ts_state_generation(seen.state);
     /* A handle was made of this use only if the slab says so. */
     bool is =
         ts_handle_is(handle, generation, ts_bin_class(ts_bin_block(bin), bin)) && ts_load_relaxed(&slab->handled) != 0;

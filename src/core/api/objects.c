@@ -1,6 +1,5 @@
 /* Objects. The fast paths are laid out here, so that a call is one function deep. */
 /* Modelled in tests/model: bump, orders. */
-#include "api/move.h"
 #include "api/private.h"
 #include "api/runtime.h"
 #include "cache/life.h"
@@ -251,7 +250,7 @@ TS_ENTRY TS_NOINLINE static bool free_of_other(uintptr_t token, void *p, uint64_
     const ts_share *share = ts_find_share(tls, token);
     uint64_t share_key = TS_LIKELY(share != NULL) ? ts_share_key(share) : TS_KEY_NO_SHARE;
     const ts_tls own = {.share_key = share_key};
-    ts_fast_result r = ts_fast_free(&own, entry, p, false, SLAB_HANDLE_NONE);
+    ts_fast_result r = ts_fast_free(&own, entry, p, false, SLAB_HANDLE_NONE, NULL);
     if (TS_UNLIKELY(!r.freed)) return ts_free_missed_of(token, p, share_key);
     if (TS_UNLIKELY(r.full)) return ts_free_full(r.bin, entry, r.granule);
     ts_op_end(tls);
@@ -267,52 +266,67 @@ TS_ENTRY bool slab_free(SlabAllocator *allocator, void *p) {
     if (TS_UNLIKELY(ts_is_other_relaxed_64(&tls->token, ts_token(allocator))) ||
         TS_UNLIKELY(!ts_is_in_part(&ts_region.part[TS_NORMAL], entry)))
         return free_of_other(ts_token(allocator), p, entry);
-    ts_fast_result r = ts_fast_free(tls, entry, p, false, SLAB_HANDLE_NONE);
+    ts_fast_result r = ts_fast_free(tls, entry, p, false, SLAB_HANDLE_NONE, NULL);
     if (TS_UNLIKELY(!r.freed)) return ts_free_missed(p);
     if (TS_UNLIKELY(r.full)) return ts_free_full(r.bin, entry, r.granule);
     ts_op_end(tls);
     return true;
 }
 
-static void *realloc_any(SlabAllocator *allocator, const char *function, void *p, size_t alignment, size_t size) {
-    int before = errno;
-    errno = 0;
-    void *q = ts_realloc(ts_token(allocator), p, alignment, size);
-    if (!q && errno == EINVAL) {
-        ts_misuse_free(ts_token(allocator), function, p, NULL);
-        errno = EINVAL;
-    } else if (q) {
-        errno = before;
-    }
-    return q;
+/* q: of a call that resizes. What is no live object is told of. */
+static void *resized(SlabAllocator *allocator, const char *function, void *p, void *q) {
+    if (TS_LIKELY(q != NULL) || errno != EINVAL) return q;
+    ts_misuse_free(ts_token(allocator), function, p, NULL);
+    errno = EINVAL;
+    return NULL;
 }
 
-/* bytes: of one that ts_move_own is for; 0: it is another case. */
-TS_NOINLINE static void *realloc_other(SlabAllocator *allocator, void *p, size_t bytes, size_t size) {
+/* state: of an object of the thread's own open churn block; 0: any other. */
+TS_NOINLINE static void *realloc_missed(SlabAllocator *allocator, void *p, size_t size, uint64_t word, uint32_t state) {
     if (p == NULL) return slab_malloc(allocator, size);
-    void *moved;
-    if (TS_LIKELY(bytes != 0) && ts_move_own(allocator, p, bytes, size, &moved)) return moved;
-    return realloc_any(allocator, "slab_realloc", p, 16, size);
+    void *q = TS_LIKELY(state != 0) ? ts_resize_own(ts_token(allocator), p, size, word, state)
+                                    : ts_realloc(ts_token(allocator), p, 16, size);
+    return resized(allocator, "slab_realloc", p, q);
+}
+
+/* Without a word of what is no live object: the caller tells. */
+TS_NOINLINE static void *private_realloc_missed(SlabAllocator *allocator, void *p, size_t size, uint64_t word,
+                                                uint32_t state) {
+    return TS_LIKELY(state != 0) ? ts_resize_own(ts_token(allocator), p, size, word, state)
+                                 : ts_realloc(ts_token(allocator), p, 16, size);
+}
+
+TS_ALWAYS_INLINE void *realloc_object(SlabAllocator *allocator, void *p, size_t size, const bool private) {
+    ts_looked seen = {.state = 0};
+    size_t bytes = ts_fast_own_bytes(&ts_thread, ts_token(allocator), p, &seen);
+    if (TS_LIKELY(bytes != 0 && size <= bytes) && ts_realloc_stays(bytes, size)) return p;
+    if (TS_UNLIKELY(bytes == 0)) seen.state = 0;
+    return private ? private_realloc_missed(allocator, p, size, seen.word, seen.state)
+                   : realloc_missed(allocator, p, size, seen.word, seen.state);
 }
 
 TS_ENTRY void *slab_realloc(SlabAllocator *allocator, void *p, size_t size) {
-    size_t bytes = ts_fast_own_bytes(&ts_thread, ts_token(allocator), p);
-    if (TS_LIKELY(bytes != 0 && size <= bytes) && ts_realloc_stays(bytes, size)) return p;
-    return realloc_other(allocator, p, bytes, size);
+    return realloc_object(allocator, p, size, false);
+}
+
+TS_ENTRY void *ts_private_realloc(SlabAllocator *allocator, void *p, size_t size) {
+    return realloc_object(allocator, p, size, true);
 }
 
 void *slab_realloc_aligned(SlabAllocator *allocator, void *p, size_t alignment, size_t size) {
+    ts_looked seen;
     if (!is_alignment(alignment)) return NULL;
     if (alignment <= 16) return slab_realloc(allocator, p, size);
     if (p == NULL) return slab_aligned_epoch(allocator, alignment, size, epoch_current(allocator));
-    size_t bytes = ts_fast_own_bytes(&ts_thread, ts_token(allocator), p);
+    size_t bytes = ts_fast_own_bytes(&ts_thread, ts_token(allocator), p, &seen);
     if (TS_LIKELY(bytes != 0 && size <= bytes) && ts_realloc_stays(bytes, size)) return p;
-    return realloc_any(allocator, "slab_realloc_aligned", p, alignment, size);
+    return resized(allocator, "slab_realloc_aligned", p, ts_realloc(ts_token(allocator), p, alignment, size));
 }
 
 size_t slab_usable_size(SlabAllocator *allocator, const void *p) {
     ts_object object;
-    size_t bytes = ts_fast_own_bytes(&ts_thread, ts_token(allocator), p);
+    ts_looked seen;
+    size_t bytes = ts_fast_own_bytes(&ts_thread, ts_token(allocator), p, &seen);
     if (TS_LIKELY(bytes != 0)) return bytes;
     return ts_object_at(ts_token(allocator), p, &object) ? ts_object_usable(&object) : 0;
 }

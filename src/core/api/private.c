@@ -2,7 +2,6 @@
 #include "supply/warm.h"
 
 #include "api/background.h"
-#include "api/move.h"
 #include "api/page.h"
 #include "api/runtime.h"
 #include "cache/free.h"
@@ -62,18 +61,6 @@ bool ts_private_is_data(const void *p) {
 
 bool ts_private_is_data_limited(void) { return ts_pool_is_data_limited(); }
 
-void *ts_private_realloc(SlabAllocator *allocator, void *p, size_t size) {
-    size_t bytes = ts_fast_own_bytes(&ts_thread, ts_token(allocator), p);
-    if (TS_LIKELY(bytes != 0 && size <= bytes) && ts_realloc_stays(bytes, size)) return p;
-    int before = errno;
-    void *q;
-    if (TS_LIKELY(bytes != 0) && ts_move_own(allocator, p, bytes, size, &q)) return q;
-    errno = before;
-    q = ts_realloc(ts_token(allocator), p, 16, size);
-    if (q) errno = before;
-    return q;
-}
-
 void ts_private_refuse(SlabAllocator *allocator, const char *call, const void *p) {
     ts_misuse_free(ts_token(allocator), call, p, NULL);
 }
@@ -118,7 +105,8 @@ uint32_t ts_private_use(const void *p) {
 }
 
 bool ts_private_is_own(SlabAllocator *allocator, const void *p) {
-    return ts_fast_own_bytes(&ts_thread, ts_token(allocator), p) != 0;
+    ts_looked seen;
+    return ts_fast_own_bytes(&ts_thread, ts_token(allocator), p, &seen) != 0;
 }
 
 bool ts_private_find(SlabAllocator *allocator, const void *p, ts_private_place *place) {

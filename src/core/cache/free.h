@@ -20,6 +20,13 @@
 #define TS_UNIT_BIN_SHIFT (TS_UNIT_LINE_SHIFT - 6u)
 _Static_assert(TS_CACHE_LINE == 1u << 6, "a shift by 6 less gives the place of a line");
 
+/* What was seen of an object: the UNIT word of its slab, its state word, and the tag of the use that the slab was in.
+   */
+typedef struct ts_looked {
+    uint64_t word;
+    uint32_t state, tag;
+} ts_looked;
+
 typedef struct ts_fast_result {
     bool freed;
     bool full; /* freed, and the magazine has no room: to be given to its slab (ts_fast_give) */
@@ -32,9 +39,10 @@ typedef struct ts_fast_result {
    also finds out whether it is an object at all). Everything is checked here: that an object starts at this very
    place and is live, that its slab belongs to a block (same era, and no flag: no foreign free is under way), and that
    the block is open to the share whose key is in tls: this thread's, of this allocator. exact: handle is of the place
-   of `entry`, and the object has to be the one that it was made of. */
+   of `entry`, and the object has to be the one that it was made of. seen: the object has to be the one that was seen;
+   NULL: any. */
 TS_ALWAYS_INLINE ts_fast_result ts_fast_free(const ts_tls *tls, uint64_t entry, void *object, const bool exact,
-                                             SlabHandle handle) {
+                                             SlabHandle handle, const ts_looked *seen) {
     const ts_part *region = &ts_region.part[TS_NORMAL];
     ts_fast_result r = {.freed = false, .full = false, .late = false};
     uint64_t word = ts_load_relaxed(&region->unit[entry >> TS_ENTRY_UNIT_SHIFT]);
@@ -53,6 +61,7 @@ TS_ALWAYS_INLINE ts_fast_result ts_fast_free(const ts_tls *tls, uint64_t entry, 
     if (TS_UNLIKELY(!ts_state_is_of(s, entry))) return r;
     uint32_t unit = (uint32_t)(entry >> TS_ENTRY_UNIT_SHIFT);
     const ts_slab *slab = ts_slab_in(region, unit);
+    if (seen && (word != seen->word || s != seen->state || ts_load_acquire(&slab->tag) != seen->tag)) return r;
     if (exact) {
         uint32_t generation = ts_load_relaxed(&slab->gen) + ts_state_generation(s);
         /* A handle was made of this use only if the slab says so. */
@@ -82,7 +91,7 @@ TS_ALWAYS_INLINE ts_fast_result ts_fast_free(const ts_tls *tls, uint64_t entry, 
 }
 
 /* The bin of the live object that starts at an entry below the region's limit, if it is in a block of the calling
-   thread's own that is open; NULL: it is another case. *state: its state word. Nothing is written, and what it looks
+   thread's own that is open; NULL: it is another case. *seen: but the tag. Nothing is written, and what it looks
    at is there for ever: so it needs no operation, and others may end the epoch meanwhile, or give back the slab.
    Where the object dies meanwhile either answer is right; one that was dead when this began is not taken for live: 1.
    Its state is not live until the slab has another use: states of an open block become live by its thread alone,
@@ -90,26 +99,26 @@ TS_ALWAYS_INLINE ts_fast_result ts_fast_free(const ts_tls *tls, uint64_t entry, 
    another. acquire fence: partner of the release fences of the resets (slab.h). 3. Of a block that has ended or is
    closed the key is another, before anything else of that is seen. acquire: partner of the seq_cst change that takes
    FOREIGN off, when another thread has taken in what was freed. */
-TS_ALWAYS_INLINE const ts_bin *ts_fast_look(const ts_tls *tls, uint64_t entry, uint32_t *state) {
+TS_ALWAYS_INLINE const ts_bin *ts_fast_look(const ts_tls *tls, uint64_t entry, ts_looked *seen) {
     const _Atomic uint64_t *unit_word = &ts_region.part[TS_NORMAL].unit[entry >> TS_ENTRY_UNIT_SHIFT];
     uint64_t word = ts_load_acquire(unit_word);
     const ts_bin *bin = (const void *)(ts_region.lines + (word >> TS_UNIT_BIN_SHIFT));
     /* as in ts_fast_free */
     if (TS_UNLIKELY(ts_is_other_relaxed_64(&ts_bin_block(bin)->b.key, tls->share_key | (uint32_t)word))) return NULL;
-    *state = ts_load_relaxed(&bin->state[ts_granule(ts_word_is_fine(word), entry)]);
-    if (TS_UNLIKELY(!ts_state_is_of(*state, entry))) return NULL;
+    seen->word = word;
+    seen->state = ts_load_relaxed(&bin->state[ts_granule(ts_word_is_fine(word), entry)]);
+    if (TS_UNLIKELY(!ts_state_is_of(seen->state, entry))) return NULL;
     atomic_thread_fence(memory_order_acquire);
     return TS_UNLIKELY(ts_is_other_relaxed_64(unit_word, word)) ? NULL : bin;
 }
 
 /* Bytes of a live object of the calling thread's own open churn block of that allocator; 0: it is another case. */
-TS_ALWAYS_INLINE size_t ts_fast_own_bytes(const ts_tls *tls, uintptr_t token, const void *p) {
+TS_ALWAYS_INLINE size_t ts_fast_own_bytes(const ts_tls *tls, uintptr_t token, const void *p, ts_looked *seen) {
     uint64_t entry = ts_entry_of(&ts_region.part[TS_NORMAL], p);
-    uint32_t state;
     if (TS_UNLIKELY(ts_is_other_relaxed_64(&tls->token, token)) ||
         TS_UNLIKELY(!ts_is_in_part(&ts_region.part[TS_NORMAL], entry)))
         return 0;
-    const ts_bin *bin = ts_fast_look(tls, entry, &state);
+    const ts_bin *bin = ts_fast_look(tls, entry, seen);
     return TS_LIKELY(bin != NULL) ? ts_class_bytes[ts_bin_class(ts_bin_block(bin), bin)] : 0;
 }
 

@@ -33,7 +33,11 @@ static inline void ts_free_copied(uintptr_t token, const ts_object *object) {
     if (TS_LIKELY((ts_load_acquire(ts_unit_word(object->unit)) & ~TS_UNIT_FOREIGN) == object->word))
         (void)ts_free_object(token, object);
 }
+/* NULL with errno: EINVAL, it is no live object; ENOMEM; ESTALE, its epoch takes no larger one. */
 void *ts_realloc(uintptr_t allocator, void *p, size_t alignment, size_t size);
+/* The same of an object that ts_fast_look has seen, with that UNIT word and state word, and that does not stay where it
+   is. It is not looked at again before it is freed. */
+void *ts_resize_own(uintptr_t allocator, void *p, size_t size, uint64_t word, uint32_t state);
 /* Whether an epoch has objects of so many bytes as spans. */
 bool ts_has_as_span(const ts_allocator *allocator, EpochId id, size_t size);
 /* Whether an object of a class stays where it is when it is resized to `size` bytes, which fit: unless a good half of

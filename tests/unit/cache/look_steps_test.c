@@ -44,7 +44,10 @@ static void end_epoch(void) {
     slab_allocator_free(allocator);
 }
 
-static size_t look(void) { return ts_fast_own_bytes(&ts_thread, ts_token(allocator), object); }
+static size_t look(void) {
+    ts_looked seen;
+    return ts_fast_own_bytes(&ts_thread, ts_token(allocator), object, &seen);
+}
 
 /* ---- what the other thread does ---------------------------------------------------------------------------------- */
 

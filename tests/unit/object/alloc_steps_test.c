@@ -48,6 +48,7 @@
 #define ts_fast_give(bin, entry, granule) (step(), (ts_fast_give)((bin), (entry), (granule)))
 #define ts_add_carries_16(a, b, sum) (step(), (ts_add_carries_16)((a), (b), (sum)))
 #define ts_realloc stepped_realloc
+#define ts_resize_own stepped_resize_own
 #define ts_object_at stepped_object_at
 #define ts_object_owner stepped_object_owner
 #define ts_object_at_in_slab stepped_object_at_in_slab
@@ -102,7 +103,7 @@ static void before_care(void);
 static unsigned reports;
 #include "object/alloc.c"
 #include "object/free.c"
-#include "object/realloc.c"
+#include "object/resize.c"
 #undef ts_heap_hold
 #undef ts_care_freed
 #include "diagnose/object.c"

@@ -1,6 +1,6 @@
 /*
- * A realloc that moves a thread's own object (ts_move_own), while another thread breaks the contract: frees the object,
- * or ends its epoch and has an object of its own in its place. move.c and realloc.c are compiled once more, in place of
+ * A realloc that moves a thread's own object (ts_resize_own), while another thread breaks the contract: frees the object,
+ * or ends its epoch and has an object of its own in its place. object/resize.c is compiled once more, in place of
  * the library's, with a place to stop at before each look at a shared word, and before the copy. Whatever happens,
  * nothing is freed twice, and nothing of others.
  */
@@ -22,8 +22,7 @@
 #undef ts_is_other_relaxed_64
 #define ts_is_other_relaxed_64(p, v) (step(), atomic_load_explicit((p), memory_order_relaxed) != (v))
 #define memcpy(to, from, bytes) (step(), (memcpy)((to), (from), (bytes)))
-#include "api/move.c"
-#include "object/realloc.c"
+#include "object/resize.c"
 #undef memcpy
 
 enum { SIZE = 64, LARGER = 150, SMALLER = 10, LARGE = 500, OBJECTS = 600, TAKEN = 4000 };
@@ -56,7 +55,18 @@ static void end_epoch(void) {
 }
 
 /* Builds with care have no fast path. */
-static bool is_fast(void) { return ts_fast_own_bytes(&ts_thread, ts_token(allocator), object) != 0; }
+static bool is_fast(void) {
+    ts_looked seen;
+    return ts_fast_own_bytes(&ts_thread, ts_token(allocator), object, &seen) != 0;
+}
+
+/* As slab_realloc does it with an object that does not stay where it is. false: it is no object of the thread's own. */
+static bool move_own(void *p, size_t size, void **q) {
+    ts_looked seen;
+    if (ts_fast_own_bytes(&ts_thread, ts_token(allocator), p, &seen) == 0) return false;
+    *q = ts_resize_own(ts_token(allocator), p, size, seen.word, seen.state);
+    return *q != NULL;
+}
 
 static void check_copy(const char *q, size_t bytes) {
     for (size_t i = 0; i < bytes; i++) assert_int_equal((unsigned char)q[i], (unsigned char)(OBJECTS / 2));
@@ -84,16 +94,16 @@ static void alone(void **state) {
     void *q = NULL;
     if (is_fast()) {
         ts_object there;
-        assert_true(ts_move_own(allocator, object, SIZE, LARGER, &q));
+        assert_true(move_own(object, LARGER, &q));
         assert_true(q && q != object);
         assert_int_equal(slab_usable_size(allocator, object), 0);
         assert_true(ts_object_at(ts_token(allocator), q, &there) && there.epoch == epoch);
         check_copy(q, SIZE);
-        assert_true(ts_move_own(allocator, q, slab_usable_size(allocator, q), SMALLER, &q));
+        assert_true(move_own(q, SMALLER, &q));
         check_copy(q, SMALLER);
         assert_true(slab_free(allocator, q));
         assert_int_equal(sup_live_objects(allocator), OBJECTS - 1);
-        assert_false(ts_move_own(allocator, object, SIZE, LARGER, &q)); /* dead */
+        assert_false(move_own(object, LARGER, &q)); /* dead */
         assert_int_equal(sup_live_objects(allocator), OBJECTS - 1);
     }
     end_epoch();
@@ -115,7 +125,7 @@ static void while_other(void (*fn)(void), size_t size, size_t wanted, void (*jud
         if (slowly)
             moved = (q = ts_realloc(ts_token(allocator), object, 16, wanted)) != NULL;
         else
-            moved = ts_move_own(allocator, object, slab_usable_size(allocator, object), wanted, &q);
+            moved = move_own(object, wanted, &q);
         bool all = !sup_stop_disarm(&at_step);
         if (!all) judge(moved, q);
         end_epoch();
@@ -194,5 +204,5 @@ int main(void) {
         cmocka_unit_test(destroyed_meanwhile),
         cmocka_unit_test(off_the_fast_path),
     };
-    return cmocka_run_group_tests_name("api.move_steps", tests, start, stop);
+    return cmocka_run_group_tests_name("object.resize_steps", tests, start, stop);
 }
