@@ -18,7 +18,7 @@ bool ts_bin_ready(ts_churn_block *block, unsigned cls) {
     ts_bin *bin = &block->bin[cls];
     if (bin->magazine) return true;
     uint64_t used = ts_load_relaxed(&block->b.bins_used);
-    unsigned others = ts_popcount64(used); /* they keep theirs as long as the block keeps any: block_pool.c */
+    unsigned others = ts_popcount64(used); /* bins keep their magazines as long as the block keeps any: block_pool.c */
     ts_magazine *magazine =
         others < TS_OWN_MAGAZINES ? &block->own[others] : ts_lines_take(TS_LINES_MAGAZINE, TS_MAGAZINE_BYTES);
     if (!magazine) return false;
@@ -32,16 +32,18 @@ bool ts_bin_ready(ts_churn_block *block, unsigned cls) {
 /* ---- the magazine ---------------------------------------------------------------------------------------- */
 
 /*
- * Words of one moment. What leaves the magazine for its slab was freed directly from then on: who empties it counts
- * its objects among the direct frees first and notes how many (a release store each), then takes them off top, then
- * takes the note away. A reader looks at `direct_frees`, then at `top` (acquire).
- *   no note, and the same again afterwards: top is of that time, and its objects are in no other count (what the owner
- *   stores in top later is of the release sequence of the store that emptied it);
- *   a note: the objects of top are in the count already. Those that came after them are left out, for this look;
- *   no note, and another word afterwards: top may be that of after the emptying. It looks again, and finds the note or
- *   what comes after it, however long the other is away in between.
- * A free past a full magazine changes `direct_frees` as well, as one of another thread's object does when it is taken
- * in: the looks are limited, so that one who frees all the time keeps nobody.
+ * How a reader gets two words of one moment. Objects that leave the magazine for their slabs count as direct frees
+ * from then on. The thread that empties the magazine adds its objects to `direct_frees` first, and notes there how
+ * many they are. Then it takes them off `top`, and then it takes the note away (a release store each). A reader loads
+ * `direct_frees`, then `top` (acquire each), then `direct_frees` again.
+ *   - No note, and the word has not changed. Then `top` is of that time, and its objects are in no other count. (Later
+ *     stores of the owner to `top` belong to the release sequence of the store that emptied it.)
+ *   - A note. Then the objects of `top` are in `direct_frees` already. Objects that came later are left out of this
+ *     look.
+ *   - No note, and the word has changed. Then `top` may be of after the emptying. The reader looks again. It finds
+ *     the note, or the words after it, however long the other thread is away in between.
+ * Two other events change `direct_frees`: a free past a full magazine, and a cross-thread free that is taken in. So the
+ * number of looks is limited: a thread that frees all the time keeps no reader.
  */
 ts_magazine_counts ts_bin_magazine_counts(const ts_bin *bin) {
     ts_magazine_counts counts = {0, 0};
@@ -56,8 +58,8 @@ ts_magazine_counts ts_bin_magazine_counts(const ts_bin *bin) {
     return counts;
 }
 
-/* What a note from before is about is counted already. (After a fork a heap whose thread vanished in the middle of this
-   can have one; it was not held, and stays as it is.) */
+/* If a note is there already, its objects are counted already. (After a fork the heap of a vanished thread can have a
+   note. The heap was not held, and stays as it is.) */
 void ts_bin_forget_magazine(ts_bin *bin) {
     uint64_t top = ts_load_relaxed(&bin->top), direct = ts_load_relaxed(&bin->direct_frees);
     uint64_t depth = top & TS_TOP_DEPTH;
@@ -72,18 +74,21 @@ void ts_bin_forget_magazine(ts_bin *bin) {
 /* ---- the claimed word -------------------------------------------------------------------------------------- */
 
 /*
- * An allocation from the claimed word takes a bit off it and counts nothing: `claims` says how many bits it had. Who
- * changes the word says so first (the bits in claims 0, and what was allocated until then), then stores the word,
- * then how many bits it has (release). A reader looks at claims, at the word (acquire each), and at claims again:
- *   the same, and with bits: the word is of this claim. Of an earlier one it cannot be, for claims came after the
- *   word; nor of a later one, for whose claims without bits came before it, which the second look would have found
- *   (the fence covers what allocations store in the word afterwards: they are of the thread that claimed it, for who
- *   takes a block over finds none in it). And no two claims look alike: at least one object is allocated from each,
- *   in the operation that claims it, so the upper bits rise from one to the next. without bits, or other than before:
- *   the upper bits of the second look are all that was allocated when the word was changed last, which was during
- *   this call or is yet under way; or was put back, and nothing is allocated since.
- * All this is within one use of the block. Its end sets claims to 0: who reads a block that ends learns so afterwards
- * (ts_epoch_read_blocks).
+ * An allocation from the claimed word takes a bit off it and counts nothing. `claims` has the number of bits that the
+ * word had, and above them all objects allocated from earlier words. The thread that changes the word stores `claims`
+ * without bits first, with the allocations until then. Then it stores the word, and then `claims` with the number of
+ * its bits (release). A reader loads `claims`, the word (acquire each), and `claims` again. There are two cases.
+ *   - Both loads of `claims` agree, and have bits. Then the word is of this claim. It cannot be of an earlier claim,
+ *     because `claims` was stored after the word. Nor can it be of a later one: a store of `claims` without bits came
+ *     before that word, and the second load would have found it. (The fence covers the stores of allocations to the
+ *     word. They are of the thread that claimed it, because a thread that takes a block over finds no word in it.) No
+ *     two claims look alike: at least one object is allocated from each, in the operation that claims it. So the
+ *     upper bits rise from claim to claim.
+ *   - They differ, or have no bits. Then the upper bits of the second load are all allocations up to the last change
+ *     of the word. That change was during this call, or is under way. Or the word was put back, and nothing was
+ *     allocated since.
+ * All this is within one use of the block. Its end sets `claims` to 0. A reader of a block that ends learns of the end
+ * afterwards (ts_epoch_read_blocks).
  */
 uint64_t ts_bin_word_allocs(const ts_bin *bin) {
     uint64_t claims = ts_load_acquire(&bin->claims);
@@ -92,10 +97,11 @@ uint64_t ts_bin_word_allocs(const ts_bin *bin) {
     return (now >> TS_CLAIMS_SHIFT) + (now == claims && bits != 0 ? bits - ts_popcount64(word) : 0);
 }
 
-/* The word is about to be changed; `left` of its bits were not allocated. */
+/* Begins a change of the word. `left` of its bits were not allocated. */
 TS_ALWAYS_INLINE uint64_t begin_word(ts_bin *bin, uint64_t left) {
     uint64_t claims = ts_load_relaxed(&bin->claims), bits = claims & TS_CLAIMS_BITS;
-    /* without bits it was put back, or its thread vanished in a fork while it changed it: nothing more was allocated */
+    /* Without bits the word was put back, or its thread vanished in a fork while it changed it. Nothing more was
+       allocated. */
     uint64_t allocated = (claims >> TS_CLAIMS_SHIFT) + (bits != 0 ? bits - left : 0);
     ts_store_relaxed(&bin->claims, allocated << TS_CLAIMS_SHIFT);
     atomic_thread_fence(memory_order_release);
@@ -127,7 +133,7 @@ uint64_t ts_bin_take_word(ts_bin *bin) {
 
 /* ---- the bin's list: slabs with free slots first --------------------------------------------------- */
 
-/* The first slab's prev is the last one; the last one's next is 0. */
+/* The prev of the first slab is the last one. The next of the last one is 0. */
 static void unlink_slab(ts_bin *bin, ts_slab *slab, uint32_t unit) {
     uint32_t last = ts_slab_at(bin->head)->prev;
     if (slab->next)
@@ -202,13 +208,13 @@ void ts_bin_add(ts_churn_block *block, unsigned cls, uint32_t unit) {
     ts_add_owned(&bin->slabs, 1);
     ts_add_owned(&block->b.slabs, ts_class_units(cls));
     uint64_t line = ts_line_of(bin);
-    /* release: who reads the word sees the reset slab */
+    /* release: a thread that reads the word sees the reset slab */
     ts_store_release(ts_unit_word(unit), ts_load_relaxed(&block->b.era) | (ts_class_is_fine(cls) ? TS_UNIT_FINE : 0) |
                                              line << TS_UNIT_LINE_SHIFT);
     TS_PROBE2(slab__new, ts_unit_address(unit), (uint64_t)ts_class_bytes[cls]);
 }
 
-/* An empty slab, of which nobody frees anything any more, leaves the bin. */
+/* Takes an empty slab out of the bin. No thread frees anything in it any more. */
 static void take_out(ts_churn_block *block, ts_bin *bin, ts_slab *slab, uint32_t unit) {
     uint32_t units = ts_class_units(ts_bin_class(block, bin));
     unlink_slab(bin, slab, unit);
@@ -224,12 +230,12 @@ void ts_bin_take_out(ts_churn_block *block, ts_bin *bin, uint32_t unit) {
     ts_note_drained(&block->b);
 }
 
-/* Takes an empty slab out of the bin. false: it is on a queue of foreign frees, and stays until it comes off. */
+/* Gives an empty slab to the share. false: it is on a queue of cross-thread frees, and stays until it comes off. */
 static bool release_slab(ts_churn_block *block, ts_bin *bin, ts_slab *slab) {
     uint32_t unit = ts_slab_unit(slab);
     _Atomic uint64_t *word = ts_unit_word(unit);
     uint64_t w = ts_load_relaxed(word);
-    /* seq_cst: against the foreign free that sets FOREIGN; if it comes first, the slab stays here */
+    /* seq_cst: the partner is a cross-thread free, which sets FOREIGN. If it comes first, the slab stays here. */
     while (!(w & TS_UNIT_FOREIGN)) {
         if (!ts_cas_seq(word, &w, 0)) continue;
         uint32_t units = ts_class_units(ts_bin_class(block, bin));
@@ -242,10 +248,10 @@ static bool release_slab(ts_churn_block *block, ts_bin *bin, ts_slab *slab) {
     return false;
 }
 
-/* An open bin keeps one empty slab, and an eighth of its slabs: a program that frees and allocates in waves does not
-   take and give slabs all the time, and what it does not use is bounded. Closing, trimming and going idle take all;
-   with AT_ONCE nothing is kept, nor where the thread ends or has, as nobody else could take them. Caller holds the
-   heap. */
+/* An open bin keeps one empty slab, and an eighth of its slabs. So a program that frees and allocates in waves does
+   not give and take slabs all the time, and its unused slabs are bounded. Closing, trimming and going idle take all.
+   With SLAB_RECLAIM_AT_ONCE nothing is kept. Neither does an ending thread keep any, because no other thread could
+   take them. Caller holds the heap. */
 static bool worth_keeping(const ts_churn_block *block, const ts_bin *bin, const ts_slab *slab) {
     if (slab->empty_at == 0) return false; /* all its slots are retired */
     if (block->b.share->allocator->settings.reclaim_policy == SLAB_RECLAIM_AT_ONCE) return false;
@@ -289,9 +295,9 @@ void ts_bin_release_empty(ts_churn_block *block, ts_bin *bin, uint32_t unit) {
     if (slab->given & TS_SLAB_IS_EMPTY) release_slab(block, bin, slab);
 }
 
-/* The owner inside an operation, without holding the heap: only the slot's bit is set here; what changes a list
-   is done with the heap held. The operation ends before that, so another thread may have ended or flushed the block
-   meanwhile: its era is looked at again, and the slot's bit. */
+/* Called by the owner inside an operation, without the heap. A change of a list needs the heap, and the operation
+   ends before the thread enters it. Another thread may end or flush the block in between. So this looks at the era
+   again, and at the slot's bit. */
 TS_NOINLINE static bool give_moves_slab(ts_churn_block *block, ts_bin *bin, uint32_t entry) {
     ts_heap *heap = ts_thread.heap;
     uint64_t era = ts_era(&block->b);
@@ -324,10 +330,10 @@ bool ts_bin_give_freed(ts_churn_block *block, ts_bin *bin, uint32_t entry) {
     return true;
 }
 
-/* A word of the free bitmap that is not 0, and the bits of it to take. Of a slab that is not FINE each page has half
-   of the bits of two words; pages of the unit that nothing was taken of yet, or that went back to the system, come
-   last, so that what is in use of a slab is not spread over more memory than it needs. Once claims have had them all
-   since its memory came from the system, whole words are. */
+/* Picks a word of the free bitmap that is not 0, and the bits of it to take. In a COARSE slab each slab page has half
+   of the bits of two words. Slab pages that no claim has touched yet, or that went back to the system, come last. So
+   the objects of a slab are not spread over more memory than they need. Once claims have touched all pages since the
+   memory came from the system, they take whole words. */
 TS_ALWAYS_INLINE unsigned pick_word(bool fine, ts_slab *slab, const _Atomic uint64_t *words, uint64_t *bits) {
     unsigned w = 0;
     *bits = UINT64_MAX;
@@ -347,8 +353,8 @@ TS_ALWAYS_INLINE unsigned pick_word(bool fine, ts_slab *slab, const _Atomic uint
     }
 }
 
-/* What the next claim reads one after the other, out of the nearest caches as a rule: the state words of the next
-   slots, and the record of the slab after that. */
+/* Fetches the cache lines that the next claim reads one after the other: the state words of the next slots, and the
+   record of the slab after that. */
 TS_ALWAYS_INLINE void fetch_next_claim(const ts_bin *bin, bool fine) {
     const ts_slab *slab = ts_slab_at(bin->head);
     if (slab->next) __builtin_prefetch(ts_slab_at(slab->next), 1);
@@ -376,7 +382,7 @@ bool ts_bin_claim(ts_churn_block *block, unsigned cls) {
     }
     _Atomic uint64_t *words = ts_slab_free_words(fine, slab);
     uint64_t bits;
-    unsigned w = pick_word(fine, slab, words, &bits); /* free_count says there is one */
+    unsigned w = pick_word(fine, slab, words, &bits); /* free_count says that there is one */
     ts_assert(2, w < ts_slab_free_word_count(fine));
     if (slab->free_count == slab->empty_at) count_used(block, cls, slab);
     uint64_t word = ts_load_relaxed(&words[w]);
@@ -403,7 +409,7 @@ static void after_direct_frees(ts_churn_block *block, ts_bin *bin, ts_slab *slab
     if (free_before == 0 && slab->free_count != 0) full_to_partial(bin, slab, unit);
 }
 
-/* The slots of one foreign word in one go: a state word each, then bitmap, counts and list once. */
+/* Frees the slots of one foreign word together: a state word each, then bitmap, counts and list once. */
 unsigned ts_bin_free_bits(ts_churn_block *block, ts_bin *bin, uint32_t unit, unsigned granule, uint32_t bits) {
     bool fine = ts_bin_is_fine(bin);
     ts_slab *slab = ts_slab_at(unit);
@@ -418,7 +424,7 @@ unsigned ts_bin_free_bits(ts_churn_block *block, ts_bin *bin, uint32_t unit, uns
         uint32_t next = s + TS_STATE_FREE_STEP;
         ts_store_release(&state[i], (uint16_t)next); /* as in ts_fast_free */
         freed++;
-        /* A slot whose generations are used up is nowhere until the slab is reset. */
+        /* A slot whose generations are used up is retired until the slab is reset. */
         if (TS_UNLIKELY(ts_state_is_retired(next)))
             retired++;
         else
