@@ -7,9 +7,10 @@
  * by the time that the old one is to be freed. So the old one is freed as the object that was seen.
  *
  * An object of the thread's own open churn block (ts_resize_own): live, in the same use of its slot and of its slab.
- *  1. The tag of its slab is read after the state, and the UNIT word once more after the tag. In a block that is open
- *     to this thread a slab does not leave its bin and come back meanwhile: only this thread brings it back. So if
- *     the word is as it was, the tag is of the use in which the object was seen live.
+ *  1. The tag of its slab is read after the look, and open_id of the block after the tag. A slab that has a live object
+ *     leaves its bin only as the block ends. Then open_id says so before the slab gets another tag, and only this thread
+ *     opens the block again. So if the block is open, the tag is of the use in which the object was seen. Each use of a
+ *     slab has a higher tag than the one before: a free that finds the same tag finds the slab in that use.
  *  2. In such a block states become live by this thread alone. So what the free looks at inside its operation is so
  *     until that is done.
  *  3. If the block was closed meanwhile, the slab is in the same use when the free begins, and that free looks at the
@@ -193,10 +194,9 @@ TS_ENTRY void *ts_resize_own(uintptr_t token, void *p, size_t size, uint64_t wor
     uint64_t entry = ts_entry_of(&ts_region.part[TS_NORMAL], p);
     const ts_bin *bin = (const void *)(ts_region.lines + (word >> TS_UNIT_BIN_SHIFT));
     ts_looked seen = {.word = word, .state = state};
-    seen.tag = ts_load_acquire(&slab_of(entry)->tag); /* 1: before the second look */
+    seen.tag = ts_load_acquire(&slab_of(entry)->tag); /* 1: acquire, before open_id; partner: ts_slab_next_use */
     EpochId epoch = ts_load_relaxed(&ts_bin_block(bin)->b.open_id);
-    if (TS_UNLIKELY(ts_is_other_relaxed_64(&ts_region.part[TS_NORMAL].unit[entry >> TS_ENTRY_UNIT_SHIFT], word)) ||
-        TS_UNLIKELY(epoch == TS_ID_NEVER)) /* closing: it may be that a smaller one stays */
+    if (TS_UNLIKELY(epoch == TS_ID_NEVER)) /* closing: it may be that a smaller one stays */
         return resize_object(token, p, 16, size, &seen);
     size_t bytes = ts_class_bytes[ts_bin_class(ts_bin_block(bin), bin)];
     int before = errno;
