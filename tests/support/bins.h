@@ -7,6 +7,7 @@
 #include "api/runtime.h"
 #include "base/bits.h"
 #include "cache/bin.h"
+#include "diagnose/object.h"
 #include "os/os.h"
 #include "region/pool.h"
 

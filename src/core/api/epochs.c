@@ -2,6 +2,8 @@
 /* Modelled in tests/model: record, orders. */
 #include "api/runtime.h"
 #include "cache/life.h"
+#include "epoch/end.h"
+#include "epoch/label.h"
 #include "ownership/block_pool.h"
 #include "supply/warm.h"
 

@@ -1,6 +1,7 @@
 /* The calls that name no allocator: in the innermost domain, or in whatever allocator owns the object; and in a named
    domain. */
 #include "api/runtime.h"
+#include "diagnose/object.h"
 
 #include "cache/allocate.h"
 #include "cache/scope.h"

@@ -1,5 +1,6 @@
 /* Handles: made with an object, and asked for it. The fast paths are laid out here, as in objects.c. */
 #include "api/runtime.h"
+#include "diagnose/object.h"
 
 #include "cache/allocate.h"
 #include "cache/free.h"

@@ -3,6 +3,7 @@
 #include "api/private.h"
 #include "api/runtime.h"
 #include "cache/life.h"
+#include "diagnose/object.h"
 
 #include "base/bits.h"
 #include "cache/allocate.h"

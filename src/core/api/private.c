@@ -1,4 +1,5 @@
 #include "api/private.h"
+#include "diagnose/object.h"
 #include "supply/warm.h"
 
 #include "api/background.h"

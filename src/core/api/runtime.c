@@ -1,6 +1,7 @@
 /* Modelled in tests/model: record, orders. */
 #include "api/runtime.h"
 #include "cache/life.h"
+#include "epoch/end.h"
 #include "supply/share.h"
 #include "supply/warm.h"
 

@@ -1,5 +1,7 @@
 #include "diagnose/diagnose.h"
 #include "cache/foreign.h"
+#include "diagnose/object.h"
+#include "epoch/label.h"
 #include "region/lines.h"
 
 typedef enum finding {

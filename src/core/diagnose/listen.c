@@ -1,4 +1,5 @@
 #include "diagnose/listen.h"
+#include "diagnose/object.h"
 
 #include "diagnose/diagnose.h"
 #include "memtools/tools.h"

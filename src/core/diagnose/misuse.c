@@ -1,4 +1,5 @@
 #include "diagnose/misuse.h"
+#include "epoch/label.h"
 
 #include "base/probe.h"
 #include "diagnose/diagnose.h"

@@ -3,9 +3,11 @@
  * era are unchanged: then the slab was in one use all the while.
  */
 /* Modelled in tests/model: orders. */
+#include "diagnose/object.h"
 #include "cache/foreign.h"
 #include "cache/scope.h"
 #include "epoch/epoch.h"
+#include "epoch/span.h"
 #include "memtools/care.h"
 
 static bool look_span(ts_allocator *allocator, ts_object *o) {

@@ -1,4 +1,6 @@
 #include "diagnose/stacks.h"
+#include "diagnose/object.h"
+#include "epoch/label.h"
 
 #include "base/exponential.h"
 #include "diagnose/stack_totals.h"

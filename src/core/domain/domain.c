@@ -10,6 +10,8 @@
 #include "domain/mark.h"
 #include "domain/tree.h"
 #include "epoch/blocks.h"
+#include "epoch/end.h"
+#include "epoch/hand_over.h"
 #include "ownership/barrier.h"
 
 #include <errno.h>

@@ -11,6 +11,7 @@
 #include "domain/domain_parts.h"
 #include "domain/mark.h"
 #include "domain/tree.h"
+#include "epoch/end.h"
 #include "epoch/limit.h"
 
 #include "cache/free.h"

@@ -8,8 +8,10 @@
  * count_in_shared.
  */
 /* Modelled in tests/model: enter, orders. */
+#include "diagnose/object.h"
 #include "domain/domain_parts.h"
 #include "domain/tree.h"
+#include "epoch/hand_over.h"
 
 #include "cache/allocate.h"
 #include "diagnose/misuse.h"

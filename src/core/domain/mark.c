@@ -7,6 +7,8 @@
  * between the look and the use.
  */
 #include "domain/mark.h"
+#include "epoch/end.h"
+#include "epoch/span.h"
 
 #include "cache/foreign.h"
 #include "cache/rewind.h"

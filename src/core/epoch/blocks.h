@@ -8,6 +8,7 @@
 
 #include "base/probe.h"
 #include "cache/free.h"
+#include "epoch/end.h"
 #include "epoch/epoch.h"
 #include "epoch/past.h"
 #include "os/os.h"

@@ -3,6 +3,7 @@
 #include "base/lock.h"
 #include "epoch/entered.h"
 #include "epoch/epoch.h"
+#include "epoch/label.h"
 #include "ownership/heap.h"
 
 #include <string.h>

@@ -7,11 +7,14 @@
  * lock that nothing is left ends a CLOSING one.
  */
 /* Modelled in tests/model: hold, exit, epoch, orders. */
+#include "epoch/end.h"
 #include "base/probe.h"
 #include "cache/foreign.h"
 #include "cache/life.h"
 #include "epoch/blocks.h"
 #include "epoch/decay.h"
+#include "epoch/hand_over.h"
+#include "epoch/span.h"
 #include "memtools/care.h"
 #include "os/os.h"
 
@@ -57,45 +60,6 @@ static void end_blocks(ts_allocator *allocator, ts_block *block) {
         end_detached(allocator, block);
         block = next;
     }
-}
-
-/* ---- what is noted of it (epoch/past.h) ---------------------------------------------------------------------- */
-
-uint32_t ts_epoch_held_kib(const ts_epoch *epoch) {
-    uint64_t bytes = (uint64_t)ts_load_relaxed(&epoch->span_units) * TS_UNIT_BYTES;
-    for (const ts_block *b = ts_load_relaxed(&epoch->blocks); b; b = ts_epoch_next_block(b))
-        bytes += ts_block_held_bytes(b);
-    return bytes >> 10 < UINT32_MAX ? (uint32_t)(bytes >> 10) : UINT32_MAX;
-}
-
-/* In a record that was begun. What the epoch held at its close has gone back by now, or does with this end. */
-static void write_past(ts_past *p, const ts_epoch *epoch) {
-    uint64_t opened = ts_load_relaxed(&epoch->open_since_ns), closed = ts_load_relaxed(&epoch->closed_at_ns);
-    uint64_t now = ts_os->coarse_ns(), least = closed > opened ? closed : opened; /* times of a finer clock */
-    uint32_t kib = closed ? ts_load_relaxed(&epoch->closed_kib) : ts_epoch_held_kib(epoch);
-    for (unsigned i = 0; i < TS_PAST_LABEL_WORDS; i++)
-        ts_store_relaxed(&p->label[i], ts_load_relaxed(&epoch->label[i]));
-    ts_store_relaxed(&p->opened_ns, opened);
-    ts_store_relaxed(&p->closed_ns, closed);
-    ts_store_relaxed(&p->ended_ns, now > least ? now : least);
-    ts_store_relaxed(&p->returned_bytes, (uint64_t)kib << 10);
-    ts_store_relaxed(&p->rss_before_kib, ts_load_relaxed(&epoch->rss_before_kib));
-    ts_store_relaxed(&p->rss_after_kib, ts_load_relaxed(&epoch->rss_after_kib));
-    ts_store_relaxed(&p->flags, ts_load_relaxed(&epoch->flags));
-    ts_store_release(&p->id, ts_load_relaxed(&epoch->entry.id));
-}
-
-TS_NOINLINE void ts_epoch_note_end(const ts_epoch *epoch, const ts_block *only) {
-    ts_allocator *allocator = ts_load_relaxed(&epoch->allocator);
-    if (ts_load_relaxed(&allocator->entry.id) == 0) return; /* nobody asks for its epochs any more */
-    if (only && ts_epoch_is_plain(epoch)) {
-        ts_brief_ring *brief = ts_brief_ring_of(&only->share->brief);
-        if (brief) ts_epoch_note_brief(brief, epoch, only);
-        return;
-    }
-    ts_past_ring *ring = ts_past_ring_of(only ? &only->share->past : &allocator->past);
-    ts_past *past = !ring ? NULL : only ? ts_past_begin_own(ring) : ts_past_begin(ring);
-    if (past) write_past(past, epoch);
 }
 
 /* ---- ends ----------------------------------------------------------------------------------------------------- */
@@ -399,55 +363,12 @@ static void add_dying(ts_epoch *epoch, ts_block *blocks) {
     epoch->dying = blocks;
 }
 
-/* The epoch stays, without it. Caller has the lock, and is in its own heap, which it leaves. */
-TS_ALWAYS_INLINE void end_only_block(ts_epoch *epoch, ts_block *block) {
-    ts_heap *heap = ts_thread.heap;
-    ts_epoch_kill_only_block(block);
-    (void)ts_epoch_detach_blocks(epoch);
-    ts_block_end_killed_scope(heap, ts_scope(block));
-    ts_heap_leave(heap);
-}
-
 /* release: who reads 0 freed (first) reads 0 allocated, and no span that is not there. */
 TS_NOINLINE void ts_epoch_forget_spans(ts_epoch *epoch) {
     ts_store_relaxed(&epoch->span_allocated, 0);
     ts_store_relaxed(&epoch->span_bytes_allocated, 0);
     ts_store_release(&epoch->span_freed, 0);
     ts_store_release(&epoch->span_bytes_freed, 0);
-}
-
-/* The calling thread's blocks. Caller has the lock. NO_SHARE: there is none for them; else whether any was given up. */
-static ts_given_up give_up_blocks(ts_epoch *epoch) {
-    ts_heap *heap = ts_thread.heap;
-    ts_given_up any = TS_GIVEN_UP_NOT, up = TS_GIVEN_UP;
-    for (ts_block *b = ts_load_relaxed(&epoch->blocks); b && up == TS_GIVEN_UP; b = ts_epoch_next_block(b)) {
-        if (ts_load_relaxed(&b->heap) != heap) continue;
-        up = ts_block_give_up(heap, b);
-        if (up != TS_GIVEN_UP_NOT) any = up;
-    }
-    return any;
-}
-
-ts_given_up ts_epoch_give_up_blocks(ts_allocator *allocator, EpochId id) {
-    ts_given_up up = TS_GIVEN_UP_NOT;
-    ts_epoch *epoch = ts_epoch_find_locked(allocator, id);
-    if (!epoch) return up;
-    ts_block *block = ts_epoch_only_block(ts_thread.heap, epoch);
-    if (block && ts_load_relaxed(&block->slabs) == 0 && ts_heap_try_enter(ts_thread.heap))
-        end_only_block(epoch, block);
-    else if (ts_epoch_is_active(epoch))
-        up = give_up_blocks(epoch);
-    ts_epoch_release(epoch);
-    return up;
-}
-
-void ts_epoch_give_up(ts_allocator *allocator, EpochId id) {
-    int before = errno;
-    ts_given_up up = ts_epoch_give_up_blocks(allocator, id);
-    if (up == TS_GIVEN_UP_NO_SHARE && ts_orphans_make_share(ts_thread.heap, allocator))
-        up = ts_epoch_give_up_blocks(allocator, id);
-    if (up == TS_GIVEN_UP) ts_orphans_pass_on(ts_thread.heap);
-    errno = before;
 }
 
 bool ts_epoch_reset(ts_allocator *allocator, EpochId id, uint64_t *units_freed) {

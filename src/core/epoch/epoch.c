@@ -9,6 +9,9 @@
 #include "base/probe.h"
 #include "cache/foreign.h"
 #include "epoch/blocks.h"
+#include "epoch/end.h"
+#include "epoch/hand_over.h"
+#include "epoch/label.h"
 #include "os/os.h"
 #include "supply/share.h"
 
@@ -41,42 +44,6 @@ bool ts_epoch_read_blocks(const ts_epoch *epoch, EpochId id, void (*fn)(void *, 
     }
     atomic_thread_fence(memory_order_acquire); /* partner: ts_epoch_detach_blocks */
     return ts_load_relaxed(&epoch->detached) == detached && ts_load_relaxed(&epoch->entry.id) == id;
-}
-
-/* ---- blocks that come into an epoch -------------------------------------------------------------------- */
-
-/* Whether an ended thread's block can serve the class. Bins are read without holding its heap: a hint. */
-static bool has_free(const ts_block *block, unsigned cls) {
-    if (block->scope) return false;
-    const ts_bin *bin = &((const ts_churn_block *)(const void *)block)->bin[cls];
-    return ts_load_relaxed(&bin->slabs) > ts_load_relaxed(&bin->full);
-}
-
-/* Moves a block of an ended thread to this thread's heap. Caller has the epoch's lock and no heap. The block
-   changes its heap while the old one is held, with its queue empty: from then on, who drains the old heap's
-   queue and finds a slab of this block passes it on. */
-static bool take_over(ts_heap *heap, ts_share *share, ts_block *block, EpochId id) {
-    ts_heap *old = ts_load_acquire(&block->heap);
-    if (old == heap || ts_load_seq(&old->state) != TS_HEAP_ABANDONED) return false;
-    if (!ts_heap_hold(old)) return false;
-    bool taken = false;
-    /* Nor one that is left to the old heap: who has called that works it off (block.c, 5). */
-    bool left = ts_load_relaxed(&block->left) != 0;
-    if (!left && ts_load_relaxed(&block->heap) == old && ts_load_relaxed(&old->state) == TS_HEAP_ABANDONED) {
-        ts_foreign_drain(old);
-        ts_heap_unlink(block);
-        block->share = share;
-        block->slow = share->slow[block->scope] | ts_block_is_small(block);
-        ts_store_release(&block->heap, heap);
-        taken = true;
-    }
-    ts_heap_drop(old);
-    if (!taken) return false;
-    ts_heap_enter(heap);
-    ts_heap_link(block);
-    ts_epoch_open_block(block, id);
-    ts_heap_leave(heap);
-    return true;
 }
 
 /* ---- open ------------------------------------------------------------------------------------------ */
@@ -176,7 +143,7 @@ static ts_block *find_or_take_over(ts_heap *heap, ts_share *share, ts_epoch *epo
     for (ts_block *b = ts_load_relaxed(&epoch->blocks); b; b = ts_epoch_next_block(b))
         if (ts_load_relaxed(&b->heap) == heap && is_wanted(b, w)) return b;
     for (ts_block *b = ts_load_relaxed(&epoch->blocks); b; b = ts_epoch_next_block(b))
-        if (is_wanted(b, w) && take_over(heap, share, b, id)) return b;
+        if (is_wanted(b, w) && ts_epoch_take_over(heap, share, b, id)) return b;
     return NULL;
 }
 
@@ -226,49 +193,6 @@ ts_block *ts_epoch_join_bins(ts_heap *heap, ts_allocator *allocator, EpochId id)
 
 ts_block *ts_epoch_join_beside(ts_heap *heap, ts_allocator *allocator, EpochId id, const ts_block *first) {
     return join_as(heap, allocator, id, (ts_wanted){.first = first});
-}
-
-/* Where there are bins, they are what the thread finds at once (alloc.c, "Starting small"): they are before the first slab in the list. */
-static void take_up(ts_heap *heap, ts_share *share, ts_epoch *epoch, EpochId id) {
-    bool bins = false;
-    for (ts_block *b = ts_load_relaxed(&epoch->blocks); b; b = ts_epoch_next_block(b)) {
-        const ts_heap *home = ts_load_relaxed(&b->heap);
-        if (!home->is_home || !take_over(heap, share, b, id)) continue;
-        if (!(b->scope && bins)) ts_epoch_remember(heap, b, epoch);
-        bins = bins || !b->scope;
-    }
-}
-
-void ts_epoch_take_up(ts_heap *heap, ts_allocator *allocator, EpochId id) {
-    int before = errno;
-    ts_share *share = ts_heap_share(heap, allocator);
-    ts_epoch *epoch = share ? ts_epoch_find_locked(allocator, id) : NULL;
-    if (epoch) {
-        if (ts_epoch_is_active(epoch)) take_up(heap, share, epoch, id);
-        ts_epoch_release(epoch);
-    }
-    errno = before;
-}
-
-bool ts_epoch_adopt(ts_heap *heap, ts_epoch *epoch, EpochId id, unsigned cls) {
-    bool adopted = false;
-    ts_allocator *allocator = ts_load_relaxed(&epoch->allocator);
-    /* Not ts_heap_share, which would drop it if the allocator has ended: the allocation that asks goes on with it. By the record's id, which
-       anyone may read: the epoch's entry may be in another use by now, of an allocator whose record is another thread's to write. */
-    ts_share *share = ts_heap_find_share(heap, (uintptr_t)ts_load_acquire(&allocator->entry.id));
-    if (!share || ts_epoch_find_locked(allocator, id) != epoch) return false;
-    if (ts_epoch_is_active(epoch)) {
-        /* This thread's own other blocks, adopted earlier, come first: else it would get a block more with every thread
-           that ends, however much is free in those that it has. */
-        for (unsigned others = 0; others < 2 && !adopted; others++)
-            for (ts_block *b = ts_load_relaxed(&epoch->blocks); b && !adopted; b = ts_epoch_next_block(b)) {
-                if ((ts_load_relaxed(&b->heap) == heap) != !others || !has_free(b, cls)) continue;
-                adopted = !others || take_over(heap, share, b, id);
-                if (adopted) ts_epoch_remember(heap, b, epoch);
-            }
-    }
-    ts_epoch_release(epoch);
-    return adopted;
 }
 
 /* ---- the rolling epoch ------------------------------------------------------------------------------------ */

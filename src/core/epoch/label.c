@@ -17,6 +17,7 @@
  *     on. A look takes a dozen loads; a writer takes a lock between two labels.
  */
 /* Modelled in tests/model: orders. */
+#include "epoch/label.h"
 #include "base/line.h"
 #include "base/utf8.h"
 #include "epoch/epoch.h"

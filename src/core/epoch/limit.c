@@ -9,6 +9,8 @@
  */
 #include "epoch/limit.h"
 #include "cache/life.h"
+#include "epoch/end.h"
+#include "epoch/label.h"
 
 #include "base/line.h"
 #include "epoch/blocks.h"

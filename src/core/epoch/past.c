@@ -1,6 +1,8 @@
 /* The epochs that ended last: past.h says why this is right. */
 #include "epoch/past.h"
 
+#include "epoch/blocks.h"
+#include "os/os.h"
 #include "supply/allocator.h"
 
 ts_past_ring *ts_past_ring_of(_Atomic(ts_past_ring *) *place) {
@@ -103,4 +105,43 @@ unsigned ts_past_newest(ts_allocator *allocator, ts_past_note *out, unsigned mos
     for (const ts_share *s = ts_load_acquire(&allocator->shares); s; s = s->allocator_next)
         count = add_newest(ts_load_acquire(&s->past), out, count, most);
     return count;
+}
+
+/* ---- what is noted of an epoch --------------------------------------------------------------------------- */
+
+uint32_t ts_epoch_held_kib(const ts_epoch *epoch) {
+    uint64_t bytes = (uint64_t)ts_load_relaxed(&epoch->span_units) * TS_UNIT_BYTES;
+    for (const ts_block *b = ts_load_relaxed(&epoch->blocks); b; b = ts_epoch_next_block(b))
+        bytes += ts_block_held_bytes(b);
+    return bytes >> 10 < UINT32_MAX ? (uint32_t)(bytes >> 10) : UINT32_MAX;
+}
+
+/* In a record that was begun. What the epoch held at its close has gone back by now, or does with this end. */
+static void write_past(ts_past *p, const ts_epoch *epoch) {
+    uint64_t opened = ts_load_relaxed(&epoch->open_since_ns), closed = ts_load_relaxed(&epoch->closed_at_ns);
+    uint64_t now = ts_os->coarse_ns(), least = closed > opened ? closed : opened; /* times of a finer clock */
+    uint32_t kib = closed ? ts_load_relaxed(&epoch->closed_kib) : ts_epoch_held_kib(epoch);
+    for (unsigned i = 0; i < TS_PAST_LABEL_WORDS; i++)
+        ts_store_relaxed(&p->label[i], ts_load_relaxed(&epoch->label[i]));
+    ts_store_relaxed(&p->opened_ns, opened);
+    ts_store_relaxed(&p->closed_ns, closed);
+    ts_store_relaxed(&p->ended_ns, now > least ? now : least);
+    ts_store_relaxed(&p->returned_bytes, (uint64_t)kib << 10);
+    ts_store_relaxed(&p->rss_before_kib, ts_load_relaxed(&epoch->rss_before_kib));
+    ts_store_relaxed(&p->rss_after_kib, ts_load_relaxed(&epoch->rss_after_kib));
+    ts_store_relaxed(&p->flags, ts_load_relaxed(&epoch->flags));
+    ts_store_release(&p->id, ts_load_relaxed(&epoch->entry.id));
+}
+
+TS_NOINLINE void ts_epoch_note_end(const ts_epoch *epoch, const ts_block *only) {
+    ts_allocator *allocator = ts_load_relaxed(&epoch->allocator);
+    if (ts_load_relaxed(&allocator->entry.id) == 0) return; /* nobody asks for its epochs any more */
+    if (only && ts_epoch_is_plain(epoch)) {
+        ts_brief_ring *brief = ts_brief_ring_of(&only->share->brief);
+        if (brief) ts_epoch_note_brief(brief, epoch, only);
+        return;
+    }
+    ts_past_ring *ring = ts_past_ring_of(only ? &only->share->past : &allocator->past);
+    ts_past *past = !ring ? NULL : only ? ts_past_begin_own(ring) : ts_past_begin(ring);
+    if (past) write_past(past, epoch);
 }

@@ -9,6 +9,7 @@
 
 #include "cache/allocate.h"
 #include "diagnose/sample.h"
+#include "epoch/end.h"
 #include "epoch/epoch.h"
 
 /* The calling thread's share of another allocator than the one that it is bound to. The fast paths may use the share's

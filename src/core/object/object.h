@@ -2,6 +2,7 @@
 #ifndef TS_OBJECT_OBJECT_H
 #define TS_OBJECT_OBJECT_H
 
+#include "diagnose/object.h"
 #include "epoch/epoch.h"
 
 /* ---- not inside an operation ---------------------------------------------------------------------------- */

@@ -23,6 +23,9 @@
  */
 #include "base/bits.h"
 #include "cache/free.h"
+#include "diagnose/object.h"
+#include "epoch/end.h"
+#include "epoch/span.h"
 #include "memtools/care.h"
 #include "object/find.h"
 #include "object/object.h"

@@ -4,6 +4,7 @@
  * never shows what is none.
  */
 #include "object/walk.h"
+#include "diagnose/object.h"
 
 #include "base/bits.h"
 #include "region/pool.h"

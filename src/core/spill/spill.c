@@ -17,6 +17,7 @@
 /* Modelled in tests/model: spill. */
 #include "spill/spill.h"
 #include "cache/life.h"
+#include "epoch/end.h"
 #include "supply/warm.h"
 
 #include "base/park.h"

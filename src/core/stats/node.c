@@ -5,6 +5,7 @@
  */
 #include "stats/node.h"
 
+#include "diagnose/object.h"
 #include "epoch/epoch.h"
 #include "os/os.h"
 #include "region/pool.h"

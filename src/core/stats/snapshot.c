@@ -1,6 +1,7 @@
 /* Filling the structures of tslab/stats.h from the counters of blocks, shares and allocators. */
 /* Modelled in tests/model: orders. */
 #include "stats/snapshot.h"
+#include "epoch/end.h"
 #include "supply/share.h"
 
 #include "base/bits.h"

@@ -1,5 +1,6 @@
 /* What the sampled stacks sum up to, and how it is shown. */
 #include "diagnose/stacks.h"
+#include "epoch/label.h"
 #include "os/stack.h"
 #include "stats/view.h"
 

@@ -1,4 +1,5 @@
 #include "stats/view.h"
+#include "epoch/label.h"
 
 #include "base/bits.h"
 #include "os/os.h"

@@ -10,6 +10,8 @@
 #include "cache/bin.h"
 #include "cache/foreign.h"
 #include "cache/scope.h"
+#include "diagnose/object.h"
+#include "epoch/end.h"
 #include "object/object.h"
 #include "ownership/block_pool.h"
 #include "supply/allocator.h"

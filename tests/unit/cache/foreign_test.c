@@ -8,6 +8,8 @@
 #include "bins.h"
 #include "cache/block.h"
 #include "cache/foreign.h"
+#include "diagnose/object.h"
+#include "epoch/end.h"
 #include "supply/share.h"
 #include "supply/warm.h"
 

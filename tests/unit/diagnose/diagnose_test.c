@@ -4,6 +4,7 @@
 
 #include "bins.h"
 #include "diagnose/diagnose.h"
+#include "epoch/label.h"
 
 #include <string.h>
 

@@ -15,6 +15,7 @@
 #include "api/runtime.h"
 #include "cache/foreign.h"
 #include "cache/orphan.h"
+#include "diagnose/object.h"
 #include "epoch/epoch.h"
 #include "os/os.h"
 #include "region/pool.h"

@@ -9,6 +9,7 @@
 #include "api/runtime.h"
 #include "diagnose/sample.h"
 #include "domain/domain.h"
+#include "epoch/end.h"
 #include "region/pool.h"
 #include "supply/warm.h"
 

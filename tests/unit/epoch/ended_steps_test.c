@@ -12,7 +12,10 @@
 #include "cache/foreign.h"
 #include "cache/scope.h"
 #include "domain/domain.h"
+#include "epoch/end.h"
 #include "epoch/epoch.h"
+#include "epoch/hand_over.h"
+#include "epoch/label.h"
 #include "errands.h"
 #include "object/object.h"
 #include "stops.h"
@@ -31,6 +34,7 @@ static void pass(sup_stop *stop) {
 #define ts_table_next_id(t, e) (pass(&before_id), (ts_table_next_id)((t), (e)))
 #include "epoch/end.c"
 #include "epoch/epoch.c"
+#include "epoch/hand_over.c"
 #undef ts_epoch_release
 #undef ts_epoch_set_label
 
@@ -44,6 +48,7 @@ static ts_block *join_and_stop(ts_heap *heap, ts_allocator *a, EpochId id) {
 #define ts_alloc_scope(h, b, n, e) (pass(&before_scope), (ts_alloc_scope)((h), (b), (n), (e)))
 #include "domain/domain.c"
 #include "domain/domain_end.c"
+#include "domain/enter.c"
 #undef ts_alloc_scope
 #undef ts_table_publish
 #undef ts_table_next_id

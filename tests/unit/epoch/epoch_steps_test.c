@@ -14,6 +14,7 @@
 #include "cache/block.h"
 #include "cache/foreign.h"
 #include "cache/life.h"
+#include "epoch/end.h"
 #include "epoch/epoch.h"
 #include "errands.h"
 #include "proc.h"
@@ -35,6 +36,7 @@ static void condemns(void);
 #define ts_table_publish(e, id) (step(), (ts_table_publish)((e), (id)))
 #include "epoch/end.c"
 #include "epoch/epoch.c"
+#include "epoch/hand_over.c"
 #undef ts_heap_condemn
 #undef ts_heap_enter
 #undef ts_block_flush

@@ -11,6 +11,8 @@
 #include "unit.h"
 
 #include "api/runtime.h"
+#include "diagnose/object.h"
+#include "epoch/end.h"
 #include "os/os.h"
 #include "region/pool.h"
 

@@ -18,9 +18,11 @@
 #include "cache/free.h"
 #include "cache/scope.h"
 #include "diagnose/misuse.h"
+#include "diagnose/object.h"
 #include "diagnose/sample.h"
 #include "diagnose/stacks.h"
 #include "epoch/epoch.h"
+#include "epoch/span.h"
 #include "memtools/care.h"
 #include "object/object.h"
 

@@ -13,6 +13,7 @@
 #include "cache/block.h"
 #include "cache/foreign.h"
 #include "cache/life.h"
+#include "epoch/end.h"
 #include "errands.h"
 #include "supply/allocator.h"
 #include "supply/share.h"

@@ -11,6 +11,7 @@
 #include "bins.h"
 #include "cache/foreign.h"
 #include "cache/scope.h"
+#include "epoch/end.h"
 #include "errands.h"
 #include "spill/spill.h"
 #include "spill/spilled.h"

@@ -9,6 +9,7 @@
 #include "unit.h"
 
 #include "api/runtime.h"
+#include "epoch/end.h"
 #include "stats/view.h"
 
 #include <errno.h>

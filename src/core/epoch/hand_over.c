@@ -1,0 +1,137 @@
+/*
+ * Blocks of an epoch that go from one thread to another: those of an ended thread, and those that a thread gives up with a
+ * domain.
+ *
+ * What could go wrong: two threads work on one block, or its slabs wait in the queue of a heap that the block has left. They do
+ * not: a block changes its heap under the epoch's lock, while the heap that it leaves is held, and its queue is drained first.
+ */
+/* Modelled in tests/model: exit, epoch. */
+#include "epoch/hand_over.h"
+#include "cache/foreign.h"
+#include "cache/life.h"
+#include "epoch/blocks.h"
+#include "supply/share.h"
+
+#include <errno.h>
+
+/* Whether an ended thread's block can serve the class. Bins are read without holding its heap: a hint. */
+static bool has_free(const ts_block *block, unsigned cls) {
+    if (block->scope) return false;
+    const ts_bin *bin = &((const ts_churn_block *)(const void *)block)->bin[cls];
+    return ts_load_relaxed(&bin->slabs) > ts_load_relaxed(&bin->full);
+}
+
+/* Moves a block of an ended thread to this thread's heap. Caller has the epoch's lock and no heap. The block
+   changes its heap while the old one is held, with its queue empty: from then on, who drains the old heap's
+   queue and finds a slab of this block passes it on. */
+bool ts_epoch_take_over(ts_heap *heap, ts_share *share, ts_block *block, EpochId id) {
+    ts_heap *old = ts_load_acquire(&block->heap);
+    if (old == heap || ts_load_seq(&old->state) != TS_HEAP_ABANDONED) return false;
+    if (!ts_heap_hold(old)) return false;
+    bool taken = false;
+    /* Nor one that is left to the old heap: who has called that works it off (block.c, 5). */
+    bool left = ts_load_relaxed(&block->left) != 0;
+    if (!left && ts_load_relaxed(&block->heap) == old && ts_load_relaxed(&old->state) == TS_HEAP_ABANDONED) {
+        ts_foreign_drain(old);
+        ts_heap_unlink(block);
+        block->share = share;
+        block->slow = share->slow[block->scope] | ts_block_is_small(block);
+        ts_store_release(&block->heap, heap);
+        taken = true;
+    }
+    ts_heap_drop(old);
+    if (!taken) return false;
+    ts_heap_enter(heap);
+    ts_heap_link(block);
+    ts_epoch_open_block(block, id);
+    ts_heap_leave(heap);
+    return true;
+}
+
+/* Where there are bins, they are what the thread finds at once (alloc.c, "Starting small"): they are before the first slab in the list. */
+static void take_up(ts_heap *heap, ts_share *share, ts_epoch *epoch, EpochId id) {
+    bool bins = false;
+    for (ts_block *b = ts_load_relaxed(&epoch->blocks); b; b = ts_epoch_next_block(b)) {
+        const ts_heap *home = ts_load_relaxed(&b->heap);
+        if (!home->is_home || !ts_epoch_take_over(heap, share, b, id)) continue;
+        if (!(b->scope && bins)) ts_epoch_remember(heap, b, epoch);
+        bins = bins || !b->scope;
+    }
+}
+
+void ts_epoch_take_up(ts_heap *heap, ts_allocator *allocator, EpochId id) {
+    int before = errno;
+    ts_share *share = ts_heap_share(heap, allocator);
+    ts_epoch *epoch = share ? ts_epoch_find_locked(allocator, id) : NULL;
+    if (epoch) {
+        if (ts_epoch_is_active(epoch)) take_up(heap, share, epoch, id);
+        ts_epoch_release(epoch);
+    }
+    errno = before;
+}
+
+bool ts_epoch_adopt(ts_heap *heap, ts_epoch *epoch, EpochId id, unsigned cls) {
+    bool adopted = false;
+    ts_allocator *allocator = ts_load_relaxed(&epoch->allocator);
+    /* Not ts_heap_share, which would drop it if the allocator has ended: the allocation that asks goes on with it. By the record's id, which
+       anyone may read: the epoch's entry may be in another use by now, of an allocator whose record is another thread's to write. */
+    ts_share *share = ts_heap_find_share(heap, (uintptr_t)ts_load_acquire(&allocator->entry.id));
+    if (!share || ts_epoch_find_locked(allocator, id) != epoch) return false;
+    if (ts_epoch_is_active(epoch)) {
+        /* This thread's own other blocks, adopted earlier, come first: else it would get a block more with every thread
+           that ends, however much is free in those that it has. */
+        for (unsigned others = 0; others < 2 && !adopted; others++)
+            for (ts_block *b = ts_load_relaxed(&epoch->blocks); b && !adopted; b = ts_epoch_next_block(b)) {
+                if ((ts_load_relaxed(&b->heap) == heap) != !others || !has_free(b, cls)) continue;
+                adopted = !others || ts_epoch_take_over(heap, share, b, id);
+                if (adopted) ts_epoch_remember(heap, b, epoch);
+            }
+    }
+    ts_epoch_release(epoch);
+    return adopted;
+}
+
+/* ---- given up by a thread that lives ----------------------------------------------------------------------- */
+
+/* The epoch stays, without it. Caller has the lock, and is in its own heap, which it leaves. */
+TS_ALWAYS_INLINE void end_only_block(ts_epoch *epoch, ts_block *block) {
+    ts_heap *heap = ts_thread.heap;
+    ts_epoch_kill_only_block(block);
+    (void)ts_epoch_detach_blocks(epoch);
+    ts_block_end_killed_scope(heap, ts_scope(block));
+    ts_heap_leave(heap);
+}
+
+/* The calling thread's blocks. Caller has the lock. NO_SHARE: there is none for them; else whether any was given up. */
+static ts_given_up give_up_blocks(ts_epoch *epoch) {
+    ts_heap *heap = ts_thread.heap;
+    ts_given_up any = TS_GIVEN_UP_NOT, up = TS_GIVEN_UP;
+    for (ts_block *b = ts_load_relaxed(&epoch->blocks); b && up == TS_GIVEN_UP; b = ts_epoch_next_block(b)) {
+        if (ts_load_relaxed(&b->heap) != heap) continue;
+        up = ts_block_give_up(heap, b);
+        if (up != TS_GIVEN_UP_NOT) any = up;
+    }
+    return any;
+}
+
+ts_given_up ts_epoch_give_up_blocks(ts_allocator *allocator, EpochId id) {
+    ts_given_up up = TS_GIVEN_UP_NOT;
+    ts_epoch *epoch = ts_epoch_find_locked(allocator, id);
+    if (!epoch) return up;
+    ts_block *block = ts_epoch_only_block(ts_thread.heap, epoch);
+    if (block && ts_load_relaxed(&block->slabs) == 0 && ts_heap_try_enter(ts_thread.heap))
+        end_only_block(epoch, block);
+    else if (ts_epoch_is_active(epoch))
+        up = give_up_blocks(epoch);
+    ts_epoch_release(epoch);
+    return up;
+}
+
+void ts_epoch_give_up(ts_allocator *allocator, EpochId id) {
+    int before = errno;
+    ts_given_up up = ts_epoch_give_up_blocks(allocator, id);
+    if (up == TS_GIVEN_UP_NO_SHARE && ts_orphans_make_share(ts_thread.heap, allocator))
+        up = ts_epoch_give_up_blocks(allocator, id);
+    if (up == TS_GIVEN_UP) ts_orphans_pass_on(ts_thread.heap);
+    errno = before;
+}
