@@ -17,8 +17,9 @@
 #include <limits.h>
 #include <string.h>
 
-/* What was freed first, those from claimed words last: a reader sees no more freed than allocated. Where the owner's
-   stores may be seen in another order, what it sees freed was allocated. */
+/* Loads the frees first, and the allocations from claimed words last, so that a reader sees no more freed than
+   allocated. Where the owner's stores may be seen in another order, the second line corrects it: freed objects were
+   allocated. */
 static ts_tally bin_tally(const ts_bin *bin) {
     ts_tally t = {0};
     ts_magazine_counts counts = ts_bin_magazine_counts(bin);
@@ -29,9 +30,9 @@ static ts_tally bin_tally(const ts_bin *bin) {
     return t;
 }
 
-/* The bytes in full slabs and in the current one. The owner gives a slab its end first, then counts its bytes among
-   those of full slabs (release, in ts_scope_seal), then goes on to the next: so if it had no end after that count was
-   read, it is not in the count. Else its owner is between the two slabs, for a moment. */
+/* The bytes in full slabs and in the current one. The owner gives a slab its end first. Then it adds its bytes to
+   those of full slabs (release, in ts_scope_seal), and then goes on to the next slab. So a slab that had no end after
+   the count was read is not in the count. If it has one, the owner is between two slabs for a moment. */
 TS_ALWAYS_INLINE uint64_t scope_bytes(const ts_scope_block *s) {
     uint64_t full = 0;
     for (unsigned looks = 0; looks < 16; looks++) {
@@ -40,7 +41,7 @@ TS_ALWAYS_INLINE uint64_t scope_bytes(const ts_scope_block *s) {
         uint32_t current = ts_load_relaxed(&s->current);
         bool ended = current && ts_load_relaxed(&ts_slab_at(current)->end) != 0;
         atomic_thread_fence(memory_order_acquire);
-        if (TS_UNLIKELY(ts_load_relaxed(&s->bytes_allocated) != full)) continue; /* one was counted meanwhile */
+        if (TS_UNLIKELY(ts_load_relaxed(&s->bytes_allocated) != full)) continue; /* a slab was counted meanwhile */
         if (!bump || !current) return full;
         size_t used = (size_t)(bump - ts_slab_address(current));
         /* used is too large if the two are of different slabs */
@@ -81,7 +82,7 @@ ts_tally ts_block_tally(const ts_block *block, uint32_t cls) {
     return t;
 }
 
-/* Slabs whose objects died together, linked by next. */
+/* Tells the memory tools of slabs whose objects died together, linked by next. */
 static void end_slabs(const ts_block *block, uint32_t unit) {
     EpochId epoch = ts_load_relaxed(&block->epoch_id);
     for (; unit; unit = ts_slab_at(unit)->next)
@@ -94,12 +95,13 @@ static void keep_slabs(ts_share *share, unsigned part, const ts_warm *list) {
     if (ts_share_add_warm(share, part, list->head, list->tail, count)) ts_share_overflow(share, part);
 }
 
-/* The slabs of a bin of a class of several units become warm, each by itself. Those on a queue are zombies. */
+/* Gives the slabs of a LARGE bin back one by one, because they have several units. Slabs on a queue become zombies. */
 static void end_large(ts_share *share, unsigned cls, uint32_t unit) {
     ts_allocator *allocator = share->allocator;
     for (uint32_t next; unit; unit = next) {
         next = ts_slab_at(unit)->next;
-        ts_slab_at(unit)->allocator = ts_allocator_index(allocator); /* for who makes a zombie of it */
+        ts_slab_at(unit)->allocator =
+            ts_allocator_index(allocator); /* ts_zombie_give reads it if the slab becomes a zombie */
         if (ts_slab_claim(unit, &allocator->pins)) ts_share_keep_slab(share, unit, ts_class_units(cls));
     }
 }
@@ -140,7 +142,8 @@ static void end_scope(ts_heap *heap, ts_scope_block *block) {
 void ts_block_end(ts_heap *heap, ts_block *block) {
     ts_store_relaxed(&block->open_id, TS_ID_NEVER);
     if (!block->scope) ts_store_relaxed(&block->rolling, 0);
-    /* Shut, on no epoch's list, and its heap held: nobody else changes the key. release: as ts_block_kill. */
+    /* The block is shut, on no epoch's list, and its heap is held: no other thread changes the key. release: as in
+       ts_block_kill. */
     if (ts_era(block) == ts_load_relaxed(&block->era)) ts_store_release(&block->key, TS_KEY_FINE | (ts_era(block) + 1));
     if (block->scope) {
         if (TS_UNLIKELY(block->share->allocator->care)) end_slabs(block, ts_scope(block)->head);
@@ -160,7 +163,7 @@ void ts_block_end_killed_scope(ts_heap *heap, ts_scope_block *block) {
         end_scope(heap, block);
 }
 
-/* What the magazine has, and what was claimed. */
+/* Puts the objects of the magazine, and the claimed slots, back into their slabs. */
 static void return_slots(ts_churn_block *block, ts_bin *bin, unsigned cls) {
     for (uint64_t i = ts_bin_depth(bin); i > 0; i--)
         ts_bin_give_slot(block, bin, (uint32_t)ts_entry_of(&ts_region.part[TS_NORMAL], bin->magazine->object[i - 1]));
@@ -178,7 +181,7 @@ static uint32_t flush_bin(ts_churn_block *block, unsigned cls, uint64_t *recycle
         ts_slab *slab = ts_slab_at(unit);
         uint32_t next = slab->next;
         scanned++;
-        if (slab->free_count == 0) break; /* the others are full */
+        if (slab->free_count == 0) break; /* the slabs behind it are full, too */
         ts_bin_release_empty(block, bin, unit);
         unit = next;
     }
@@ -189,8 +192,8 @@ static uint32_t flush_bin(ts_churn_block *block, unsigned cls, uint64_t *recycle
 uint32_t ts_block_flush(ts_heap *heap, ts_block *block, uint64_t *recycled) {
     uint32_t scanned = 0;
     (void)heap;
-    /* release: with the count of slabs as it is after the flush; a reader who sees 1 and no slabs is right, because a
-       closing block gets no slab any more */
+    /* release: publishes the count of slabs after the flush. A reader that sees 1 and no slabs is right, because a
+       closing block gets no new slab. */
     ts_store_release(&block->flushed, block->closing == TS_CLOSING);
     if (block->scope) {
         uint32_t before = ts_load_relaxed(&block->slabs);
@@ -204,8 +207,8 @@ uint32_t ts_block_flush(ts_heap *heap, ts_block *block, uint64_t *recycled) {
     return scanned;
 }
 
-/* The bin in which the last call has stopped, at heap->shed_unit, if that is a slab of it still; NULL: it begins with
-   the first. What the unit's word says is true of a block of this heap, which the caller holds. */
+/* The bin in which the last call stopped, at heap->shed_unit, if that unit still is a slab of it. NULL: the call
+   begins with the first bin. The unit's word is right about blocks of this heap, which the caller holds. */
 static ts_bin *shed_at(const ts_heap *heap) {
     uint64_t word = heap->shed_unit ? ts_load_acquire(ts_unit_word(heap->shed_unit)) : 0;
     if (word == 0 || (word & (TS_UNIT_SPAN | TS_UNIT_SCOPE | TS_UNIT_ZOMBIE))) return NULL;
@@ -214,12 +217,12 @@ static ts_bin *shed_at(const ts_heap *heap) {
     return same ? ts_line_address(ts_word_line(word)) : NULL;
 }
 
-/* A bin in which nothing was allocated since the last look, or by chance a multiple of 256 objects, which does no
-   harm: its free objects go to their slabs, and its slabs without any object to the share. Returns how many it has
-   looked at; those that are left come in the next calls. visitor: not by its thread, which goes on with its magazine
-   and its claimed word, and with the free slots of slabs that have objects: so those stay, and nothing is read of a
-   slab but what who holds the heap writes. The bin's first slab stays as well: its going would be written to `head`,
-   which shares its word with `full_at`, and that its thread reads at any time. */
+/* Sheds a bin in which nothing was allocated since the last look. (Or by chance a multiple of 256 objects, which does
+   no harm.) Its free objects go to their slabs, and its slabs without any object go to the share. Returns how many
+   slabs it has looked at; the others come in the next calls. A visitor is not the bin's thread. That thread goes on
+   with its magazine, its claimed word, and the free slots of slabs that have objects. So a visitor leaves these, and
+   reads only fields of a slab that the holder of the heap writes. It also leaves the bin's first slab: taking it out
+   would write `head`, which shares its word with `full_at`, and the thread reads that at any time. */
 static uint32_t shed_bin(ts_heap *heap, ts_churn_block *block, unsigned cls, uint32_t most, bool *more) {
     ts_bin *bin = &block->bin[cls];
     bool visitor = heap != ts_thread.heap;
@@ -245,8 +248,8 @@ static uint32_t shed_bin(ts_heap *heap, ts_churn_block *block, unsigned cls, uin
     return looked;
 }
 
-#define SHED_SLABS 256u  /* in one call */
-#define SHED_BLOCKS 256u /* that have been in use for less time than the others of their share come first */
+#define SHED_SLABS 256u  /* slabs that one call looks at */
+#define SHED_BLOCKS 256u /* blocks that one call looks at; those in use for the shortest time come first */
 
 bool ts_heap_shed(ts_heap *heap, const ts_allocator *allocator) {
     uint32_t looked = 0, blocks = 0;
@@ -256,7 +259,7 @@ bool ts_heap_shed(ts_heap *heap, const ts_allocator *allocator) {
     if (in && (in->closing == TS_CLOSING || (allocator && in->share->allocator != allocator))) in = NULL;
     for (ts_block *b = ts_heap_first_block(heap); b && blocks < SHED_BLOCKS && !more; b = ts_heap_next_block(b)) {
         if (b->scope || b->closing == TS_CLOSING || (allocator && b->share->allocator != allocator)) continue;
-        if (in && b != in) continue; /* the last call has looked at it */
+        if (in && b != in) continue; /* the last call has looked at this block */
         uint64_t left = ts_load_relaxed(&b->bins_used);
         blocks++;
         if (in) left &= ~(uint64_t)0 << ts_bin_class(ts_churn(b), at);
@@ -272,7 +275,7 @@ bool ts_heap_shed(ts_heap *heap, const ts_allocator *allocator) {
 
 void ts_block_flush_if_shut(ts_heap *heap, ts_block *block) {
     uint64_t recycled = 0;
-    /* acquire: the key is seen to be shut as well, see shut_blocks */
+    /* acquire: the shut key is seen, too: see shut_blocks */
     if (block->closing == TS_CLOSING || ts_load_acquire(&block->open_id) != TS_ID_NEVER) return;
     block->closing = TS_CLOSING;
     ts_block_flush(heap, block, &recycled);
@@ -284,7 +287,7 @@ static void rebuild_scope(ts_scope_block *block) {
     uint64_t live = 0, live_bytes = 0;
     uint32_t current = ts_load_relaxed(&block->current);
     if (current) {
-        /* The vanished thread may have set a start bit and not yet moved bump: no one has that object. */
+        /* The vanished thread may have set a start bit and not moved bump yet: no thread has that object. */
         const char *bump = ts_bump_at(ts_load_relaxed(&block->bump));
         uint32_t used = (uint32_t)((size_t)(bump - ts_slab_unit_address(current)) / 16);
         ts_scope_bits *bits = ts_slab_scope_bits(current);
@@ -320,15 +323,15 @@ void ts_block_rebuild(ts_heap *heap, ts_block *block) {
         ts_bin *bin = &churn->bin[cls];
         uint64_t live = 0;
         ts_bin_forget_magazine(bin);
-        (void)ts_bin_take_word(bin); /* its bits are found again by the state words */
+        (void)ts_bin_take_word(bin); /* the state words show its free slots */
         for (uint32_t unit = bin->head; unit; unit = ts_slab_at(unit)->next) {
             ts_slab_rebuild(unit, cls);
             live += ts_slab_count_live(unit, ts_class_is_fine(cls));
         }
         ts_bin_count_empty(churn, cls);
         ts_bin_list_by_free(bin);
-        /* The vanished thread may have counted one half of an operation: allocated - freed is live again. */
-        uint64_t allocated = ts_bin_word_allocs(bin); /* what was freed into the magazine was allocated from it */
+        /* The vanished thread may have counted one half of an operation. Afterwards allocated - freed is live again. */
+        uint64_t allocated = ts_bin_word_allocs(bin); /* objects freed into the magazine were allocated from it */
         if (allocated < live) ts_add_owned(&bin->claims, (live - allocated) << TS_CLAIMS_SHIFT);
         ts_store_relaxed(&bin->direct_frees, allocated < live ? 0 : (allocated - live) << TS_DIRECT_SHIFT);
     }
@@ -337,33 +340,34 @@ void ts_block_rebuild(ts_heap *heap, ts_block *block) {
 static void end_condemned(ts_heap *heap, ts_block *block) {
     ts_allocator *allocator = block->share->allocator;
     ts_assert(2, ts_load_relaxed(&block->left) == 0);
-    /* As the fence in ts_epoch_detach_blocks, which another thread has passed: who sees what is written here sees the
-       count. */
+    /* Another thread has passed the fence in ts_epoch_detach_blocks. This fence is for that count: a reader that
+       sees a later store of this function sees the count. */
     atomic_thread_fence(memory_order_release);
     ts_block_end(heap, block);
     ts_allocator_unpin(allocator);
 }
 
 /*
- * Blocks that are left to their thread, one list a heap for all kinds.
- *  1. Who changes `left` from 0 pushes the block; who finds marks there adds his own and is done. So it is on the
- *     list once.
- *  2. Whoever takes it off holds the heap, or goes to hold it, and takes all of `left` in one exchange: he has all
- *     marks that were set before, and who sets one afterwards pushes it again. Its successor is read by that
- *     exchange, too.
- *  3. A block that has marks is not ended but by who took them. So it is in nobody's next use while it is on a list,
- *     nor its memory given back.
- *  4. Who closes has the epoch pinned until his push is done, and its blocks are ended after the last unpin.
- *  5. Who leaves a block to be counted has its epoch, so it is in the epoch's list until his push is done. Nobody
- *     takes over a block that has marks (take_over, in epoch.c): it is on the list of the heap that it is in.
+ * Blocks that are left to their thread. Each heap has one list for all kinds of work; a mark in `left` names the kind.
+ *  1. The thread that changes `left` from 0 pushes the block. A thread that finds marks there adds its own, and is
+ *     done. So a block is on the list once.
+ *  2. The thread that takes a block off the list holds the heap, or goes to hold it. It takes all of `left` in one
+ *     exchange, and so has all marks that were set before. A thread that sets a mark afterwards pushes the block
+ *     again. The exchange reads the successor, too.
+ *  3. Only the thread that took the marks of a block ends it. So the block gets no next use while it is on a list,
+ *     and its memory does not go back.
+ *  4. A close has the epoch pinned until its push is done, and the blocks are ended after the last unpin.
+ *  5. A thread that leaves a block to be counted has the block's epoch, so the block is in the epoch's list until the
+ *     push is done. No thread takes over a block that has marks (take_over, in epoch.c): it is on the list of the
+ *     heap that it is in.
  */
 static ts_block *left_next(uintptr_t left) { return (ts_block *)(left & ~TS_LEFT_MARKS); }
 
-/* From `first`, which has no successor, or is one that the caller has made its list. */
+/* Pushes the blocks from `first` to `last`, which the caller has linked. */
 static void push_left(ts_heap *heap, ts_block *first, ts_block *last) {
     ts_block *head = ts_load_relaxed(&heap->condemned);
     do {
-        /* The marks that others add meanwhile stay. */
+        /* Marks that other threads add meanwhile stay. */
         uintptr_t left = ts_load_relaxed(&last->left);
         while (!ts_cas_seq(&last->left, &left, (left & TS_LEFT_MARKS) | (uintptr_t)head)) {
         }
@@ -384,7 +388,7 @@ void ts_heap_leave_list(ts_heap *heap, ts_block *block) {
     push_left(heap, block, last);
 }
 
-/* The first of blocks that were taken off the list. Returns the next. */
+/* Does the work of the first block of a list that was taken off the heap. Returns the next block. */
 static ts_block *end_left(ts_heap *heap, ts_block *block) {
     uintptr_t left = ts_exchange_seq(&block->left, 0);
     if (left & TS_LEFT_DEAD) {

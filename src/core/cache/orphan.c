@@ -1,20 +1,21 @@
 /*
- * Orphans. A domain that is handed over from thread to thread would have a block of each of them, and a slab of each
- * block. So who hands it over gives its blocks up, with the current slabs. They wait in a heap that never has a
- * thread, as those of a thread that has ended wait in one, and the domain's next thread takes them over (epoch.c).
+ * Orphans. A domain that is handed from thread to thread would have a block of each of these threads, and a slab of
+ * each block. So the thread that hands it over gives its blocks up, with their current slabs. They wait in a heap
+ * that never has a thread, as the blocks of an ended thread wait in its heap. The domain's next thread takes them
+ * over (epoch.c).
  *
- * What could go wrong: the thread goes on in such a block, or what others free there is taken in by nobody, or the
- * block is in two lists or in none when another thread looks for it. None of this is so:
- *  1. The thread gives the block up in a call of its own, so in no operation on it. It drops all that leads it there
- *     (forget): that is believed by the id of the epoch, which the block keeps.
- *  2. The block changes its heap while both heaps are held, with its epoch's lock, as it does in take_over. So who
- *     has the epoch and ends the block, or counts it, finds whose it is; and no fork comes between.
- *  3. A slab of it may be on the old heap's queue: who drains that passes it on (foreign.c). The old heap's thread
- *     may sleep from now on. So it drains before it returns (ts_orphans_pass_on). Who pushes a slab reads the block's
- *     heap after that, which is written here before that look at the queue (all seq_cst): one of the two sees the
- *     other, and drains.
- * There are a few such heaps, so that threads that hand over at one moment mostly meet at none of their locks. Nobody
- * waits for one: the block then stays where it is.
+ * What could go wrong: the thread goes on in such a block, or no thread takes in the cross-thread frees there, or the
+ * block is in two lists or in none when another thread looks for it. None of this happens.
+ *  1. The thread gives the block up in a call of its own, so it is in no operation on it. It drops all hints that
+ *     lead it there (forget). A hint is believed by the id of the epoch, and the block keeps that id.
+ *  2. The block changes its heap while both heaps are held, with its epoch's lock, as in take_over. So a thread that
+ *     has the epoch, and ends the block or counts it, finds the heap that has it. No fork comes between.
+ *  3. A slab of the block may be on the old heap's queue. A drain of that queue passes it on (foreign.c). The old
+ *     heap's thread may sleep from now on, so it drains before it returns (ts_orphans_pass_on). A thread that pushes
+ *     a slab reads the block's heap after the push. Here the block's heap is written before that look at the queue
+ *     (all seq_cst). One of the two sees the other, and drains.
+ * There are a few such heaps, so that threads that hand over at one moment mostly use different ones. No thread waits
+ * for one of their locks: the block stays where it is then.
  */
 /* Modelled in tests/model: exit. */
 #include "cache/orphan.h"
@@ -24,9 +25,9 @@
 #include "cache/foreign.h"
 
 #define HOMES 8u
-static _Atomic(ts_heap *) homes[HOMES]; /* each made when it is needed; constant from then on */
+static _Atomic(ts_heap *) homes[HOMES]; /* each is made when it is needed, and constant from then on */
 
-/* NULL: not made, and there is no memory, or make is false. */
+/* The heap that takes orphans of this heap. NULL: it is not made yet, and make is false or there is no memory. */
 static ts_heap *home_of(const ts_heap *heap, bool make) {
     _Atomic(ts_heap *) *home = &homes[heap->id % HOMES];
     ts_heap *it = ts_load_acquire(home);
@@ -41,8 +42,8 @@ bool ts_orphans_make_share(const ts_heap *heap, ts_allocator *allocator) {
     return share || ts_heap_share_of_home(home, allocator);
 }
 
-/* By which this thread finds its blocks. Hints of the block's uses before are there, too, in other places of the
-   maps: when it has ended it can become another thread's, in whatever epoch. */
+/* Drops all hints by which this thread finds the block. Hints of its earlier uses lie in other places of the maps.
+   They go, too: an ended block can become another thread's, in any epoch. */
 static void forget(ts_heap *heap, const ts_block *block) {
     for (unsigned i = 0; i < TS_HEAP_MAP; i++) {
         if ((const void *)heap->map[i] == (const void *)block) heap->map[i] = NULL;
@@ -71,7 +72,7 @@ ts_given_up ts_block_give_up(ts_heap *heap, ts_block *block) {
     ts_share *share = ts_heap_find_share(home, block->share->token);
     ts_given_up answer = share ? TS_GIVEN_UP_NOT : TS_GIVEN_UP_NO_SHARE;
     if (share && ts_heap_try_enter(heap)) {
-        /* Not one that is left to this heap: as in take_over. */
+        /* A block that is left to this heap stays, as in take_over. */
         if (ts_load_relaxed(&block->left) == 0) {
             move(heap, block, share);
             answer = TS_GIVEN_UP;
@@ -86,5 +87,5 @@ void ts_orphans_pass_on(ts_heap *heap) {
     ts_heap_enter(heap);
     ts_foreign_drain(heap);
     ts_heap_leave(heap);
-    ts_settle_pending(); /* what was passed on is drained there */
+    ts_settle_pending(); /* drains the heaps that got slabs */
 }

@@ -20,9 +20,9 @@ bool ts_scope_anchor(ts_scope_block *block, const void *object, ts_place *out) {
         return false;
     uint32_t entry = (uint32_t)((size_t)((const char *)object - ts_slab_unit_address(unit)) / 16);
     ts_state64 *freed = &block->bits->freed[entry >> 6];
-    /* An object less, and a place skipped more. release: as a free's */
+    /* One object less, and one gap more. release: as in a free. */
     ts_store_release(freed, ts_with_bit(ts_load_relaxed(freed), entry));
-    block->skipped = (uint16_t)(block->skipped + 2); /* the place, and one that never was */
+    block->skipped = (uint16_t)(block->skipped + 2); /* the gap, and the object that never was */
     block->anchored = 1;
     ts_slab_at(unit)->free_count++;
     ts_count(&block->bytes_freed, 16);
@@ -34,7 +34,7 @@ bool ts_scope_anchor(ts_scope_block *block, const void *object, ts_place *out) {
     return true;
 }
 
-/* So many anchors of the slab are none any more. */
+/* Takes a number of anchors of the slab away. */
 static void drop_anchors(ts_scope_block *block, uint32_t unit, uint32_t anchors) {
     if (unit == ts_load_relaxed(&block->current))
         block->skipped = (uint16_t)(block->skipped - anchors);
@@ -42,7 +42,7 @@ static void drop_anchors(ts_scope_block *block, uint32_t unit, uint32_t anchors)
         ts_slab_at(unit)->empty_at = (uint16_t)(ts_slab_at(unit)->empty_at - anchors);
 }
 
-/* All objects of the slab from an entry on die, each as by a free. Returns how many were live. */
+/* Kills all objects of the slab from an entry on, as by a free each. Returns how many were live. */
 static uint32_t kill_from(ts_scope_block *block, uint32_t unit, uint32_t entry) {
     const ts_allocator *allocator = block->b.share->allocator;
     ts_scope_bits *bits = ts_slab_scope_bits(unit);
@@ -58,13 +58,13 @@ static uint32_t kill_from(ts_scope_block *block, uint32_t unit, uint32_t entry) 
             if (TS_UNLIKELY(allocator->care)) ts_care_freed(allocator->care, home, home + at * 16, bytes);
             ts_count(&block->bytes_freed, bytes);
         }
-        ts_store_release(&bits->freed[w], freed | start); /* as a free's */
+        ts_store_release(&bits->freed[w], freed | start); /* as in a free */
     }
     ts_count(&block->frees, killed);
     return killed;
 }
 
-/* Nobody adds to the current slab any more; it stays. */
+/* Ends adding to the current slab, which stays. */
 static void seal_current(ts_scope_block *block) {
     uint32_t unit = ts_load_relaxed(&block->current);
     if (!unit) return;
@@ -75,11 +75,11 @@ static void seal_current(ts_scope_block *block) {
     ts_store_release(&block->bump, 0);
 }
 
-/* No handle was made in the slab, and none is any more of what has died there; and no other thread has freed, or is
-   seen to be freeing, an object of it behind the place. (One whose free of such an object is under way and not seen
-   yet frees what has died, which two threads then did at once: foreign.c, 8.) */
+/* Whether the memory behind the place can be used again. No handle was made in the slab, so none names an object that
+   has died there. No other thread has freed an object behind the place, or is seen to be freeing one. (A free that is
+   under way and not seen yet frees an object that has died: two threads free it at once, as in foreign.c, 8.) */
 static bool may_use_again(uint32_t unit, uint32_t entry) {
-    atomic_thread_fence(memory_order_seq_cst); /* after the objects are dead: partner: ts_object_handle */
+    atomic_thread_fence(memory_order_seq_cst); /* comes after the death of the objects; partner: ts_object_handle */
     if (ts_load_seq(&ts_slab_at(unit)->handled) || (ts_load_seq(ts_unit_word(unit)) & TS_UNIT_FOREIGN)) return false;
     unsigned first, words;
     const _Atomic uint64_t *foreign = ts_slab_foreign_words(unit, TS_UNIT_SCOPE, &first, &words);
@@ -92,8 +92,8 @@ static bool may_use_again(uint32_t unit, uint32_t entry) {
     return true;
 }
 
-/* All behind the place is dead: the next object begins there. What had begun there is counted as of a slab before
-   (scope.c: a turn more, so that a reader never counts it twice). */
+/* Everything behind the place is dead, and the next object begins there. The objects that had begun there count as
+   those of an earlier slab (scope.c; the turn flips, so that a reader never counts them twice). */
 static void go_back(ts_scope_block *block, const ts_place *place) {
     ts_slab *slab = ts_slab_at(place->unit);
     ts_scope_bits *bits = block->bits;
@@ -146,7 +146,7 @@ void ts_scope_forget(ts_scope_block *block, const ts_place *place) {
     ts_scope_release_if_empty(block, place->unit);
 }
 
-/* What a full slab is said to have had, beyond what began there, are its anchors. */
+/* A full slab counts more objects than began there: the others are its anchors. */
 void ts_scope_forget_all(ts_scope_block *block) {
     if (TS_LIKELY(!block->anchored)) return;
     ts_assert(2, ts_load_relaxed(&block->current) == 0);

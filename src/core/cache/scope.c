@@ -9,7 +9,7 @@
 #include "supply/piece.h"
 #include "supply/warm.h"
 
-/* A slab in which all is freed, and of which nobody frees anything any more, leaves the block. */
+/* Takes a slab out of the block. All of its objects are freed, and no thread frees anything in it any more. */
 static void take_out(ts_scope_block *block, uint32_t unit) {
     const ts_slab *slab = ts_slab_at(unit);
     if (slab->prev)
@@ -52,15 +52,20 @@ static bool release_slab(ts_scope_block *block, uint32_t unit) {
 }
 
 /*
- * `allocs` has the objects of the slabs before the current one, the bump word counts those of that. Who seals a slab
- * adds what it counted to allocs, the turn of which is another then, and afterwards gives bump another slab and that
- * turn (a release store each). A reader looks at allocs, at bump (acquire each), and at allocs again:
- *   the same, and their turns are one: bump is of the slab after those. It is no earlier one's: those of the turn
- *   before came before this allocs, and those of the turn before that yet earlier; nor a later one's, before which
- *   allocs was another; the same, and their turns differ: what bump counts is among allocs already. (Or nothing was
- *   in that slab.) other than before: it looks again.
- * The looks are limited, so that one who fills slabs all the time keeps nobody. All this is within one use of the
- * block. Its end sets both to 0: who reads a block that ends learns so afterwards (ts_epoch_read_blocks).
+ * How objects are counted. `allocs` has the objects of the slabs before the current one, and the bump word counts
+ * those of the current one. Each has a bit, its turn. Sealing a slab adds its count to `allocs` and flips the turn
+ * there. Then the bump word gets another slab, and that turn (a release store each). A reader loads `allocs`, `bump`
+ * (acquire each), and `allocs` again.
+ *   - Both loads of `allocs` agree, and the turns are equal. Then `bump` is of the slab that came after those in
+ *     `allocs`. It cannot be of an earlier slab: the bump words of the turn before came before this `allocs`, and
+ *     those of the turn before that yet earlier. It cannot be of a later slab: before that slab `allocs` would have
+ *     changed.
+ *   - Both agree, and the turns differ. Then the objects that `bump` counts are in `allocs` already, or its slab had
+ *     none.
+ *   - They differ. The reader looks again.
+ * The number of looks is limited, so that a thread that fills slabs all the time keeps no reader. All this is within
+ * one use of the block. Its end sets both words to 0. A reader of a block that ends learns of the end afterwards
+ * (ts_epoch_read_blocks).
  */
 uint64_t ts_scope_allocs(const ts_scope_block *block) {
     uint64_t allocs = 0;
@@ -75,7 +80,7 @@ uint64_t ts_scope_allocs(const ts_scope_block *block) {
 }
 
 static void append(ts_scope_block *block, uint32_t unit) {
-    if (ts_is_piece(unit)) { /* not with care */
+    if (ts_is_piece(unit)) { /* an allocator with care has no pieces */
         ts_store_relaxed(&block->pieces, (uint8_t)(ts_load_relaxed(&block->pieces) + 1));
         ts_scope_append_at(block, unit, ts_slab_at(unit), ts_slab_address(unit), TS_PIECE_BYTES, 0);
         return;
@@ -100,10 +105,11 @@ void ts_scope_retire_current(ts_scope_block *block) {
     ts_scope_release_if_empty(block, unit);
 }
 
-/* A warm unit, or else a piece, if the block gets one for such an object; reset. */
+/* Takes a retained unit of the share, or else a piece if the block gets one for this object, and resets it. */
 static uint32_t take_at_hand(ts_scope_block *block, size_t bytes, size_t align) {
     ts_share *share = block->b.share;
-    /* Of an account a unit is taken before it is got, by who holds no heap; and one of a home (nodes.h) elsewhere. */
+    /* A unit that is charged to an account is charged by a caller that holds no heap, before it is taken. A unit of a
+       NUMA home (nodes.h) is taken elsewhere, too. */
     if (block->b.account || ts_load_relaxed(&share->allocator->nodes)) return 0;
     uint32_t unit = ts_share_take(share, TS_NORMAL);
     if (!unit) return share->pieces && ts_scope_takes_piece(block, bytes, align) ? ts_share_take_piece(share) : 0;
@@ -134,7 +140,7 @@ static void set_bit(ts_state64 *words, uint32_t entry) {
     ts_store_relaxed(&words[entry >> 6], ts_load_relaxed(&words[entry >> 6]) | (uint64_t)1 << (entry & 63));
 }
 
-/* What is skipped is an object that was freed at once, so that the one before it keeps its size. */
+/* The gap counts as an object that was freed at once, so that the object before it keeps its size. */
 void *ts_scope_bump_aligned(ts_scope_block *block, size_t align, size_t bytes) {
     uint64_t bump = ts_load_relaxed(&block->bump);
     char *at = ts_bump_at(bump);
@@ -170,7 +176,8 @@ size_t ts_scope_object_bytes(const ts_scope_block *block, uint32_t unit, uint32_
         const char *bump = ts_bump_at(ts_load_acquire(&block->bump));
         uint32_t again = ts_load_acquire(&slab->end);
         end = again ? again : (uint32_t)((size_t)(bump - ts_slab_unit_address(unit)) / 16);
-        if (end > TS_UNIT_ENTRIES) end = TS_UNIT_ENTRIES; /* the slab was reused meanwhile: any answer will do */
+        if (end > TS_UNIT_ENTRIES)
+            end = TS_UNIT_ENTRIES; /* the slab has had another use meanwhile: any answer will do */
     }
     if (end <= entry_in_unit) return 16;
     return (size_t)ts_scope_entries(unit, entry_in_unit, end) * 16u;
