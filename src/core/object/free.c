@@ -304,16 +304,19 @@ TS_NOINLINE static bool free_queued(uint64_t entry, uint64_t w, bool queue) {
 
 /* An object of a closing block of this thread's. No other thread holds the heap: this was seen inside the operation,
    so the heap is as if held until the operation ends (heap.h), and no other thread works in a block of it that is
-   closing. false: it is another case; nothing was done, and the operation goes on. */
+   closing. The look at the word comes after that: a thread that held the heap until then may have taken the slab out
+   of the block since w was loaded, and another's object may lie there. false: it is another case; nothing was done,
+   and the operation goes on. */
 TS_ALWAYS_INLINE bool free_in_closing(uintptr_t token, uint64_t entry, uint64_t w) {
     ts_bin *bin = ts_line_address(ts_word_line(w));
     ts_churn_block *block = ts_bin_block(bin);
-    if ((w & TS_UNIT_FOREIGN) || block->b.closing != TS_CLOSING || ts_era(&block->b) != ts_word_era(w) ||
-        ts_load_relaxed(&block->b.allocator) != token || block->b.share->care)
+    uint32_t unit = (uint32_t)(entry >> TS_ENTRY_UNIT_SHIFT);
+    if ((w & TS_UNIT_FOREIGN) || ts_load_relaxed(ts_unit_word(unit)) != w || block->b.closing != TS_CLOSING ||
+        ts_era(&block->b) != ts_word_era(w) || ts_load_relaxed(&block->b.allocator) != token || block->b.share->care)
         return false;
     uint64_t granule = ts_granule(ts_word_is_fine(w), entry);
     _Atomic uint16_t *state = &bin->state[granule];
-    uint32_t s = ts_load_relaxed(state), unit = (uint32_t)(entry >> TS_ENTRY_UNIT_SHIFT);
+    uint32_t s = ts_load_relaxed(state);
     uint16_t next;
     if (!ts_state_is_of(s, entry) || ts_add_carries_16((uint16_t)s, TS_STATE_FREE_STEP, &next)) return false;
     ts_store_release(state, next); /* as in ts_fast_free */

@@ -505,6 +505,37 @@ static void both_free_the_last_at_once(void **state) {
     at_each_step_inside(both_free_the_last_round);
 }
 
+/* A double free whose look at the word came before another thread emptied the slab: the place is another object's. */
+static void closed_by_an_old_word(void **state) {
+    (void)state;
+    if (has_care()) {
+        skip();
+    }
+    epoch = epoch_open(allocator, NULL, EPOCH_CHURN);
+    void *stays = slab_malloc_epoch(allocator, 100, epoch), *next;
+    uint64_t slab = ts_entry_of(&ts_region.part[TS_NORMAL], stays) >> TS_ENTRY_UNIT_SHIFT;
+    uint64_t entry, word;
+    do {
+        place = slab_malloc_epoch(allocator, 100, epoch);
+        entry = ts_entry_of(&ts_region.part[TS_NORMAL], place);
+    } while (entry >> TS_ENTRY_UNIT_SHIFT == slab);
+    word = ts_load_relaxed(ts_unit_word((uint32_t)(entry >> TS_ENTRY_UNIT_SHIFT)));
+    assert_true(epoch_close(allocator, epoch));
+    assert_true(slab_free(allocator, place));
+    assert_int_not_equal(ts_load_relaxed(ts_unit_word((uint32_t)(entry >> TS_ENTRY_UNIT_SHIFT))), word);
+    other = epoch_open(allocator, NULL, EPOCH_CHURN);
+    do next = slab_malloc_epoch(allocator, 100, other);
+    while (next != place);
+    ts_op_begin(&ts_thread);
+    bool freed = free_in_closing(token, entry, word);
+    if (!freed) ts_op_end(&ts_thread);
+    assert_false(freed);
+    assert_true(slab_owns(allocator, next));
+    sup_check_identities(allocator);
+    assert_true(epoch_destroy(allocator, other));
+    assert_true(epoch_destroy(allocator, epoch));
+}
+
 /* What it refuses is left as it was: freed already, another's place, not closed, another allocator's, dead. */
 static void closed_and_nothing_else(void **state) {
     (void)state;
@@ -653,10 +684,19 @@ static void kept_by_the_system(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        WITH(advanced_in_an_allocation),       WITH(ended_in_an_allocation),           WITH(ended_while_it_grows),
-        WITH(destroyed_inside_an_allocation),  WITH(destroyed_while_a_handle_is_made), WITH(both_free_the_last),
-        WITH(both_free_the_last_at_once),      WITH(closed_and_nothing_else),          WITH(filled_by_another_thread),
-        WITH(reset_before_the_handle_is_made), WITH(ended_before_care_has_looked),     WITH(kept_by_the_system),
+        WITH(advanced_in_an_allocation),
+        WITH(ended_in_an_allocation),
+        WITH(ended_while_it_grows),
+        WITH(destroyed_inside_an_allocation),
+        WITH(destroyed_while_a_handle_is_made),
+        WITH(both_free_the_last),
+        WITH(both_free_the_last_at_once),
+        WITH(closed_and_nothing_else),
+        WITH(closed_by_an_old_word),
+        WITH(filled_by_another_thread),
+        WITH(reset_before_the_handle_is_made),
+        WITH(ended_before_care_has_looked),
+        WITH(kept_by_the_system),
     };
     return cmocka_run_group_tests_name("epoch.alloc_steps", tests, NULL, NULL);
 }
