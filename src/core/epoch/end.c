@@ -267,8 +267,10 @@ void ts_epoch_unpin(ts_epoch *epoch) {
     }
     ts_block *dying = epoch->pins == 0 ? epoch->dying : NULL;
     if (dying) epoch->dying = NULL;
+    /* Before the lock is released: afterwards the entry may get its next use, of another allocator. */
+    ts_allocator *allocator = ts_load_relaxed(&epoch->allocator);
     ts_epoch_release(epoch);
-    end_blocks(ts_load_relaxed(&epoch->allocator), dying);
+    end_blocks(allocator, dying);
     /* Who found it drained meanwhile could not end it. */
     ts_epoch_finish(epoch, id);
 }

@@ -1,6 +1,6 @@
 /*
  * What a call has in its hands ends, and goes to another thread, between two of its steps. epoch.c, end.c, domain.c,
- * domain_end.c and alloc.c are compiled once more, in place of the library's, with the places to stop at.
+ * enter.c, domain_end.c and alloc.c are compiled once more, in place of the library's, with the places to stop at.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
@@ -349,14 +349,68 @@ static void drained_by_its_own_frees(void **state) {
     assert_in_range(ts_load_relaxed(&ts_thread.heap->free_blocks[0]), 0, TS_FREE_CHURN_BLOCKS);
 }
 
+/* ---- the entry's next use while blocks of the last one are taken apart --------------------------------------------- */
+
+static SlabAllocator *another;
+static ts_epoch *entry;
+static bool refuses;
+static bool barrier_unless_refused(void) { return !refuses && ts_os_native.barrier_all(); }
+
+static void join_it(void) { SUP_CHECK(slab_malloc_epoch(allocator, 100, epoch) != NULL, "slab_malloc_epoch"); }
+
+static void use_entry_again(void) {
+    SUP_CHECK(epoch_destroy(allocator, epoch), "epoch_destroy");
+    EpochId next = epoch_open(another, NULL, EPOCH_CHURN);
+    SUP_CHECK(ts_epoch_at_id(next) == entry, "another entry");
+}
+static void let_use_entry_again(void) { let(use_entry_again); }
+static void answer_the_call(void) { slab_thread_idle(); }
+
+/* The last unpin leaves a block to its thread, which pins the block's allocator, not that of the entry's next use. */
+static void entry_in_use_again_at_the_last_unpin(void **state) {
+    (void)state;
+    static ts_os_table table;
+    ts_block *blocks;
+    uint64_t units;
+    table = ts_os_native;
+    table.barrier_all = barrier_unless_refused;
+    ts_os = &table;
+    begin();
+    another = slab_allocator_create();
+    const ts_allocator *of_another = ts_allocator_find(ts_token(another));
+    epoch = epoch_open(allocator, NULL, EPOCH_CHURN);
+    entry = ts_epoch_at_id(epoch);
+    let(join_it);
+    assert_ptr_equal(ts_epoch_pin(record, epoch, &blocks), entry);
+    assert_true(ts_epoch_reset(record, epoch, &units));
+    uint64_t pins = ts_load_relaxed(&record->pins), theirs = ts_load_relaxed(&of_another->pins);
+    refuses = true;
+    sup_stop_arm(&after_release, 0, let_use_entry_again);
+    ts_epoch_unpin(entry);
+    assert_true(sup_stop_disarm(&after_release));
+    refuses = false;
+    assert_int_equal(ts_load_relaxed(&of_another->pins), theirs);
+    assert_int_equal(ts_load_relaxed(&record->pins), pins + 1);
+    let(answer_the_call);
+    assert_int_equal(ts_load_relaxed(&record->pins), pins);
+    end();
+    slab_allocator_free(another);
+    ts_os = &ts_os_native;
+}
+
 #define WITH(test) cmocka_unit_test_setup_teardown(test, start, stop)
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        WITH(reset_while_joined),        WITH(domain_reset_while_joined),
-        WITH(domain_ended_while_joined), WITH(allocator_ends_while_adopting),
-        WITH(drained_by_its_own_frees),  WITH(allocator_ends_while_something_begins),
-        WITH(domains_entry_waits),       WITH(record_in_use_again_while_an_epoch_opens),
+        WITH(reset_while_joined),
+        WITH(domain_reset_while_joined),
+        WITH(domain_ended_while_joined),
+        WITH(allocator_ends_while_adopting),
+        WITH(drained_by_its_own_frees),
+        WITH(allocator_ends_while_something_begins),
+        WITH(domains_entry_waits),
+        WITH(record_in_use_again_while_an_epoch_opens),
+        WITH(entry_in_use_again_at_the_last_unpin),
 
     };
     return cmocka_run_group_tests_name("epoch.ended_steps", tests, NULL, NULL);
