@@ -144,13 +144,14 @@ static inline bool ts_epoch_show(ts_epoch *epoch, ts_allocator *allocator, uintp
 
 /* ---- the usual end and reset ---------------------------------------------------------------------------- */
 
-/* All that the epoch has, if that is one scope block of this thread, whose heap is `heap`, and nothing is left to that heap.
-   NULL: it is another case. Caller has the lock. */
+/* All that the epoch has, if that is one scope block of this thread, whose heap is `heap`, and nothing is left to that
+   heap. NULL: it is another case. Caller has the lock. A block with marks in `left` is on a list of its heap, or a
+   visitor has it, and may put it back (block.c, 3). So the lists do not tell. An epoch without pins gets no marks. */
 TS_ALWAYS_INLINE ts_block *ts_epoch_only_block(const ts_heap *heap, const ts_epoch *epoch) {
     ts_block *block = ts_load_relaxed(&epoch->blocks);
     if (!block || !block->scope || ts_epoch_next_block(block) || ts_load_relaxed(&block->heap) != heap) return NULL;
     if (epoch->pins != 0 || epoch->spans != 0 || epoch->dying || ts_load_relaxed(&epoch->account) ||
-        ts_heap_is_waited_for(heap))
+        ts_load_relaxed(&block->left) != 0 || ts_heap_is_waited_for(heap))
         return NULL;
     return block;
 }

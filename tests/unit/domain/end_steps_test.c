@@ -212,6 +212,28 @@ static void wrapped(void **state) {
     assert_int_equal(epoch_domain_epoch(domain), EPOCH_NONE);
 }
 
+/* ---- left to this thread ----------------------------------------------------------------------------------------- */
+
+/* A block that a close has left to its thread, while a visitor has taken it off the list, and then puts it back: it is
+   not ended but by that list, else it would be in its next use on it. */
+static void left_and_put_back(void **state) {
+    (void)state;
+    make_domain();
+    ts_heap *heap = ts_thread.heap;
+    ts_block *block = ts_load_relaxed(&entry->blocks);
+    ts_op_begin(&ts_thread);
+    let(close_it);
+    ts_op_end(&ts_thread);
+    assert_ptr_equal(ts_exchange_seq(&heap->condemned, NULL), block);
+    epoch_domain_destroy(domain);
+    assert_int_equal(epoch_state(allocator, epoch), EPOCH_CLOSED);
+    assert_true((ts_load_relaxed(&block->left) & TS_LEFT_DEAD) != 0);
+    assert_ptr_not_equal(heap->free_scope, block);
+    ts_heap_leave_list(heap, block);
+    slab_thread_idle();
+    assert_int_equal(ts_load_relaxed(&block->left), 0);
+}
+
 /* ---- the allocator ends ------------------------------------------------------------------------------------------ */
 
 static bool known_at_barrier, lives_at_barrier;
@@ -265,8 +287,8 @@ static void refused_later(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        WITH(others_come), WITH(waits_without_the_lock), WITH(in_use_again),      WITH(in_use_again_here),
-        WITH(wrapped),     WITH(allocator_ends),         WITH(without_a_barrier), WITH(refused_later),
+        WITH(others_come),    WITH(waits_without_the_lock), WITH(in_use_again),  WITH(in_use_again_here), WITH(wrapped),
+        WITH(allocator_ends), WITH(without_a_barrier),      WITH(refused_later), WITH(left_and_put_back),
     };
     const struct CMUnitTest without[] = {WITH(without_a_barrier)};
     if (!ts_os_native.barrier_all()) {
