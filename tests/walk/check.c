@@ -180,8 +180,7 @@ static bool check_cut(ts_check *check, const ts_allocator *a) {
 static bool check_allocator_lists(ts_check *check, uint32_t index, bool forked) {
     const ts_allocator *a = ts_table_at(&ts_allocators, index);
     ts_check_sums *sums = &check->allocator[index];
-    for (unsigned part = 0; part < TS_SLAB_PARTS; part++)
-        if (!ts_check_warm(check, &a->warm[part], part, &sums->warm_units)) return false;
+    if (!ts_check_warm(check, &a->warm, &sums->warm_units)) return false;
     if (!ts_check_groups(check, a)) return false;
     if (!check_runs(check, a, &sums->warm_units)) return false;
     const ts_nodes *nodes = ts_nodes_of(a);

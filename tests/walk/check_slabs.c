@@ -80,12 +80,12 @@ static bool owned(uint64_t word) {
     return ts_era(ts_block_of_line(ts_word_line(word), (word & TS_UNIT_SCOPE) != 0)) == ts_word_era(word);
 }
 
-bool ts_check_warm(ts_check *check, const ts_warm *warm, unsigned part, uint64_t *units) {
+bool ts_check_warm(ts_check *check, const ts_warm *warm, uint64_t *units) {
     uint32_t count = ts_load_relaxed(&warm->count), found = 0, last = 0;
     for (uint32_t unit = warm->head; unit; unit = ts_slab_at(unit)->next) {
         REQUIRE(found < count, "a warm list goes on after its %u units, to unit %u", count, unit);
         if (!ts_check_claim_unit(check, unit, TS_USE_WARM)) return false;
-        REQUIRE(ts_part_of_unit(unit) == part, "warm unit %u is in the list of another part", unit);
+        REQUIRE(ts_part_of_unit(unit) == TS_NORMAL, "warm unit %u is of the FAR part", unit);
         REQUIRE(!owned(ts_load_relaxed(ts_unit_word(unit))), "warm unit %u belongs to somebody", unit);
         found++;
         last = unit;
@@ -101,7 +101,7 @@ bool ts_check_warm(ts_check *check, const ts_warm *warm, unsigned part, uint64_t
 bool ts_check_groups(ts_check *check, const ts_allocator *allocator) {
     uint32_t group = allocator->warm_group, last = 0;
     unsigned left = 0; /* units of the present group from this one on */
-    for (uint32_t unit = allocator->warm[TS_NORMAL].head; unit; unit = ts_slab_at(unit)->next) {
+    for (uint32_t unit = allocator->warm.head; unit; unit = ts_slab_at(unit)->next) {
         if (unit == group) {
             REQUIRE(left == 0, "warm unit %u begins a group inside of another", unit);
             last = ts_slab_at(unit)->prev;
@@ -438,8 +438,7 @@ static bool check_shares(ts_check *check, const ts_heap *heap) {
         REQUIRE(s->heap == heap, "heap %u: has the share of another", heap->id);
         REQUIRE(s->index == s->allocator->entry.index, "heap %u: a share of allocator %u says %u", heap->id,
                 s->allocator->entry.index, (unsigned)s->index);
-        for (unsigned part = 0; part < TS_SLAB_PARTS; part++)
-            if (!ts_check_warm(check, &s->warm[part], part, &warm)) return false;
+        if (!ts_check_warm(check, &s->warm, &warm)) return false;
         if (!check_own_spans(check, s, &warm) || !check_pieces(check, s)) return false;
         if (!check->allocator) continue;
         check->allocator[s->allocator->entry.index].warm_units += warm;

@@ -62,7 +62,7 @@ bool ts_check_fail(ts_check *check, const char *format, ...) TS_PRINTF(2, 3);
 bool ts_check_claim_unit(ts_check *check, uint32_t unit, ts_check_use use);
 bool ts_check_claim_lines(ts_check *check, const void *record, size_t bytes, const char *what);
 /* A list of warm units. */
-bool ts_check_warm(ts_check *check, const ts_warm *warm, unsigned part, uint64_t *units);
+bool ts_check_warm(ts_check *check, const ts_warm *warm, uint64_t *units);
 /* The groups in the allocator's list, which was looked at before. */
 bool ts_check_groups(ts_check *check, const ts_allocator *allocator);
 /* A churn block that nobody has, for ts_block_pool_walk. */

@@ -312,7 +312,7 @@ static void reset_record(ts_allocator *a) {
     }
     ts_lock_reset_counts(&a->warm_lock);
     ts_lock_reset_counts(&a->lock);
-    memset(a->warm, 0, sizeof a->warm);
+    memset(&a->warm, 0, sizeof a->warm);
     a->warm_group = 0;
     memset(a->runs, 0, sizeof a->runs);
     a->stuck = a->cut = 0;

@@ -161,7 +161,7 @@ TS_ALWAYS_INLINE void ts_scope_append(ts_scope_block *block, uint32_t unit, ts_s
    which moves on only if a handle was made. */
 TS_ALWAYS_INLINE char *ts_scope_next(ts_scope_block *block, size_t bytes) {
     ts_share *share = block->b.share;
-    ts_warm *warm = &share->warm[TS_NORMAL];
+    ts_warm *warm = &share->warm;
     uint32_t unit = warm->head, last = ts_load_relaxed(&block->current);
     TS_ASSUME(!ts_is_piece(unit));
     ts_slab *slab = ts_slab_at(unit);

@@ -89,10 +89,10 @@ static void end_slabs(const ts_block *block, uint32_t unit) {
         ts_care_end(block->share->allocator->care, ts_unit_address(unit), TS_UNIT_BYTES, epoch);
 }
 
-static void keep_slabs(ts_share *share, unsigned part, const ts_warm *list) {
+static void keep_slabs(ts_share *share, const ts_warm *list) {
     uint32_t count = ts_load_relaxed(&list->count);
     ts_thread.released += count;
-    if (ts_share_add_warm(share, part, list->head, list->tail, count)) ts_share_overflow(share, part);
+    if (ts_share_add_warm(share, list->head, list->tail, count)) ts_share_overflow(share);
 }
 
 /* Gives the slabs of a LARGE bin back one by one, because they have several units. Slabs on a queue become zombies. */
@@ -107,7 +107,7 @@ static void end_large(ts_share *share, unsigned cls, uint32_t unit) {
 }
 
 TS_NOINLINE static void end_churn(ts_churn_block *block) {
-    ts_warm lists[TS_SLAB_PARTS] = {{0, 0, 0}};
+    ts_warm list = {0, 0, 0};
     for (uint64_t left = ts_load_relaxed(&block->b.bins_used); left; left &= left - 1) {
         unsigned cls = ts_ctz64(left);
         ts_bin *bin = &block->bin[cls];
@@ -117,7 +117,7 @@ TS_NOINLINE static void end_churn(ts_churn_block *block) {
         if (ts_class_units(cls) > 1)
             end_large(block->b.share, cls, bin->head);
         else
-            ts_warm_splice(&lists[TS_NORMAL], &chain);
+            ts_warm_splice(&list, &chain);
         ts_share_fold(block->b.share, cls, bin_tally(bin).allocated);
         ts_store_relaxed(&bin->word, 0);
         bin->word_granule = 0;
@@ -130,13 +130,13 @@ TS_NOINLINE static void end_churn(ts_churn_block *block) {
         ts_store_relaxed(&bin->direct_frees, 0);
     }
     block->little = 0;
-    for (unsigned part = 0; part < TS_SLAB_PARTS; part++) keep_slabs(block->b.share, part, &lists[part]);
+    keep_slabs(block->b.share, &list);
 }
 
 static void end_scope(ts_heap *heap, ts_scope_block *block) {
     ts_share *share = block->b.share;
     ts_thread.released += ts_load_relaxed(&block->b.slabs);
-    if (ts_scope_end(heap, block)) ts_share_overflow(share, TS_NORMAL);
+    if (ts_scope_end(heap, block)) ts_share_overflow(share);
 }
 
 void ts_block_end(ts_heap *heap, ts_block *block) {

@@ -256,7 +256,7 @@ TS_ALWAYS_INLINE bool ts_scope_empty(ts_heap *heap, ts_scope_block *block, const
         ts_block_set_free(heap, &block->b, true);
     else
         ts_store_relaxed(&block->b.slabs, 0);
-    return ts_share_add_warm(share, TS_NORMAL, head, tail, slabs);
+    return ts_share_add_warm(share, head, tail, slabs);
 }
 TS_ALWAYS_INLINE bool ts_scope_end(ts_heap *heap, ts_scope_block *block) { return ts_scope_empty(heap, block, true); }
 

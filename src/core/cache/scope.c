@@ -111,7 +111,7 @@ static uint32_t take_at_hand(ts_scope_block *block, size_t bytes, size_t align) 
     /* A unit that is charged to an account is charged by a caller that holds no heap, before it is taken. A unit of a
        NUMA home (nodes.h) is taken elsewhere, too. */
     if (block->b.account || ts_load_relaxed(&share->allocator->nodes)) return 0;
-    uint32_t unit = ts_share_take(share, TS_NORMAL);
+    uint32_t unit = ts_share_take(share);
     if (!unit) return share->pieces && ts_scope_takes_piece(block, bytes, align) ? ts_share_take_piece(share) : 0;
     if (ts_slab_reset_scope(unit)) return unit;
     ts_allocator_retire(share->allocator, unit);

@@ -228,7 +228,7 @@ TS_ALWAYS_INLINE bool is_usual(const ts_domain *d, const ts_heap *heap) {
 /* Leaves the heap, with what the usual end or reset has left to do, mostly nothing. over: the share has more warm units than
    it keeps; slabs: as many it made warm. true, so that the caller has nothing live across the call. */
 TS_NOINLINE static bool finish_usual(ts_share *over, uint32_t slabs) {
-    if (over) ts_share_overflow(over, TS_NORMAL);
+    if (over) ts_share_overflow(over);
     ts_heap_leave(ts_thread.heap);
     ts_epoch_settle_end(slabs);
     ts_heap_limit_blocks(ts_thread.heap);

@@ -87,7 +87,7 @@ static void kill_locked(ts_epoch *epoch) {
     if (TS_LIKELY(only != NULL)) {
         ts_share *share = only->share;
         ts_thread.released += ts_load_relaxed(&only->slabs);
-        if (ts_epoch_end_only(heap, epoch, only)) ts_share_overflow(share, TS_NORMAL);
+        if (ts_epoch_end_only(heap, epoch, only)) ts_share_overflow(share);
         ts_heap_leave(heap);
         return;
     }

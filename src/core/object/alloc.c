@@ -159,7 +159,7 @@ static void *churn_try(ts_heap *heap, ts_churn_block *block, unsigned cls, Epoch
     if (ts_load_relaxed(&ts_heaps_abandoned) != 0 || block->account || ts_load_relaxed(&share->allocator->nodes))
         return NULL;
     uint32_t units = ts_class_units(cls);
-    uint32_t unit = units > 1 ? ts_share_take_span(share, units) : ts_share_take(share, TS_NORMAL);
+    uint32_t unit = units > 1 ? ts_share_take_span(share, units) : ts_share_take(share);
     if (!unit) return NULL;
     if (ts_class_is_fine(cls) && !ts_region_has_fine(unit)) { /* the caller asks the system, not in here */
         ts_share_keep(share, unit);

@@ -142,7 +142,7 @@ typedef struct ts_share {
     struct ts_share *heap_next; /* (h) */
     ts_block *blocks;           /* (h) in use, newest first */
     struct ts_share *allocator_next; /* constant once in the allocator's list */
-    ts_warm warm[TS_SLAB_PARTS];     /* (h) */
+    ts_warm warm;                    /* (h) */
     /* (h) retained spans by length, linked by next, their UNIT words 0; and the units in them, read by anyone */
     uint32_t spans[TS_LOCAL_SPAN_UNITS + 1];
     _Atomic uint32_t span_units;
@@ -214,8 +214,6 @@ typedef struct ts_heap {
     uint64_t shed_ns;               /* owner only: when it looks at its bins next (epoch/decay.c) */
     uint32_t shed_unit;             /* (h) where ts_heap_shed goes on, 0: at the beginning */
     _Atomic uint32_t asked_to_shed; /* (h) its next slow call looks at its bins; read by its thread */
-    ts_seen seen;                   /* for allocators of which it has no share */
-    _Atomic uint32_t maintained;    /* the turn of ts_allocator_maintain in which it had a share; written by any */
     uint32_t stack_turn;            /* ts_stacks_turn as its blocks know it */
     /* Its thread for people (thread_name.h); read by any, the name also written by any. */
     _Atomic uint32_t thread_number;  /* 0: not asked for, or the thread has ended */

@@ -127,7 +127,7 @@ bool ts_node_stats(ts_allocator *allocator, int node, SlabNodeStats *out) {
     count c = {.allocator = allocator, .node = node};
     (void)ts_home_of_node(node, &c.home);
     /* Single warm units are found once they are runs. */
-    for (uint64_t left = ts_load_relaxed(&allocator->warm[TS_NORMAL].count); left > 0;) {
+    for (uint64_t left = ts_load_relaxed(&allocator->warm.count); left > 0;) {
         unsigned n = ts_purge_gather(allocator, left);
         if (n == 0) break;
         left -= n < left ? n : left;

@@ -274,7 +274,7 @@ void ts_snapshot_take(ts_allocator *a, ts_snapshot *out, ts_epoch_fn *fn, ts_pen
     add_shares(a, out);
     atomic_thread_fence(memory_order_acquire); /* the shares before the epochs: snapshot.h, 2 */
     add_spans(&out->sums, a);
-    out->warm_units += (uint64_t)ts_load_relaxed(&a->warm[TS_NORMAL].count) + ts_load_relaxed(&a->span_warm_units);
+    out->warm_units += (uint64_t)ts_load_relaxed(&a->warm.count) + ts_load_relaxed(&a->span_warm_units);
     ts_sums of_epoch;
     memset(&of_epoch, 0, sizeof of_epoch);
     uint32_t high = ts_table_high(&ts_epochs);

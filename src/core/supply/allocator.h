@@ -46,8 +46,8 @@ typedef struct ts_allocator {
     _Atomic uint64_t stack_rate; /* samples a byte, 0: none; the bits of a double */
     /* What the end of a large epoch touches lies together: everything of it is out of the caches by then. */
     TS_ALIGNED(64) ts_lock warm_lock; /* rank WARM: the lists of warm units and spans */
-    ts_warm warm[TS_SLAB_PARTS];
-    uint32_t warm_group;              /* the first unit in warm[TS_NORMAL] that begins a group, 0: none (warm.c) */
+    ts_warm warm;
+    uint32_t warm_group;              /* the first unit in warm that begins a group, 0: none (warm.c) */
     _Atomic uint64_t span_warm_units; /* in runs and stuck; read by anyone */
     _Atomic uint64_t reserved_units;  /* warm units kept beyond the retain budget, by slab_reserve */
     ts_retain retain;
@@ -79,8 +79,8 @@ typedef struct ts_allocator {
     _Atomic uint64_t stack_samples, stack_drops;
     _Atomic uint64_t total_drops, total_objects_dropped, total_bytes_dropped; /* stack_totals.h */
     _Atomic uint64_t span_miss;
-    _Atomic uint32_t maintain_share, maintain_heap; /* where ts_allocator_maintain goes on; any value will do */
-    ts_seen seen;                                   /* whether all of it rests; likewise */
+    _Atomic uint32_t maintain_share; /* where ts_allocator_maintain goes on; any value will do */
+    ts_seen seen;                    /* whether all of it rests; likewise */
 } ts_allocator;
 _Static_assert(sizeof(ts_allocator) <= TS_ALLOCATOR_STRIDE, "one table entry");
 _Static_assert(TS_MAX_ALLOCATORS <= UINT16_MAX + 1u, "a slab's record has 16 bits for the index");

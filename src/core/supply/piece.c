@@ -57,7 +57,7 @@ bool ts_scope_is_in_pieces(const ts_scope_block *block) {
     const ts_share *share = block->b.share;
     if (!may_take_piece(block)) return false;
     if (ts_load_relaxed(&block->pieces) > 0) return true;
-    return ts_load_relaxed(&share->warm[TS_NORMAL].count) == 0 && !ts_load_relaxed(&share->allocator->nodes) &&
+    return ts_load_relaxed(&share->warm.count) == 0 && !ts_load_relaxed(&share->allocator->nodes) &&
            begins_with_piece(block, share->firsts);
 }
 
@@ -149,7 +149,7 @@ static bool give_claimed(ts_allocator *allocator, uint32_t piece) {
     if (pieces != ALL_PIECES) return false;
     unlist_unit(allocator, unit);
     make_whole(unit);
-    ts_warm_push(&allocator->warm[TS_NORMAL], unit);
+    ts_warm_push(&allocator->warm, unit);
     ts_fetch_sub_relaxed(&allocator->cut_units, 1);
     return true;
 }

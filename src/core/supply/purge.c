@@ -42,7 +42,7 @@ bool ts_purge_is_over(ts_allocator *allocator) {
 }
 
 uint64_t ts_warm_shared(ts_allocator *allocator) {
-    return (uint64_t)ts_load_relaxed(&allocator->warm[TS_NORMAL].count) + ts_load_relaxed(&allocator->span_warm_units);
+    return (uint64_t)ts_load_relaxed(&allocator->warm.count) + ts_load_relaxed(&allocator->span_warm_units);
 }
 
 /* The state words of a run of units that are nobody's: a thirty-second of their data, and an eighth for those that

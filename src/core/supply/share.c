@@ -107,12 +107,9 @@ void ts_share_set_slow(ts_share *share) {
 
 uint64_t ts_share_give_warm(ts_share *share) {
     ts_allocator *a = share->allocator;
-    uint64_t units = 0;
     ts_lock_acquire(&a->warm_lock);
-    for (unsigned part = 0; part < TS_SLAB_PARTS; part++) {
-        units += ts_load_relaxed(&share->warm[part].count);
-        ts_warm_splice(&a->warm[part], &share->warm[part]);
-    }
+    uint64_t units = ts_load_relaxed(&share->warm.count);
+    ts_warm_splice(&a->warm, &share->warm);
     units += ts_share_give_spans(share);
     units += ts_share_give_pieces(share);
     ts_lock_release(&a->warm_lock);

@@ -30,7 +30,7 @@ void ts_heap_drop_dead_shares(ts_heap *heap);
 uint64_t ts_share_give_warm(ts_share *share);
 /* Units that a share retains. Any thread. */
 static inline uint64_t ts_share_warm_units(const ts_share *share) {
-    return (uint64_t)ts_load_relaxed(&share->warm[TS_NORMAL].count) + ts_load_relaxed(&share->span_units);
+    return (uint64_t)ts_load_relaxed(&share->warm.count) + ts_load_relaxed(&share->span_units);
 }
 
 /* The home (nodes.h) of the memory that is wanted for an epoch with that account (NULL: none). share: the calling

@@ -48,7 +48,7 @@ void ts_warm_push_run(ts_warm *warm, uint32_t first, uint32_t count) {
 }
 
 uint32_t ts_allocator_warm_pop(ts_allocator *allocator) {
-    uint32_t unit = ts_warm_pop(&allocator->warm[TS_NORMAL]);
+    uint32_t unit = ts_warm_pop(&allocator->warm);
     if (unit && unit == allocator->warm_group)
         allocator->warm_group = ts_slab_at(ts_slab_at(unit)->prev)->prev; /* what is left of it is no group */
     return unit;
@@ -66,14 +66,14 @@ static void move_first(ts_warm *to, ts_warm *from, uint32_t last, uint32_t count
 /* The newest units of the share become a group. Their records are in the caches yet. Caller holds the heap. */
 static void give_group(ts_share *share) {
     ts_allocator *allocator = share->allocator;
-    ts_warm *from = &share->warm[TS_NORMAL];
+    ts_warm *from = &share->warm;
     uint32_t first = from->head, last = first;
     for (unsigned i = 1; i < TS_WARM_UNITS_MOVED; i++) last = ts_slab_at(last)->next;
     ts_lock_acquire(&allocator->warm_lock);
     ts_slab_at(first)->prev = last;
     ts_slab_at(last)->prev = allocator->warm_group;
     allocator->warm_group = first;
-    move_first(&allocator->warm[TS_NORMAL], from, last, TS_WARM_UNITS_MOVED);
+    move_first(&allocator->warm, from, last, TS_WARM_UNITS_MOVED);
     ts_lock_release(&allocator->warm_lock);
     ts_note_warm(allocator, TS_WARM_UNITS_MOVED);
 }
@@ -81,23 +81,23 @@ static void give_group(ts_share *share) {
 /* true: the share has the first group now, if the list begins with one and has four as many units. Caller has the
    warm lock. */
 static bool take_group(ts_allocator *allocator, ts_share *share) {
-    ts_warm *from = &allocator->warm[TS_NORMAL];
+    ts_warm *from = &allocator->warm;
     uint32_t first = from->head;
     if (first != allocator->warm_group || ts_load_relaxed(&from->count) < 4 * TS_WARM_UNITS_MOVED) return false;
     uint32_t last = ts_slab_at(first)->prev;
     allocator->warm_group = ts_slab_at(last)->prev;
-    move_first(&share->warm[TS_NORMAL], from, last, TS_WARM_UNITS_MOVED);
+    move_first(&share->warm, from, last, TS_WARM_UNITS_MOVED);
     __builtin_prefetch(ts_slab_at(from->head)); /* of the next group, most likely */
     return true;
 }
 
-void ts_share_overflow(ts_share *share, unsigned part) {
+void ts_share_overflow(ts_share *share) {
     ts_allocator *allocator = share->allocator;
     uint32_t most = allocator->settings.reclaim_policy == SLAB_RECLAIM_AT_ONCE ? 0 : TS_LOCAL_WARM_UNITS;
-    if (ts_load_relaxed(&share->warm[part].count) <= most) return;
-    uint32_t added = ts_load_relaxed(&share->warm[part].count);
+    if (ts_load_relaxed(&share->warm.count) <= most) return;
+    uint32_t added = ts_load_relaxed(&share->warm.count);
     ts_lock_acquire(&allocator->warm_lock);
-    ts_warm_splice(&allocator->warm[part], &share->warm[part]);
+    ts_warm_splice(&allocator->warm, &share->warm);
     ts_lock_release(&allocator->warm_lock);
     ts_note_warm(allocator, added);
 }
@@ -105,17 +105,17 @@ void ts_share_overflow(ts_share *share, unsigned part) {
 void ts_share_keep(ts_share *share, uint32_t unit) {
     ts_thread.released++;
     if (TS_LIKELY(ts_nodes_keeps(share, unit))) {
-        ts_warm_push(&share->warm[TS_NORMAL], unit);
+        ts_warm_push(&share->warm, unit);
     } else {
         ts_lock_acquire(&share->allocator->warm_lock);
-        ts_warm_push(&share->allocator->warm[TS_NORMAL], unit);
+        ts_warm_push(&share->allocator->warm, unit);
         ts_lock_release(&share->allocator->warm_lock);
         ts_note_warm(share->allocator, 1);
     }
     TS_PROBE2(slab__recycle, ts_unit_address(unit), (uint64_t)1);
     if (share->allocator->settings.reclaim_policy == SLAB_RECLAIM_AT_ONCE)
-        ts_share_overflow(share, TS_NORMAL);
-    else if (ts_load_relaxed(&share->warm[TS_NORMAL].count) > TS_LOCAL_WARM_UNITS)
+        ts_share_overflow(share);
+    else if (ts_load_relaxed(&share->warm.count) > TS_LOCAL_WARM_UNITS)
         give_group(share);
 }
 
@@ -131,7 +131,7 @@ void ts_zombie_give(uint32_t unit) {
     if (units > 1)
         ts_runs_give(allocator, unit, units);
     else
-        ts_warm_push(&allocator->warm[TS_NORMAL], unit);
+        ts_warm_push(&allocator->warm, unit);
     ts_lock_release(&allocator->warm_lock);
     ts_note_warm(allocator, units);
     ts_allocator_unpin(allocator);
@@ -200,9 +200,8 @@ void ts_allocator_retire(ts_allocator *allocator, uint32_t unit) {
    another could have. Where they are no group each one's record is read under the lock, which whoever uses it reads
    soon. Where no single ones are warm a piece of a run is taken. Caller holds the heap. */
 static void take_shared(ts_share *share) {
-    const unsigned part = TS_NORMAL;
     ts_allocator *allocator = share->allocator;
-    ts_warm *from = &allocator->warm[part], *to = &share->warm[part];
+    ts_warm *from = &allocator->warm, *to = &share->warm;
     if ((ts_load_relaxed(&from->count) | ts_load_relaxed(&allocator->span_warm_units)) == 0) return;
     uint32_t most = ts_allocator_is_sparing(allocator) ? 1 : TS_WARM_UNITS_MOVED, unit;
     ts_lock_acquire(&allocator->warm_lock);
@@ -228,7 +227,7 @@ static void take_shared(ts_share *share) {
 /* One of the thread's own; those of other homes that come before it become runs. Caller holds the heap. */
 static uint32_t take_own(ts_share *share, unsigned home) {
     ts_allocator *allocator = share->allocator;
-    for (uint32_t unit; (unit = ts_share_take(share, TS_NORMAL)) != 0;) {
+    for (uint32_t unit; (unit = ts_share_take(share)) != 0;) {
         if (ts_home_of(unit) == home) return unit;
         ts_lock_acquire(&allocator->warm_lock);
         ts_runs_give(allocator, unit, 1);
@@ -247,8 +246,8 @@ static uint32_t take_run(ts_share *share, unsigned home) {
     if (!unit && most > 1) unit = ts_runs_take(allocator, TS_NORMAL, home, most = 1);
     ts_lock_release(&allocator->warm_lock);
     if (!unit) return 0;
-    ts_warm_push_run(&share->warm[TS_NORMAL], unit, most);
-    return ts_share_take(share, TS_NORMAL);
+    ts_warm_push_run(&share->warm, unit, most);
+    return ts_share_take(share);
 }
 
 static uint32_t take_of_home(ts_heap *heap, ts_share *share, unsigned home) {
@@ -259,7 +258,7 @@ static uint32_t take_of_home(ts_heap *heap, ts_share *share, unsigned home) {
         if (!unit) unit = take_run(share, home);
         ts_heap_leave(heap);
         if (unit) return unit;
-        if (ts_load_relaxed(&allocator->warm[TS_NORMAL].count) == 0) break;
+        if (ts_load_relaxed(&allocator->warm.count) == 0) break;
         (void)ts_purge_gather(allocator, SORT_UNITS);
     }
     return 0;
@@ -270,12 +269,12 @@ uint32_t ts_unit_acquire(ts_heap *heap, ts_share *share, unsigned home, bool *fr
     bool more = home == TS_HOME_ANY;
     while (!unit && more) { /* each round in an operation of its own: those it takes may all be on queues yet */
         ts_heap_enter(heap);
-        unit = ts_share_take(share, TS_NORMAL);
+        unit = ts_share_take(share);
         if (!unit) {
             take_shared(share);
-            unit = ts_share_take(share, TS_NORMAL);
+            unit = ts_share_take(share);
         }
-        more = ts_load_relaxed(&share->allocator->warm[TS_NORMAL].count) != 0;
+        more = ts_load_relaxed(&share->allocator->warm.count) != 0;
         ts_heap_leave(heap);
     }
     *fresh = unit == 0;
@@ -358,7 +357,7 @@ bool ts_allocator_reserve(ts_allocator *allocator, uint64_t units) {
             ts_care_fill(allocator->care, ts_unit_address(first), n * (size_t)TS_UNIT_BYTES);
         ts_fetch_add_relaxed(&allocator->reserved_units, n);
         ts_lock_acquire(&allocator->warm_lock);
-        ts_warm_push_run(&allocator->warm[TS_NORMAL], first, n);
+        ts_warm_push_run(&allocator->warm, first, n);
         ts_lock_release(&allocator->warm_lock);
         if (!populated) {
             errno = ENOMEM;

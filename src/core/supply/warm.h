@@ -41,10 +41,10 @@ TS_ALWAYS_INLINE void ts_warm_splice(ts_warm *to, ts_warm *from) {
 /* Retains an empty slab, whose unit is on no list. */
 void ts_share_keep(ts_share *share, uint32_t unit);
 /* The units that a share keeps beyond its limit go to the allocator. */
-void ts_share_overflow(ts_share *share, unsigned part);
+void ts_share_overflow(ts_share *share);
 /* Retains a whole list of empty slabs. true: the share has more than it may keep now (ts_share_overflow). */
-TS_ALWAYS_INLINE bool ts_share_add_warm(ts_share *share, unsigned part, uint32_t head, uint32_t tail, uint32_t count) {
-    ts_warm *warm = &share->warm[part];
+TS_ALWAYS_INLINE bool ts_share_add_warm(ts_share *share, uint32_t head, uint32_t tail, uint32_t count) {
+    ts_warm *warm = &share->warm;
     if (!head) return false;
     TS_ASSUME(!ts_is_piece(head) && !ts_is_piece(tail));
     /* As ts_warm_splice, of a list in registers. */
@@ -53,15 +53,15 @@ TS_ALWAYS_INLINE bool ts_share_add_warm(ts_share *share, unsigned part, uint32_t
     warm->head = head;
     ts_add_owned(&warm->count, count);
     TS_PROBE2(slab__recycle,
-              ts_region.part[part].base + (size_t)(head - ts_region.part[part].first_unit) * TS_UNIT_BYTES,
+              ts_region.part[TS_NORMAL].base + (size_t)(head - ts_region.part[TS_NORMAL].first_unit) * TS_UNIT_BYTES,
               (uint64_t)count);
     return ts_load_relaxed(&warm->count) > TS_LOCAL_WARM_UNITS ||
            share->allocator->settings.reclaim_policy == SLAB_RECLAIM_AT_ONCE;
 }
 /* Takes a warm unit of the share, and claims it. 0: it has none. */
-TS_ALWAYS_INLINE uint32_t ts_share_take(ts_share *share, unsigned part) {
+TS_ALWAYS_INLINE uint32_t ts_share_take(ts_share *share) {
     for (;;) {
-        uint32_t unit = ts_warm_pop(&share->warm[part]);
+        uint32_t unit = ts_warm_pop(&share->warm);
         if (TS_UNLIKELY(!unit)) return 0;
         ts_slab_at(unit)->allocator = ts_allocator_index(share->allocator); /* a zombie finds its allocator by that */
         if (TS_LIKELY(ts_slab_claim(unit, &share->allocator->pins))) return unit;

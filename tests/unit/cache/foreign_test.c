@@ -752,10 +752,9 @@ static void zombie(void **state) {
         uint64_t used = ts_pool_used_units();
         /* The only warm unit cannot be had. */
         ts_share *share = ts_heap_share(ts_thread.heap, record);
-        unsigned part = ts_part_of_unit(unit);
-        assert_int_equal(share->warm[part].head, unit);
+        assert_int_equal(share->warm.head, unit);
         bool fresh;
-        uint32_t got = ts_unit_acquire(ts_thread.heap, share, part, &fresh);
+        uint32_t got = ts_unit_acquire(ts_thread.heap, share, TS_HOME_ANY, &fresh);
         assert_true(got != 0 && got != unit && fresh);
         assert_int_equal(ts_load_relaxed(&record->pins), pins + 1);
         assert_int_equal(ts_load_relaxed(ts_unit_word(unit)) & (TS_UNIT_FOREIGN | TS_UNIT_ZOMBIE),
@@ -765,7 +764,7 @@ static void zombie(void **state) {
         drain();
         assert_int_equal(ts_load_relaxed(ts_unit_word(unit)), 0);
         assert_int_equal(ts_load_relaxed(&record->pins), pins);
-        assert_int_equal(record->warm[part].head, unit); /* warm again, for any thread */
+        assert_int_equal(record->warm.head, unit); /* warm again, for any thread */
         assert_int_equal(ts_pool_used_units(), used + 1);
         ts_heap_enter(ts_thread.heap);
         ts_share_keep(share, got);
@@ -825,7 +824,7 @@ static void nothing_but_zombies(void **state) {
             assert_int_equal(foreign_free(all[i], TS_ANY_GENERATION), TS_FOREIGN_FREED);
         assert_true(slab_set_budget(allocator, budget * UNITS * (size_t)TS_UNIT_BYTES));
         end_without_drain(id, block_of(all[0]));
-        assert_int_equal(record->warm[TS_NORMAL].count, UNITS);
+        assert_int_equal(record->warm.count, UNITS);
         uint64_t pins = ts_load_relaxed(&record->pins);
         void *p;
         pthread_t thread;
@@ -834,12 +833,12 @@ static void nothing_but_zombies(void **state) {
         assert_non_null(p);
         assert_true(ts_load_relaxed(&record->committed_units) <= UNITS + (budget ? 0 : 1));
         if (!budget) {
-            assert_int_equal(record->warm[TS_NORMAL].count, 0);
+            assert_int_equal(record->warm.count, 0);
             assert_int_equal(ts_load_relaxed(&record->pins), pins + UNITS + 1); /* one is that thread's share */
             assert_int_equal(sup_committed_bytes(allocator), (UNITS + 1) * (size_t)TS_UNIT_BYTES);
         }
         drain();
-        assert_true(budget || record->warm[TS_NORMAL].count == UNITS);
+        assert_true(budget || record->warm.count == UNITS);
         sup_check_identities(allocator);
         assert_true(slab_set_budget(allocator, 0));
         assert_true(epoch_destroy(allocator, id) && epoch_destroy(allocator, others));

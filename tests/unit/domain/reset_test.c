@@ -444,7 +444,7 @@ static void leaves_warm_slabs_to_others(void **state) {
         while (ts_load_relaxed(&only()->slabs) < TS_LOCAL_WARM_UNITS + 8);
         assert_true(epoch_domain_exit(domain));
         assert_true(epoch_domain_reset(domain, SIZE_MAX));
-        assert_int_equal(ts_load_relaxed(&share->warm[TS_NORMAL].count), 0);
+        assert_int_equal(ts_load_relaxed(&share->warm.count), 0);
         assert_true(sup_committed_bytes(allocator) >= TS_LOCAL_WARM_UNITS * TS_UNIT_BYTES);
     }
     ts_store_relaxed(&ts_sample_rate, 0);

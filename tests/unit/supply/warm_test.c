@@ -155,7 +155,7 @@ static void lists(void **state) {
 enum { GROUPED = 2000 }; /* objects, four to a unit */
 static void *grouped[GROUPED];
 
-static uint32_t listed(const ts_allocator *record) { return ts_load_relaxed(&record->warm[TS_NORMAL].count); }
+static uint32_t listed(const ts_allocator *record) { return ts_load_relaxed(&record->warm.count); }
 
 /* Freed one by one, so all that is beyond what the bin and the thread keep is in groups. */
 static ts_allocator *make_groups(SlabAllocator *allocator, EpochId epoch) {
@@ -169,7 +169,7 @@ static ts_allocator *make_groups(SlabAllocator *allocator, EpochId epoch) {
     }
     ts_allocator *record = ts_allocator_find((uintptr_t)allocator);
     assert_int_not_equal(record->warm_group, 0);
-    assert_int_equal(record->warm_group, record->warm[TS_NORMAL].head);
+    assert_int_equal(record->warm_group, record->warm.head);
     assert_true(listed(record) >= 8 * TS_WARM_UNITS_MOVED && listed(record) % TS_WARM_UNITS_MOVED == 0);
     return record;
 }
@@ -179,7 +179,7 @@ static void allocate_by_groups(SlabAllocator *allocator, EpochId epoch, const ts
     unsigned whole = 0, single = 0;
     for (int i = 0; i < GROUPED; i++) {
         uint32_t before = listed(record);
-        bool group = record->warm_group && record->warm_group == record->warm[TS_NORMAL].head;
+        bool group = record->warm_group && record->warm_group == record->warm.head;
         grouped[i] = slab_malloc_epoch(allocator, 4096, epoch);
         assert_non_null(grouped[i]);
         uint32_t taken = before - listed(record);
@@ -208,7 +208,7 @@ static void groups(void **state) {
         if (begun) { /* a purge has taken some of the first: the others are no group */
             uint32_t first = record->warm_group;
             assert_int_equal(ts_purge_gather(record, 5), 5);
-            assert_true(record->warm_group != first && record->warm_group != record->warm[TS_NORMAL].head);
+            assert_true(record->warm_group != first && record->warm_group != record->warm.head);
             sup_check_identities(allocator);
         }
         allocate_by_groups(allocator, epoch, record);
@@ -515,7 +515,7 @@ static void one_large_domain_after_the_other(void **state) {
         size_t before = purges.bytes;
         epoch_domain_destroy(domain);
         assert_true(purges.bytes - before >= 100 * UNIT);
-        assert_in_range(ts_load_relaxed(&ts_thread.heap->shares->warm[TS_NORMAL].count), 0, TS_LOCAL_WARM_UNITS);
+        assert_in_range(ts_load_relaxed(&ts_thread.heap->shares->warm.count), 0, TS_LOCAL_WARM_UNITS);
         assert_true(stats_of(allocator).retained_bytes <= (300 + TS_LOCAL_WARM_UNITS + TS_PURGE_PIECE_UNITS) * UNIT);
     }
     finish(allocator);

@@ -351,18 +351,18 @@ static void epoch_not_clean_of_spans(void) { CHANGE(clean_entry()->span_bytes_fr
 static void epoch_allocator(void) { CHANGE(epoch_of(scope)->allocator, 0); }
 static ts_share *my_share(void) { return churn_block()->b.share; }
 static void share_list(void) { CHANGE(record()->shares, (uintptr_t)record()->shares->allocator_next); }
-static void warm_count(void) { ADD(my_share()->warm[TS_NORMAL].count, 1); }
-static void warm_short(void) { ADD(my_share()->warm[TS_NORMAL].count, -1); }
-static void warm_tail(void) { ADD(my_share()->warm[TS_NORMAL].tail, 1); }
+static void warm_count(void) { ADD(my_share()->warm.count, 1); }
+static void warm_short(void) { ADD(my_share()->warm.count, -1); }
+static void warm_tail(void) { ADD(my_share()->warm.tail, 1); }
 static void warm_loop(void) {
-    uint32_t head = my_share()->warm[TS_NORMAL].head;
+    uint32_t head = my_share()->warm.head;
     CHANGE(ts_slab_at(head)->next, head);
 }
 static void warm_owned(void) {
     uint64_t entry;
     uint64_t word = ts_load_relaxed(word_of(objects[0])) & ~TS_UNIT_FOREIGN;
     (void)unit_of(objects[0], &entry);
-    CHANGE(*ts_unit_word(my_share()->warm[TS_NORMAL].head), word);
+    CHANGE(*ts_unit_word(my_share()->warm.head), word);
 }
 static void warm_spans(void) { ADD(record()->span_warm_units, 1); }
 /* The first of the shortest warm runs of part NORMAL. */
@@ -653,17 +653,17 @@ static void shares_elsewhere(void) { CHANGE(record()->shares, NOT_A_LINE); }
 static void shares_of_another(void) { CHANGE(record()->shares, (uintptr_t)second_share()); }
 static void shares_allocator(void) { CHANGE(second_share()->allocator, (uintptr_t)record()); }
 static void rolling_of_another(void) { CHANGE(record()->current_epoch, guarded); }
-static void warm_nowhere(void) { CHANGE(my_share()->warm[TS_NORMAL].head, UINT32_MAX); }
-static void warm_untaken(void) { CHANGE(my_share()->warm[TS_NORMAL].head, ts_pool_high(TS_NORMAL)); }
-static void warm_of_a_span(void) { CHANGE(*ts_unit_word(my_share()->warm[TS_NORMAL].head), TS_UNIT_SPAN | 5); }
-static void warm_zombie(void) { CHANGE(*ts_unit_word(my_share()->warm[TS_NORMAL].head), TS_UNIT_ZOMBIE); }
+static void warm_nowhere(void) { CHANGE(my_share()->warm.head, UINT32_MAX); }
+static void warm_untaken(void) { CHANGE(my_share()->warm.head, ts_pool_high(TS_NORMAL)); }
+static void warm_of_a_span(void) { CHANGE(*ts_unit_word(my_share()->warm.head), TS_UNIT_SPAN | 5); }
+static void warm_zombie(void) { CHANGE(*ts_unit_word(my_share()->warm.head), TS_UNIT_ZOMBIE); }
 static void warm_zombie_queued(void) {
-    uint32_t unit = my_share()->warm[TS_NORMAL].head;
+    uint32_t unit = my_share()->warm.head;
     CHANGE(ts_slab_at(unit)->queue_next, ts_load_relaxed(&mine()->queue));
     CHANGE(mine()->queue, unit);
     CHANGE(*ts_unit_word(unit), TS_UNIT_ZOMBIE | TS_UNIT_FOREIGN);
 }
-static void allocator_warm(void) { ADD(record()->warm[TS_NORMAL].count, 1); }
+static void allocator_warm(void) { ADD(record()->warm.count, 1); }
 static void group_elsewhere(void) { CHANGE(record()->warm_group, my_unit(objects[0])); }
 static void stuck_of_a_block(void) { CHANGE(record()->stuck, my_unit(objects[0])); }
 static void warm_run_elsewhere(void) { CHANGE(*warm_run_list(), my_unit(objects[0])); }
@@ -673,7 +673,7 @@ static void free_unit_zombie(void) { CHANGE(*ts_unit_word(free_unit()), TS_UNIT_
 
 /* A unit leaves the warm list and is nobody's. */
 static uint32_t lose_warm_unit(void) {
-    ts_warm *warm = &my_share()->warm[TS_NORMAL];
+    ts_warm *warm = &my_share()->warm;
     uint32_t unit = warm->head;
     CHANGE(warm->head, ts_slab_at(unit)->next);
     ADD(warm->count, -1);
