@@ -1,16 +1,13 @@
-/* An allocator by a clock that a test moves by itself. */
-#ifndef STATS_TEST_OWN_CLOCK_H
-#define STATS_TEST_OWN_CLOCK_H
+/* The fixture, by a clock that the test moves. */
+#ifndef SUP_OWN_CLOCK_H
+#define SUP_OWN_CLOCK_H
 
-#include "os/os.h"
-
-#include <tslab/tslab.h>
+#include "fixture.h"
 
 #define SECOND ((uint64_t)1000000000u)
 
 static ts_os_table own_clock_table;
 static uint64_t now;
-static SlabAllocator *allocator;
 
 static uint64_t own_clock(void) { return now; }
 
@@ -20,13 +17,6 @@ static void own_clock_begin(void) {
     own_clock_table.coarse_ns = own_clock;
     ts_os = &own_clock_table;
     now = 1000 * SECOND;
-}
-
-static int stop(void **state) {
-    (void)state;
-    slab_allocator_free(allocator);
-    ts_os = &ts_os_native;
-    return 0;
 }
 
 #endif

@@ -1,8 +1,8 @@
 /* Magazines, claimed words and free bitmaps: no slot is lost, none is in two places, what was freed last is used
    first. */
+#include "fixture.h"
 #include "identities.h"
 #include "rng.h"
-#include "unit.h"
 
 #include "bins.h"
 #include "cache/bin.h"
@@ -10,7 +10,6 @@
 
 #include <string.h>
 
-static SlabAllocator *allocator;
 static EpochId epoch;
 
 static int start(void **state) {
@@ -18,12 +17,6 @@ static int start(void **state) {
     allocator = slab_allocator_create();
     epoch = epoch_open(allocator, NULL, EPOCH_CHURN);
     return epoch == EPOCH_NONE;
-}
-
-static int stop(void **state) {
-    (void)state;
-    slab_allocator_free(allocator);
-    return ts_pool_used_units() != 0;
 }
 
 static void *get(size_t size) {

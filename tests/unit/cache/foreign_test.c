@@ -1,9 +1,9 @@
 /*
  * The protocol of foreign frees, driven step by step in one thread: ts_foreign_free does not ask whose the object is.
  */
+#include "fixture.h"
 #include "identities.h"
 #include "proc.h"
-#include "unit.h"
 
 #include "bins.h"
 #include "cache/block.h"
@@ -17,7 +17,6 @@
 #include <pthread.h>
 #include <string.h>
 
-static SlabAllocator *allocator;
 static ts_allocator *record;
 static uintptr_t token;
 
@@ -28,12 +27,6 @@ static int start(void **state) {
     token = ts_token(allocator);
     record = ts_allocator_find(token);
     return record == NULL;
-}
-
-static int stop(void **state) {
-    (void)state;
-    slab_allocator_free(allocator);
-    return ts_pool_used_units() != 0;
 }
 
 static ts_foreign_result foreign_free(const void *p, uint32_t generation) {

@@ -1,6 +1,6 @@
 /* What is said of pointers, handles and epochs, for every kind of place that one can name. */
 #include "check.h"
-#include "unit.h"
+#include "fixture.h"
 
 #include "bins.h"
 #include "diagnose/diagnose.h"
@@ -8,7 +8,6 @@
 
 #include <string.h>
 
-static SlabAllocator *allocator;
 static uintptr_t token;
 static EpochId churn, scope;
 
@@ -20,12 +19,6 @@ static int start(void **state) {
     churn = epoch_open(allocator, "churn", EPOCH_CHURN);
     scope = epoch_open(allocator, NULL, EPOCH_SCOPE);
     return allocator == NULL;
-}
-
-static int stop(void **state) {
-    (void)state;
-    slab_allocator_free(allocator);
-    return 0;
 }
 
 static ts_line line;

@@ -1,6 +1,6 @@
 /* Which labels meet contention: waits and repeated frees count for the epoch in which the thread works. */
 #include "check.h"
-#include "unit.h"
+#include "fixture.h"
 
 #include "base/lock.h"
 #include "epoch/contention.h"
@@ -11,7 +11,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static SlabAllocator *allocator;
 static ts_lock lock;
 
 static int start(void **state) {
@@ -19,12 +18,6 @@ static int start(void **state) {
     ts_lock_init(&lock, TS_RANK_POOL);
     allocator = slab_allocator_create();
     return allocator == NULL;
-}
-
-static int stop(void **state) {
-    (void)state;
-    slab_allocator_free(allocator);
-    return 0;
 }
 
 /* 0 in both where the label has no row. */

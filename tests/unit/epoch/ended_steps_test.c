@@ -57,11 +57,10 @@ static ts_block *join_and_stop(ts_heap *heap, ts_allocator *a, EpochId id) {
 #undef ts_epoch_adopt
 #undef ts_epoch_join
 
-#include "unit.h"
+#include "fixture.h"
 
 enum { MANY = 400 };
 
-static SlabAllocator *allocator;
 static ts_allocator *record;
 static EpochId epochs[MANY], epoch;
 static EpochDomain *domain;
@@ -74,12 +73,6 @@ static int start(void **state) {
     allocator = slab_allocator_create();
     record = ts_allocator_find(ts_token(allocator));
     return record == NULL || ts_heap_mine() == NULL;
-}
-
-static int stop(void **state) {
-    (void)state;
-    slab_allocator_free(allocator);
-    return 0;
 }
 
 static void destroy_all(void) {

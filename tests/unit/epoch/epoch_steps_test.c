@@ -6,8 +6,8 @@
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
+#include "fixture.h"
 #include "identities.h"
-#include "unit.h"
 
 #include "bins.h"
 #include "cache/allocate.h"
@@ -79,7 +79,6 @@ static void step(void) {
 
 static void condemns(void) { sup_stop_here(&at_condemn); }
 
-static SlabAllocator *allocator;
 static ts_allocator *record;
 static ts_os_table table;
 static bool refuse_barrier;
@@ -99,12 +98,6 @@ static int start(void **state) {
     allocator = slab_allocator_create_ex(&options);
     record = ts_allocator_find(ts_token(allocator));
     return record == NULL || ts_heap_mine() == NULL;
-}
-
-static int stop(void **state) {
-    (void)state;
-    slab_allocator_free(allocator);
-    return ts_pool_used_units() != 0;
 }
 
 /* ---- the thread of the block -------------------------------------------------------------------------------- */

@@ -6,9 +6,9 @@
 #define _GNU_SOURCE
 #endif
 #include "check.h"
+#include "fixture.h"
 #include "identities.h"
 #include "proc.h"
-#include "unit.h"
 
 #include "api/runtime.h"
 #include "diagnose/object.h"
@@ -52,7 +52,6 @@ static uint64_t stop_in_resident(void) {
     return ts_os_native.resident_bytes();
 }
 
-static SlabAllocator *allocator;
 static EpochId epoch;
 static EpochDomain *domain;
 static pthread_t other;
@@ -229,12 +228,6 @@ static int start(void **state) {
     (void)state;
     make(SLAB_RECLAIM_KEEP);
     return 0;
-}
-
-static int stop(void **state) {
-    (void)state;
-    slab_allocator_free(allocator);
-    return ts_pool_used_units() != 0;
 }
 
 static void destroyed_while_pinned(void **state) {

@@ -7,8 +7,8 @@
 #define _GNU_SOURCE
 #endif
 #include "errands.h"
+#include "fixture.h"
 #include "identities.h"
-#include "unit.h"
 
 #include "api/runtime.h"
 #include "base/bits.h"
@@ -158,7 +158,6 @@ static void before_care(void) {
 static void arm(unsigned at, void (*fn)(void)) { sup_stop_arm(&at_step, at, fn); }
 static bool disarm(void) { return sup_stop_disarm(&at_step); }
 
-static SlabAllocator *allocator;
 static ts_allocator *record;
 static uintptr_t token;
 
@@ -168,12 +167,6 @@ static int start(void **state) {
     token = ts_token(allocator);
     record = ts_allocator_find(token);
     return record == NULL;
-}
-
-static int stop(void **state) {
-    (void)state;
-    slab_allocator_free(allocator);
-    return 0;
 }
 
 /* ---- the rolling epoch --------------------------------------------------------------------------------------- */

@@ -5,8 +5,8 @@
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
+#include "fixture.h"
 #include "identities.h"
-#include "unit.h"
 
 #include "bins.h"
 #include "errands.h"
@@ -17,21 +17,8 @@
 
 enum { MANY = 400 };
 
-static SlabAllocator *allocator;
 static EpochId epochs[MANY], extra;
 static unsigned flags;
-
-static int start(void **state) {
-    (void)state;
-    allocator = slab_allocator_create();
-    return allocator == NULL;
-}
-
-static int stop(void **state) {
-    (void)state;
-    slab_allocator_free(allocator);
-    return 0;
-}
 
 /* But for what units need to be cut, which comes a block of units at a time, whichever of these are cut. */
 static uint64_t metadata(void) {
@@ -408,7 +395,7 @@ static void left_by_the_bins_of_a_domain(void **state) {
     assert_int_equal(epoch_state(allocator, extra), EPOCH_CLOSED);
 }
 
-#define WITH(test) cmocka_unit_test_setup_teardown(test, start, stop)
+#define WITH(test) cmocka_unit_test_setup_teardown(test, start_plain, stop)
 
 int main(void) {
     const struct CMUnitTest tests[] = {

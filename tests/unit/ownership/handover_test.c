@@ -5,9 +5,9 @@
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
+#include "fixture.h"
 #include "identities.h"
 #include "proc.h"
-#include "unit.h"
 
 #include "bins.h"
 #include "cache/block.h"
@@ -24,7 +24,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-static SlabAllocator *allocator;
 static ts_allocator *record;
 static ts_os_table table;
 static atomic_bool refuse_barrier;
@@ -41,12 +40,6 @@ static int start(void **state) {
     allocator = slab_allocator_create_ex(&options);
     record = ts_allocator_find(ts_token(allocator));
     return record == NULL || ts_heap_mine() == NULL;
-}
-
-static int stop(void **state) {
-    (void)state;
-    slab_allocator_free(allocator);
-    return ts_pool_used_units() != 0;
 }
 
 enum { COUNT = 100 };

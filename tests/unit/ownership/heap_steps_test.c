@@ -6,8 +6,8 @@
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
+#include "fixture.h"
 #include "identities.h"
-#include "unit.h"
 
 #include "bins.h"
 #include "cache/block.h"
@@ -28,7 +28,6 @@ static void released(const ts_lock *lock);
 #undef ts_lock_acquire
 #undef ts_lock_release
 
-static SlabAllocator *allocator;
 static ts_allocator *record;
 static ts_os_table table;
 
@@ -59,12 +58,6 @@ static int start(void **state) {
     allocator = slab_allocator_create_ex(&options);
     record = ts_allocator_find(ts_token(allocator));
     return record == NULL || ts_heap_mine() == NULL;
-}
-
-static int stop(void **state) {
-    (void)state;
-    slab_allocator_free(allocator);
-    return ts_pool_used_units() != 0;
 }
 
 static bool have_barrier(void) {

@@ -1,7 +1,7 @@
 /* One slab: what a reset makes of it, who may claim it, and the end of its generations and tags. */
+#include "fixture.h"
 #include "identities.h"
 #include "rng.h"
-#include "unit.h"
 
 #include "api/runtime.h"
 #include "base/bits.h"
@@ -13,20 +13,6 @@
 #include <string.h>
 
 static _Atomic uint64_t zombies;
-
-static SlabAllocator *allocator;
-
-static int start(void **state) {
-    (void)state;
-    allocator = slab_allocator_create();
-    return allocator == NULL;
-}
-
-static int stop(void **state) {
-    (void)state;
-    slab_allocator_free(allocator);
-    return ts_pool_used_units() != 0;
-}
 
 static _Atomic uint16_t *states_of(uint32_t unit) {
     return ts_unit_states(unit, ts_slab_at(unit)->kind == TS_KIND_FINE);
@@ -302,5 +288,5 @@ int main(void) {
         cmocka_unit_test(scope_bits),
         cmocka_unit_test(foreign_words),
     };
-    return cmocka_run_group_tests_name("slab.slab", tests, start, stop);
+    return cmocka_run_group_tests_name("slab.slab", tests, start_plain, stop);
 }

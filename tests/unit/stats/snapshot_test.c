@@ -1,8 +1,8 @@
 /* Every counter of the statistics against a script of which the figures are known; times by a clock of the test. */
 #include "check.h"
+#include "fixture.h"
 #include "identities.h"
 #include "proc.h"
-#include "unit.h"
 
 #include "api/runtime.h"
 #include "cache/foreign.h"
@@ -21,7 +21,6 @@ static uint64_t test_wall(void) { return now += step; }
 static uint64_t test_coarse(void) { return now - behind; }
 static uint64_t test_resident(void) { return resident += 1024; }
 
-static SlabAllocator *allocator;
 static EpochId epoch;
 
 static int start(void **state) {
@@ -39,12 +38,6 @@ static int start(void **state) {
     allocator = slab_allocator_create_ex(&options);
     epoch = epoch_open(allocator, "the epoch", EPOCH_CHURN);
     return epoch == EPOCH_NONE;
-}
-
-static int stop(void **state) {
-    (void)state;
-    slab_allocator_free(allocator);
-    return 0;
 }
 
 static SlabClassStats class_stats(uint32_t cls) {

@@ -1,6 +1,6 @@
 /* Rows of zones: taken, written while they are read, shown by every renderer, given back. */
 #include "check.h"
-#include "unit.h"
+#include "fixture.h"
 
 #include "stats/zones.h"
 
@@ -11,20 +11,7 @@
 #include <stdio.h>
 #include <string.h>
 
-static SlabAllocator *allocator;
 static char text[1 << 18];
-
-static int start(void **state) {
-    (void)state;
-    allocator = slab_allocator_create();
-    return allocator == NULL;
-}
-
-static int stop(void **state) {
-    (void)state;
-    slab_allocator_free(allocator);
-    return 0;
-}
 
 static ts_zones_stats row_of(uint64_t n) {
     ts_zones_stats s = {.empty_zones = n,
@@ -125,9 +112,9 @@ static void read_while_written(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(taken_and_given, start, stop),
-        cmocka_unit_test_setup_teardown(in_every_text, start, stop),
-        cmocka_unit_test_setup_teardown(read_while_written, start, stop),
+        cmocka_unit_test_setup_teardown(taken_and_given, start_plain, stop),
+        cmocka_unit_test_setup_teardown(in_every_text, start_plain, stop),
+        cmocka_unit_test_setup_teardown(read_while_written, start_plain, stop),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
