@@ -49,8 +49,5 @@ bool target_read_page(const target *t, ts_page_bank *out);
 bool target_is_stale(const target *t, const ts_page_bank *bank, double *seconds);
 /* Whether the process whose page it is has ended; false for a URL. */
 bool target_has_ended(const target *t);
-/* The body of a GET, with a terminating zero; NULL, and said: no answer, or none with status 200. The caller frees it.
-   accept may be NULL. */
-char *target_get(const target *t, const char *path, const char *accept, size_t *length);
 
 #endif

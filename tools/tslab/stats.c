@@ -1,6 +1,7 @@
 /* tslab stats, tslab doctor: statistics and findings of running programs, from its page in shared memory or its
    endpoint. */
 #include "advice/advice.h"
+#include "common/endpoint.h"
 #include "common/options.h"
 #include "common/symbols.h"
 #include "common/target.h"
@@ -118,8 +119,8 @@ static int dump_page(const target *t, const options *o) {
 
 static int dump_url(const target *t, const options *o) {
     size_t length;
-    char *body = target_get(t, PATHS[o->format],
-                            o->format == OPENMETRICS ? "application/openmetrics-text; version=1.0.0" : NULL, &length);
+    char *body = endpoint_get(t, PATHS[o->format],
+                              o->format == OPENMETRICS ? "application/openmetrics-text; version=1.0.0" : NULL, &length);
     if (!body) return EXIT_NO_TARGET;
     length = text_tame(body, length, true);
     bool written;

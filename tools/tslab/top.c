@@ -1,4 +1,5 @@
 /* tslab top: the epochs of a running program by label, like top(1). */
+#include "common/endpoint.h"
 #include "common/options.h"
 #include "common/target.h"
 #include "tslab/commands.h"
@@ -49,7 +50,7 @@ static const ts_view *fetch(const target *t, const char **note, char *note_text,
         return &bank.view[which];
     }
     size_t length;
-    char *body = target_get(t, "/view", NULL, &length);
+    char *body = endpoint_get(t, "/view", NULL, &length);
     if (!body) return NULL;
     bool good = length == sizeof from_url;
     if (good) memcpy(&from_url, body, length);

@@ -1,4 +1,4 @@
-/* The layout of the records, for debuggers: macros are not in the debug information. tools/gdb/tslab-gdb.py reads it. */
+/* The layout of the records, for debuggers (tools/gdb/tslab-gdb.py): macros are not in the debug information. */
 #ifndef TS_API_LAYOUT_H
 #define TS_API_LAYOUT_H
 

@@ -88,7 +88,8 @@ static void look_at_part(count *c, unsigned part) {
     }
 }
 
-bool ts_node_counts(const ts_allocator *allocator, int node, SlabNodeStats *out) {
+/* All but the resident and the foreign bytes, which are 0: it costs no system call. false: no node of this process. */
+static bool read_counts(const ts_allocator *allocator, int node, SlabNodeStats *out) {
     unsigned home;
     if (!ts_home_of_node(node, &home)) return false;
     memset(out, 0, sizeof *out);
@@ -111,7 +112,7 @@ uint32_t ts_node_rows(const ts_allocator *allocator, ts_node_row out[TS_NODE_ROW
     if (!ts_nodes_of(allocator)) return 0;
     for (unsigned home = 1; home <= ts_homes_count(); home++) {
         SlabNodeStats s;
-        if (!ts_node_counts(allocator, ts_home_node(home), &s)) continue;
+        if (!read_counts(allocator, ts_home_node(home), &s)) continue;
         ts_node_row *row = &out[rows++];
         row->node = s.node;
         row->unused = 0;
@@ -123,7 +124,7 @@ uint32_t ts_node_rows(const ts_allocator *allocator, ts_node_row out[TS_NODE_ROW
 }
 
 bool ts_node_stats(ts_allocator *allocator, int node, SlabNodeStats *out) {
-    if (!ts_node_counts(allocator, node, out)) return false;
+    if (!read_counts(allocator, node, out)) return false;
     count c = {.allocator = allocator, .node = node};
     (void)ts_home_of_node(node, &c.home);
     /* Single warm units are found once they are runs. */

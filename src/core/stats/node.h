@@ -21,10 +21,8 @@ typedef struct ts_node_row {
    with one node. Any thread, also in a signal handler. */
 uint32_t ts_node_rows(const ts_allocator *allocator, ts_node_row out[TS_NODE_ROWS]);
 
-/* What of it costs no system call: all but the resident and the foreign bytes, which are 0. false: no node of this
-   process. */
-bool ts_node_counts(const ts_allocator *allocator, int node, SlabNodeStats *out);
-/* All of it. The allocator is pinned. Holds nothing. */
+/* The figures of a node; the system is asked for every page of the allocator, which is pinned. Holds nothing. false:
+   no node of this process. */
 bool ts_node_stats(ts_allocator *allocator, int node, SlabNodeStats *out);
 
 #endif
