@@ -6,8 +6,8 @@
  *     /stats.json   all figures (docs/stats.md)         /stats.txt, /doctor.txt   the same in words
  *     /epochs.json?sort=bytes|age&limit=N               the N (100) largest or oldest epochs, N up to 10000
  *     /stacks.json  which stacks allocated what is live (option sample_stacks)   /stacks.txt   the same in words
- *     /debug/pprof/heap, /debug/pprof/allocs            profiles of the sampled stacks, for `go tool pprof`, Parca, Pyroscope
- *                   and Grafana: in use and allocated, objects and bytes; where libprotobuf-c and zlib were there
+ *     /debug/pprof/heap, /debug/pprof/allocs            profiles of the sampled stacks, for `go tool pprof`, Parca,
+ *                   Pyroscope and Grafana: in use and allocated, objects and bytes; where libprotobuf-c and zlib were there
  *     /history.json figures of the last hour, closer together in the last minutes; /process.json the process;
  *     /functions.json   functions of the sampled stacks (these three are for the dashboard)
  *     /healthz      "ok"
@@ -58,8 +58,8 @@ typedef struct SlabHttpOptions {
  *
  * fork: the port stays with the process that serves. A child goes on with it when that process has ended, as after
  * daemon(): with the same port, allocator and names, at most two seconds later. Until then a thread of the child
- * sleeps. If it cannot have the port, it says so in one line (slab_set_message_sink). slab_http_start in the child starts a server of its
- * own instead; slab_http_stop and SLAB_HTTP_NOT_IN_CHILDREN end the waiting.
+ * sleeps. If it cannot have the port, it says so in one line (slab_set_message_sink). slab_http_start in the child
+ * starts a server of its own instead; slab_http_stop and SLAB_HTTP_NOT_IN_CHILDREN end the waiting.
  *
  * false with errno: EALREADY it runs, EINVAL bad address, option or name, or no live allocator, EADDRINUSE the port is
  * taken, others as the system has them.

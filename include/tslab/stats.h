@@ -251,7 +251,8 @@ TSLAB_API bool slab_stats_global(SlabAllocator *allocator, SlabGlobalStats *out)
 TSLAB_API bool slab_stats_class(SlabAllocator *allocator, uint32_t cls, SlabClassStats *out);
 /* An epoch that is open or draining, or one of the last 256 of the allocator that have ended. cls SLAB_ALL_CLASSES: the
    whole epoch. An ended one has the state EPOCH_CLOSED and no live figures. Its end is timed to some milliseconds; not
-   timed is that of a domain without a label that only its own thread was in. Some that ended before may be known, too. */
+   timed is that of a domain without a label that only its own thread was in. Some that ended before may be known,
+   too. */
 TSLAB_API bool slab_stats_epoch(SlabAllocator *allocator, uint32_t cls, EpochId epoch, SlabEpochStats *out);
 TSLAB_API SlabThreadStats slab_stats_thread(void);
 TSLAB_API bool get_perf_counters(SlabAllocator *allocator, uint32_t cls, PerfCounters *out);
@@ -265,8 +266,8 @@ TSLAB_API bool slab_stats_epoch_sized(SlabAllocator *allocator, uint32_t cls, Ep
                                       size_t bytes);
 /* false: out is NULL. */
 TSLAB_API bool slab_stats_thread_sized(SlabThreadStats *out, size_t bytes);
-/* Of a node: an id as the system has it. false: EINVAL no live allocator, out is NULL, or the process may have no memory
-   on such a node; ENOTSUP the system knows no nodes. Not in signal handlers.
+/* Of a node: an id as the system has it. false: EINVAL no live allocator, out is NULL, or the process may have no
+   memory on such a node; ENOTSUP the system knows no nodes. Not in signal handlers.
    Cost: the system is asked for every page of the allocator: some 0.2 s a GiB. */
 TSLAB_API bool slab_stats_node(SlabAllocator *allocator, int node, SlabNodeStats *out);
 TSLAB_API bool slab_stats_node_sized(SlabAllocator *allocator, int node, SlabNodeStats *out, size_t bytes);

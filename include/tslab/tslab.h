@@ -52,9 +52,10 @@
 #define TSLAB_API
 #endif
 
-/* What the compiler may know: arguments as printf's; a result that is not to be dropped, that is never NULL, that has so
-   many bytes (by the numbers of arguments: one size, or two to be multiplied). With _FORTIFY_SOURCE it then stops writes
-   beyond the size that was asked for. None is `malloc`: a handle, slab_walk() and a reset lead to the same object. */
+/* What the compiler may know: arguments as printf's; a result that is not to be dropped, that is never NULL, that has
+   so many bytes (by the numbers of arguments: one size, or two to be multiplied). With _FORTIFY_SOURCE it then stops
+   writes beyond the size that was asked for. None is `malloc`: a handle, slab_walk() and a reset lead to the same
+   object. */
 #if defined(__GNUC__) || defined(__clang__)
 #define TSLAB_PRINTF(text, first) __attribute__((format(printf, text, first)))
 #define TSLAB_USED __attribute__((warn_unused_result))
@@ -127,7 +128,8 @@ typedef enum SlabMemoryTools {
                              Memcheck reports leaks with ON, too */
 } SlabMemoryTools;
 
-/* On which NUMA node memory is to lie. Where the machine has one node, or the system refuses to say, all of these are the same. */
+/* On which NUMA node memory is to lie. Where the machine has one node, or the system refuses to say, all of these are
+   the same. */
 typedef enum SlabNuma {
     SLAB_NUMA_OFF =
         0, /* wherever the system puts it: on the node of the thread that first writes to it, as a rule (default) */
@@ -367,11 +369,13 @@ TSLAB_API bool epoch_domain_end(EpochDomain *domain);
 TSLAB_API bool epoch_domain_set_limit(EpochDomain *domain, size_t bytes);
 /* The same of an epoch. */
 TSLAB_API bool epoch_set_limit(SlabAllocator *allocator, EpochId epoch, size_t bytes);
-/* New memory of the epoch comes from a NUMA node while that has some, whatever the allocator's option numa says.
-   What the epoch holds stays where it is. node -1: as the option says, which is what holds before the first call. Any thread.
+/* New memory of the epoch comes from a NUMA node while that has some, whatever the allocator's option numa says. What
+   the epoch holds stays where it is. node -1: as the option says, which is what holds before the first call. Any
+   thread.
    false: EINVAL no open epoch of the allocator, or the process may have no memory on such a node; ENOTSUP the system
    knows no nodes, or refuses to place memory; ENOMEM.
-   Cost: as epoch_set_limit. Allocations of the epoch that need a slab take a lock, and a domain of it ends more slowly. */
+   Cost: as epoch_set_limit. Allocations of the epoch that need a slab take a lock, and a domain of it ends more
+   slowly. */
 TSLAB_API bool epoch_bind(SlabAllocator *allocator, EpochId epoch, int node);
 /* Bytes that count against the limit of the domain, those of its children included. 0: not a domain. Any thread. */
 TSLAB_API size_t epoch_domain_held(EpochDomain *domain);

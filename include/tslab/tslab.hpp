@@ -395,8 +395,8 @@ template <class T> class allocator {
 
 /*
  * An object of the domain. Its destructor runs when the domain ends or is reset, newest first, unless it is trivial; or
- * in destroy(). A constructor that throws leaves nothing behind. Only by the domain's thread, unless it is shared or the
- * destructor is trivial. Throws what the constructor throws, std::bad_alloc, and std::system_error: EPERM. Cost: an
+ * in destroy(). A constructor that throws leaves nothing behind. Only by the domain's thread, unless it is shared or
+ * the destructor is trivial. Throws what the constructor throws, std::bad_alloc, and std::system_error: EPERM. Cost: an
  * allocation; with a destructor also 40 bytes and some 300 instructions, its call included.
  */
 template <class T, class... Args> [[nodiscard]] T *make(domain &d, Args &&...args) {
@@ -436,8 +436,8 @@ template <class T, class... Args> [[nodiscard]] T *make(domain &d, Args &&...arg
 }
 
 /* Ends an object that make() made in the domain, also in another shared object of the program, before the domain does:
-   destructor, then memory. nullptr: nothing. false with errno: ENOENT it is none of them, or its destructor has run; EPERM another thread's domain; EINVAL no live
-   object. Nothing happens then. */
+   destructor, then memory. nullptr: nothing. false with errno: ENOENT it is none of them, or its destructor has run;
+   EPERM another thread's domain; EINVAL no live object. Nothing happens then. */
 template <class T> bool destroy(domain &d, T *object) noexcept {
     if (object == nullptr) return true;
     using plain = std::remove_cv_t<T>;

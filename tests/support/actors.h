@@ -1,4 +1,5 @@
-/* Threads that run what they are told, one thing after the other: for tests in which threads meet at a chosen moment. */
+/* Threads that run what they are told, one thing after the other: for tests in which threads meet at a chosen
+   moment. */
 #ifndef SUP_ACTORS_H
 #define SUP_ACTORS_H
 

@@ -1,4 +1,4 @@
-/* The allocator of a test. At the test's end it is gone with all its memory, and the system's functions are the usual ones. */
+/* The allocator of a test. At the test's end its memory is gone, and the library uses the system's own functions. */
 #ifndef SUP_FIXTURE_H
 #define SUP_FIXTURE_H
 

@@ -1,4 +1,4 @@
-/* Domains and threads (domain/record.c): the owner is checked, a domain can be handed over, all may use a shared one. */
+/* Domains and threads (domain/record.c): the owner is checked, a domain can be handed over, a shared one is for all. */
 #include "check.h"
 #include "identities.h"
 

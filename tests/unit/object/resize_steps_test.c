@@ -1,7 +1,7 @@
 /*
- * A realloc that moves a thread's own object (ts_resize_own), while another thread breaks the contract: frees the object,
- * or ends its epoch and has an object of its own in its place. object/resize.c is compiled once more, in place of
- * the library's, with a place to stop at before each look at a shared word, and before the copy. Whatever happens,
+ * A realloc that moves a thread's own object (ts_resize_own), while another thread breaks the contract: frees the
+ * object, or ends its epoch and has an object of its own in its place. object/resize.c is compiled once more, in place
+ * of the library's, with a place to stop at before each look at a shared word, and before the copy. Whatever happens,
  * nothing is freed twice, and nothing of others.
  */
 #ifndef _GNU_SOURCE

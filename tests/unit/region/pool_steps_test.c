@@ -21,7 +21,8 @@ static uint32_t take_step(ts_pool *pool) {
 #include "region/pool.c"
 #undef ts_cells_take
 
-/* Other threads take all that a thread has just filled the cells with, while it has the lock. It takes a unit of a run. */
+/* Other threads take all that a thread has just filled the cells with, while it has the lock. It takes a unit of a
+   run. */
 static void all_is_taken_meanwhile_child(void *argument) {
     enum { HELD = 240, FREED = 20 };
     uint32_t held[HELD];
