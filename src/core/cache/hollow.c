@@ -1,22 +1,21 @@
 /*
- * What could go wrong: the system takes a page in which somebody gets an object meanwhile, or whose slab has become
- * another's. It does not: only the calling thread gets objects there, and the slab is lent meanwhile, so that it goes
- * to no other hands.
+ * What could go wrong: the system takes a page in which a thread gets an object meanwhile, or whose slab has got
+ * another owner. It does not: only the calling thread gets objects there, and the slab is lent meanwhile, so that it
+ * gets no other owner.
  *
- * A page of a slab in which no object lies: its slots are free in the slab's bitmap, before and after. What is known
- * of them lies outside of the data, so the page can go and come as it likes while nobody has an object in it.
+ * In a hollow page all slots are free in the slab's bitmap, before and after. All words about them lie outside of the
+ * data. So the page can go and come at any time while no object lies in it.
  *
- * Nobody gets one there while the system takes it:
- *  1. Slots of a slab are claimed by the owner of its block only, and that is the calling thread.
- *  2. The slab goes to other hands (as its epoch ends) only while FOREIGN is off in its UNIT word. So it is lent:
- *     FOREIGN is set, as by a thread between 6 and 7 of foreign.c, and once the system has answered the slab is
- *     queued, as that thread would do it. To all others it is a slab of which somebody frees an object, but no object
- *     is freed.
- * Of a closed block nobody claims anything any more: so any thread may give its pages (ts_hollow_give_closed), lent in
- * the same way. It does what a thread does that frees an object and has done no 5 of foreign.c, and whatever becomes of
- * the slab meanwhile, 3 and 4 there hold: nobody gets its units before it is off the queue.
- * So the call of the system holds up nobody. `lent` of the heap is for a fork in the middle of it, in whose child the
- * slab is queued all the same (ts_heap_fork_child).
+ * No thread gets an object there while the system takes the page:
+ *  1. Only the owner of a slab's block claims slots of it, and that is the calling thread.
+ *  2. A slab gets another owner (when its epoch ends) only while FOREIGN is off in its UNIT word. So the slab is lent:
+ *     FOREIGN is set, as by a thread between 6 and 7 of foreign.c. Once the system has answered, the slab is queued, as
+ *     that thread would do. To all other threads it looks like a slab with a cross-thread free under way.
+ * In a closed block no thread claims anything any more. So any thread may give its pages back
+ * (ts_hollow_give_closed), and lends the slab in that way, too. It acts like a thread that frees an object and has
+ * not done 5 of foreign.c. Conclusions 3 and 4 there hold, whatever becomes of the slab: no thread gets its units
+ * before it is off the queue. So the system call keeps no other thread waiting. A fork in the middle of it finds the
+ * slab in heap->lent, and the child queues the slab (ts_heap_fork_child).
  */
 #include "cache/hollow.h"
 
@@ -28,8 +27,8 @@
 #include "region/pool.h"
 #include "supply/purge.h"
 
-/* The owner's bin of the unit, if it is a churn slab of this thread's in the allocator, and nobody has set FOREIGN;
-   *word: its UNIT word. Inside an operation it stays so, but for that. */
+/* The bin of the unit, if the unit is a churn slab of this thread in the allocator, with FOREIGN off. *word: its UNIT
+   word. Inside an operation the answer stays right, except that FOREIGN may be set. */
 static ts_bin *my_bin(const ts_heap *heap, const ts_allocator *allocator, uint32_t unit, uint64_t *word) {
     /* acquire: partner of ts_bin_add, so that the block is there */
     uint64_t w = *word = ts_load_acquire(ts_unit_word(unit));
@@ -41,7 +40,7 @@ static ts_bin *my_bin(const ts_heap *heap, const ts_allocator *allocator, uint32
     return ts_era(block) == ts_word_era(w) ? ts_line_address(ts_word_line(w)) : NULL;
 }
 
-/* Pages of a slab that can go. Caller holds the heap. */
+/* The hollow pages of a slab that did not go back yet. Caller holds the heap. */
 static unsigned hollow_pages(const ts_bin *bin, uint32_t unit) {
     const ts_slab *slab = ts_slab_at(unit);
     if (slab->free_count == 0) return 0;
@@ -49,7 +48,7 @@ static unsigned hollow_pages(const ts_bin *bin, uint32_t unit) {
     return ~(ts_slab_pages_in_use(slab, cls) | slab->given) & TS_SLAB_ALL_PAGES;
 }
 
-/* Returns those that went, all of them if the system refuses none. */
+/* Purges pages of a slab. Returns the pages that went: all of them, unless the system refuses some. */
 static unsigned purge(ts_allocator *allocator, const char *slab, unsigned pages) {
     unsigned gone = 0;
     for (unsigned first = 0, end; first < TS_SLAB_PAGES; first = end + 1) {
@@ -61,7 +60,8 @@ static unsigned purge(ts_allocator *allocator, const char *slab, unsigned pages)
     return gone;
 }
 
-/* false: that is enough: the system has refused, and will again, or another thread holds the heap. */
+/* Gives back the hollow pages of one unit. false: the caller stops here. The system has refused, and will again, or
+   another thread holds the heap. */
 static bool give_of(ts_heap *heap, ts_allocator *allocator, uint32_t unit) {
     uint64_t word, now;
     if (!ts_heap_try_enter(heap)) return false; /* another thread holds it, and may have lost its processor */
@@ -71,13 +71,13 @@ static bool give_of(ts_heap *heap, ts_allocator *allocator, uint32_t unit) {
     ts_heap_leave(heap);
     if (pages == 0) return true;
     unsigned gone = purge(allocator, ts_unit_address(unit), pages);
-    ts_heap_enter(heap); /* waits for who holds it: the slab is lent until it is queued, and a second one cannot be */
+    ts_heap_enter(heap); /* waits for the holder: a heap lends one slab at a time, until it is queued */
     now = ts_load_acquire(ts_unit_word(unit));
     if (now == (word | TS_UNIT_FOREIGN) && ts_era(ts_block_of_line(ts_word_line(now), false)) == ts_word_era(now)) {
         ts_slab_at(unit)->touched &= (uint8_t)~gone;
         ts_slab_at(unit)->given |= (uint8_t)gone;
     }
-    /* Drained at once: whoever holds the heap meanwhile would meet all that is queued. */
+    /* Drains at once: another holder of the heap would meet everything that is queued. */
     ts_foreign_lent_back(heap);
     ts_foreign_drain(heap);
     ts_heap_leave(heap);
@@ -98,7 +98,8 @@ static unsigned live_scope_pages(uint32_t unit, const ts_scope_block *block) {
     const ts_scope_bits *bits = ts_slab_scope_bits(unit);
     unsigned pages = 0;
     for (unsigned w = 0; w < 16; w++) {
-        /* freed first: an object that has begun since would be live. None begins in a closed block. */
+        /* `freed` is read first: an object that began afterwards would seem live. No object begins in a closed block.
+           */
         uint64_t freed = ts_load_acquire(&bits->freed[w]);
         for (uint64_t live = ts_load_acquire(&bits->start[w]) & ~freed; live; live &= live - 1) {
             uint32_t entry = w * 64 + ts_ctz64(live);

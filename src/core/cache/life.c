@@ -181,7 +181,7 @@ void ts_heap_exit(void *arg) {
     let_go(heap, NULL);
     for (ts_block *b = ts_heap_first_block(heap); b; b = ts_heap_next_block(b)) ts_block_shut(b);
     ts_heap_leave(heap);
-    /* From here on this thread is one of the others. */
+    /* From here on this thread is like any other thread to the heap. */
     ts_lock_acquire(&heap->lock);
     heap->tls = NULL;
     ts_thread.heap = NULL;
