@@ -8,7 +8,6 @@
  */
 /* Modelled in tests/model: orders. */
 #include "base/bits.h"
-#include "cache/allocate.h"
 #include "cache/bin.h"
 #include "cache/block.h"
 #include "cache/foreign.h"
@@ -16,7 +15,6 @@
 #include "diagnose/hint.h"
 #include "diagnose/misuse.h"
 #include "diagnose/object.h"
-#include "diagnose/sample.h"
 #include "diagnose/stacks.h"
 #include "epoch/end.h"
 #include "epoch/entered.h"
@@ -25,6 +23,7 @@
 #include "epoch/limit.h"
 #include "epoch/span.h"
 #include "memtools/care.h"
+#include "object/find.h"
 #include "object/object.h"
 #include "region/pool.h"
 #include "supply/nodes.h"
@@ -97,12 +96,66 @@ static bool another_account(const ts_block *block, const ts_account *account, ui
     return true;
 }
 
+/* ---- a new slab ------------------------------------------------------------------------------------------- */
+
+/* A slab for a block, got while the heap is not held. */
+typedef struct new_slab {
+    ts_share *share;     /* of the block when the slab was asked for */
+    ts_account *account; /* of its epoch then, which has granted the units; NULL: none */
+    uint32_t kind;       /* a class, or TS_COUNT_SCOPE */
+    uint32_t unit;       /* 0: there is no memory */
+    uint32_t units;
+    bool fresh; /* its memory was not resident */
+} new_slab;
+
+/* false with errno: it is beyond a limit. */
+static inline bool begin_slab(ts_heap *heap, const ts_block *block, EpochId id, uint32_t kind, uint32_t units,
+                              new_slab *slab) {
+    *slab = (new_slab){.share = block->share, .account = hold_account(heap, block), .kind = kind, .units = units};
+    if (TS_LIKELY(slab->account == NULL) || ts_limit_take(slab->account, units, id)) return true;
+    ts_account_unref(slab->account);
+    return false;
+}
+
+/* The current slab makes room for another. It is not retired for nothing: without memory its rest is still good for
+   smaller objects. */
+static void retire_current(ts_scope_block *block, bool another) {
+    if (!another && !ts_scope_is_current_empty(block)) return;
+    if (ts_load_relaxed(&block->current)) ts_count(&block->b.share->count[TS_COUNT_SCOPE].current_partial_full, 1);
+    ts_scope_retire_current(block);
+}
+
+/* false: there is none, or the block was closed while it was got, and may even be in another use: its share keeps the
+   slab. */
+static bool add_slab(ts_heap *heap, ts_block *block, EpochId id, const new_slab *slab) {
+    ts_counters *count = &slab->share->count[slab->kind];
+    bool piece = ts_is_piece(slab->unit);
+    ts_heap_enter(heap);
+    bool open = ts_load_relaxed(&block->open_id) == id, added = open && slab->unit != 0;
+    if (open && block->scope) retire_current(ts_scope(block), slab->unit != 0);
+    if (added) {
+        if (block->scope)
+            ts_scope_add(ts_scope(block), slab->unit);
+        else
+            ts_bin_add(ts_churn(block), slab->kind, slab->unit);
+        ts_count_release(&count->new_slab_count, 1); /* after the block's own count: snapshot.c, `rising` */
+        if (slab->fresh) ts_count(&count->slow_path_cache_miss, 1);
+    } else if (piece) {
+        ts_share_keep_piece(slab->share, slab->unit);
+    } else if (slab->unit) {
+        ts_share_keep_slab(slab->share, slab->unit, slab->units);
+    }
+    bool used = added && !another_account(block, slab->account, piece ? 0 : slab->units);
+    ts_heap_leave(heap);
+    let_account_go(slab->account, used ? 0 : slab->units);
+    return added;
+}
+
 /* ---- churn ---------------------------------------------------------------------------------------- */
 
-static void *pop(ts_churn_block *block, unsigned cls) {
-    ts_bin *bin = &block->bin[cls];
-    void *p = ts_fast_pop(bin);
-    return p ? p : ts_fast_word(bin);
+/* The first object of the next word of a bin that has none at hand. NULL: none of its slabs has a free slot. */
+static void *claim_slot(ts_churn_block *block, unsigned cls) {
+    return ts_bin_claim(block, cls) ? ts_fast_word(&block->bin[cls]) : NULL;
 }
 
 /* Inside the heap: takes in a part of what others freed. Whether that was all there was, and little. */
@@ -140,9 +193,8 @@ static void *churn_try(ts_heap *heap, ts_churn_block *block, unsigned cls, Epoch
         *error = ENOMEM;
         return NULL;
     }
-    void *p = pop(block, cls);
-    if (!p && ts_bin_claim(block, cls)) p = pop(block, cls);
-    if (p) return p;
+    void *p = ts_fast_slot(&block->bin[cls]);
+    if (p || (p = claim_slot(block, cls)) != NULL) return p;
     ts_share *share = block->b.share;
     uint64_t bit = (uint64_t)1 << cls;
     bool put_off = (block->little & bit) != 0 && !ts_allocator_is_sparing(share->allocator);
@@ -152,7 +204,7 @@ static void *churn_try(ts_heap *heap, ts_churn_block *block, unsigned cls, Epoch
         return NULL;
     }
     block->little = little ? block->little | bit : block->little & ~bit;
-    if (ts_bin_claim(block, cls) && (p = pop(block, cls)) != NULL) return p;
+    if ((p = claim_slot(block, cls)) != NULL) return p;
     ts_count(&share->count[cls].slow_path_hits, 1);
     /* While other threads' blocks may have free slots, those come first (the caller's next step). */
     /* Of an account, or of a home (nodes.h): the caller's, too. */
@@ -171,7 +223,7 @@ static void *churn_try(ts_heap *heap, ts_churn_block *block, unsigned cls, Epoch
     }
     ts_bin_add(block, cls, unit);
     ts_count_release(&share->count[cls].new_slab_count, 1); /* after the bin's own count: snapshot.c, `rising` */
-    return ts_bin_claim(block, cls) ? pop(block, cls) : NULL;
+    return claim_slot(block, cls);
 }
 
 static void *churn_alloc(ts_heap *heap, ts_churn_block *block, unsigned cls, EpochId id, ts_taken *t) {
@@ -205,36 +257,13 @@ static void *churn_alloc(ts_heap *heap, ts_churn_block *block, unsigned cls, Epo
             errno = ENOMEM;
             return NULL;
         }
-        bool fresh;
-        ts_share *share = block->b.share;
-        ts_account *account = hold_account(heap, &block->b);
-        uint32_t units = ts_class_units(cls);
-        if (TS_UNLIKELY(account != NULL) && !ts_limit_take(account, units, id)) {
-            ts_account_unref(account);
-            return NULL;
-        }
-        unsigned home = ts_nodes_wanted(share->allocator, share, account);
-        uint32_t unit = ts_slab_acquire_churn(heap, share, cls, home, &fresh);
-        if (!unit) let_account_go(account, units);
-        if (!unit) { /* the looking for memory has taken in what others freed, or the next try does */
-            no_memory = true;
-            continue;
-        }
-        ts_heap_enter(heap);
-        /* Closed while the slab was got: the block may even be in another use. */
-        bool added = ts_load_relaxed(&block->b.open_id) == id;
-        if (added) {
-            ts_bin_add(block, cls, unit);
-            ts_count_release(&share->count[cls].new_slab_count,
-                             1); /* after the bin's own count: snapshot.c, `rising` */
-            if (fresh) ts_count(&share->count[cls].slow_path_cache_miss, 1);
-            if (fresh && cls >= TS_LARGE_CLASS && ts_pool_is_zero()) clean = ts_unit_address(unit);
-        } else {
-            ts_share_keep_slab(share, unit, units);
-        }
-        added = added && !another_account(&block->b, account, units);
-        ts_heap_leave(heap);
-        let_account_go(account, added ? 0 : units);
+        new_slab slab;
+        if (!begin_slab(heap, &block->b, id, cls, ts_class_units(cls), &slab)) return NULL;
+        unsigned home = ts_nodes_wanted(slab.share->allocator, slab.share, slab.account);
+        slab.unit = ts_slab_acquire_churn(heap, slab.share, cls, home, &slab.fresh);
+        no_memory = slab.unit == 0; /* looking for it has taken in what others freed, or the next try does */
+        bool added = add_slab(heap, &block->b, id, &slab);
+        if (added && slab.fresh && cls >= TS_LARGE_CLASS && ts_pool_is_zero()) clean = ts_unit_address(slab.unit);
     }
 }
 
@@ -285,46 +314,16 @@ static void *scope_alloc(ts_heap *heap, ts_scope_block *block, size_t bytes, siz
             errno = ENOMEM;
             return NULL;
         }
-        bool fresh;
-        ts_account *account = hold_account(heap, &block->b);
-        if (TS_UNLIKELY(account != NULL) && !ts_limit_take(account, 1, id)) {
-            ts_account_unref(account);
-            return NULL;
-        }
-        uint32_t unit = 0;
+        new_slab slab;
+        if (!begin_slab(heap, &block->b, id, TS_COUNT_SCOPE, 1, &slab)) return NULL;
         /* Where homes are told apart a unit is all of one. */
-        if (!account && !ts_nodes_of(share->allocator) && ts_scope_takes_piece(block, bytes, align)) {
-            unit = ts_slab_acquire_piece(heap, share);
-            fresh = false;
-        }
-        if (!unit) unit = ts_slab_acquire_scope(heap, share, ts_nodes_wanted(share->allocator, share, account), &fresh);
-        no_memory = unit == 0;
-        ts_heap_enter(heap);
-        /* The current slab is not retired for nothing: without memory its rest is still good for smaller objects. */
-        if (ts_load_relaxed(&block->b.open_id) == id && (unit || ts_scope_is_current_empty(block))) {
-            if (ts_load_relaxed(&block->current)) ts_count(&share->count[TS_COUNT_SCOPE].current_partial_full, 1);
-            ts_scope_retire_current(block);
-        }
-        if (!unit) {
-            ts_heap_leave(heap);
-            let_account_go(account, 1);
-            continue;
-        }
-        bool added = ts_load_relaxed(&block->b.open_id) == id;
-        if (added) {
-            ts_scope_add(block, unit);
-            /* after the block's own count: snapshot.c, `rising` */
-            ts_count_release(&share->count[TS_COUNT_SCOPE].new_slab_count, 1);
-            if (fresh) ts_count(&share->count[TS_COUNT_SCOPE].slow_path_cache_miss, 1);
-        } else {
-            if (ts_is_piece(unit))
-                ts_share_keep_piece(share, unit);
-            else
-                ts_share_keep(share, unit);
-        }
-        added = added && !another_account(&block->b, account, !ts_is_piece(unit));
-        ts_heap_leave(heap);
-        let_account_go(account, !added);
+        if (!slab.account && !ts_nodes_of(share->allocator) && ts_scope_takes_piece(block, bytes, align))
+            slab.unit = ts_slab_acquire_piece(heap, share);
+        if (!slab.unit)
+            slab.unit =
+                ts_slab_acquire_scope(heap, share, ts_nodes_wanted(share->allocator, share, slab.account), &slab.fresh);
+        no_memory = slab.unit == 0;
+        (void)add_slab(heap, &block->b, id, &slab);
     }
 }
 
@@ -484,18 +483,13 @@ static ts_heap *prepare(uintptr_t token, ts_allocator **allocator) {
    what ts_scope_round has no bytes for. */
 static void *alloc_fast_again(ts_heap *heap, const ts_allocator *allocator, EpochId id, ts_taken *t) {
     unsigned i = ts_table_index(&ts_epochs, id) % TS_HEAP_MAP;
-    ts_churn_block *block = heap->map[i];
-    ts_scope_block *scope = heap->scope_map[i];
-    void *p = NULL;
-    size_t size = t->size;
-    if (size > TS_SCOPE_MAX_BYTES || allocator->care || heap->sample_rate != 0) return NULL;
+    ts_found found = {heap->map[i], heap->scope_map[i]};
+    if (t->size > TS_SCOPE_MAX_BYTES || allocator->care || heap->sample_rate != 0) return NULL;
     ts_op_begin(&ts_thread);
-    if (block && is_open(&block->b, allocator, id)) {
-        ts_bin *bin = ts_bin_at(block, ts_classes.bin[size]);
-        p = ts_fast_pop(bin);
-    } else if (scope && is_open(&scope->b, allocator, id) && !ts_block_is_small(&scope->b)) {
-        p = bump(scope, ts_scope_round(size), 16);
-    }
+    if (found.churn && !is_open(&found.churn->b, allocator, id)) found.churn = NULL;
+    if (found.scope && (!is_open(&found.scope->b, allocator, id) || ts_block_is_small(&found.scope->b)))
+        found.scope = NULL;
+    void *p = ts_take_at_hand(found, t->size);
     if (p) note(allocator, p, TS_COUNT_SCOPE, t);
     ts_op_end(&ts_thread);
     return p;
@@ -579,33 +573,22 @@ static bool is_inside_of(uintptr_t token) {
 }
 
 TS_ENTRY void *ts_alloc_rolling(uintptr_t token, size_t size) {
-    ts_allocator *allocator;
-    int before = errno; /* as in alloc_noted */
-    ts_heap *heap = prepare(token, &allocator);
-    if (!heap) return NULL;
-    ts_timing timing = ts_sample_begin(heap, TS_SAMPLE_ALLOC);
-    ts_taken t = {.size = size};
-    void *p;
-    EpochId id;
+    ts_allocator *allocator = ts_allocator_find(token);
+    if (!allocator) {
+        errno = EINVAL;
+        return NULL;
+    }
     if (ts_hints(allocator) && is_inside_of(token))
         ts_hint("slab_malloc", "of an allocator whose domain this thread is inside of: the object is not the domain's",
                 TS_CALLER());
-    for (;;) {
-        id = ts_epoch_current(allocator, token);
+    for (int before = errno;;) {
+        EpochId id = ts_epoch_current(allocator, token);
+        ts_taken t = {.size = size};
         if (id == EPOCH_NONE) return NULL;
-        if (TS_UNLIKELY(ts_load_relaxed(&allocator->sampled)) &&
-            (p = alloc_fast_again(heap, allocator, id, &t)) != NULL)
-            break;
-        p = alloc_in(heap, allocator, id, 16, false, &t);
-        if (p) make_rolling(heap, token, id);
+        void *p = alloc_noted(token, 16, id, false, &t, TS_CALLER());
+        if (p) make_rolling(ts_thread.heap, token, id);
+        if (p) errno = before;
         /* Another thread advanced in between: the next epoch is as good. */
-        if (p || errno != ESTALE || ts_load_acquire(&allocator->current_epoch) == id) break;
+        if (p || errno != ESTALE || ts_load_acquire(&allocator->current_epoch) == id) return p;
     }
-    ts_sample_end(heap, &timing, TS_SAMPLE_ALLOC);
-    if (TS_UNLIKELY(ts_load_relaxed(&allocator->sampled)) && p)
-        ts_stacks_count(heap, allocator, id, p, size, TS_CALLER());
-    if (TS_UNLIKELY(!p)) count_failure(allocator);
-    ts_epoch_settle();
-    if (p) errno = before;
-    return p;
 }
