@@ -16,7 +16,8 @@ typedef struct ts_object {
     ts_block *block;             /* NULL: span */
     const ts_allocator *care_of; /* its allocator */
 } ts_object;
-/* Where p lies: the number of its slab (slab/slab.h), and the entry. false: not in the region, or not on a 16-byte place. */
+/* Where p lies: the number of its slab (slab/slab.h), and the entry. false: not in the region, or not on a 16-byte
+   place. */
 static inline bool ts_locate(const void *p, uint32_t *unit, uint64_t *entry) {
     const ts_part *r = &ts_region.part[TS_NORMAL];
     uint64_t e = ts_entry_of(r, p);
