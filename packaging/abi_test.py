@@ -1,10 +1,13 @@
 #!/usr/bin/env python3
-"""The interface of the shared libraries beside the recorded one of packaging/abi, by libabigail. A function that is gone is an error, and so
-is a type or signature with which a program that is linked already would not go on. Allowed are new functions, and new members at the end of
-a structure that begins with its size or version. A record has its library's soname: where another change has to be, TSLAB_SOVERSION rises in
-CMakeLists.txt, and --update (make abi-update) records the new libraries. It refuses to change what a record has already.
+"""The interface of the shared libraries beside the recorded one of packaging/abi, by libabigail.
 
-usage: packaging/abi_test.py [--update] BUILD_DIR    Exit code 77: abidiff is missing, or the records are of another machine.
+A function that is gone is an error, and so is a type or signature with which a program that is linked already would not
+go on. Allowed are new functions, and new members at the end of a structure that begins with its size or version. A
+record has its library's soname: where another change has to be, TSLAB_SOVERSION rises in CMakeLists.txt, and --update
+(make abi-update) records the new libraries. It refuses to change what a record has already.
+
+usage: packaging/abi_test.py [--update] BUILD_DIR
+Exit code 77: abidiff is missing, or the records are of another machine.
 """
 
 import glob
@@ -17,11 +20,10 @@ import sys
 import tempfile
 import xml.etree.ElementTree as tree
 
-HERE = os.path.dirname(os.path.abspath(__file__))
-RECORDS = os.path.join(HERE, "abi")
+RECORDS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "abi")
 WITH_SIZE = re.compile(r"(Slab\w*(Options|Stats|Metric|Sample|Total)|PerfCounters)$")
-DUMP = ["--suppressions", os.path.join(RECORDS, "opaque.ini"), "--drop-undefined-syms", "--no-elf-needed", "--no-corpus-path",
-        "--no-comp-dir-path", "--no-show-locs", "--no-write-default-sizes", "--type-id-style", "hash"]
+DUMP = ["--suppressions", os.path.join(RECORDS, "opaque.ini"), "--drop-undefined-syms", "--no-elf-needed",
+        "--no-corpus-path", "--no-comp-dir-path", "--no-show-locs", "--no-write-default-sizes", "--type-id-style", "hash"]
 
 
 def say_of(*command):
@@ -34,7 +36,7 @@ def leave_out(why):
 
 
 def dump(library, path, work):
-    """Its public functions and their types, without the functions that the project's own libraries need of each other."""
+    """Its public functions and their types, without what the project's own libraries need of each other."""
     public = os.path.join(work, "public")
     with open(public, "w", encoding="ascii") as file:
         file.write("[abi_whitelist]\n")
@@ -50,28 +52,38 @@ def structures(root):
     return {s.get("name"): s for s in root.iter("class-decl") if s.get("size-in-bits")}
 
 
+def place(member):
+    return int(member.get("layout-offset-in-bits"))
+
+
 def places(structure):
-    return {member.find("var-decl").get("name"): int(member.get("layout-offset-in-bits")) for member in structure.findall("data-member")}
+    return {member.find("var-decl").get("name"): place(member) for member in structure.findall("data-member")}
 
 
 def compare(record, dumped, cut):
-    """The differences as text: members that moved, which abidiff takes for names that changed, and then what abidiff says. It gets the
-    dump without the members that lie behind the end of a recorded structure that begins with its size or version."""
+    """The differences as text: members that moved, which abidiff takes for new names, and then what abidiff says.
+
+    It gets the dump without the members behind the end of a recorded structure that begins with its size or version."""
     root = tree.parse(dumped)
-    recorded, moved = structures(tree.parse(record).getroot()), ""
+    recorded, text = structures(tree.parse(record).getroot()), ""
     for name, structure in structures(root.getroot()).items():
         if name not in recorded:
             continue
         old, new, bits = places(recorded[name]), places(structure), int(recorded[name].get("size-in-bits"))
-        moved += "".join("%s.%s: bit %d, recorded as %d\n" % (name, m, new[m], old[m]) for m in old if new.get(m, old[m]) != old[m])
+        for member in old:
+            if new.get(member, old[member]) != old[member]:
+                text += "%s.%s: bit %d, recorded as %d\n" % (name, member, new[member], old[member])
         if WITH_SIZE.match(name) and int(structure.get("size-in-bits")) > bits:
             structure.set("size-in-bits", str(bits))
             for member in structure.findall("data-member"):
-                if int(member.get("layout-offset-in-bits")) >= bits:
+                if place(member) >= bits:
                     structure.remove(member)
     root.write(cut)
-    done = subprocess.run(["abidiff", "--no-added-syms", record, cut], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
-    return moved + (done.stdout or "abidiff ended with %d\n" % done.returncode if done.returncode else "")
+    done = subprocess.run(["abidiff", "--no-added-syms", record, cut], stdout=subprocess.PIPE,
+                          stderr=subprocess.STDOUT, text=True, check=False)
+    if done.returncode != 0:
+        text += done.stdout or "abidiff ended with %d\n" % done.returncode
+    return text
 
 
 def check(library, update, work):
@@ -79,13 +91,13 @@ def check(library, update, work):
     if ".debug_info" not in say_of("readelf", "-S", "-W", library):
         leave_out(library + " has no debug information")
     soname = re.search(r"SONAME.*\[(.*)\]", say_of("readelf", "-d", "-W", library)).group(1)
-    record, dumped, cut = (os.path.join(folder, soname + end) for folder, end in ((RECORDS, ".abi"), (work, ".abi"), (work, ".cut")))
+    record, dumped = (os.path.join(folder, soname + ".abi") for folder in (RECORDS, work))
     dump(library, dumped, work)
     if os.path.exists(record):
-        difference = compare(record, dumped, cut)
+        difference = compare(record, dumped, os.path.join(work, "cut"))
         if difference:
-            print("%sabi_test: %s: a program that is linked with the recorded library would not go on; TSLAB_SOVERSION has to rise" %
-                  (difference, soname), file=sys.stderr)
+            print("%sabi_test: %s: a program that is linked with the recorded library would not go on; "
+                  "TSLAB_SOVERSION has to rise" % (difference, soname), file=sys.stderr)
             return False
     elif not update:
         print("abi_test: %s has no record; make abi-update writes it" % soname, file=sys.stderr)
@@ -104,7 +116,8 @@ def main(arguments):
         leave_out("there is no abidiff (Debian: abigail-tools)")
     if platform.machine() != "x86_64":
         leave_out("the records are of x86_64")
-    libraries = [path for name in ("libtslab.so", "src/*/libtslab-*.so") for path in sorted(glob.glob(os.path.join(arguments[-1], name)))]
+    libraries = [path for name in ("libtslab.so", "src/*/libtslab-*.so")
+                 for path in sorted(glob.glob(os.path.join(arguments[-1], name)))]
     with tempfile.TemporaryDirectory() as work:
         good = [check(library, update, work) for library in libraries]
     if not libraries:

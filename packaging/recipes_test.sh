@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# The recipes of other package systems, by the tools that are there: Conan builds the package and its test program without a network,
-# rpmlint and nix-instantiate read theirs, the vcpkg port is JSON whose files are there. What is not there is named and left out.
+# The recipes of other package systems, by the tools that are there: Conan builds the package and its test program without
+# a network, rpmlint and nix-instantiate read theirs, the vcpkg port is JSON and its options are CMakeLists.txt's. A tool
+# that is not there is named and left out.
 # Argument: SOURCE_DIR.
 set -euo pipefail
 cd "$1"
@@ -24,7 +25,8 @@ if has conan; then
     export CONAN_HOME=$work/conan
     run conan profile detect
     for shared in False True; do
-        alone conan create packaging/conan -o "tslab/*:shared=$shared" -s build_type=Debug -c "tools.cmake.cmake_layout:test_folder=$work/test"
+        alone conan create packaging/conan -o "tslab/*:shared=$shared" -s build_type=Debug \
+            -c "tools.cmake.cmake_layout:test_folder=$work/test"
     done
 fi
 echo "recipes_test: good"

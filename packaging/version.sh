@@ -14,7 +14,8 @@ if [ "${1-}" = --check ]; then
     has bindings/rust/Cargo.toml "^version = \"$version\"$"
     has bindings/rust/tslab/Cargo.toml "tslab-sys = .*version = \"$version\""
     has bindings/python/pyproject.toml "^version = \"$version\"$"
-    head -n 1 packaging/debian/changelog | grep -q "^tslab ($version-" || { echo "packaging/debian/changelog: not $version" >&2; exit 1; }
+    head -n 1 packaging/debian/changelog | grep -q "^tslab ($version-" ||
+        { echo "packaging/debian/changelog: not $version" >&2; exit 1; }
     has packaging/tslab.spec "^Version: *$version$"
     has packaging/vcpkg/vcpkg.json "\"version\": \"$version\""
     has packaging/default.nix "version = \"$version\";"

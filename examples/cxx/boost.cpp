@@ -1,4 +1,4 @@
-// Boost.Container and Boost.JSON in a domain: containers by tslab::allocator, documents by a resource of Boost's own kind.
+// Boost.Container and Boost.JSON in a domain: containers by tslab::allocator, documents by a resource of Boost's kind.
 // Exit code 77: Boost, or its JSON (1.75), is not installed.
 #include <tslab/tslab.hpp>
 
@@ -51,8 +51,8 @@ static std::size_t answer(const char *request) {
 }
 
 int main() {
-    const char *request =
-        R"({"lines": [{"name": "a name that is no short string", "count": 1}, {"name": "b, another long name here", "count": 7},
+    const char *request = R"({"lines": [{"name": "a name that is no short string", "count": 1},
+                                        {"name": "b, another long name here", "count": 7},
                                         {"name": "a name that is no short string", "count": 2}]})";
     std::printf("%zu\n", answer(request));
     return answer(request) == 303 ? 0 : 1;

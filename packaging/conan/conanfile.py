@@ -1,4 +1,4 @@
-"""Conan 2: the core library, from this tree. `conan create packaging/conan` builds it and the program of test_package."""
+"""Conan 2: the core library of this tree. `conan create packaging/conan` builds it, and the program of test_package."""
 
 import os
 import subprocess
@@ -25,7 +25,8 @@ class Tslab(ConanFile):
 
     def export_sources(self):
         tree = os.path.join(self.recipe_folder, "..", "..")
-        for pattern in ("CMakeLists.txt", "LICENSE", "*.md", "cmake/*", "docs/*", "examples/*", "include/*", "man/*", "src/*", "tools/gdb/*"):
+        folders = ("cmake", "docs", "examples", "include", "man", "src", "tools/gdb")
+        for pattern in ("CMakeLists.txt", "LICENSE", "*.md", *(folder + "/*" for folder in folders)):
             copy(self, pattern, tree, self.export_sources_folder)
 
     def layout(self):

@@ -1,13 +1,13 @@
 #!/bin/bash -eu
-# As OSS-Fuzz calls it: in the folder of the sources, with CC, CFLAGS, LIB_FUZZING_ENGINE, SANITIZER, WORK and OUT. Leaves in OUT the
-# fuzzer, its first inputs and its options.
+# As OSS-Fuzz calls it: in the folder of the sources, with CC, CFLAGS, LIB_FUZZING_ENGINE, SANITIZER, WORK and OUT.
+# Leaves in OUT the fuzzer, its first inputs and its options.
 case ${SANITIZER-} in
     address | undefined) sanitize=$SANITIZER ;;
     *) sanitize="" ;; # coverage: CFLAGS have all of it
 esac
 cmake -S . -B "$WORK/build" -DCMAKE_BUILD_TYPE=None -DTSLAB_SANITIZE="$sanitize" -DTSLAB_ASSERT=3 -DTSLAB_FUZZ=ON \
-    -DTSLAB_FUZZ_ENGINE="$LIB_FUZZING_ENGINE" -DTSLAB_BUILD_TOOLS=OFF -DTSLAB_BUILD_WORKLOADS=OFF -DTSLAB_BUILD_BENCHMARKS=OFF \
-    -DTSLAB_BUILD_HTTP=OFF
+    -DTSLAB_FUZZ_ENGINE="$LIB_FUZZING_ENGINE" \
+    -DTSLAB_BUILD_TOOLS=OFF -DTSLAB_BUILD_WORKLOADS=OFF -DTSLAB_BUILD_BENCHMARKS=OFF -DTSLAB_BUILD_HTTP=OFF
 cmake --build "$WORK/build" -j "$(nproc)" --target api_fuzz
 cp "$WORK/build/tests/api_fuzz" "$OUT/"
 zip -q -j "$OUT/api_fuzz_seed_corpus.zip" tests/fuzz/corpus/*

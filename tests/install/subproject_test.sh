@@ -1,6 +1,7 @@
 #!/bin/sh
-# Projects that fetch the sources as a tarball: by FetchContent of CMake, which builds the library and nothing that was not asked for, and by
-# a wrap file of Meson. Then what Meson installs serves a program by pkg-config. What is not there is named and left out.
+# Projects that fetch the sources as a tarball: by FetchContent of CMake, which builds the library and nothing that was
+# not asked for, and by a wrap file of Meson. Then a program is built by pkg-config with the library that Meson installs.
+# Meson is named and left out where it is missing.
 # Arguments: SOURCE_DIR VERSION. Environment: CC, CMAKE.
 set -eu
 source_dir=$1 version=$2
@@ -13,12 +14,14 @@ cp "$source_dir/tests/install/consumer.c" "$work/parent/consumer.c"
 run "$cmake" -S "$work/parent" -B "$work/cmake" -DTSLAB_TARBALL="$work/tslab.tar.gz" -DCMAKE_BUILD_TYPE=Debug
 run "$cmake" --build "$work/cmake" -j "${JOBS:-2}"
 run "$work/cmake/consumer"
-made=$(find "$work/cmake" -path '*/CMakeFiles/*' -prune -o -path '*/tslab-src/*' -prune -o -type f \( -perm -u+x -o -name '*.a' \) -printf '%f\n' | sort | tr '\n' ' ')
+made=$(find "$work/cmake" -path '*/CMakeFiles/*' -prune -o -path '*/tslab-src/*' -prune -o \
+    -type f \( -perm -u+x -o -name '*.a' \) -printf '%f\n' | sort | tr '\n' ' ')
 [ "$made" = "consumer libtslab.a libtslab.so.$version " ] || fail "FetchContent: this was built: $made"
 (cd "$work/cmake" && ctest -N) >"$work/log" 2>&1
 grep -q "Total Tests: 0" "$work/log" || fail "FetchContent: tests: $(cat "$work/log")"
 
-command -v meson >/dev/null && command -v ninja >/dev/null || { echo "subproject_test: CMake; left out: there is no meson"; exit 0; }
+command -v meson >/dev/null && command -v ninja >/dev/null ||
+    { echo "subproject_test: CMake; left out: there is no meson"; exit 0; }
 mkdir "$work/parent/subprojects"
 cat >"$work/parent/subprojects/tslab.wrap" <<END
 [wrap-file]
