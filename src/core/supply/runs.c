@@ -87,13 +87,13 @@ void ts_runs_give(ts_allocator *allocator, uint32_t first, uint32_t units) {
     insert(allocator, first, units);
 }
 
-/* The first list at or above it that is not empty; TS_RUN_LISTS: none. */
+/* The first list at or above it that is not empty; TS_WARM_LISTS: none. */
 static unsigned list_from(const ts_runs *runs, unsigned list) {
-    for (unsigned word = list / 64; word < 2 && list < TS_RUN_LISTS; word++, list = 64 * word) {
+    for (unsigned word = list / 64; word < 2 && list < TS_WARM_LISTS; word++, list = 64 * word) {
         uint64_t some = runs->some[word] & (UINT64_MAX << list % 64);
         if (some) return 64 * word + ts_ctz64(some);
     }
-    return TS_RUN_LISTS;
+    return TS_WARM_LISTS;
 }
 
 /* A run that is long enough: one of its own list, of which some are looked at, or the first of the next list. */
@@ -102,7 +102,7 @@ static uint32_t find(const ts_runs *runs, uint32_t units) {
     for (uint32_t first = runs->head[list]; first && looks < LOOKS; first = ts_slab_at(first)->next, looks++)
         if (ts_region.run[first].next >= units) return first;
     list = list_from(runs, list + 1);
-    return list < TS_RUN_LISTS ? runs->head[list] : 0;
+    return list < TS_WARM_LISTS ? runs->head[list] : 0;
 }
 
 static void take(ts_allocator *allocator, uint32_t first, uint32_t units) {
@@ -146,7 +146,7 @@ static const char *walk(const ts_allocator *allocator, unsigned part, unsigned h
                         ts_runs_visit *visit, void *arg, uint64_t *found) {
     uint64_t warm = ts_load_relaxed(&allocator->span_warm_units);
     uint32_t begin = ts_region.part[part].first_unit, end = begin + ts_region.part[part].units;
-    for (unsigned list = 0; list < TS_RUN_LISTS; list++) {
+    for (unsigned list = 0; list < TS_WARM_LISTS; list++) {
         bool some = (runs->some[list / 64] >> list % 64) & 1;
         uint32_t before = 0;
         if (some != (runs->head[list] != 0)) return "a list of warm runs and its bit";

@@ -22,11 +22,11 @@
 #include "base/atomic.h"
 #include "base/attr.h"
 
-#define TS_RUN_LISTS 96u /* four to a doubling, for up to 2^24 units */
+#define TS_WARM_LISTS 96u /* four to a doubling, for up to 2^24 units */
 
 typedef struct ts_runs {
     uint64_t some[2]; /* bit per list: it is not empty */
-    uint32_t head[TS_RUN_LISTS];
+    uint32_t head[TS_WARM_LISTS];
 } ts_runs;
 
 struct ts_allocator;

@@ -368,7 +368,7 @@ static void warm_spans(void) { ADD(record()->span_warm_units, 1); }
 /* The first of the shortest warm runs of part NORMAL. */
 static uint32_t *warm_run_list(void) {
     uint32_t *head = record()->runs[TS_NORMAL].head;
-    for (unsigned i = 0; i < TS_RUN_LISTS; i++)
+    for (unsigned i = 0; i < TS_WARM_LISTS; i++)
         if (head[i]) return &head[i];
     SUP_CHECK(false, "no warm run");
     return NULL;
