@@ -61,8 +61,7 @@ static void work_off_visited(ts_heap *heap) {
     ts_heap_call_thread(heap); /* `revoked` was written before that barrier */
 }
 
-/* Before the errands are looked for. An errand that comes later is seen by the next one who looks. Caller holds the
-   heap. */
+/* Before the errands are looked for. An errand that comes later is seen by the next answer. Caller holds the heap. */
 static void hear(ts_heap *heap) {
     ts_store_release(&heap->answers, ts_load_relaxed(&heap->answers) + 1);
     atomic_fetch_and_explicit(&heap->revoked, TS_REVOKED | TS_UNHOLDABLE, memory_order_seq_cst);

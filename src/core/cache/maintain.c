@@ -27,7 +27,7 @@
 #define REST_NS 200000000u  /* since the last look: below that it says nothing */
 #define SHED_NS 5000000000u /* from one look at its bins to the next: as a thread looks at its own (epoch/decay.c) */
 #define SHEDS 2u            /* the first only notes what was allocated */
-#define ALL_REST_NS 12000000000u /* of an allocator: later than both, as what they let go of comes to it */
+#define ALL_REST_NS 12000000000u /* of an allocator: later than both looks at bins, which add to its memory */
 
 static uint64_t slab_work(const ts_share *share) {
     uint64_t sum = 0;
@@ -37,7 +37,8 @@ static uint64_t slab_work(const ts_share *share) {
     return sum;
 }
 
-/* Rises with each slab that the thread takes, looks for or gives back. Changes with each cross-thread free that waits. */
+/* Rises with each slab that the thread takes, looks for or gives back. Changes with each cross-thread free that
+   waits. */
 static uint64_t work_of(const ts_share *share) {
     return slab_work(share) + ts_load_relaxed(&share->heap->queue) + ts_share_warm_units(share) + 1;
 }
@@ -72,7 +73,7 @@ static void look_at(ts_share *share) {
 
 /* The allocator's list of shares grows at its head. Each call goes on where the last one ran out of time, and then
    comes to the shares before that. So each gets its turn, however short the calls are. Places are counted from the
-   list's end, where they stay the same. */
+   list's end, where they do not change. */
 static bool is_over(uint64_t until) { return ts_os->wall_ns() >= until; }
 
 static uint32_t count_shares(const ts_share *share) {

@@ -12,7 +12,7 @@
 #define KEPT_BYTES ((size_t)1 << 20)
 
 static void (*show)(void (*keep)(void *)); /* constant after ts_leaks_start */
-static void **kept;                        /* [KEPT_BYTES] the same; the tool reads it */
+static void **kept;                        /* [KEPT_BYTES] constant, too; the tool reads it */
 static size_t kept_count;
 
 static bool make_room(void) {
@@ -39,7 +39,7 @@ static bool change(char *at, size_t bytes, int access) {
     return whole == 0 || mprotect(at, whole, access) == 0;
 }
 
-/* Lines, and what was ever handed out. (There is no FAR part where memcheck is.) */
+/* Lines, and all units that were ever handed out. (There is no FAR part where memcheck is.) */
 static bool change_all(int access) {
     bool all = change(ts_region.lines, (size_t)ts_lines_used() * TS_CACHE_LINE, access);
     return change(ts_region.part[TS_NORMAL].base, ts_pool_highest(TS_NORMAL) * TS_UNIT_BYTES, access) && all;
@@ -50,8 +50,8 @@ static bool is_ours(const void *at) {
     return (const char *)at >= first && (size_t)((const char *)at - first) < ts_load_relaxed(&ts_region.reserved_bytes);
 }
 
-/* Returns to the access, which is done again; also where another thread has just opened the region. What is no such
-   fault goes to who handled it before. */
+/* Returns to the access, which is done again; also if another thread has just opened the region. Other faults go to
+   the handler that was there before. */
 static void on_fault(int number, siginfo_t *info, void *context) {
     static _Atomic bool given_up;
     (void)context;

@@ -20,7 +20,7 @@ bool ts_origin_is_kept;
 #define CALL_MASK (((uint64_t)1 << CALL_BITS) - 1)
 
 /*
- * A note, two words. Written by who owns the object at that moment; who reads them for a report may see one half old.
+ * A note, two words. The thread that owns the object at that moment writes it. A report may read one half that is old.
  *     born    [41:0] call  [61:42] upper bits of the size  [62] ended  [63] there is one
  *     ended   [41:0] call  [63:42] lower bits of the size
  */
@@ -34,7 +34,7 @@ typedef struct note {
 
 /*
  * Stacks: records in steps of 8 words, named by the number of the first step; 0 is none. A record is whole before a
- * list leads to it (release), and is never changed or taken back. Who finds no room keeps no stack.
+ * list leads to it (release), and is never changed or taken back. A call that finds no room keeps no stack.
  *     [0]  hash [63:32], next in the list [31:0]      [1]  frames there are      then the frames
  */
 #define STEP_WORDS 8u
@@ -119,8 +119,7 @@ static uint32_t keep_stack(void *const *frame, unsigned count) {
     return at;
 }
 
-/* What lies between here and the function that the program has called is the library's own: it is left out up to the
-   caller. */
+/* The frames between here and the function that the program has called are the library's own. They are left out. */
 TS_NOINLINE static void take(const void *caller) {
     /* The first stack loads the unwinder, which allocates: here again, where this library is the process's malloc. */
     static _Thread_local bool taking;
@@ -179,7 +178,7 @@ static uint64_t place_of(const void *p) {
 }
 static const char *address_of(uint64_t place) { return ts_region.part[TS_NORMAL].base + place * 16u; }
 
-/* What began in the range before. Of a long one the pages go back: most of them were never touched. */
+/* Forgets all that began in the range before. The pages of a long range go back: most of them were never touched. */
 static void forget(uint64_t first, uint64_t count) {
     size_t page = ts_os_page_bytes();
     uintptr_t from = ts_align_up((uintptr_t)&notes[first], page),

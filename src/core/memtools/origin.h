@@ -1,17 +1,17 @@
 /*
- * Where objects came from, and where their lifetime ended: call stacks, kept for what AddressSanitizer reports. It
- * knows the stacks of its own malloc alone; memcheck takes stacks by itself (care.h). Nothing is kept where it does
- * not listen.
+ * Origins of objects: the call stacks where they were allocated, and where their lifetime ended, for the reports of
+ * AddressSanitizer. It knows the stacks of its own malloc alone. Memcheck takes stacks by itself (care.h). Without
+ * AddressSanitizer nothing is kept.
  *
  * A CALL is a stack and a thread. It is taken when the program calls the library, while nothing is held, and is noted
  * of each object that this call allocates or ends. Equal stacks are kept once.
  *
- * Each 16-byte place of the region has a note: of the object that began there last. So a place that has another
- * object forgets the one before. The notes and the stacks are address space without memory at first, as large as the
- * region and 128 MiB: AddressSanitizer itself has the same for the whole address space.
+ * Each 16-byte place of the region has a note of the object that began there last. The notes and the stacks are
+ * address space without memory at first, as large as the region and 128 MiB. (AddressSanitizer itself has as much for
+ * the whole address space.)
  *
- * Blocks of an ended epoch may be emptied later, by another thread. So its end is noted of the epoch too, by its
- * place in the table.
+ * Another thread may empty the blocks of an ended epoch later. So the end is noted of the epoch, too, by its place in
+ * the table.
  */
 #ifndef TS_MEMTOOLS_ORIGIN_H
 #define TS_MEMTOOLS_ORIGIN_H
@@ -42,7 +42,7 @@ extern TS_HIDDEN bool ts_origin_is_kept;
 void ts_origin_start(void);
 /* The stack of the calling thread is that of its calls until it is taken anew. Holding nothing. errno is kept. */
 void ts_origin_take(void);
-/* The same, of a call that ends the epoch. */
+/* As ts_origin_take, for a call that ends the epoch. */
 void ts_origin_take_end(EpochId epoch);
 
 /* The object is new; usable: the bytes of its slot. */
@@ -52,15 +52,17 @@ void ts_origin_ended(const char *p);
 /* All objects in the range that have not ended have ended with their epoch. */
 void ts_origin_ended_with(const char *at, uint64_t bytes, EpochId epoch);
 
-/* The last object that began at the address or before it, in the same unit; of a span, in any. false: none is known. */
+/* The last object that began at the address or before it, in one unit, or in a span of several. false: none is
+   known. */
 bool ts_origin_find(const void *at, ts_origin *origin);
 /* The next one that begins behind the address, at most `within` bytes away. */
 bool ts_origin_find_behind(const void *at, uint64_t within, ts_origin *origin);
 /* false: nothing is known of it. */
 bool ts_origin_call_of(uint64_t call, ts_origin_call *out);
-/* Equal for calls with the same stack. */
+/* Equal for calls with one stack. */
 uint32_t ts_origin_stack_of(uint64_t call);
-/* Shows each object that has not ended, with its call. Any thread; what others do meanwhile may be seen or not. */
+/* Shows each object that has not ended, with its call. Any thread. Changes that others make meanwhile may be seen or
+   not. */
 void ts_origin_walk(void (*fn)(void *arg, const ts_origin *origin), void *arg);
 
 #endif

@@ -2,12 +2,11 @@
  * A block is all that a thread has in an epoch. A CHURN block has one BIN for each size class, and each bin a
  * magazine. A SCOPE block has a list of slabs in which objects lie one behind the other.
  *
- * Threads keep ended blocks for their next epochs (block_pool.h), so a record is a block for ever. Whatever leads to a
- * block is believed only while the block itself says the same: its owner, its epoch, its era. The ERA is the number
- * of the use. Each UNIT word (region.h) names a block and an era, and is stale when the block has another.
+ * Threads keep ended blocks for their next epochs (block_pool.h), so a record is a block for ever. A path to a block is
+ * believed only while the block itself agrees: its owner, its epoch, its era. The ERA is the number of the use. Each
+ * UNIT word (region.h) names a block and an era, and is stale when the block has another.
  *
- * (h) marks a field that only the holder of the block's heap writes (heap.h). An atomic field may be read by any
- * thread.
+ * (h) marks a field that only the holder of the block's heap writes (heap.h). Any thread may read an atomic field.
  */
 /* Modelled in tests/model: foreign, hold, orders. */
 #ifndef TS_OWNERSHIP_BLOCK_H

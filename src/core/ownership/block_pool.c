@@ -1,26 +1,30 @@
 /*
- * What could go wrong: a block goes to another thread while its last owner, or somebody who frees, takes it for what
- * it was. It does not: whatever leads to a block is believed only while the block itself says the same: its owner, its
- * epoch, its era. Its end changes these before it is anybody else's, and its era never comes back.
+ * What could go wrong: a block goes to another thread, while its last owner, or a thread that frees, takes it for the
+ * block that it was. It does not. A path to a block is believed only while the block itself says the same: its owner,
+ * its epoch, its era. The end of a block changes these before another thread gets it, and an era never comes back.
  *
- * An ended block can go to any thread. What its last owner's side has of it:
- *  1. block->heap, by which an owner knows its blocks (free.c: free_own). It is the owner's heap until the owner
- *     itself, holding it, writes another: so what is seen to be its own inside of its heap stays so until it leaves.
- *  2. The hints of its heap and thread (map, scope_map, ts_thread), which are believed by open_id and `rolling` alone:
- *     those that lead to blocks that are open to nothing are dropped first. The hints of domains are believed by
- *     block->heap too, read after open_id (domain.c: is_block_of).
- *  3. Others' frees that read block->heap while it was in use, and push a dead slab there: whoever drains that queue
- *     takes the flag off (foreign.c, 4). If they read it afterwards they push on a heap without a thread, and drain it.
- * Its era goes on, and so do those of the words that lead to it.
+ * An ended block can go to any thread. Its last owner's side may still have this of it:
+ *  1. block->heap, by which an owner knows its blocks (free.c). It names the owner's heap until the owner itself,
+ *     holding it, writes another. So a block that an owner has seen to be its own, inside of its heap, stays so until
+ *     it leaves.
+ *  2. The hints of its heap and thread (map, scope_map, ts_thread). They are believed by open_id and `rolling` alone.
+ *     Hints that lead to blocks that are open to nothing are dropped before the block goes. Hints of domains are
+ *     believed by block->heap, too, which is read after open_id (domain.c: is_block_of).
+ *  3. Frees of other threads that read block->heap while it was in use, and push a dead slab there. The thread that
+ *     drains that queue takes the flag off (foreign.c, 4). If they read block->heap later, they push on a heap
+ *     without a thread, and drain it.
+ * The era goes on, and so do the eras of the words that lead to the block.
  *
- * Of the churn blocks that nobody has, those beyond TS_POOL_CHURN_BLOCKS go without their memory, a page each
- * (chunk.h). It reads as zero then: a block that is open to nothing, of no epoch, allocator or heap, in era 0, which
- * no word has. Its era is kept in the note of its chunk, and it has it back before it is anybody's, so to who looks
- * at it by an old word it is dead all the while. Who has found it alive, and then lost the processor while it ended,
- * went back or was taken again, reads fields of nothing or of its next use: what he does with them he does with those
- * of an ended block anyway, but for a heap, epoch or share that is NULL. Heaps are read so by frees (3; foreign.c:
- * block_home; free.c: hold_owner), and compared by others; epochs are looked at before they are used; shares are read
- * by who holds the block's heap, so that it does not end.
+ * Churn blocks that nobody has, beyond TS_POOL_CHURN_BLOCKS, go without their memory, a page each (chunk.h). The page
+ * then reads as zero: a block that is open to nothing, of no epoch, allocator or heap, in era 0, which no word has.
+ * The note of its chunk keeps its era, and the block gets it back before its next use. So a thread that looks at it
+ * by an old word finds it dead at any time.
+ *
+ * A thread may find the block alive, and then lose the processor while the block ends, goes without memory, or is taken
+ * again. It then reads fields of nothing, or of the next use. That is what it would read of any ended block, but for
+ * a heap, epoch or share that is NULL. Frees look whether the heap is NULL (foreign.c: block_home; free.c:
+ * hold_owner), and others only compare it. Epochs are looked at before they are used. Shares are read by holders of
+ * the block's heap, so that the block does not end.
  */
 #include "ownership/block_pool.h"
 
@@ -168,7 +172,7 @@ bool ts_heap_fetch_blocks(ts_heap *heap, bool scope) {
     return (scope ? heap->free_scope : heap->free_churn) != NULL || make_block(heap, scope);
 }
 
-/* ---- memory of what nobody has ---------------------------------------------------------------------------------- */
+/* ---- memory of records without an owner ----------------------------------------------------------------------- */
 
 void ts_records_purge(void) {
     ts_chunk_purge(&ts_churn_pool, TS_POOL_CHURN_BLOCKS, UINT32_MAX);

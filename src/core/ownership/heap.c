@@ -1,10 +1,10 @@
 /*
  * A thread's heap, and how it passes from hand to hand (heap.h has the argument).
  *
- * What could go wrong: two threads change the bins of one block at the same time. It does not: an owner's operation
- * says that it is under way; who wants the heap first writes what sends the owner out of his fast paths, runs a
- * barrier of all threads, and looks whether an operation is under way. If one is he does not wait: he leaves his work
- * to the owner, and calls.
+ * What could go wrong: two threads change the bins of one block at the same time. They do not. An owner's operation
+ * says that it is under way. Another thread that wants the heap first writes the words that send the owner out of its
+ * fast paths, then runs a barrier of all threads, and then looks whether an operation is under way. If one is, it
+ * does not wait. It leaves an errand to the owner, and calls.
  */
 /* Modelled in tests/model: hold, bump, exit, orders. */
 #include "ownership/heap.h"
@@ -24,7 +24,7 @@
    operation takes nanoseconds, so this is reached only if the thread lost its processor in the middle of one. There
    is no waiting for that. */
 #define HOLD_LOOKS 100u
-/* The same of a fork, which has no one to leave it to. */
+/* How often a fork asks. It cannot leave its work to the owner. */
 #define FORK_LOOKS 20000u
 
 ts_churn_block ts_no_block = {.b = {.open_id = TS_ID_NEVER}};
@@ -54,7 +54,7 @@ bool ts_heap_init(const ts_heap_duties *duties) {
     ts_block_pool_init();
     for (unsigned i = 0; i <= TS_MAX_CLASS_BYTES; i++)
         ts_classes.bin[i] = (uint16_t)(offsetof(ts_churn_block, bin) + ts_classes.of[(i + 15) / 16] * sizeof(ts_bin));
-    /* Line 0 is what a UNIT word of 0 leads to: a block whose era no word can have. */
+    /* A UNIT word of 0 leads to line 0: a block whose era no word can have. */
     ts_block *none = ts_lines_take(TS_LINES_CHURN_BLOCK, sizeof(ts_churn_block));
     if (!none) return false;
     ts_assert(1, ts_line_of(none) == 0);
@@ -77,11 +77,11 @@ void ts_heap_enter_revoked(ts_heap *heap) {
     /* acquire: partner of the release in let_in */
     while (ts_load_acquire(&heap->revoked) & (TS_REVOKED | TS_UNHOLDABLE)) {
         ts_op_end(&ts_thread);
-        /* Who holds the heap has its lock. */
+        /* The holder of the heap has its lock. */
         ts_lock_acquire(&heap->lock);
         ts_lock_release(&heap->lock);
         atomic_thread_fence(
-            memory_order_seq_cst); /* who found the lock taken meanwhile has called: as in ts_heap_drop */
+            memory_order_seq_cst); /* a thread that found the lock taken meanwhile has called: as in ts_heap_drop */
         ts_op_begin(&ts_thread);
     }
 }
@@ -126,10 +126,10 @@ static bool hold_locked(ts_heap *heap, bool call) {
 }
 
 /*
- * Who leaves something to the heap calls: he counts `revoked` on, and then tries the lock. Who finds it taken goes
- * away, for whoever releases it looks at that count afterwards (both after a seq_cst fence): one of the two sees the
- * other. A count that is another than before the barrier of the last call, or was worked off since, is of one who may
- * have come too late for that, so the thread is called again.
+ * A thread that has left an errand calls: it counts `revoked` on, and then tries the lock. If the lock is taken, it
+ * goes away, because the thread that releases the lock looks at the count afterwards. Both run a seq_cst fence, so
+ * one of the two sees the other. A count that has changed since the barrier of the last call, or was answered since,
+ * may belong to an errand that came too late for that call. So the thread is called again.
  */
 static bool hold(ts_heap *heap, bool call) {
     if (heap == ts_thread.heap) return ts_heap_try_enter(heap);
@@ -151,7 +151,7 @@ static bool hold(ts_heap *heap, bool call) {
 bool ts_heap_hold(ts_heap *heap) { return hold(heap, false); }
 
 bool ts_heap_call(ts_heap *heap) {
-    /* seq_cst: what is left was written before */
+    /* seq_cst: the errand was written before */
     atomic_fetch_add_explicit(&heap->revoked, TS_CALLED, memory_order_seq_cst);
     atomic_thread_fence(memory_order_seq_cst); /* partner: in hold and ts_heap_drop */
     if (hold(heap, true)) return true;
@@ -164,8 +164,8 @@ bool ts_heap_call(ts_heap *heap) {
 static void list_if_unused(ts_heap *heap, uint64_t serial) {
     if (heap->is_home) return;
     ts_lock_acquire(&registry);
-    /* An abandoned heap gets no new blocks, so what was true under its lock still is; and only this lock's
-       holder makes it anything else. acquire: the serial was written before the state. */
+    /* An abandoned heap gets no new blocks, so it still has none. Only the holder of this lock changes its state.
+       acquire: the serial was written before the state. */
     if (ts_load_acquire(&heap->state) == TS_HEAP_ABANDONED && !heap->listed_free && heap->serial == serial &&
         serial < TS_SERIAL_LAST) {
         heap->listed_free = true;
@@ -218,7 +218,7 @@ ts_heap *ts_heap_make_home(_Atomic(ts_heap *) *at) {
     ts_lock_acquire(&registry);
     ts_heap *heap = ts_load_relaxed(at);
     if (!heap) heap = add_heap(true);
-    ts_store_release(at, heap); /* whole, for who reads it without the lock */
+    ts_store_release(at, heap); /* whole, for readers without the lock */
     ts_lock_release(&registry);
     return heap;
 }
@@ -291,7 +291,8 @@ ts_heap *ts_heap_make(void) {
         errno = ENOMEM;
         return NULL;
     }
-    ts_lock_acquire(&heap->lock); /* who finds it taken has called a thread that answers at the end of this call */
+    ts_lock_acquire(
+        &heap->lock); /* a thread that finds it taken has called, and this thread answers at the end of its call */
     heap->tls = &ts_thread;
     heap->serial = (heap->serial ? heap->serial : ts_line_of(heap)) + TS_SERIAL_NEXT;
     memset(heap->map, 0, sizeof heap->map);
@@ -340,7 +341,7 @@ void ts_heap_fork_parent(void) {
         ts_lock_release_for_fork(&h->lock);
     }
     ts_lock_release_for_fork(&registry);
-    atomic_thread_fence(memory_order_seq_cst); /* as in ts_heap_drop: of who has called meanwhile */
+    atomic_thread_fence(memory_order_seq_cst); /* as in ts_heap_drop: for calls that came meanwhile */
     for (ts_heap *h = ts_heaps(); h; h = h->next) {
         if (h == ts_thread.heap || !ts_heap_is_called(h) || !hold(h, true)) continue;
         ts_duties->work_off(h);

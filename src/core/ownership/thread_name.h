@@ -1,9 +1,9 @@
 /*
- * Names of threads, for the sampled stacks. A thread asks the system for its own when it begins, once somebody wants
- * names, and never again: a sandbox that it enters later may forbid the question. What it is called afterwards is
- * looked up, in the file system that the kernel shows processes in, by who reads the samples.
+ * Names of threads, for the sampled stacks. Once names are wanted, a thread asks the system for its own name when it
+ * begins, and never again: a sandbox that it enters later may forbid the question. A reader of the samples looks
+ * later names up in /proc.
  *
- * The fields are a hint: a name that is read while it changes is half of each.
+ * The fields are a hint: a name that is read while it changes may be half of each.
  */
 #ifndef TS_OWNERSHIP_THREAD_NAME_H
 #define TS_OWNERSHIP_THREAD_NAME_H
@@ -24,9 +24,9 @@ void ts_thread_name_begin(ts_heap *heap);
 void ts_thread_name_end(ts_heap *heap);
 /* As the calling thread, which has that heap, knows its name. */
 ts_thread_name ts_thread_name_own(ts_heap *heap);
-/* What that thread is called now; if it has ended, what it was called when the name was taken. */
+/* The name that the thread has now. If it has ended: the name that it had when this one was taken. */
 void ts_thread_name_now(const ts_thread_name *name, char out[TS_OS_THREAD_NAME_BYTES]);
-/* Looks up what all threads are called. Any thread, holding nothing. */
+/* Looks up the names of all threads. Any thread, holding nothing. */
 void ts_thread_names_look(void);
 void ts_thread_names_fork_child(void);
 

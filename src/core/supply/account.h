@@ -1,20 +1,19 @@
 /*
- * What an epoch and the epochs of its domain's children hold, in units, and the limits on it. Made on first use: by a
- * limit, or by a child. An epoch without one costs nothing; its blocks have none.
+ * An account counts the units that an epoch and the epochs of its domain's children hold, and limits them. It is made
+ * on first use: by a limit, or by a child. An epoch without an account costs nothing, and its blocks have none.
  *
- *     units == units in the epoch's blocks and spans + units of its children's accounts, and those just being got for
- *     it
+ *     units == units in the epoch's blocks and spans + units of its children's accounts + units that are just being got
  *
- * All of it is guarded by one lock, the last of all ranks: it may be taken by who holds a heap. A block's account is
- * changed and read by who holds the block's heap. Whoever adds a unit to a block has taken it from the account before
- * (ts_account_take), and whoever takes one off gives it back: so no two threads are together beyond a limit.
+ * One lock guards all accounts. It is the last of all ranks, so a holder of a heap may take it. Only the holder of a
+ * block's heap changes or reads the block's account. A thread takes a unit from the account before it adds it to a
+ * block (ts_account_take), and gives it back after it has taken it off. So no threads together are beyond a limit.
  *
- * An epoch gets its account at once, a block when its heap can be held: one whose thread is in the middle of an
- * operation is left to that (TS_LEFT_COUNT), and counted with all that it has then. The right account is found
- * without the epoch's lock, which who holds a heap cannot wait for:
+ * An epoch gets its account at once. A block gets it when its heap can be held. If its thread is in the middle of an
+ * operation, that is an errand for the thread (TS_LEFT_COUNT). The holder of a heap cannot wait for the epoch's lock,
+ * so it finds the right account without it:
  *     epoch:  account = NULL;  unref, which takes the lock here
  *     block:  lock;  read the epoch's account: not NULL, and of the block's use of the epoch;  ref;  unlock
- * Who reads it there comes before that unref, so the epoch's own reference is still there.
+ * A thread that reads the account there comes before that unref, so the epoch's own reference is still there.
  */
 #ifndef TS_SUPPLY_ACCOUNT_H
 #define TS_SUPPLY_ACCOUNT_H
@@ -27,7 +26,7 @@ typedef struct ts_account {
     _Atomic uint64_t limit_bytes;        /* 0: none */
     _Atomic uint64_t failures;           /* taking that this limit refused */
     _Atomic uint64_t epoch;              /* whose it is */
-    uint64_t refs;                       /* the epoch, its blocks, its children, who is taking */
+    uint64_t refs;                       /* by the epoch, its blocks, its children, and threads that take units */
     uint64_t told_ns;                    /* when a failure was last told of */
     _Atomic uint8_t bound;               /* 1 + the home that the epoch's memory is to be of, 0: none; read by anyone */
 } ts_account;
@@ -40,24 +39,24 @@ void ts_account_init(ts_account *(*of_epoch)(const struct ts_epoch *));
 ts_account *ts_account_make(uint64_t epoch);
 void ts_account_ref(ts_account *account);
 void ts_account_unref(ts_account *account);
-/* So many units more. NULL: they are there. Else the account whose limit refuses it, and *tell: it is to be told of;
-   tell NULL: a try, which is not counted as a failure. A NULL account has no limit. */
+/* Takes so many units. NULL: done; a NULL account has no limit. Else the account whose limit refuses it, and *tell: the
+   refusal is to be reported. tell NULL: the call is a try, which does not count as a failure. */
 const ts_account *ts_account_take(ts_account *account, uint64_t units, bool *tell);
-/* The same of units that are there already. */
+/* Adds units that are there already, whatever the limit. */
 void ts_account_add(ts_account *account, uint64_t units);
 void ts_account_give(ts_account *account, uint64_t units);
-/* Another parent, or none: what it holds goes with it. false: it is above that parent, or is that; nothing was done. */
+/* The account gets another parent, or none, and its units go with it. false: it is above that parent, or is that
+   parent; nothing was done. */
 bool ts_account_move(ts_account *account, ts_account *parent);
 
-/* For who holds the block's heap. */
+/* Caller holds the block's heap. */
 static inline ts_account *ts_block_account(const ts_block *block) {
     return block->scope ? ((const ts_scope_block *)(const void *)block)->b.account
                         : ((const ts_churn_block *)(const void *)block)->account;
 }
-/* The block has that account from now on (NULL: none any more), with the units it has. Caller holds its heap, as for
-   the next. */
+/* The block gets that account, or none, and its units go with it. Caller holds its heap, here and below. */
 void ts_block_set_account(ts_block *block, ts_account *account);
-/* The block has the account of its epoch from now on, unless the use of the epoch in which it is has ended. */
+/* The block gets the account of its epoch, unless its use of the epoch has ended. */
 void ts_block_count(ts_block *block);
 static inline void ts_block_gives(ts_block *block, uint64_t units) {
     ts_account *account = ts_block_account(block);

@@ -1,9 +1,10 @@
 /*
- * The allocator record: options, budget, and what its threads share. Threads keep their own part in shares
- * (heap.h); this one is touched when a share runs empty or over.
+ * The allocator's record: its options, its budget, and the memory and counters that its threads share. Each thread
+ * keeps a part of its own in its share (share.h), and comes here when the share runs empty or over.
  *
- *     committed_units == units in slabs and spans + cut units + warm units of all shares + warm units here   (quiet
- *     point)
+ *     committed_units == units in slabs and spans + cut units + retained units of all shares + retained units here
+ *
+ * holds at a quiet point.
  */
 #ifndef TS_SUPPLY_ALLOCATOR_H
 #define TS_SUPPLY_ALLOCATOR_H
@@ -32,19 +33,19 @@ typedef struct ts_settings {
     int hints;
     int numa;
     bool retain_given;   /* retain_bytes is not the default */
-    bool reserve_by_env; /* reserve_bytes is what TSLAB_RESERVE says */
+    bool reserve_by_env; /* reserve_bytes is from TSLAB_RESERVE */
     bool hints_given;    /* hints is not the default */
 } ts_settings;
 
 typedef struct ts_allocator {
     ts_entry entry;
-    _Atomic uintptr_t token;     /* public value; constant during a use; read by who has none, too */
+    _Atomic uintptr_t token;     /* public value; constant during a use; may be read without a use */
     ts_settings settings;        /* constant during a use, as is the next */
     uint8_t care;                /* TS_CARE_*, 0: the usual case (care.h) */
-    _Atomic int on_misuse;       /* as in the settings; for who has no use of it, and when that has ended */
+    _Atomic int on_misuse;       /* as in the settings; may be read without a use, and after its end */
     _Atomic uint8_t sampled;     /* its stacks are; see diagnose/stacks.h, as for the next */
     _Atomic uint64_t stack_rate; /* samples a byte, 0: none; the bits of a double */
-    /* What the end of a large epoch touches lies together: everything of it is out of the caches by then. */
+    /* The end of a large epoch touches these fields, which are out of the caches by then. So they lie together. */
     TS_ALIGNED(64) ts_lock warm_lock; /* rank WARM: the lists of warm units and spans */
     ts_warm warm;
     uint32_t warm_group;              /* the first unit in warm that begins a group, 0: none (warm.c) */
@@ -59,14 +60,13 @@ typedef struct ts_allocator {
     ts_lock lock;   /* rank ALLOCATOR: rolling epoch, list of shares */
     _Atomic(ts_share *) shares;          /* grows at its head, under lock; walked by readers without it */
     _Atomic(struct ts_past_ring *) past; /* past.h; NULL: none */
-    _Atomic uint32_t readers;            /* who walks the shares or reads the settings without a lock, see
-                                          ts_allocator_read_begin; and TS_READERS_OVER */
+    _Atomic uint32_t readers;            /* threads between ts_allocator_read_begin and _end; and TS_READERS_OVER */
     _Atomic uint64_t current_epoch;      /* written under lock, read by anyone */
     _Atomic uint64_t committed_units;
     _Atomic uint64_t cut_units;    /* of them */
     _Atomic uint64_t taken_units;  /* ever taken from the pool */
     _Atomic uint64_t budget_bytes; /* 0: none; whole units of it count, one at least */
-    _Atomic uint64_t pins;         /* 1, + what still refers to the record; given back at 0 */
+    _Atomic uint64_t pins;         /* 1 + references to the record, which is given back at 0 */
     /* Counters of the whole allocator: added to atomically, none of them on a fast path. */
     _Atomic uint64_t rejected_frees, cas_retries, overflowed, allocation_failures;
     _Atomic uint64_t madvise_calls, madvise_bytes, madvise_failures;
@@ -80,7 +80,7 @@ typedef struct ts_allocator {
     _Atomic uint64_t total_drops, total_objects_dropped, total_bytes_dropped; /* stack_totals.h */
     _Atomic uint64_t span_miss;
     _Atomic uint32_t maintain_share; /* where ts_allocator_maintain goes on; any value will do */
-    ts_seen seen;                    /* whether all of it rests; likewise */
+    ts_seen seen;                    /* whether all of its threads rest; as in a share */
 } ts_allocator;
 _Static_assert(sizeof(ts_allocator) <= TS_ALLOCATOR_STRIDE, "one table entry");
 _Static_assert(TS_MAX_ALLOCATORS <= UINT16_MAX + 1u, "a slab's record has 16 bits for the index");
@@ -95,23 +95,23 @@ static inline ts_allocator *ts_allocator_find(uintptr_t token) {
     return ts_table_find_strided(&ts_allocators, token, TS_ALLOCATOR_STRIDE);
 }
 
-/* Between the two, no share of the allocator is dropped and its record is not used again; no lock is taken, and
-   nobody waits for the reader. false: it has ended. */
+/* Between the two calls no share of the allocator is dropped, and its record gets no other use. They take no lock,
+   and nobody waits for the reader. false: the use has ended. */
 bool ts_allocator_read_begin(ts_allocator *allocator, uintptr_t token);
 void ts_allocator_read_end(ts_allocator *allocator);
 #define TS_READERS_OVER (UINT32_C(1) << 31) /* nothing refers to the record: the last reader gives it back */
 /* In a child of fork, where the readers of other threads are not. */
 void ts_allocator_fork_child(ts_allocator *allocator);
 
-/* For who knows that the record is pinned already. */
+/* Pins a record that is pinned already. */
 void ts_allocator_pin(ts_allocator *allocator);
-/* For who found it by its token. false: that use has ended. */
+/* Pins a record that was found by its token. false: that use has ended. */
 bool ts_allocator_pin_use(ts_allocator *allocator, uintptr_t token);
 void ts_allocator_unpin(ts_allocator *allocator);
 
-/* Up to so many bytes an object of a churn epoch is in a slab, and above that a span. Bins of classes above it stay
-   empty, so that the fast paths, which look into them, find nothing there. With care a large object is a span, whose
-   care knows of objects of several units. */
+/* A churn epoch has objects of up to so many bytes in slabs, and larger ones as spans. Bins of larger classes stay
+   empty, so that the fast paths find nothing there. With care large objects are spans, because care knows no slab of
+   several units. */
 static inline size_t ts_allocator_class_bytes(const ts_allocator *allocator) {
     const ts_settings *settings = &allocator->settings;
     bool spans = settings->guard_spans || settings->reclaim_policy == SLAB_RECLAIM_AT_ONCE;

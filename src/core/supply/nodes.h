@@ -1,23 +1,22 @@
 /*
- * Which home (region/home.h) an allocator's memory is of. An allocator that tells homes apart has a record of them:
- * from its beginning, by the option numa; or since the first of its epochs was bound to a node. Without one all of
- * its units are of home ANY, and all that this costs is a look at one pointer where a thread needs a slab.
+ * Homes of an allocator's memory (region/home.h). An allocator that tells homes apart has a record of them, from its
+ * beginning (option numa), or since the first of its epochs was bound to a node. Without a record all of its units
+ * are of home ANY, and the cost is a look at one pointer when a thread needs a slab.
  *
- * Who asks for memory WANTS a home: the one that its epoch is bound to; or that of the node it runs on
+ * A request for memory WANTS a home: the home that its epoch is bound to; or that of the node on which the thread runs
  * (SLAB_NUMA_LOCAL); or EACH (SLAB_NUMA_INTERLEAVE); or ANY, for which any unit will do.
  *
- *     a unit that is free      the pool of its home (region/pool.h)
- *     a warm run               the list of its home (runs.h)
- *     warm, on a thread's list or the allocator's: of any home. What a thread takes of its own is looked at, and what
- *     is of another home
- *                              goes to the runs of that. So memory that was freed on another node goes home when it
- *                              is met
- *     a thread's warm spans    of share->home, the one that the thread wanted last
+ *     a free unit                        is in the pool of its home (region/pool.h)
+ *     a retained run                     is in the list of its home (runs.h)
+ *     a retained unit on another list    may be of any home. A thread that takes one of its own looks at it, and
+ *     gives a unit
+ *                                        of another home to the runs of that home
+ *     a retained span of a thread        is of share->home, the home that the thread wanted last
  *
  * Invariants
- *  1. The record is made once, under the warm lock, before any unit of a home other than ANY comes to the allocator,
- *     and stays for the use of the allocator. Who has such a unit has it from who saw the record.
- *  2. committed_units of a home counts like the allocator's, of units of that home; of ANY it is what the others leave.
+ *  1. The record is made once, under the warm lock, before any unit of a home other than ANY comes to the allocator.
+ *     It stays for the use of the allocator. A thread that has such a unit got it from one that saw the record.
+ *  2. committed_units of a home counts the allocator's units of that home. The count of ANY is the rest.
  */
 #ifndef TS_SUPPLY_NODES_H
 #define TS_SUPPLY_NODES_H

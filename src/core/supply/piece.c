@@ -1,22 +1,22 @@
 /*
- * Where pieces are. One is in a block's list; or in a share's list of free ones; or its bit is on in the record of
- * its unit, which is then in the allocator's list of cut units; or a zombie, on a queue of foreign frees. A unit is
- * cut when a piece is needed and none is free, and is whole again, and warm, when all of its bits are on.
+ * A piece is in one of these places: a block's list; a share's list of free ones; the record of its unit, where its
+ * bit is on, while the unit is in the allocator's list of cut units; or, as a zombie, a queue of cross-thread frees.
+ * A unit is cut when a piece is needed and none is free. When all of its bits are on it is whole again, and retained.
  *
  * What could go wrong: a unit becomes whole, and another slab, while a thread still frees an object of a piece, or
- * looks at one. It does no harm:
- *  1. A bit is turned on for a piece that was claimed: its UNIT word is 0, so it is on no queue and gets on none. Who
- *     looks again at the piece's word, as everybody does before he changes anything but a foreign word or the note of
- *     handles, finds that.
- *  2. A late change of a foreign word is void by its tag: the unit's next tag is above those of all its pieces, and a
- *     piece's first one above all that the unit has had.
- *  3. A late note of a handle is followed by a second look, which fails (ts_object_handle); at worst a generation is
- *     skipped. A handle that was made in a piece has a generation below the unit's next, and one of the unit's a
- *     generation below those of its pieces.
- *  4. The word of a unit that is cut is CUT from before the first piece is handed out until all are back; nobody but
- *     who has the warm lock and all 32 bits changes it. Who has read it finds the pieces' words and records there for
- *     ever (region.h, 2).
- * The pieces of a unit may be different threads': each has its own words of the bitmaps.
+ * looks at one. That does no harm:
+ *  1. Only a claimed piece gets its bit. Its UNIT word is 0, so it is on no queue and gets on none. Every thread
+ *     reads the piece's word again before it changes anything but a foreign word or the note of handles, and so finds
+ *     the 0.
+ *  2. A late change of a foreign word is void by its tag. The unit's next tag is above those of all its pieces, and a
+ *     piece's first tag is above all that the unit has had.
+ *  3. A late note of a handle is followed by a second look, which fails (ts_object_handle). At worst a generation is
+ *     skipped. A handle made in a piece has a generation below the unit's next one, and a handle made in the unit has
+ *     one below those of its pieces.
+ *  4. The word of a cut unit is CUT from before the first piece is handed out until all are back. Only a thread with
+ *     the warm lock and all 32 bits changes it. A thread that has read CUT finds the pieces' words and records there
+ *     for ever (region.h, 2).
+ * The pieces of a unit may be different threads'. Each piece has its own words of the bitmaps.
  */
 /* Modelled in tests/model: foreign. */
 #include "supply/piece.h"
@@ -40,10 +40,10 @@ static bool may_take_piece(const ts_scope_block *block) {
            ts_load_relaxed(&block->b.slabs) == pieces && pieces < TS_PIECES_OF_BLOCK;
 }
 
-/* first: how often before a scope's first slab was no warm unit. */
+/* first: how many scopes before had a first slab that was no retained unit. */
 static bool begins_with_piece(const ts_scope_block *block, uint32_t first) {
     if (first % TS_PIECES_UNIT_EVERY == TS_PIECES_UNIT_EVERY - 1) return false;
-    /* Of several threads in one epoch each mostly has a part of it. */
+    /* Each of several threads in one epoch mostly has a small part of it. */
     return first >= ts_pieces_after || ts_load_relaxed(&block->b.epoch_next) != NULL;
 }
 
@@ -154,7 +154,7 @@ static bool give_claimed(ts_allocator *allocator, uint32_t piece) {
     return true;
 }
 
-/* Some of the share's; a zombie is given by who takes it off its queue. Returns units that are warm now. */
+/* Gives some of the share's pieces; zombies come when they are off their queues. Returns units that are whole now. */
 static uint32_t give_some(ts_share *share, uint32_t most) {
     uint32_t warm = 0;
     for (uint32_t piece; most > 0 && (piece = share->pieces) != 0; most--) {
@@ -192,8 +192,7 @@ void ts_piece_give_zombie(uint32_t piece) {
     ts_allocator_unpin(allocator);
 }
 
-/* Those of one unit that are free at the allocator; those of a new one, if there are none. false with errno: no
-   memory. */
+/* Fetches the free pieces of one unit of the allocator, or those of a new unit. false with errno: no memory. */
 static bool fetch(ts_heap *heap, ts_share *share) {
     ts_allocator *allocator = share->allocator;
     uint64_t pieces = 0;

@@ -1,43 +1,43 @@
 /*
- * Pieces: 32nds of units, 512 bytes, as the first slabs of scopes with few objects. So what thousands of small
- * lifetimes hold lies in few pages. What a piece is: slab/slab.h; how it comes and goes: piece.c.
+ * Pieces: 32nds of units, 512 bytes, as the first slabs of scopes with few objects. So thousands of small lifetimes
+ * lie in few pages. slab/slab.h says what a piece is, piece.c how it comes and goes.
  */
 #ifndef TS_SUPPLY_PIECE_H
 #define TS_SUPPLY_PIECE_H
 
 #include "supply/allocator.h"
 
-/* A scope that grows has so many pieces, and then units. */
+/* A scope that grows gets so many pieces, and then units. */
 #define TS_PIECES_OF_BLOCK 8u
-/* The first slab of a scope is a unit if the thread has a warm one. Else it is a piece, but for the first so many
-   times: few lifetimes are open. And for one in so many: if the thread has one scope after the other, that unit is
-   warm for all that come. */
+/* The first slab of a scope is a unit if the thread retains one. Else it is a piece, but for the first so many times,
+   when few lifetimes are open; and but for one in TS_PIECES_UNIT_EVERY, so that a thread with one scope after the
+   other retains that unit for all that come. */
 #ifndef TS_PIECES_AFTER
 #define TS_PIECES_AFTER 16u
 #endif
-extern TS_HIDDEN uint32_t ts_pieces_after; /* that; 0 in tests, which have few scopes at a time */
+extern TS_HIDDEN uint32_t ts_pieces_after; /* TS_PIECES_AFTER; 0 in tests, which have few scopes at a time */
 #define TS_PIECES_UNIT_EVERY 256u
-/* Free ones that a thread keeps; what is more goes to the allocator, a part at a time. */
+/* Free pieces that a thread keeps. The others go to the allocator, some at a time. */
 #define TS_LOCAL_PIECES 64u
 #define TS_PIECES_MOVED 32u
 
-/* Whether the next slab of a scope block without an account is a piece, for an object of so many bytes. Called once a
-   slab that is needed. Caller: its thread. */
+/* Whether the next slab of a scope block without an account is a piece, for an object of so many bytes. Called once
+   for each slab that is needed. Caller: its thread. */
 bool ts_scope_takes_piece(ts_scope_block *block, size_t bytes, size_t align);
-/* Whether it has nothing but pieces, and takes more; or has nothing, and the first slab that it takes for a small
-   object will be one. Of a block without an account. Caller: its thread. */
+/* Whether the block has pieces only, and takes more; or has nothing, and its first slab for a small object will be a
+   piece. The block has no account. Caller: its thread. */
 bool ts_scope_is_in_pieces(const ts_scope_block *block);
 /* A fresh scope slab that is a piece. 0 with errno: no memory. Caller: the owner, not inside the heap. */
 uint32_t ts_slab_acquire_piece(ts_heap *heap, ts_share *share);
-/* The same of the share's own. 0: it has none. Caller holds the heap. */
+/* As ts_slab_acquire_piece, of the share's own. 0: it has none. Caller holds the heap. */
 uint32_t ts_share_take_piece(ts_share *share);
-/* A piece that is on no list and in which all is dead. Caller holds the heap. */
+/* Keeps a piece that is on no list and has no live object. Caller holds the heap. */
 void ts_share_keep_piece(ts_share *share, uint32_t piece);
-/* What the share keeps; returns the units that became warm by it. Caller has the warm lock, and holds the heap. */
+/* Gives all pieces of the share. Returns the units that became whole. Caller has the warm lock, and holds the heap. */
 uint32_t ts_share_give_pieces(ts_share *share);
 /* Takes the pieces out of a block whose objects are dead; they are the last of its list. Caller holds the heap. */
 void ts_scope_part_pieces(ts_scope_block *block);
-/* As ts_zombie_give. */
+/* As ts_zombie_give (warm.h). */
 void ts_piece_give_zombie(uint32_t piece);
 
 #endif

@@ -1,9 +1,10 @@
 /*
- * Giving warm memory back to the system.
+ * How retained memory goes back to the system.
  *
- * What could go wrong: pages go from under an object, or units are lost or counted twice when the system refuses. It
- * does not: a run is taken off the allocator's lists under the warm lock first, so it is nobody's while the system is
- * asked. No lock is held meanwhile; what the system refuses goes back to the lists, and counts as warm.
+ * What could go wrong: pages go from under an object, or units are lost or counted twice when the system refuses.
+ * They do not. A run is first taken off the allocator's lists, under the warm lock, so nobody else has it while the
+ * system is asked. No lock is held meanwhile. A run that the system refuses goes back to the lists, and counts as
+ * retained.
  */
 #include "supply/purge.h"
 #include "supply/share.h"
@@ -20,7 +21,7 @@
 
 uint64_t ts_purge_limit(const ts_allocator *allocator) {
     uint64_t reserved = ts_load_relaxed(&allocator->reserved_units), retain = ts_load_relaxed(&allocator->retain.units);
-    /* A budget that was set below what is in use: nothing stays warm until it is met. */
+    /* A budget below the memory in use: nothing is retained until the budget is met. */
     uint64_t budget = ts_allocator_budget_units(allocator);
     if (TS_UNLIKELY(budget != 0 && ts_load_relaxed(&allocator->committed_units) > budget)) return 0;
     switch (allocator->settings.reclaim_policy) {
@@ -45,10 +46,10 @@ uint64_t ts_warm_shared(ts_allocator *allocator) {
     return (uint64_t)ts_load_relaxed(&allocator->warm.count) + ts_load_relaxed(&allocator->span_warm_units);
 }
 
-/* The state words of a run of units that are nobody's: a thirty-second of their data, and an eighth for those that
-   were FINE. Read as zeros they say what is true, that nothing is live, and that all generations are used up:
-   ts_slab_leave_states has kept what the next use needs. Pages that other units share stay; so do all if the system
-   refuses, which loses nothing. The counters of purges are about data. */
+/* Purges the state words of a run of units that are in no slab: a thirty-second of their data, and an eighth for FINE
+   ones. As zeros they say that nothing is live, which is true, and that all generations are used up;
+   ts_slab_leave_states has kept what the next use needs. Pages that other units share stay. If the system refuses,
+   all stay, and nothing is lost. The counters of purges are about data. */
 static bool purge_table(uint32_t first, uint32_t count, bool fine) {
     size_t page = ts_os_page_bytes(), per_unit = ts_granules_per_unit(fine) * sizeof(uint16_t);
     uintptr_t states = (uintptr_t)ts_unit_states(first, fine);
@@ -59,13 +60,13 @@ static bool purge_table(uint32_t first, uint32_t count, bool fine) {
     return ts_os->purge((void *)from, to - from);
 }
 
-/* Units whose state words share a page: eight with pages of 4 KiB, two where they are FINE. */
+/* How many units have their state words in one page: eight with pages of 4 KiB, two where they are FINE. */
 static uint32_t units_of_a_state_page(bool fine) {
     return (uint32_t)(ts_os_page_bytes() / (ts_granules_per_unit(fine) * sizeof(uint16_t)));
 }
 
-/* In one call, from the first unit of which they were written to the last. A unit whose page another one shares keeps
-   its note, and its page, until that one is free too. */
+/* One call, from the first unit whose FINE words were written to the last. A unit that shares a page with another
+   keeps its note, and its page, until that unit is free, too. */
 static void purge_fine_states(uint32_t first, uint32_t count) {
     ts_run *run = ts_region.run;
     uint32_t from = first, to = first + count, share = units_of_a_state_page(true);
@@ -101,10 +102,10 @@ bool ts_purge_pages(ts_allocator *allocator, const char *begin, const char *end)
     return true;
 }
 
-/* A page of the units' state words at either end (and of their data, where pages are
-   larger than a unit) keeps its memory until its other units are free too: who then purges the last of them takes them
-   along; for that moment nobody else can take them. (Two threads that purge parts of one page at the same instant can
-   both miss it; the next purge there does not.) */
+/* A page of state words at either end of the run (and a page of data, where pages are larger than a unit) keeps its
+   memory until its other units are free, too. The thread that purges the last of them takes the others along; for
+   that moment nobody else can take them. Two threads that purge parts of one page at the same instant can both miss
+   it. The next purge there does not. */
 static bool purge_run(ts_allocator *allocator, uint32_t first, uint32_t count, bool to_pool, bool states) {
     if (TS_UNLIKELY(ts_part_of_unit(first) == TS_FAR)) {
         const char *at = ts_unit_address(first);
@@ -170,7 +171,7 @@ static void give_run(ts_allocator *allocator, uint32_t first, uint32_t units) {
 }
 
 static bool purge_span(ts_allocator *allocator, uint32_t unit, uint32_t units, bool states) {
-    unsigned home = ts_home_of(unit); /* what the pool has may get another */
+    unsigned home = ts_home_of(unit); /* a unit of the pool may get another */
     if (purge_run(allocator, unit, units, true, states)) {
         ts_uncommit_of(allocator, home, ts_units_weight(unit, units));
         ts_fetch_add_relaxed(&allocator->overflowed, ts_units_weight(unit, units));
@@ -211,9 +212,9 @@ uint32_t ts_purge_take_stuck(ts_allocator *allocator) {
     return unit;
 }
 
-/* Runs of `least` units at least, the longest ones first; what the system refuses now it will refuse again: a later
-   call tries. In so many calls. lazy: the state words of short runs stay, a thirty-second of the memory, and a call
-   for each. */
+/* Purges runs of at least `least` units, the longest first, in up to so many calls. If the system refuses one, it
+   will refuse more: a later call tries again. lazy: short runs keep their state words, a thirty-second of the memory,
+   which saves a call for each. */
 static uint64_t purge_runs(ts_allocator *allocator, uint64_t keep, uint32_t least, uint64_t most, unsigned calls,
                            bool lazy) {
     uint64_t given = 0;
@@ -268,7 +269,7 @@ uint64_t ts_allocator_look(ts_allocator *allocator, uint64_t most) {
     return units > 0 ? ts_purge_shared(allocator, keep, units) : 0;
 }
 
-/* Nothing may wait where memory goes back at once, or a limit is to be kept. */
+/* Whether a debt may wait for a piece: not where memory goes back at once, or a limit is to be kept. */
 static bool waits(const ts_allocator *allocator, uint64_t limit) {
     return limit > ts_load_relaxed(&allocator->reserved_units) && !ts_allocator_is_sparing(allocator);
 }
@@ -280,8 +281,8 @@ static uint64_t settle_step(ts_allocator *allocator, uint64_t owed) {
     uint64_t limit = ts_purge_limit(allocator), warm = ts_warm_shared(allocator),
              over = warm > limit ? warm - limit : 0;
     if (owed > 2 * over) owed = 2 * over;
-    /* A piece. Where far too much is warm, a quarter of the debt: a thread that frees long spans keeps up with what it
-       adds. */
+    /* A piece. Where far too much is retained, a quarter of the debt, so that a thread that frees long spans keeps
+       up. */
     uint64_t most = TS_PURGE_PIECE_UNITS;
     if (owed / 4 > most && over > allocator->retain.usual / 4) most = owed / 4;
     if (!piece || most > owed) most = owed;
@@ -291,8 +292,8 @@ static uint64_t settle_step(ts_allocator *allocator, uint64_t owed) {
                                                 : TS_PURGE_PIECE_UNITS;
     if (piece && (owed < least || over < least)) return owed;
     uint64_t given = purge_runs(allocator, limit, least, most, piece ? TS_PURGE_CALLS : UINT_MAX, piece);
-    /* None is long enough: later frees make longer ones, and note anew what they owe. The end of a phase sees the note
-       that stays. */
+    /* No run is long enough. Later frees make longer ones, and note their debts anew. The end of a phase sees the
+       note that stays. */
     if (given == 0) return piece ? 1 : 0;
     note_given(allocator, given);
     return owed > given ? owed - given : 0;
@@ -302,7 +303,8 @@ static uint64_t settle_step(ts_allocator *allocator, uint64_t owed) {
 
 void ts_note_warm(ts_allocator *allocator, uint64_t added) {
     if (!ts_purge_is_over(allocator)) return;
-    if (ts_thread.settle != allocator) ts_thread.settle_units = 0; /* of the other its later calls take care */
+    if (ts_thread.settle != allocator)
+        ts_thread.settle_units = 0; /* later calls for the other allocator note its debt anew */
     ts_thread.settle = allocator;
     ts_thread.settle_token = ts_load_relaxed(&allocator->token);
     ts_thread.settle_units += 2 * added;
@@ -314,14 +316,14 @@ void ts_purge_owed(uint64_t purge_units) {
     ts_thread.settle = NULL;
     uint64_t owed = ts_thread.settle_units;
     ts_thread.settle_units = 0;
-    /* Noted by an earlier call, perhaps: the allocator can have ended since. */
+    /* The note may be of an earlier call, and the allocator can have ended since. */
     if (!ts_allocator_pin_use(allocator, ts_thread.settle_token)) return;
     uint64_t left;
     if (purge_units == TS_PURGE_STEP) {
         left = settle_step(allocator, owed);
     } else {
         uint64_t given = ts_allocator_settle(allocator, purge_units);
-        left = given == 0 || given > owed ? 0 : owed - given; /* 0: below the limit meanwhile, or refused */
+        left = given == 0 || given > owed ? 0 : owed - given; /* 0: the limit is met meanwhile, or the system refused */
     }
     if (left > 0 && !ts_thread.settle) {
         ts_thread.settle = allocator;

@@ -1,10 +1,10 @@
 /*
- * The record of an allocator (allocator.h): who reads it, what keeps it from its next use, and the end.
+ * The record of an allocator (allocator.h): its readers, its pins, and its end.
  *
- * What could go wrong: the record gets its next use while somebody still reads it, or is given back twice. It does
- * not: a reader counts himself and then looks at the id; the end changes the id and then looks at the count. One sees
- * the other, nobody waits, and exactly one of the last reader and the last pin finds the mark that says that it is
- * over.
+ * What could go wrong: the record gets its next use while a thread still reads it, or it is given back twice. Neither
+ * happens. A reader counts itself and then looks at the id. The end changes the id and then looks at the count. One
+ * sees the other, and nobody waits. Either the last reader or the last pin finds the mark that says that the use is
+ * over, never both.
  */
 /* Modelled in tests/model: record. */
 #include "supply/allocator.h"
@@ -29,9 +29,9 @@ bool ts_allocator_read_begin(ts_allocator *allocator, uintptr_t token) {
     return false;
 }
 
-/* Nobody waits for readers: the last of them gives the record back, if it is over by then. Of the last unpin and
-   readers that come and go meanwhile exactly one finds the mark alone, and takes it off. acq_rel: he has seen what
-   all of them did with it. */
+/* Nobody waits for readers. The last of them gives the record back, if its use is over by then. The last unpin, and
+   readers that come and go meanwhile, look for the mark alone in the count; one of them finds it, and takes it off.
+   acq_rel: that thread has seen all that the others did with the record. */
 static void give_unread(ts_allocator *allocator) {
     uint32_t over = TS_READERS_OVER;
     if (atomic_compare_exchange_strong_explicit(&allocator->readers, &over, 0, memory_order_acq_rel,
@@ -70,10 +70,10 @@ bool ts_allocator_pin_use(ts_allocator *allocator, uintptr_t token) {
     return false;
 }
 
-/* All that is warm in the record: the last who has it. */
+/* Gives all retained memory back. By the last pin. */
 static void give_warm_back(ts_allocator *allocator) {
     ts_purge_shared(allocator, 0, UINT64_MAX);
-    /* What the system refuses to take even now goes to the pool as it is. */
+    /* Memory that the system refuses to take even now goes to the pool as it is. */
     uint32_t unit, units;
     while ((unit = ts_purge_take_longest(allocator, 0, 1, UINT64_MAX, &units)) != 0) ts_pool_give_unpurged(unit, units);
     while ((unit = ts_purge_take_stuck(allocator)) != 0) {
@@ -87,8 +87,9 @@ static void give_warm_back(ts_allocator *allocator) {
     }
 }
 
-/* The last pin stays until nothing is warm: a slab that is on a queue yet becomes a zombie when it is taken, which
-   pins the record until it comes off. acq_rel: who gives the record back sees all that the others did with it. */
+/* The last pin stays until nothing is retained. A slab that is on a queue becomes a zombie when it is taken, which
+   pins the record until it comes off. acq_rel: the thread that gives the record back sees all that the others did
+   with it. */
 void ts_allocator_unpin(ts_allocator *allocator) {
     uint64_t pins = ts_load_acquire(&allocator->pins);
     for (;;) {

@@ -8,7 +8,7 @@
 
 #define LOOKS 8u /* runs looked at in a list of which only some are long enough */
 
-/* Those of a home. Without a record of homes all units are of one, as those of the FAR part are always. */
+/* The runs of a home. Without a record of homes all units are of one, as those of the FAR part are always. */
 static ts_runs *runs_of(ts_allocator *allocator, unsigned part, unsigned home) {
     ts_nodes *nodes = ts_nodes_of(allocator);
     return TS_LIKELY(!nodes || home == TS_HOME_ANY) ? &allocator->runs[part] : &nodes->runs[home];
@@ -20,27 +20,28 @@ static unsigned list_of(uint32_t units) {
     return 4 * (log2 - 1) + ((units >> (log2 - 2)) & 3u);
 }
 
-/* 0: nothing of the allocator begins or ends there. The unit is the pool's, or beyond what it ever handed out, or
-   anybody's: the record is read only if it says that it is this allocator's, whose lock the caller has. */
+/* The length of the allocator's run that begins or ends there, 0: none. The unit may be the pool's, or beyond all
+   that it ever handed out, or in another's hands. So the record is read only if it names this allocator, whose lock
+   the caller has. */
 static uint32_t length_at(const ts_allocator *allocator, uint32_t unit) {
     const ts_run *r = &ts_region.run[unit];
     return ts_load_relaxed(&r->warm_of) == ts_allocator_index(allocator) ? r->next : 0;
 }
 
-/* Units beyond have no record yet; nor does a part go on into the other, whose unit 0 is nobody's. */
+/* Units beyond have no record yet. A part does not go on into the other, whose unit 0 is in no run. */
 TS_ALWAYS_INLINE bool was_handed_out(uint32_t unit) {
     const ts_part *far = &ts_region.part[TS_FAR];
     if (TS_LIKELY(unit < far->first_unit)) return unit < ts_pool_highest(TS_NORMAL);
     return unit != far->first_unit && unit - far->first_unit < ts_pool_highest(TS_FAR);
 }
 
-/* A run that ends before the unit may be one with what begins there. */
+/* Whether a run that ends before the unit may be one with a run that begins there. */
 TS_ALWAYS_INLINE bool ends_before(uint32_t unit) { return was_handed_out(unit) && ts_home_is_same(unit - 1, unit); }
 
 static void set_ends(uint32_t first, uint32_t units, uint32_t warm_of) {
     ts_run *a = &ts_region.run[first], *b = &ts_region.run[first + units - 1];
     a->next = b->next = units;
-    /* relaxed: who has the same lock reads more than the word */
+    /* relaxed: only a holder of the same lock reads more than the word */
     ts_store_relaxed(&a->warm_of, warm_of);
     ts_store_relaxed(&b->warm_of, warm_of);
 }

@@ -2,8 +2,8 @@
  * A thread's shares of allocators.
  *
  * What could go wrong: an allocator ends while a thread makes its share of it, and the share is of an allocator that
- * is no more. It does not: the thread pins the allocator's record before, under the id that it was given, and the pin
- * goes with the share. Shares of allocators that have ended are dropped by their own thread, or by who holds its heap.
+ * is no more. It is not. The thread first pins the allocator's record, under the id that it was given, and the pin
+ * goes with the share. The thread itself, or a holder of its heap, drops shares of allocators that have ended.
  */
 /* Modelled in tests/model: record. */
 #include "supply/share.h"
@@ -40,11 +40,11 @@ static ts_share *make(ts_heap *heap, ts_allocator *allocator, uintptr_t token) {
     return made;
 }
 
-/* To who goes through the allocator's shares. */
+/* Shows the share to threads that go through the allocator's shares. */
 static void show(ts_allocator *allocator, ts_share *made) {
     ts_lock_acquire(&allocator->lock);
     made->allocator_next = ts_load_relaxed(&allocator->shares);
-    ts_store_release(&allocator->shares, made); /* whole, for who walks the list without the lock */
+    ts_store_release(&allocator->shares, made); /* whole, for threads that walk the list without the lock */
     ts_lock_release(&allocator->lock);
 }
 
@@ -73,8 +73,8 @@ ts_share *ts_heap_share(ts_heap *heap, ts_allocator *allocator) {
     return made;
 }
 
-/* Any thread may add a share of such a heap, or drop one of an allocator that has ended: not as long as this one is a
-   reader, so that what is in the heap's list gets into the allocator's. */
+/* Any thread may add a share of such a heap, or drop one of an allocator that has ended, but not while this thread is
+   a reader. So each share in the heap's list gets into the allocator's. */
 bool ts_heap_share_of_home(ts_heap *home, ts_allocator *allocator) {
     uintptr_t token = ts_load_acquire(&allocator->entry.id);
     if (token == 0 || !ts_allocator_read_begin(allocator, token)) return false;
@@ -138,7 +138,7 @@ void ts_heap_drop_dead_shares(ts_heap *heap) {
     }
 }
 
-/* Units that it keeps are of the home that it wanted last, mostly. */
+/* The thread has come to another node. The units that it retains are mostly of the home that it wanted before. */
 static void leave_home(ts_share *share, unsigned home) {
     ts_heap *heap = ts_thread.heap;
     ts_heap_enter(heap);

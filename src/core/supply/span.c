@@ -22,8 +22,8 @@ static inline void keep_run(ts_allocator *allocator, uint32_t first, uint32_t un
     ts_note_warm(allocator, ts_units_weight(first, units));
 }
 
-/* A run, or one that is half as long and the free units behind it: what went back piece by piece lies between what is
-   warm. */
+/* Takes a run; or one of half the length and the free units behind it, as units that went back lie between retained
+   ones. */
 static uint32_t take_warm_span(ts_allocator *allocator, unsigned part, unsigned home, uint32_t units) {
     uint32_t unit, length = 0;
     if (ts_load_relaxed(&allocator->span_warm_units) < units / 2) return 0;
@@ -53,7 +53,8 @@ static uint32_t take_warm_span(ts_allocator *allocator, unsigned part, unsigned 
 
 /* ---- spans that a thread retains -------------------------------------------------------------------------- */
 
-/* Of `units` units, or of up to `most`: *units then. */
+/* Takes a retained span of *units to `most` units, shortest first, and stores its length in *units. 0: there is
+   none. */
 static uint32_t take_span(ts_share *share, uint32_t *units, uint32_t most) {
     if (ts_load_relaxed(&share->span_units) < *units) return 0;
     for (uint32_t n = *units; n <= most; n++) {
@@ -73,7 +74,7 @@ uint32_t ts_share_take_span(ts_share *share, uint32_t units) {
     return unit;
 }
 
-/* The share's are of share->home. */
+/* The spans that a share retains are of share->home. */
 static bool may_take_span(const ts_share *share, unsigned home) { return home == TS_HOME_ANY || share->home == home; }
 
 static uint32_t take_own_span(ts_share *share, uint32_t *units) {
@@ -244,9 +245,9 @@ uint32_t ts_span_acquire_guarded(ts_allocator *allocator, unsigned part, unsigne
         size_t bytes = ts_align_up(size > 0 ? size : 1, ts_os_page_bytes());
         char *at = ts_unit_address(unit), *end = ts_unit_address(first) + ts_part_bytes(part, total);
         fill_record(unit, (uint32_t)total, before, bytes, TS_CARE_CLEAN);
-        /* Linux makes one mapping again of those that a change of protection has split if their pages were first
-           written to while they were one (they have the same anon_vma then). So one page is, before the guards are
-           there: the object's first, which is written to anyway. Without it each span that was written to is a
+        /* A change of protection splits a mapping. Linux joins the parts again only if their pages were first written
+           to while they were one mapping (they have the same anon_vma then). So one page is written to before the
+           guards are there: the object's first, which the program writes to anyway. Else each such span would stay a
            mapping for good. */
         (void)ts_os->populate(at, ts_os_page_bytes());
         if (ts_os->protect(ts_unit_address(first), ts_part_bytes(part, before)) &&

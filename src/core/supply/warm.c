@@ -1,18 +1,18 @@
 /*
- * Warm units: slabs that hold nothing but whose memory is still there. Each share keeps a few (no lock for the
- * owner); what is more goes to the allocator; what exceeds the allocator's limit is purged (purge.h). Spans become
- * runs (runs.h).
+ * Retained ("warm") units: slabs without an object whose memory is still there. Each share keeps a few, without a
+ * lock for the owner. The others go to the allocator. Units beyond the allocator's limit are purged (purge.h). Spans
+ * become runs (runs.h).
  *
  * What could go wrong: a unit is on two lists, or is handed out while a thread still frees an object of its last use.
- * It does not: a share's list is its thread's alone, the allocator's are changed under the warm lock, and a unit moves
- * between them under that lock. A unit on a queue of foreign frees is a zombie: it becomes warm when it is taken off
- * that queue.
+ * It is not. A share's list is its thread's alone. The allocator's lists are changed under the warm lock, and a unit
+ * moves between the two under that lock. A unit on a queue of cross-thread frees is a zombie, and is retained when it
+ * comes off that queue.
  *
- * Units that a thread gives up one by one go to the allocator's list in groups of TS_WARM_UNITS_MOVED in a row, and
- * whoever takes a group reads the records of its first and its last unit only: the others are out of the caches, each
- * a miss that the next waits for. `prev` of a group's first unit is its last one, whose `prev` begins the next group,
- * 0: none; warm_group is the first. A list only ever changes at its head, so a group stays whole until its first unit
- * is taken, and that is seen.
+ * Units that a thread gives up one by one go to the allocator's list in groups of TS_WARM_UNITS_MOVED. A thread that
+ * takes a group reads only the records of its first and its last unit. The others are out of the caches, and each
+ * would be a miss for which the next waits. `prev` of a group's first unit is its last one, whose `prev` is the first
+ * of the next group, 0: none. warm_group is the first of all. A list changes only at its head. So a group stays whole
+ * until its first unit is taken, which the taker sees.
  */
 /* Modelled in tests/model: exit. */
 #include "supply/warm.h"
@@ -50,11 +50,11 @@ void ts_warm_push_run(ts_warm *warm, uint32_t first, uint32_t count) {
 uint32_t ts_allocator_warm_pop(ts_allocator *allocator) {
     uint32_t unit = ts_warm_pop(&allocator->warm);
     if (unit && unit == allocator->warm_group)
-        allocator->warm_group = ts_slab_at(ts_slab_at(unit)->prev)->prev; /* what is left of it is no group */
+        allocator->warm_group = ts_slab_at(ts_slab_at(unit)->prev)->prev; /* the rest of it is no group */
     return unit;
 }
 
-/* The first units of a list, of which it has more, come before another's. Owner of both lists. */
+/* Moves the first `count` units of a list, which has more, before another's. Owner of both lists. */
 static void move_first(ts_warm *to, ts_warm *from, uint32_t last, uint32_t count) {
     ts_slab *slab = ts_slab_at(last);
     ts_warm first = {from->head, last, count};
@@ -78,8 +78,7 @@ static void give_group(ts_share *share) {
     ts_note_warm(allocator, TS_WARM_UNITS_MOVED);
 }
 
-/* true: the share has the first group now, if the list begins with one and has four as many units. Caller has the
-   warm lock. */
+/* Takes the first group, if the list begins with one and has four times as many units. Caller has the warm lock. */
 static bool take_group(ts_allocator *allocator, ts_share *share) {
     ts_warm *from = &allocator->warm;
     uint32_t first = from->head;
@@ -119,7 +118,7 @@ void ts_share_keep(ts_share *share, uint32_t unit) {
         give_group(share);
 }
 
-/* Who drains holds a heap: no system call here, the units become warm like any others. */
+/* No system call here, because a drain holds a heap: the units are retained like any others. */
 void ts_zombie_give(uint32_t unit) {
     if (ts_is_piece(unit)) {
         ts_piece_give_zombie(unit);
@@ -164,7 +163,7 @@ bool ts_commit_within_budget(ts_allocator *allocator, uint64_t units) {
     return true;
 }
 
-/* From the pool, within the budget. Units come with UNIT word 0. */
+/* Takes units from the pool, within the budget. Their UNIT words are 0. */
 static uint32_t take_within_budget(ts_allocator *allocator, unsigned part, unsigned home, uint32_t units,
                                    uint32_t align) {
     uint64_t weight = part == TS_FAR ? (uint64_t)units << TS_FAR_WEIGHT_SHIFT : units;
@@ -180,8 +179,8 @@ static uint32_t take_within_budget(ts_allocator *allocator, unsigned part, unsig
     return first;
 }
 
-/* When it does not fit, or the system has no memory, what is warm goes back first, then what this thread's bins
-   keep. */
+/* If the budget has no room, or the system no memory, first retained memory goes back, and then that of this thread's
+   bins. */
 uint32_t ts_units_take_fresh(ts_allocator *allocator, unsigned part, unsigned home, uint32_t units, uint32_t align) {
     uint32_t first = take_within_budget(allocator, part, home, units, align);
     for (unsigned pass = 0; !first && pass < 2 && ts_duties->scrape(allocator, pass > 0); pass++)
@@ -195,10 +194,10 @@ void ts_allocator_retire(ts_allocator *allocator, uint32_t unit) {
     ts_uncommit_of(allocator, ts_home_of(unit), ts_units_weight(unit, 1));
 }
 
-/* Some of the allocator's warm units become the share's: a group, or an eighth of them and one more, so that other
-   threads find some too; one where a thread keeps none, and near the budget, where what it keeps may be all that
-   another could have. Where they are no group each one's record is read under the lock, which whoever uses it reads
-   soon. Where no single ones are warm a piece of a run is taken. Caller holds the heap. */
+/* Some of the allocator's units become the share's: a group, or an eighth of them and one more, so that other threads
+   find some, too. One unit where threads keep none, and near the budget, where another thread may need the rest.
+   Without groups each unit's record is read under the lock, which the thread reads soon anyway. If there are no
+   single units, a piece of a run is taken. Caller holds the heap. */
 static void take_shared(ts_share *share) {
     ts_allocator *allocator = share->allocator;
     ts_warm *from = &allocator->warm, *to = &share->warm;
@@ -224,7 +223,7 @@ static void take_shared(ts_share *share) {
     ts_lock_release(&allocator->warm_lock);
 }
 
-/* One of the thread's own; those of other homes that come before it become runs. Caller holds the heap. */
+/* Takes one of the thread's own. Units of other homes that come before it become runs. Caller holds the heap. */
 static uint32_t take_own(ts_share *share, unsigned home) {
     ts_allocator *allocator = share->allocator;
     for (uint32_t unit; (unit = ts_share_take(share)) != 0;) {
@@ -236,7 +235,8 @@ static uint32_t take_own(ts_share *share, unsigned home) {
     return 0;
 }
 
-/* Of the allocator's runs, with some more for the thread if its lists are of that home. Caller holds the heap. */
+/* Takes one of the allocator's runs, and some more for the thread if its lists are of that home. Caller holds the
+   heap. */
 static uint32_t take_run(ts_share *share, unsigned home) {
     ts_allocator *allocator = share->allocator;
     uint32_t most = share->home == home && !ts_allocator_is_sparing(allocator) ? TS_WARM_UNITS_MOVED : 1;
@@ -325,7 +325,7 @@ static bool populate_pages(void *at, size_t bytes) {
     return ts_os->populate((void *)from, (uintptr_t)ts_align_up((uintptr_t)at + bytes, page) - from);
 }
 
-/* Units, and what is written of them when they become slabs that are not FINE. */
+/* Populates units, and the metadata that is written when they become slabs that are not FINE. */
 static bool populate(uint32_t first, uint32_t units) {
     const ts_part *part = &ts_region.part[TS_NORMAL];
     size_t granules = TS_STATES_COARSE;
@@ -349,7 +349,7 @@ bool ts_allocator_reserve(ts_allocator *allocator, uint64_t units) {
                 errno = ENOMEM;
                 return false;
             }
-            most = n / 2; /* what can be had is kept */
+            most = n / 2; /* units that could be had are kept */
             continue;
         }
         bool populated = populate(first, n);
