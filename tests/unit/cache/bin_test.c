@@ -379,5 +379,5 @@ int main(void) {
         WITH_EPOCH(closing),
         WITH_EPOCH(rebuild),
     };
-    return cmocka_run_group_tests_name("heap.bin", tests, NULL, NULL);
+    return cmocka_run_group_tests_name("cache.bin", tests, NULL, NULL);
 }

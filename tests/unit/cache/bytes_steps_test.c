@@ -76,5 +76,5 @@ int main(void) {
         cmocka_unit_test(neither_missed_nor_twice),
         cmocka_unit_test(a_free_seen_before_its_allocation),
     };
-    return cmocka_run_group_tests_name("heap.bytes_steps", tests, NULL, NULL);
+    return cmocka_run_group_tests_name("cache.bytes_steps", tests, NULL, NULL);
 }

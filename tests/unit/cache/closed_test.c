@@ -172,5 +172,5 @@ int main(void) {
         WITH(while_the_owner_sleeps), WITH(without_the_barrier),      WITH(trimmed_once),
         WITH(the_owner_frees_once),   WITH(the_owner_frees_the_last),
     };
-    return cmocka_run_group_tests_name("heap.closed", tests, NULL, NULL);
+    return cmocka_run_group_tests_name("cache.closed", tests, NULL, NULL);
 }

@@ -571,5 +571,5 @@ int main(void) {
         WITH(a_block_that_goes),
         OPEN(a_block_that_goes),
     };
-    return cmocka_run_group_tests_name("heap.foreign_steps", tests, NULL, NULL);
+    return cmocka_run_group_tests_name("cache.foreign_steps", tests, NULL, NULL);
 }

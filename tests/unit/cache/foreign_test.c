@@ -999,5 +999,5 @@ int main(void) {
         WITH_ALLOCATOR(put_off_without_memory),
         WITH_ALLOCATOR(frees_of_the_owner_take_in_seldom),
     };
-    return cmocka_run_group_tests_name("heap.foreign", tests, NULL, NULL);
+    return cmocka_run_group_tests_name("cache.foreign", tests, NULL, NULL);
 }

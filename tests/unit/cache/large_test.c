@@ -186,5 +186,5 @@ int main(void) {
         cmocka_unit_test(every_size), cmocka_unit_test(what_is_kept),  cmocka_unit_test(ends_with_foreign_frees),
         cmocka_unit_test(used_up),    cmocka_unit_test(spans_instead), cmocka_unit_test(budget),
     };
-    return cmocka_run_group_tests_name("heap.large", tests, start, stop);
+    return cmocka_run_group_tests_name("cache.large", tests, start, stop);
 }

@@ -137,5 +137,5 @@ int main(void) {
         cmocka_unit_test(destroyed_meanwhile),
         cmocka_unit_test(closed_meanwhile),
     };
-    return cmocka_run_group_tests_name("heap.look_steps", tests, start, stop);
+    return cmocka_run_group_tests_name("cache.look_steps", tests, start, stop);
 }

@@ -202,5 +202,5 @@ int main(void) {
         cmocka_unit_test(words_claimed_between_two_looks),
         cmocka_unit_test(word_left_half_changed),
     };
-    return cmocka_run_group_tests_name("heap.magazine_steps", tests, NULL, NULL);
+    return cmocka_run_group_tests_name("cache.magazine_steps", tests, NULL, NULL);
 }

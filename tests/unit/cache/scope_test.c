@@ -382,5 +382,5 @@ int main(void) {
         WITH_EPOCH(counted_once_between_two_slabs),
         WITH_EPOCH(objects_counted_once_between_two_slabs),
     };
-    return cmocka_run_group_tests_name("heap.scope", tests, NULL, NULL);
+    return cmocka_run_group_tests_name("cache.scope", tests, NULL, NULL);
 }

@@ -245,5 +245,5 @@ int main(void) {
         WITH(places_of_another_allocator), WITH(handles_that_are_none),
         WITH(handles_of_what_is_gone),     WITH(epochs),
     };
-    return cmocka_run_group_tests_name("epoch.diagnose", tests, NULL, NULL);
+    return cmocka_run_group_tests_name("diagnose.diagnose", tests, NULL, NULL);
 }

@@ -178,5 +178,5 @@ int main(void) {
         WITH_CLOCKS(every_operation), WITH_CLOCKS(one_in_so_many),          WITH_CLOCKS(clocks_that_disagree),
         WITH_CLOCKS(on_and_off),      WITH_CLOCKS(a_thread_without_a_heap), WITH_CLOCKS(slow_ones_are_counted),
     };
-    return cmocka_run_group_tests_name("epoch.sample", tests, NULL, NULL);
+    return cmocka_run_group_tests_name("diagnose.sample", tests, NULL, NULL);
 }

@@ -689,5 +689,5 @@ int main(void) {
         cmocka_unit_test(ended_or_taken_over),
         cmocka_unit_test(entered_by_who_was_its_owner),
     };
-    return cmocka_run_group_tests_name("epoch.domain_steps", tests, NULL, NULL);
+    return cmocka_run_group_tests_name("domain.domain_steps", tests, NULL, NULL);
 }

@@ -427,5 +427,5 @@ int main(void) {
         WITH(children),
         WITH(no_hint_is_left),
     };
-    return cmocka_run_group_tests_name("epoch.hand_over", tests, NULL, NULL);
+    return cmocka_run_group_tests_name("domain.hand_over", tests, NULL, NULL);
 }

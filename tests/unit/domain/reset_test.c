@@ -473,5 +473,5 @@ int main(void) {
         WITH(keeps_as_much_as_is_asked_for),
         WITH(leaves_warm_slabs_to_others),
     };
-    return cmocka_run_group_tests_name("epoch.reset", tests, NULL, NULL);
+    return cmocka_run_group_tests_name("domain.reset", tests, NULL, NULL);
 }

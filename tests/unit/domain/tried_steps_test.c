@@ -382,5 +382,5 @@ int main(void) {
         cmocka_unit_test(taken_over_all_the_same),
         cmocka_unit_test(handed_over_beside_a_child_that_ends),
     };
-    return cmocka_run_group_tests_name("epoch.tried_steps", tests, NULL, NULL);
+    return cmocka_run_group_tests_name("domain.tried_steps", tests, NULL, NULL);
 }

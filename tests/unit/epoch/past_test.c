@@ -349,5 +349,5 @@ int main(void) {
         cmocka_unit_test(a_writer_in_the_middle),
         cmocka_unit_test(whole_while_others_write),
     };
-    return cmocka_run_group_tests_name("unit.epoch.past", tests, NULL, NULL);
+    return cmocka_run_group_tests_name("epoch.past", tests, NULL, NULL);
 }

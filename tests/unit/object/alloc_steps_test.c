@@ -691,5 +691,5 @@ int main(void) {
         WITH(ended_before_care_has_looked),
         WITH(kept_by_the_system),
     };
-    return cmocka_run_group_tests_name("epoch.alloc_steps", tests, NULL, NULL);
+    return cmocka_run_group_tests_name("object.alloc_steps", tests, NULL, NULL);
 }

@@ -237,5 +237,5 @@ int main(void) {
         MOVES(two_in_turn),
         MOVES(freed_meanwhile_it_is_not_moved),
     };
-    return cmocka_run_group_tests_name("epoch.move", tests, NULL, NULL);
+    return cmocka_run_group_tests_name("object.move", tests, NULL, NULL);
 }

@@ -396,5 +396,5 @@ int main(void) {
         WITH(by_another_thread),
         WITH(a_walk_finds),
     };
-    return cmocka_run_group_tests_name("heap.bare", tests, NULL, NULL);
+    return cmocka_run_group_tests_name("ownership.bare", tests, NULL, NULL);
 }

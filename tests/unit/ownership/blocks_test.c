@@ -412,5 +412,5 @@ int main(void) {
         WITH(left_by_those_that_hold_nothing),
         WITH(left_by_the_bins_of_a_domain),
     };
-    return cmocka_run_group_tests_name("heap.blocks", tests, NULL, NULL);
+    return cmocka_run_group_tests_name("ownership.blocks", tests, NULL, NULL);
 }

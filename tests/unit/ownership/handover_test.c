@@ -817,5 +817,5 @@ int main(void) {
         WITH(freed_while_a_span_goes_back),
         WITH(freed_while_it_trims),
     };
-    return cmocka_run_group_tests_name("heap.handover", tests, NULL, NULL);
+    return cmocka_run_group_tests_name("ownership.handover", tests, NULL, NULL);
 }

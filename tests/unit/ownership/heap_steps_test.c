@@ -403,5 +403,5 @@ int main(void) {
         WITH(freed_while_its_thread_ends),
         WITH(holds_who_has_something),
     };
-    return cmocka_run_group_tests_name("heap.heap_steps", tests, NULL, NULL);
+    return cmocka_run_group_tests_name("ownership.heap_steps", tests, NULL, NULL);
 }

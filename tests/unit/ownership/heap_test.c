@@ -481,5 +481,5 @@ int main(void) {
         WITH_ALLOCATOR(allocator_freed_then_idle),
         WITH_ALLOCATOR(allocator_freed_then_ended),
     };
-    return cmocka_run_group_tests_name("heap.heap", tests, NULL, NULL);
+    return cmocka_run_group_tests_name("ownership.heap", tests, NULL, NULL);
 }

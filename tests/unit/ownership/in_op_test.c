@@ -51,5 +51,5 @@ int main(void) {
         cmocka_unit_test(an_allocation_ends_with_bump),
         cmocka_unit_test(so_it_does_with_the_block),
     };
-    return cmocka_run_group_tests_name("heap.in_op", tests, NULL, NULL);
+    return cmocka_run_group_tests_name("ownership.in_op", tests, NULL, NULL);
 }

@@ -444,5 +444,5 @@ int main(void) {
         WITH(held_by_another),
         WITH(last_object),
     };
-    return cmocka_run_group_tests_name("heap.left", tests, NULL, NULL);
+    return cmocka_run_group_tests_name("ownership.left", tests, NULL, NULL);
 }

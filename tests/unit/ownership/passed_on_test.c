@@ -280,5 +280,5 @@ int main(void) {
         WITH(in_the_hands_of_another),
         WITH(pushed_on_a_givers_heap),
     };
-    return cmocka_run_group_tests_name("heap.passed_on", tests, NULL, NULL);
+    return cmocka_run_group_tests_name("ownership.passed_on", tests, NULL, NULL);
 }

@@ -132,5 +132,5 @@ int main(void) {
         cmocka_unit_test(not_for_a_reader),
         cmocka_unit_test(for_an_owner),
     };
-    return cmocka_run_group_tests_name("heap.waits", tests, NULL, NULL);
+    return cmocka_run_group_tests_name("ownership.waits", tests, NULL, NULL);
 }

@@ -211,5 +211,5 @@ int main(void) {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
     const struct CMUnitTest tests[] = {TEST(in_their_mappings), TEST(none_can_be_hidden), TEST(some_can_be_hidden),
                                        TEST(forked), TEST(buried)};
-    return cmocka_run_group_tests_name("epoch.hidden", tests, NULL, NULL);
+    return cmocka_run_group_tests_name("spill.hidden", tests, NULL, NULL);
 }

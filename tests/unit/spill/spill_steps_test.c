@@ -244,5 +244,5 @@ int main(void) {
         cmocka_unit_test_setup_teardown(returned_while_it_dies, set_up, tear_down),
         cmocka_unit_test_setup_teardown(pinned_at_a_fork, set_up, tear_down),
     };
-    return cmocka_run_group_tests_name("epoch.spill_steps", tests, NULL, NULL);
+    return cmocka_run_group_tests_name("spill.spill_steps", tests, NULL, NULL);
 }

@@ -378,5 +378,5 @@ int main(void) {
         (void)puts("pages have another size: nothing goes back by pages");
         return 0;
     }
-    return cmocka_run_group_tests_name("heap.hollow", tests, NULL, NULL);
+    return cmocka_run_group_tests_name("supply.hollow", tests, NULL, NULL);
 }

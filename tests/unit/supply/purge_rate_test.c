@@ -103,5 +103,5 @@ static void work_that_changes(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(work_that_changes)};
-    return cmocka_run_group_tests_name("heap.purge_rate", tests, NULL, NULL);
+    return cmocka_run_group_tests_name("supply.purge_rate", tests, NULL, NULL);
 }

@@ -302,5 +302,5 @@ int main(void) {
         FROM_BEGIN(the_budget_falls_when_nobody_needs_it),
         FROM_BEGIN(forgets),
     };
-    return cmocka_run_group_tests_name("heap.retain", tests, NULL, NULL);
+    return cmocka_run_group_tests_name("supply.retain", tests, NULL, NULL);
 }

@@ -320,5 +320,5 @@ int main(void) {
         RUNS(kept_ones_go_with_the_thread),
         RUNS(kept_ones_are_trimmed_by_others),
     };
-    return cmocka_run_group_tests_name("heap.runs", tests, NULL, NULL);
+    return cmocka_run_group_tests_name("supply.runs", tests, NULL, NULL);
 }

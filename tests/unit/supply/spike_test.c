@@ -129,5 +129,5 @@ int main(void) {
         WITH_ALLOCATOR(a_smaller_one_stays),
         WITH_ALLOCATOR(what_is_left_goes_back_in_a_second),
     };
-    return cmocka_run_group_tests_name("heap.spike", tests, NULL, NULL);
+    return cmocka_run_group_tests_name("supply.spike", tests, NULL, NULL);
 }

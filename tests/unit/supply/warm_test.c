@@ -759,5 +759,5 @@ int main(void) {
         WITH_TABLE(states_go_and_handles_stay_stale),
         WITH_TABLE(states_go_piece_by_piece),
     };
-    return cmocka_run_group_tests_name("heap.warm", tests, NULL, NULL);
+    return cmocka_run_group_tests_name("supply.warm", tests, NULL, NULL);
 }
