@@ -18,28 +18,29 @@
 
 static inline ts_block *ts_epoch_next_block(const ts_block *block) { return ts_load_relaxed(&block->epoch_next); }
 
-/* Caller has the lock. Whoever ends these blocks, or uses them again, does so after the fence: a reader that has seen
-   anything of that sees the count too. */
+/* Caller has the lock. These blocks end, or are used again, behind the fence. So a reader that has seen anything of
+   that sees the count too. */
 TS_ALWAYS_INLINE ts_block *ts_epoch_detach_blocks(ts_epoch *epoch) {
     ts_block *blocks = ts_load_relaxed(&epoch->blocks);
     ts_store_relaxed(&epoch->blocks, NULL);
-    /* release: who sees the new count does not see the old list */
+    /* release: a reader that sees the new count does not see the old list */
     ts_store_release(&epoch->detached, ts_load_relaxed(&epoch->detached) + 1);
     atomic_thread_fence(memory_order_release); /* partner: ts_epoch_read_blocks */
     return blocks;
 }
 
-/* One of them, to which *at leads: who is at it goes on with the next. Caller has the lock, and ends it after the fence, as above. */
+/* One block, to which *at leads. A reader that is at the block goes on with the next. Caller has the lock, and ends the
+   block behind the fence, as above. */
 static inline void ts_epoch_detach_block(ts_epoch *epoch, _Atomic(ts_block *) *at, const ts_block *block) {
-    ts_store_release(at, ts_epoch_next_block(block)); /* whole, as by ts_epoch_list_block */
+    ts_store_release(at, ts_epoch_next_block(block)); /* as in ts_epoch_list_block */
     ts_store_release(&epoch->detached, ts_load_relaxed(&epoch->detached) + 1);
     atomic_thread_fence(memory_order_release);
 }
 
-/* Caller has the epoch's lock, which keeps the epoch ACTIVE, or has not published the epoch; the block is on no list that
-   anyone else walks, or was shut by the end of its thread. */
+/* Caller has the epoch's lock, which keeps the epoch ACTIVE, or has not shown the epoch yet. The block is on no list
+   that another thread walks, or was shut by the end of its thread. */
 TS_ALWAYS_INLINE void ts_epoch_open_block(ts_block *block, EpochId id) {
-    /* release: who sees the id sees whose heap it is (domain.c: is_block_of) */
+    /* release: a thread that sees the id sees the block's heap (is_block_of, in domain/enter.c) */
     ts_store_release(&block->open_id, id);
     ts_store_relaxed(&block->key, TS_KEY_FINE | ts_era(block) | block->share->open_key);
 }
@@ -57,11 +58,11 @@ static inline void ts_epoch_remember(ts_heap *heap, ts_block *block, const ts_ep
 /* At the head of the epoch's list, before `first`. */
 TS_ALWAYS_INLINE void ts_epoch_list_block(ts_epoch *epoch, ts_block *block, ts_block *first) {
     ts_keep_relaxed(&block->epoch_next, first);
-    ts_store_release(&epoch->blocks, block); /* whole, for ts_epoch_read_blocks */
+    ts_store_release(&epoch->blocks, block); /* written before it is found: ts_epoch_read_blocks */
 }
 
-/* A block for the epoch, not yet open nor in its list. scope: the epoch's flags say so. NULL with errno: no memory. Not with a lock: the
-   heap may be waited for. */
+/* A block for the epoch, not open yet and not in its list. NULL with errno: no memory. Caller has no lock, as it may
+   wait for its heap. */
 TS_ALWAYS_INLINE ts_block *ts_epoch_take_block(ts_heap *heap, ts_share *share, ts_epoch *epoch, EpochId id,
                                                const bool scope) {
     ts_heap_enter(heap);
@@ -72,16 +73,16 @@ TS_ALWAYS_INLINE ts_block *ts_epoch_take_block(ts_heap *heap, ts_share *share, t
     return block;
 }
 
-/* The same block is open and in the list. Caller has the epoch's lock, which keeps it ACTIVE, or has not published it. */
+/* Opens that block and lists it. Caller has the epoch's lock, which keeps it ACTIVE, or has not shown the epoch yet. */
 TS_ALWAYS_INLINE void ts_epoch_add_block(ts_epoch *epoch, ts_block *block, EpochId id) {
-    /* It has no slab yet, and nobody else looks at it. */
+    /* The block has no slab yet, and no other thread looks at it. */
     ts_account *account = ts_load_relaxed(&epoch->account);
     if (TS_UNLIKELY(account != NULL)) ts_block_set_account(block, account);
     ts_epoch_open_block(block, id);
     ts_epoch_list_block(epoch, block, ts_load_relaxed(&epoch->blocks));
 }
 
-/* The same with the first of the heap's free scope blocks, for an epoch that nobody can find yet. Caller holds the heap. */
+/* Both with the first of the heap's free scope blocks, for an epoch that nobody can find yet. Caller holds the heap. */
 TS_ALWAYS_INLINE void ts_epoch_first_scope(ts_heap *heap, ts_share *share, ts_epoch *epoch, EpochId id,
                                            ts_block *block) {
     ts_block_begin(heap, share, epoch, block, true);
@@ -92,12 +93,12 @@ TS_ALWAYS_INLINE void ts_epoch_first_scope(ts_heap *heap, ts_share *share, ts_ep
 
 /* ---- open ---------------------------------------------------------------------------------------------- */
 
-/* When the newest epoch was opened that is not a domain's. A hint of the order only. */
+/* When the newest epoch that is not a domain's was opened. A hint of the order only. */
 extern TS_HIDDEN _Atomic uint64_t ts_epoch_newest_ns;
 
-/* When a domain's epoch is opened. Such times tell the order in which epochs were opened: those of one thread among
-   themselves, and any two of which one is not a domain's (if the clock moves while a domain is made, as it does but for some
-   virtual machines). Domains come by the thousand: in the time that a good clock takes two more can be made. */
+/* The time at which a domain's epoch is opened, by a coarse clock: a good clock takes as long as two domains. Times
+   tell the order of the epochs of one thread, and of any two epochs if one is not a domain's. (That needs a clock that
+   moves while a domain is made. On some virtual machines it does not.) */
 TS_ALWAYS_INLINE uint64_t ts_epoch_domain_time(void) {
     uint64_t now = ts_os->coarse_ns(), last = ts_load_relaxed(&ts_epoch_newest_ns);
     if (last < ts_thread.opened_ns) last = ts_thread.opened_ns;
@@ -106,12 +107,12 @@ TS_ALWAYS_INLINE uint64_t ts_epoch_domain_time(void) {
     return now;
 }
 
-/* A free entry becomes an ACTIVE epoch that nobody can find yet: nobody believes an entry whose id is 0 or another, and its
-   last use has ended under the lock. So no lock is needed here. clean: the caller has seen that it is. */
+/* A free entry becomes an ACTIVE epoch that nobody can find yet. No lock is needed: a thread that has found the entry
+   by an old id takes the lock and looks at the id again. clean: the caller has seen that the entry is. */
 TS_ALWAYS_INLINE EpochId ts_epoch_begin(ts_epoch *epoch, ts_allocator *allocator, unsigned flags, uint64_t now,
                                         const bool clean) {
     EpochId id = ts_table_next_id(&ts_epochs, epoch);
-    atomic_thread_fence(memory_order_release); /* the last id went before any of these: ts_epoch_is_still */
+    atomic_thread_fence(memory_order_release); /* the last id is gone before any of these: ts_epoch_is_still */
     ts_keep_relaxed(&epoch->flags, (uint8_t)flags);
     ts_keep_relaxed(&epoch->allocator, allocator);
     ts_store_relaxed(&epoch->open_since_ns, now);
@@ -120,13 +121,13 @@ TS_ALWAYS_INLINE EpochId ts_epoch_begin(ts_epoch *epoch, ts_allocator *allocator
     return id;
 }
 
-/* Now it can be found. token: by which the caller found the allocator. fence: not needed where ts_barriers is. false: that use of the
-   record has ended, and the epoch is to be destroyed. */
+/* From here on the epoch can be found. token: that by which the caller found the allocator. fence: not needed where
+   ts_barriers is true. false: that use of the record has ended, and the epoch is to be destroyed. */
 TS_ALWAYS_INLINE bool ts_epoch_show_in_time(ts_epoch *epoch, const ts_allocator *allocator, uintptr_t token, EpochId id,
                                             const bool fence) {
     ts_table_publish(epoch, id);
-    /* An allocator ends by changing its id and then destroying all epochs it finds (both seq_cst, and where the system has one with a
-       barrier_all in between): it finds this one, or its end is seen here. */
+    /* An allocator ends by changing its id, and then destroys all epochs that it finds. Both are seq_cst, and where the
+       system has a barrier_all there is one in between. So it finds this epoch, or its end is seen here. */
     if (fence)
         atomic_thread_fence(memory_order_seq_cst);
     else
@@ -134,7 +135,7 @@ TS_ALWAYS_INLINE bool ts_epoch_show_in_time(ts_epoch *epoch, const ts_allocator 
     return TS_LIKELY(ts_load_relaxed(&allocator->entry.id) == token);
 }
 
-/* The same with that. */
+/* With the fence, and with that destroy. */
 static inline bool ts_epoch_show(ts_epoch *epoch, ts_allocator *allocator, uintptr_t token, EpochId id) {
     if (ts_epoch_show_in_time(epoch, allocator, token, id, true)) return true;
     ts_epoch_destroy(allocator, id);
@@ -146,7 +147,8 @@ static inline bool ts_epoch_show(ts_epoch *epoch, ts_allocator *allocator, uintp
 
 /* All that the epoch has, if that is one scope block of this thread, whose heap is `heap`, and nothing is left to that
    heap. NULL: it is another case. Caller has the lock. A block with marks in `left` is on a list of its heap, or a
-   visitor has it, and may put it back (block.c, 3). So the lists do not tell. An epoch without pins gets no marks. */
+   visitor has it and may put it back (block.c, 3). So the lists alone do not tell. Nobody sets marks while the epoch
+   has no pins. */
 TS_ALWAYS_INLINE ts_block *ts_epoch_only_block(const ts_heap *heap, const ts_epoch *epoch) {
     ts_block *block = ts_load_relaxed(&epoch->blocks);
     if (!block || !block->scope || ts_epoch_next_block(block) || ts_load_relaxed(&block->heap) != heap) return NULL;
@@ -156,8 +158,8 @@ TS_ALWAYS_INLINE ts_block *ts_epoch_only_block(const ts_heap *heap, const ts_epo
     return block;
 }
 
-/* That block, and the thread is inside of its heap, which waits for nobody. NULL: it is not inside. With care an end goes
-   through all objects, which is not done here. */
+/* That block, and the thread is inside of its heap, which waits for nobody. NULL: it is not inside. With care an end
+   goes through all objects, which is not done here. */
 TS_ALWAYS_INLINE ts_block *ts_epoch_enter_only(ts_heap *heap, const ts_epoch *epoch) {
     ts_block *block = ts_epoch_only_block(heap, epoch);
     return TS_LIKELY(block != NULL) && TS_LIKELY(!block->share->care) && ts_heap_try_enter(heap) ? block : NULL;
@@ -170,8 +172,8 @@ TS_ALWAYS_INLINE void ts_epoch_kill_only_block(ts_block *block) {
     ts_store_release(&block->open_id, TS_ID_NEVER);
 }
 
-/* A scope with no more than its block and its time: its end leaves the entry clean, and a brief record (epoch/past.h). Caller
-   has the lock, and the block is its ts_epoch_only_block. */
+/* A scope with no more than its block and its time: its end leaves the entry clean, and a brief record (epoch/past.h).
+   Caller has the lock, and the block is its ts_epoch_only_block. */
 TS_ALWAYS_INLINE bool ts_epoch_is_plain(const ts_epoch *epoch) {
     return TS_LIKELY(ts_load_relaxed(&epoch->state) == EPOCH_ACTIVE && ts_load_relaxed(&epoch->span_allocated) == 0 &&
                      ts_load_relaxed(&epoch->label[0]) == 0 && !epoch->starts_small);
@@ -184,8 +186,8 @@ TS_ALWAYS_INLINE void ts_epoch_note_brief(ts_brief_ring *ring, const ts_epoch *e
    Caller has the lock. */
 void ts_epoch_note_end(const ts_epoch *epoch, const ts_block *only);
 
-/* The usual end, of a domain's epoch mostly: `block` is its ts_epoch_enter_only. Caller has the lock, which is released, and is
-   still inside of its heap afterwards. true: as of ts_scope_empty. */
+/* The usual end, of a domain's epoch mostly: `block` is its ts_epoch_enter_only. Caller has the lock, which is
+   released, and is still inside of its heap afterwards. true: as of ts_scope_empty. */
 TS_ALWAYS_INLINE bool ts_epoch_end_only(ts_heap *heap, ts_epoch *epoch, ts_block *block) {
     bool plain = ts_epoch_is_plain(epoch);
     ts_brief_ring *ring = ts_load_relaxed(&block->share->brief);
@@ -205,11 +207,12 @@ TS_ALWAYS_INLINE bool ts_epoch_end_only(ts_heap *heap, ts_epoch *epoch, ts_block
     return over;
 }
 
-/* The usual reset: `block` is the epoch's ts_epoch_only_block, and goes on in its next era. One store kills what it has and opens it
-   again: of its key only the share's half stays, which lets only the calling thread in, and that is here. To all others it is what
-   ts_epoch_kill_only_block, ts_block_begin and ts_epoch_open_block do one after the other: who reads the list without the lock
-   sees `detached` change before any of the counters, and the block in the list again after them. true: as of ts_scope_empty.
-   Caller has the lock and is inside of the heap; the block's eras are not used up. */
+/* The usual reset: `block` is the epoch's ts_epoch_enter_only, and goes on in its next era. One store kills its objects
+   and opens it again. The share's half of the key stays. That half lets in only the calling thread, and this thread is
+   here. To all other threads it is what ts_epoch_kill_only_block, ts_block_begin and ts_epoch_open_block do one after
+   the other: a reader of the list sees `detached` change before any of the counters, and the block in the list again
+   after them. true: as of ts_scope_empty. Caller has the lock and is inside of the heap; the block's eras are not used
+   up. */
 TS_ALWAYS_INLINE bool ts_epoch_restart_block(ts_heap *heap, ts_epoch *epoch, ts_block *block) {
     uint64_t era = ts_era(block) + 1;
     ts_store_release(&block->key,

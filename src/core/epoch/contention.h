@@ -1,14 +1,14 @@
 /*
- * Which labels meet contention: waits for locks and repeated compare-and-swaps, by the label of the epoch in which the thread
- * works. Of the whole process, since its start. Counted where a thread has waited or has to try again, so no other
- * operation knows of it.
+ * Contention by label: how often threads wait for locks, and repeat compare-and-swaps, by the label of the epoch in
+ * which they work. It is counted for the whole process since its start. A thread counts when it has waited or has to
+ * try again, so no other operation pays for it.
  *
  * A thread works in its innermost domain's epoch, or, outside of domains, in the epoch in which it allocated last.
  *
  * Invariants
- *  1. A row belongs to the label whose hash stands in it; the hash is written once, by the thread that claims the row.
+ *  1. A row belongs to the label whose hash stands in it. The thread that claims the row writes the hash, once.
  *  2. A row is shown when `ready` is set, which publishes its label. Its counters only rise.
- *  3. No lock, no wait, no memory: this runs inside of locks and in signal handlers.
+ *  3. Counting takes no lock, waits for nothing and needs no memory: it runs inside of locks and in signal handlers.
  */
 #ifndef TS_EPOCH_CONTENTION_H
 #define TS_EPOCH_CONTENTION_H
@@ -31,7 +31,7 @@ typedef struct ts_contention {
 /* Waits are counted from here on. */
 void ts_contention_start(void);
 TS_COLD void ts_contention_retried(uint64_t times);
-/* Those that have any. Returns how many. */
+/* The rows that have counted anything. Returns how many. */
 unsigned ts_contention_rows(ts_contention out[TS_CONTENTION_ROWS]);
 
 #endif

@@ -1,10 +1,22 @@
 /*
  * The ends of epochs: close, destroy, reset, and the last object of one that is CLOSING.
  *
- * What could go wrong: an epoch is taken apart while a thread allocates in it, or by two threads, or while an object
- * of it lives. It does not: the end shuts every block under the epoch's lock, and holds each heap before it touches
- * its bins, or leaves them to it. While somebody walks the blocks no block leaves the list, and who finds under the
- * lock that nothing is left ends a CLOSING one.
+ * What could go wrong: an epoch is taken apart while a thread allocates in it, or by two threads, or while an object of
+ * it lives. It is not:
+ *  1. Every end holds the epoch's lock while it changes the state and the id, and looks at both first. So one thread
+ *     ends a use of the entry, and a thread that comes later finds the state or the id changed.
+ *  2. The end shuts every block under the lock: from then on no thread begins an allocation there. An operation that
+ *     began before may go on. So the end holds each heap before it touches the bins, or leaves the block to the heap's
+ *     thread.
+ *  3. No heap is waited for, and nothing is taken apart, with the lock. So the lock is held for some fifty
+ *     instructions, also by a thread that has lost its processor in them: that is the one wait of an end for another
+ *     thread's.
+ *  4. While the epoch is pinned no block leaves the list. The last unpin takes apart what a destroy has left.
+ *  5. A CLOSING epoch is ended by the thread that finds, under the lock, that nothing is left in it.
+ *
+ * The usual end and reset (blocks.h) are those of an epoch whose only block is the calling thread's. That thread takes
+ * the lock, then begins an operation on its heap, which waits for nobody. A thread that is in an operation never waits
+ * for an epoch's lock, so the two cannot wait for each other.
  */
 /* Modelled in tests/model: hold, exit, epoch, orders. */
 #include "epoch/end.h"
@@ -20,13 +32,14 @@
 
 #include <errno.h>
 
-/* Caller has the lock. In this order. The key, which the owner's fast frees look at, before open_id: who finds that over takes
-   the block for shut, and flushes it after one more barrier (ts_heap_visit), or as its owner. open_id before `rolling`: partner
-   of make_rolling, which exchanges `rolling` and, if it finds what is written here, sees open_id too. */
+/* Caller has the lock. The order matters. The owner's fast frees look at the key. It comes before open_id: a thread
+   that finds open_id over takes the block for shut, and flushes it after one more barrier (ts_heap_visit), or as its
+   owner. open_id comes before `rolling`: make_rolling exchanges `rolling`, and if it finds the 0 that is written here
+   it sees open_id too. */
 static void shut_blocks(ts_epoch *epoch, bool kill) {
     for (ts_block *b = ts_load_relaxed(&epoch->blocks); b; b = ts_epoch_next_block(b)) {
         if (kill)
-            ts_block_kill(b); /* from here on nothing in the block is live to anyone who looks */
+            ts_block_kill(b); /* from here on every look finds the objects of the block dead */
         else
             ts_block_shut(b);
         ts_store_release(&b->open_id, TS_ID_NEVER);
@@ -34,8 +47,8 @@ static void shut_blocks(ts_epoch *epoch, bool kill) {
     }
 }
 
-/* Ends a block that is in no epoch's list any more, or leaves that to its heap's thread: one that is left to it already, and
-   one whose heap cannot be held. */
+/* Ends a block that is in no epoch's list any more. A block that is left to its heap's thread already, or whose heap
+   cannot be held, is left to that thread. */
 static void end_detached(ts_allocator *allocator, ts_block *block) {
     ts_heap *heap = ts_load_acquire(&block->heap);
     if (ts_load_acquire(&block->left) == 0 && ts_heap_hold(heap)) {
@@ -64,7 +77,7 @@ static void end_blocks(ts_allocator *allocator, ts_block *block) {
 
 /* ---- ends ----------------------------------------------------------------------------------------------------- */
 
-/* The epoch is CLOSED, stale, pinned by nobody, without spans, and its lock is taken; released here. */
+/* The epoch is CLOSED, its id is over, and it has neither pins nor spans. Caller has the lock, which is released. */
 static void take_apart(ts_epoch *epoch) {
     ts_allocator *allocator = ts_load_relaxed(&epoch->allocator);
     ts_block *blocks = ts_epoch_detach_blocks(epoch), *dying = epoch->dying;
@@ -79,7 +92,7 @@ static void take_apart(ts_epoch *epoch) {
     ts_heap_give_entry(&ts_epochs, TS_TABLE_EPOCH, epoch);
 }
 
-/* Caller has the lock; released here. Everything is dead before the state or the id says so. */
+/* Caller has the lock, which is released. Everything is dead before the state or the id says so. */
 static void kill_locked(ts_epoch *epoch) {
     ts_allocator *allocator = ts_load_relaxed(&epoch->allocator);
     ts_heap *heap = ts_thread.heap;
@@ -126,18 +139,20 @@ void ts_epoch_settle_end(uint64_t released) {
         ts_epoch_settle_noted();
 }
 
+/* The thread that sets `flushed` holds the heap, so no slab is on its way into the block, and none comes later. The
+   caller does not hold the heap, so it reads `flushed` before the count: until that is set, an operation that began
+   before the close can add a slab. */
+static bool holds_nothing(const ts_block *b) { return ts_load_acquire(&b->flushed) && ts_load_relaxed(&b->slabs) == 0; }
+
 static bool nothing_left(const ts_epoch *epoch) {
     if (ts_load_relaxed(&epoch->span_units) != 0) return false;
-    /* closing: whoever set it held the heap, so no slab is on its way into the block. It is read under no hold of the
-       heap, hence atomically, and before the count: until it is set, an operation that began before the close can add a
-       slab. Once set it stays. */
     for (const ts_block *b = ts_load_relaxed(&epoch->blocks); b; b = ts_epoch_next_block(b))
-        if (!ts_load_acquire(&b->flushed) || ts_load_relaxed(&b->slabs) != 0) return false;
+        if (!holds_nothing(b)) return false;
     return true;
 }
 
 static void look_if_left(void *left, const ts_block *b) {
-    if (!ts_load_acquire(&b->flushed) || ts_load_relaxed(&b->slabs) != 0) *(bool *)left = true; /* as in nothing_left */
+    if (!holds_nothing(b)) *(bool *)left = true;
 }
 
 bool ts_epoch_is_over(const ts_epoch *epoch, EpochId id) {
@@ -146,17 +161,13 @@ bool ts_epoch_is_over(const ts_epoch *epoch, EpochId id) {
         left = ts_load_relaxed(&epoch->span_units) != 0;
         if (left || ts_load_relaxed(&epoch->state) != EPOCH_CLOSING) return false;
         if (ts_epoch_read_blocks(epoch, id, look_if_left, &left)) return !left;
-    } while (!left && ts_epoch_is_still(epoch, id)); /* a block has left it; there are only so many */
+    } while (!left && ts_epoch_is_still(epoch, id)); /* a block has left the list, which has only so many */
     return false;
 }
 
-static bool holds_nothing(const ts_block *b) {
-    return ts_load_acquire(&b->flushed) && ts_load_relaxed(&b->slabs) == 0; /* as in nothing_left */
-}
-
-/* The epoch is a churn one, CLOSING, pinned by nobody, and others of its blocks hold something, or it has spans. A block that holds nothing gets
-   nothing any more: so its thread may have it, and a leaked object keeps the block that it is in, not those of all threads that were
-   in the epoch. Caller has the lock, which is released. */
+/* The epoch is a CLOSING churn epoch without pins in which something is left. A block that holds nothing gets nothing
+   any more, so its thread gets it back. A leaked object then keeps one block, not those of all threads that were in the
+   epoch. Caller has the lock, which is released. */
 static void end_empty_blocks(ts_epoch *epoch) {
     _Atomic(ts_block *) *at = &epoch->blocks;
     ts_block *leave = NULL;
@@ -175,7 +186,7 @@ static void end_empty_blocks(ts_epoch *epoch) {
         return;
     }
     ts_allocator *allocator = ts_load_relaxed(&epoch->allocator);
-    ts_allocator_pin(allocator); /* who frees it ends this epoch before, and so comes after this */
+    ts_allocator_pin(allocator); /* its free ends this epoch first, and so comes later */
     ts_epoch_release(epoch);
     end_blocks(allocator, leave);
     ts_allocator_unpin(allocator);
@@ -196,30 +207,21 @@ void ts_epoch_finish(ts_epoch *epoch, EpochId id) {
     ts_epoch_release(epoch);
 }
 
-TS_COLD static void finish_all(void) {
-    uint32_t high = ts_table_high(&ts_epochs);
-    ts_thread.drained_more = false;
-    for (uint32_t i = 1; i < high; i++) {
-        ts_epoch *epoch = ts_table_at(&ts_epochs, i);
-        uint64_t id = ts_load_acquire(&epoch->entry.id);
-        if (id != 0 && ts_epoch_is_over(epoch, id)) ts_epoch_finish(epoch, id);
-    }
-}
-
-void ts_epoch_finish_over(const ts_allocator *allocator) {
+TS_COLD void ts_epoch_finish_over(const ts_allocator *allocator) {
     uint32_t high = ts_table_high(&ts_epochs);
     for (uint32_t i = 1; i < high; i++) {
         ts_epoch *epoch = ts_table_at(&ts_epochs, i);
         uint64_t id = ts_load_acquire(&epoch->entry.id);
-        if (id != 0 && ts_load_relaxed(&epoch->allocator) == allocator && ts_epoch_is_over(epoch, id))
-            ts_epoch_finish(epoch, id);
+        bool meant = id != 0 && (!allocator || ts_load_relaxed(&epoch->allocator) == allocator);
+        if (meant && ts_epoch_is_over(epoch, id)) ts_epoch_finish(epoch, id);
     }
 }
 
 static void finish_noted(void) {
     if (TS_UNLIKELY(ts_thread.drained_more)) {
-        ts_thread.drained_count = 0; /* those too */
-        finish_all();
+        ts_thread.drained_count = 0; /* the walk meets those too */
+        ts_thread.drained_more = false;
+        ts_epoch_finish_over(NULL);
     }
     while (ts_thread.drained_count > 0) {
         ts_epoch *epoch = ts_table_at(&ts_epochs, ts_thread.drained[--ts_thread.drained_count]);
@@ -240,12 +242,12 @@ static bool is_asked_to_shed(void) {
 
 void ts_epoch_settle(void) {
     do {
-        /* What others have left to this thread; mostly it makes their epochs end. */
+        /* Others have left work to this thread. Mostly it makes their epochs end. */
         if (TS_UNLIKELY(ts_thread.heap && ts_heap_is_called(ts_thread.heap))) ts_heap_answer(ts_thread.heap);
         if (is_noted()) finish_noted();
         if (TS_UNLIKELY(++ts_thread.settled % DECAY_EVERY == 0) || is_asked_to_shed()) ts_decay_look();
         ts_settle_pending();
-    } while (TS_UNLIKELY(is_noted())); /* what ended, and heaps that nobody has, can have left more */
+    } while (TS_UNLIKELY(is_noted())); /* an epoch that ended, or a heap without a thread, can have left more */
 }
 
 ts_epoch *ts_epoch_pin(ts_allocator *allocator, EpochId id, ts_block **blocks) {
@@ -271,12 +273,12 @@ void ts_epoch_unpin(ts_epoch *epoch) {
     ts_allocator *allocator = ts_load_relaxed(&epoch->allocator);
     ts_epoch_release(epoch);
     end_blocks(allocator, dying);
-    /* Who found it drained meanwhile could not end it. */
+    /* A thread that found it drained meanwhile could not end it. */
     ts_epoch_finish(epoch, id);
 }
 
-/* Takes what is empty in a block; the epoch is pinned. A heap that cannot be held, now, flushes its block itself: that is left to
-   it. */
+/* Takes the empty slabs of a block. The epoch is pinned. The flush is left to the block's thread if its heap cannot be
+   held. */
 static void flush_block(ts_allocator *allocator, ts_block *b, uint64_t *scanned, uint64_t *recycled) {
     ts_heap *heap = ts_load_acquire(&b->heap);
     if (!ts_heap_hold(heap)) {
@@ -300,13 +302,13 @@ static void flush_block(ts_allocator *allocator, ts_block *b, uint64_t *scanned,
     ts_heap_drop(heap);
 }
 
-/* What earlier ends have left to threads that have got out of their operation since, perhaps to rest. */
+/* Work that earlier ends have left to threads which are out of their operations by now, perhaps to rest. */
 static void take_left(void) {
     if (ts_load_relaxed(&ts_heaps_called) == 0) return;
     ts_store_relaxed(&ts_heaps_called, 0);
     for (ts_heap *heap = ts_heaps(); heap; heap = heap->next)
         if (heap != ts_thread.heap && ts_heap_is_called(heap)) ts_heap_answer(heap);
-    /* A hint, that is for the next close: a call that came meanwhile has set it, too. */
+    /* A hint for the next close. A call that came meanwhile has set it, too. */
     for (const ts_heap *heap = ts_heaps(); heap; heap = heap->next)
         if (ts_heap_is_called(heap)) ts_store_relaxed(&ts_heaps_called, 1);
 }
@@ -327,7 +329,7 @@ bool ts_epoch_close(ts_allocator *allocator, EpochId id) {
     epoch->pins++;
     shut_blocks(epoch, false);
     ts_block *blocks = ts_load_relaxed(&epoch->blocks);
-    /* Who frees the allocator ends this epoch before the record, and so comes after this. */
+    /* The free of the allocator ends this epoch before it gives the record back, and so comes later. */
     ts_allocator_pin(allocator);
     ts_epoch_release(epoch);
 
@@ -365,7 +367,8 @@ static void add_dying(ts_epoch *epoch, ts_block *blocks) {
     epoch->dying = blocks;
 }
 
-/* release: who reads 0 freed (first) reads 0 allocated, and no span that is not there. */
+/* release: a reader of statistics reads freed first. If that is 0 it reads 0 allocated, and no span that is not there.
+   */
 TS_NOINLINE void ts_epoch_forget_spans(ts_epoch *epoch) {
     ts_store_relaxed(&epoch->span_allocated, 0);
     ts_store_relaxed(&epoch->span_bytes_allocated, 0);
@@ -387,14 +390,14 @@ bool ts_epoch_reset(ts_allocator *allocator, EpochId id, uint64_t *units_freed) 
     for (ts_block *b = blocks; b; b = ts_epoch_next_block(b)) units += ts_load_relaxed(&b->slabs);
     uint32_t spans = ts_span_detach(epoch);
     ts_epoch_forget_spans(epoch);
-    /* Who pins walks these blocks still: dead now, taken apart by the last who unpins. */
+    /* A thread with a pin still walks these blocks. They are dead, and the last unpin takes them apart. */
     if (epoch->pins > 0) {
         add_dying(epoch, blocks);
         blocks = NULL;
     }
     ts_epoch_release(epoch);
     end_blocks(allocator, blocks);
-    uint64_t released = ts_thread.released; /* spans that stay warm; longer ones have gone back */
+    uint64_t released = ts_thread.released; /* short spans are retained; longer ones go back */
     ts_span_release_list(allocator, spans);
     *units_freed = units + (ts_thread.released - released);
     return true;
@@ -408,8 +411,8 @@ static bool is_listed(const ts_block *block) {
     return b != NULL;
 }
 
-/* Another thread of the parent was about to show an epoch with its first block, or had taken blocks off an epoch's list to
-   end them. There is no such thread in the child. */
+/* A thread of the parent was about to show an epoch with its first block, or had taken blocks off a list to end them.
+   It is not in the child. */
 static void end_left_behind(ts_heap *heap) {
     ts_block *next;
     if ((ts_load_relaxed(&heap->condemned) || ts_load_relaxed(&heap->ending)) && ts_heap_hold(heap)) {

@@ -2,8 +2,9 @@
  * The beginnings of epochs: opening one, and the blocks with which threads join it.
  *
  * What could go wrong: a thread joins an epoch that is just ending, and its block is not among those that the end
- * shuts. It does not: who joins looks at the state and puts his block into the list under the lock under which an end
- * changes the state. The first block of an epoch needs no lock: nobody can find the epoch before it is shown.
+ * shuts. That does not happen: the thread looks at the state and lists its block under one hold of the lock, under
+ * which an end changes the state. The first block of an epoch needs no lock: nobody can find the epoch before it is
+ * shown.
  */
 /* Modelled in tests/model: exit, epoch, orders. */
 #include "base/probe.h"
@@ -37,7 +38,8 @@ ts_epoch *ts_epoch_find(ts_allocator *allocator, EpochId id) {
 bool ts_epoch_read_blocks(const ts_epoch *epoch, EpochId id, void (*fn)(void *, const ts_block *), void *arg) {
     uint32_t detached = ts_load_acquire(&epoch->detached);
     if (ts_load_acquire(&epoch->entry.id) != id) return false;
-    /* acquire: partner of the release in ts_epoch_list_block; a block's link is written before the block is in the list */
+    /* acquire: partner of the release in ts_epoch_list_block; a block's link is written before the block is in the list
+       */
     for (const ts_block *b = ts_load_acquire(&epoch->blocks); b; b = ts_epoch_next_block(b)) {
         if (ts_load_relaxed(&b->epoch) != epoch) return false;
         fn(arg, b);
@@ -80,7 +82,7 @@ void ts_epoch_clean(ts_epoch *epoch) {
     epoch->clean = true;
 }
 
-/* Of an epoch that is not a domain's; only forward: another thread may have read its clock earlier. */
+/* For an epoch that is not a domain's. The newest time only rises: another thread may have read its clock earlier. */
 static uint64_t opening_time(void) {
     uint64_t now = ts_os->wall_ns(), newest = ts_load_relaxed(&ts_epoch_newest_ns);
     while (newest < now && !atomic_compare_exchange_weak_explicit(&ts_epoch_newest_ns, &newest, now,
@@ -103,7 +105,7 @@ EpochId ts_epoch_open(ts_allocator *allocator, uintptr_t token, const char *labe
     int before = errno;
     EpochId id = ts_epoch_begin(epoch, allocator, flags ? flags : EPOCH_CHURN,
                                 join ? ts_epoch_domain_time() : opening_time(), false);
-    if (label || ts_load_relaxed(&epoch->label[0]) != 0) { /* that of the last use is still there, for messages */
+    if (label || ts_load_relaxed(&epoch->label[0]) != 0) { /* the label of the last use is still there, for messages */
         ts_lock_acquire(ts_epoch_lock(epoch));
         ts_epoch_set_label(epoch, label);
         ts_lock_release(ts_epoch_lock(epoch));
@@ -128,7 +130,7 @@ static ts_epoch *find_active(ts_share *share, ts_allocator *allocator, EpochId i
     return NULL;
 }
 
-/* Which block is wanted of an epoch that starts small: bins, or one without that is another than `first`; else any. */
+/* The block that is wanted in an epoch that starts small: one with bins, or one without that is not `first`. */
 typedef struct ts_wanted {
     bool bins;
     const ts_block *first; /* NULL: any without bins */
@@ -156,14 +158,16 @@ static void give_untaken(ts_heap *heap, ts_block *block) {
 static ts_block *join_as(ts_heap *heap, ts_allocator *allocator, EpochId id, ts_wanted w) {
     ts_share *share = ts_heap_share(heap, allocator);
     if (!share) return NULL;
-    /* Those that others have ended for it, who cannot give them away. Before there is a block: as soon as the lock is
-       released that can end, and it must stay this heap's while the caller has a pointer to it. */
+    /* Other threads may have ended blocks of this heap, and cannot give them away. That is done before there is a block
+       for the caller: it can end as soon as the lock is released, and has to stay this heap's while the caller has a
+       pointer to it. */
     ts_heap_limit_blocks(heap);
     ts_epoch *epoch = find_active(share, allocator, id);
     if (!epoch) return NULL;
     ts_block *block = find_or_take_over(heap, share, epoch, id, w);
     if (!block) {
-        /* A new one is got without the lock: the heap may be waited for, or memory. Who closes the epoch would wait with it. */
+        /* A new block is got without the lock, as the thread may wait for its heap, or for memory. A close would wait
+           too. */
         bool scope = (ts_load_relaxed(&epoch->flags) & EPOCH_SCOPE) != 0, small = epoch->starts_small && !w.bins;
         ts_epoch_release(epoch);
         block = ts_epoch_take_block(heap, share, epoch, id, scope || small);
@@ -197,8 +201,8 @@ ts_block *ts_epoch_join_beside(ts_heap *heap, ts_allocator *allocator, EpochId i
 
 /* ---- the rolling epoch ------------------------------------------------------------------------------------ */
 
-/* Another thread may be ending the allocator: who writes current_epoch has the record pinned, so that it is not that of
-   the record's next use. */
+/* Another thread may be ending the allocator. The writer of current_epoch has the record pinned, so the word is not one
+   of the record's next use. */
 static bool pin(ts_allocator *allocator, uintptr_t token) {
     if (ts_allocator_pin_use(allocator, token)) return true;
     errno = EINVAL;

@@ -1,9 +1,10 @@
 /*
- * Blocks of an epoch that go from one thread to another: those of an ended thread, and those that a thread gives up with a
- * domain.
+ * Blocks of an epoch that go from one thread to another: those of an ended thread, and those that a thread gives up
+ * with a domain.
  *
- * What could go wrong: two threads work on one block, or its slabs wait in the queue of a heap that the block has left. They do
- * not: a block changes its heap under the epoch's lock, while the heap that it leaves is held, and its queue is drained first.
+ * What could go wrong: two threads work on one block, or its slabs wait in the queue of a heap that the block has left.
+ * They do not: a block changes its heap under the epoch's lock, while the heap that it leaves is held, and its queue is
+ * drained first.
  */
 /* Modelled in tests/model: exit, epoch. */
 #include "epoch/hand_over.h"
@@ -48,7 +49,8 @@ bool ts_epoch_take_over(ts_heap *heap, ts_share *share, ts_block *block, EpochId
     return true;
 }
 
-/* Where there are bins, they are what the thread finds at once (alloc.c, "Starting small"): they are before the first slab in the list. */
+/* Where there are bins, they are what the thread finds at once (alloc.c, "Starting small"): they are before the first
+   slab in the list. */
 static void take_up(ts_heap *heap, ts_share *share, ts_epoch *epoch, EpochId id) {
     bool bins = false;
     for (ts_block *b = ts_load_relaxed(&epoch->blocks); b; b = ts_epoch_next_block(b)) {
@@ -73,8 +75,9 @@ void ts_epoch_take_up(ts_heap *heap, ts_allocator *allocator, EpochId id) {
 bool ts_epoch_adopt(ts_heap *heap, ts_epoch *epoch, EpochId id, unsigned cls) {
     bool adopted = false;
     ts_allocator *allocator = ts_load_relaxed(&epoch->allocator);
-    /* Not ts_heap_share, which would drop it if the allocator has ended: the allocation that asks goes on with it. By the record's id, which
-       anyone may read: the epoch's entry may be in another use by now, of an allocator whose record is another thread's to write. */
+    /* Not ts_heap_share, which would drop it if the allocator has ended: the allocation that asks goes on with it. By
+       the record's id, which anyone may read: the epoch's entry may be in another use by now, of an allocator whose
+       record is another thread's to write. */
     ts_share *share = ts_heap_find_share(heap, (uintptr_t)ts_load_acquire(&allocator->entry.id));
     if (!share || ts_epoch_find_locked(allocator, id) != epoch) return false;
     if (ts_epoch_is_active(epoch)) {

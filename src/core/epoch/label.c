@@ -1,20 +1,22 @@
 /*
- * Labels of epochs: what is not UTF-8 becomes '?', and a reader needs no lock.
+ * Labels of epochs. A byte that is not UTF-8 becomes '?'. A reader needs no lock.
  *
- * A reader sees one whole label, the old one or the next. While a label is set the one before lies beside: for the epochs of one lock
- * there is one place for that, and a turn, which is odd as long as the label of the epoch `of` is set.
- *     writer, under the lock:  of = the epoch;  before = its label;  turn + 1 (odd);  its label = the next;  turn + 2 (even)
- *     reader:                  read turn, and of if it is odd;  read `before` if that is his epoch, else its label;  read turn again:
- *                              the same, or all of it once more
- *  1. What the turn shows is not written to before the turn has moved on. So a writer that sleeps in the middle, or is
- *     interrupted by its own reader (a signal handler), keeps no reader: its first look succeeds.
- *  2. A reader that has read a word of a later label, or the next epoch in `of`, finds that the turn has moved on. Before each of the two
- *     copies the writer has a release fence, behind its last store of turn. Partner: the reader's acquire fence between its words
- *     and its second look.
- *  3. A reader that finds a turn finds the words that it shows: the stores of turn are releases, its first load is an
- *     acquire.
- *  4. A look fails only if the turn moved meanwhile: another thread got on with a new label. So somebody always gets
- *     on. A look takes a dozen loads; a writer takes a lock between two labels.
+ * A reader sees one whole label, the old one or the next. While a label is set, the one before lies in another place:
+ * there is one such place for all epochs of one lock, and a turn, which is odd while the label of the epoch `of` is
+ * set.
+ *     writer:  under the lock:  of = the epoch;  before = its label;  turn + 1 (odd);  its label = the next;
+ *              turn + 2 (even)
+ *     reader:  read turn, and of if that is odd;  read `before` if of is its epoch, else the label;
+ *              read turn again: it is unchanged, or the reader begins again
+ *  1. The words that a turn shows are not written to before the turn has moved on. So a writer that sleeps in the
+ *     middle, or is interrupted by its own reader in a signal handler, keeps no reader: the first look succeeds.
+ *  2. A reader that has read a word of a later label, or the next epoch in `of`, finds that the turn has moved on.
+ *     Before each of the two copies the writer has a release fence, behind its last store of turn. Partner: the
+ *     reader's acquire fence between its words and its second look.
+ *  3. A reader that finds a turn finds the words that it shows: the stores of turn are releases, and the first load is
+ *     an acquire.
+ *  4. A look fails only if the turn moved meanwhile, by a thread that got on with a new label. A look takes a dozen
+ *     loads; a writer takes a lock between two labels.
  */
 /* Modelled in tests/model: orders. */
 #include "epoch/label.h"

@@ -7,7 +7,7 @@
 
 /* Caller has the lock, also of an epoch that nobody can find yet. */
 void ts_epoch_set_label(ts_epoch *epoch, const char *label);
-/* The label as it is now, terminated: the whole of one label, also while another thread sets the next. Takes no lock. */
+/* The whole label, terminated: the last one or the next, while another thread sets it. Takes no lock. */
 void ts_epoch_read_label(const ts_epoch *epoch, char out[SLAB_LABEL_BYTES]);
 /* Adds the epoch's id, its label while it is known, and whether it is closed or has ended. Takes no lock. */
 void ts_epoch_describe(ts_line *line, EpochId id);

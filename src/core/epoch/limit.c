@@ -1,11 +1,11 @@
 /*
  * Limits on what epochs hold.
  *
- * What could go wrong: two threads together go beyond a limit, or what was given back counts for ever. It does not:
- * units are charged before they are got, to the account and all above it, under one lock (account.h). Whoever takes a
- * unit off a block gives it back to the account that the block has, and a getting that failed gives back what it took.
- * Only what a thread gets in the operation in which it was met when the epoch got its account comes uncounted; it counts when
- * that is over.
+ * What could go wrong: two threads together go beyond a limit, or what was given back counts for ever. They do not: a
+ * thread takes units from the account and all accounts above it, under one lock, before it gets the memory (account.h).
+ * A unit that leaves a block goes back to the account that the block has. So do units for which no memory was had. A
+ * thread may be in the middle of an allocation when the epoch gets its account. What it gets in that operation is
+ * counted when that is over.
  */
 #include "epoch/limit.h"
 #include "cache/life.h"
@@ -58,11 +58,12 @@ ts_account *ts_limit_hold(ts_epoch *epoch, EpochId id) {
     return account;
 }
 
-/* acquire: with it comes whose it is; partner of the release in begin_account */
+/* acquire: the account says which epoch it is of; partner of the release in begin_account */
 ts_account *ts_epoch_account(const ts_epoch *epoch) { return ts_load_acquire(&epoch->account); }
 
-/* While the block's heap is held. Else it is left to that: its thread is in the middle of an operation, or another thread holds it. Caller
-   has the epoch, so the block changes neither its epoch nor its heap. true: it is left, and the heap is to be called. */
+/* The block gets the account while its heap is held. If the heap cannot be held, the block is left to its thread, which
+   may be in the middle of an operation. true: it is left, and the heap is to be called. Caller has the lock, so the
+   block changes neither its epoch nor its heap. */
 static bool leave_or_count(ts_block *block, ts_account *account) {
     ts_heap *heap = ts_load_acquire(&block->heap);
     if (ts_heap_hold(heap)) {
@@ -83,13 +84,13 @@ static void call(ts_block *block) {
     ts_heap_drop(heap);
 }
 
-/* The account of an epoch that had none: its blocks get it, or are left to get it. Blocks that come later begin with it.
-   Caller has the lock, which is released. Calls are made without the lock: while the epoch is pinned its blocks stay in the
-   list, and those that a reset has emptied are held until it is not. */
+/* The account of an epoch that had none: its blocks get it, or are left to get it. Blocks that come later begin with
+   it. Caller has the lock, which is released. Calls are made without the lock: while the epoch is pinned its blocks
+   stay in the list, and those that a reset has emptied are held until it is not. */
 static void begin_account(ts_epoch *epoch, ts_account *account) {
     bool left = false;
     ts_block *blocks = ts_load_relaxed(&epoch->blocks);
-    ts_store_release(&epoch->account, account); /* with it comes whose it is: ts_epoch_account */
+    ts_store_release(&epoch->account, account); /* partner: ts_epoch_account */
     ts_account_add(account, ts_load_relaxed(&epoch->span_units));
     for (ts_block *b = blocks; b; b = ts_epoch_next_block(b)) left = leave_or_count(b, account) || left;
     if (!left) {
@@ -103,8 +104,8 @@ static void begin_account(ts_epoch *epoch, ts_account *account) {
     ts_epoch_settle_noted();
 }
 
-/* The account of an epoch, made if it has none, with a reference. NULL with errno. It waits for no allocation: a block whose
-   thread is in the middle of one is counted when that is over. */
+/* The account of an epoch, made if it has none, with a reference. NULL with errno. It waits for no allocation: a block
+   whose thread is in the middle of one is counted when that is over. */
 static ts_account *hold_made(ts_allocator *allocator, EpochId id) {
     ts_account *made = ts_account_make(id);
     if (!made) {
@@ -156,7 +157,7 @@ bool ts_limit_link(ts_allocator *allocator, EpochId child, EpochId parent) {
     ts_account *above = parent != EPOCH_NONE ? hold_made(allocator, parent) : NULL;
     bool made = above || parent == EPOCH_NONE || is_gone(before);
     bool done = made && ts_account_move(below, above);
-    if (made && !done) errno = EINVAL; /* two domains of one epoch: no circle of domains, but one of what is held */
+    if (made && !done) errno = EINVAL; /* two domains of one epoch are no circle, but their accounts are */
     ts_account_unref(below);
     ts_account_unref(above);
     return done;

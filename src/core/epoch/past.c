@@ -9,7 +9,7 @@ ts_past_ring *ts_past_ring_of(_Atomic(ts_past_ring *) *place) {
     ts_past_ring *ring = ts_load_acquire(place), *made;
     if (TS_LIKELY(ring != NULL)) return ring;
     made = ts_lines_take(TS_LINES_PAST, sizeof *made);
-    /* release: whole, for who reads it; acquire: another thread made it */
+    /* release: a reader finds it whole; acquire: another thread made it */
     if (!made ||
         atomic_compare_exchange_strong_explicit(place, &ring, made, memory_order_acq_rel, memory_order_acquire))
         return made;
@@ -22,7 +22,7 @@ ts_brief_ring *ts_brief_ring_of(_Atomic(ts_brief_ring *) *place) {
     ts_brief_ring *ring = ts_load_relaxed(place);
     if (TS_LIKELY(ring != NULL)) return ring;
     ring = ts_lines_take(TS_LINES_BRIEF, sizeof *ring);
-    ts_store_release(place, ring); /* whole, for who reads it */
+    ts_store_release(place, ring); /* a reader finds it whole */
     return ring;
 }
 
@@ -116,7 +116,7 @@ uint32_t ts_epoch_held_kib(const ts_epoch *epoch) {
     return bytes >> 10 < UINT32_MAX ? (uint32_t)(bytes >> 10) : UINT32_MAX;
 }
 
-/* In a record that was begun. What the epoch held at its close has gone back by now, or does with this end. */
+/* p: a record that was begun. What the epoch held at its close goes back with this end at the latest. */
 static void write_past(ts_past *p, const ts_epoch *epoch) {
     uint64_t opened = ts_load_relaxed(&epoch->open_since_ns), closed = ts_load_relaxed(&epoch->closed_at_ns);
     uint64_t now = ts_os->coarse_ns(), least = closed > opened ? closed : opened; /* times of a finer clock */

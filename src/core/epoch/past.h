@@ -1,25 +1,30 @@
 /*
  * The epochs that ended last: what statistics still say of them.
  *
- * A record is written before the epoch's id is over, so whoever finds the id over finds the record. There are three kinds of rings.
- * Each has the newest TS_PAST of the epochs that come into it, so the newest TS_PAST of all are among them.
+ * A record is written before the epoch's id is over. So a reader that finds the id over finds the record. There are
+ * three kinds of rings. Each has the newest TS_PAST of the epochs that come into it, so the newest TS_PAST of all are
+ * among them.
  *
- *     allocator->past    by any thread that ends an epoch, with the lock of the epoch
- *     share->past        by the share's thread: epochs that only it was in, with a label, with large objects, or closed
- *     share->brief       by the same: all others that only it was in, domains mostly. That takes some instructions and no clock
+ *     allocator->past    written by any thread that ends an epoch, with the lock of the epoch
+ *     share->past        written by the share's thread, for epochs that no other thread was in, and that had a label or
+ *                        large objects, or were closed
+ *     share->brief       written by the share's thread, for all other epochs that no other thread was in: mostly those
+ *     of
+ *                        domains. A record takes some instructions, and no clock
  *
- * A ring is made when the first record comes, and goes with the share or the allocator (supply/share.c, record.c). Where there is no
- * memory for it there are no records.
+ * A ring is made when the first record comes, and goes with the share or the allocator (supply/share.c, record.c).
+ * Without memory for a ring there are no records.
  *
- * What could go wrong: two threads write one record, or a reader takes a half of one and a half of the next. They do not:
- *  1. Who writes takes the record: he exchanges its id for TS_PAST_TAKEN. Who finds it taken leaves it to who has it, which is as many
- *     records behind; his own is missing. acquire: his stores come after those of who had it before. The rings of a share have one
- *     writer, who stores the mark.
- *  2. The mark is there before the fields change (release fence, partner: the acquire fence of 3), and the id after (release).
- *  3. A reader finds the id (acquire), reads the fields, and then the id again, behind an acquire fence. If he has read a field of a
- *     later record, he finds the mark or a later id. No id comes twice.
- *  4. Shares and rings stay while a reader is in the allocator (ts_allocator_read_begin). Who writes has an epoch of the allocator, or a
- *     share of it: both keep its record.
+ * What could go wrong: two threads write one record, or a reader takes half of one and half of the next. They do not:
+ *  1. A writer takes the record: it exchanges the id for TS_PAST_TAKEN. If it finds that, another writer has the
+ *     record, as many records behind, and its own epoch gets none. acquire: its stores come after those of the last
+ *     writer. The rings of a share have one writer, which stores the mark.
+ *  2. The mark is there before the fields change (release fence; partner: the acquire fence of 3), and the id after
+ *     them (release).
+ *  3. A reader finds the id (acquire), reads the fields, and then the id again, behind an acquire fence. If it has read
+ *     a field of a later record, it finds the mark or a later id. No id comes twice.
+ *  4. Shares and rings stay while a reader is in the allocator (ts_allocator_read_begin). A writer has an epoch of the
+ *     allocator, or a share of it. Both keep the allocator's record.
  */
 #ifndef TS_EPOCH_PAST_H
 #define TS_EPOCH_PAST_H
@@ -50,7 +55,7 @@ typedef struct ts_brief {
     _Atomic uint32_t slabs, pieces;
 } ts_brief;
 typedef struct ts_brief_ring {
-    _Atomic uint32_t next; /* written by the share's thread, as all of it */
+    _Atomic uint32_t next; /* written by the share's thread, like all of the ring */
     ts_brief at[TS_PAST];
 } ts_brief_ring;
 
@@ -63,12 +68,12 @@ typedef struct ts_past_note {
     uint32_t rss_before_kib, rss_after_kib, flags;
 } ts_past_note;
 
-/* The ring of that place, which may be made now. NULL: no memory. */
+/* The ring of that place, made if there is none. NULL: no memory. */
 ts_past_ring *ts_past_ring_of(_Atomic(ts_past_ring *) *place);
 ts_brief_ring *ts_brief_ring_of(_Atomic(ts_brief_ring *) *place);
 /* The record to write, by any thread; NULL: none. Its id comes last, by a release. */
 ts_past *ts_past_begin(ts_past_ring *ring);
-/* The same of a ring with one writer. */
+/* The record to write, in a ring with one writer. */
 TS_ALWAYS_INLINE ts_past *ts_past_begin_own(ts_past_ring *ring) {
     uint32_t next = ts_load_relaxed(&ring->next);
     ts_past *p = &ring->at[next % TS_PAST];
@@ -77,9 +82,10 @@ TS_ALWAYS_INLINE ts_past *ts_past_begin_own(ts_past_ring *ring) {
     atomic_thread_fence(memory_order_release); /* 2 */
     return p;
 }
-/* What the allocator has of an epoch. The caller is between ts_allocator_read_begin and _end, here and below. */
+/* What the allocator's rings say of an epoch. The caller is between ts_allocator_read_begin and ts_allocator_read_end,
+   also in ts_past_newest. */
 bool ts_past_find(struct ts_allocator *allocator, uint64_t id, ts_past_note *out);
-/* Those of a known end that ended last, newest first. Returns how many. */
+/* The epochs that ended last, newest first, of those whose end is known. Returns how many. */
 unsigned ts_past_newest(struct ts_allocator *allocator, ts_past_note *out, unsigned most);
 TS_ALWAYS_INLINE void ts_brief_write(ts_brief_ring *ring, uint64_t id, uint64_t opened_ns, uint32_t slabs,
                                      uint32_t pieces) {
@@ -94,7 +100,7 @@ TS_ALWAYS_INLINE void ts_brief_write(ts_brief_ring *ring, uint64_t id, uint64_t 
     ts_store_release(&b->id, id);
 }
 
-/* Memory of a block's slabs: any thread; exact when its thread is in no operation. */
+/* Memory of a block's slabs. Any thread asks; exact while the block's thread is in no operation. */
 static inline uint32_t ts_block_pieces(const ts_block *b) {
     return b->scope ? ts_load_relaxed(&((const ts_scope_block *)(const void *)b)->pieces) : 0;
 }

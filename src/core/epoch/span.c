@@ -1,12 +1,13 @@
 /*
- * Spans: whole units in a row for one large object, of 16 KiB or, above TS_FAR_BYTES, of 1 MiB (region.h). They belong
- * to an epoch, not to a thread: made, freed and listed under the epoch's lock. Their memory is got before that and
- * given back after it.
+ * Spans: units in a row for one large object, of 16 KiB each or, above TS_FAR_BYTES, of 1 MiB (region.h).
  *
- * The UNIT word of the first unit is SPAN, and the span's tag, which changes at every use; the words of
- * the others are 0, so that nothing inside of a span is the start of an object. A span is live while its word is
- * there: word and record change under the lock of the epoch whose index is in queue_next, so who has that lock and
- * finds word and index unchanged may read the record.
+ * A span belongs to an epoch, not to a thread. It is listed, and taken off the list, under the epoch's lock. Its memory
+ * is got before that and given back after it.
+ *
+ * The UNIT word of the first unit is SPAN with the span's tag, which changes at every use. The words of the other units
+ * are 0, so no place inside of a span is the start of an object. A span is live while its word is there. Word and
+ * record change under the lock of the epoch whose index is in queue_next. So a thread that has that lock, and finds
+ * word and index unchanged, may read the record.
  */
 #include "supply/span.h"
 #include "base/assert.h"
@@ -25,7 +26,7 @@
 #include <errno.h>
 #include <string.h>
 
-/* What another thread could change as soon as the span is in its epoch is noted before. */
+/* The note is written before the span is in its epoch: from then on another thread may change the record. */
 TS_COLD static void give_out_span(ts_allocator *allocator, uint32_t unit, size_t size, bool zero, ts_span_note *note) {
     const ts_slab *slab = ts_slab_at(unit);
     char *p = ts_unit_address(unit);
@@ -41,11 +42,10 @@ static uint64_t units_for(unsigned part, size_t size) {
     return ((uint64_t)size + ts_part_bytes(part, 1) - 1) >> ts_part_shift(part);
 }
 
-/* With a share, which is the calling thread's own, without a locked instruction. release, as of what is freed: who reads a free sees the
-   allocation, which came before it under the epoch's lock. */
+/* share: the calling thread's own, which is counted in without a locked instruction. */
 static void count_allocated(ts_allocator *allocator, ts_share *share, uint64_t objects, uint64_t bytes,
                             uint64_t weight) {
-    if (TS_LIKELY(share != NULL)) { /* always, but where it grows */
+    if (TS_LIKELY(share != NULL)) { /* always, but for a span that grows */
         ts_count(&share->span_counts.allocated, objects);
         ts_count(&share->span_counts.bytes_allocated, bytes);
         ts_count(&share->span_counts.units_taken, weight);
@@ -56,6 +56,7 @@ static void count_allocated(ts_allocator *allocator, ts_share *share, uint64_t o
     ts_fetch_add_relaxed(&allocator->span_counts.units_taken, weight);
 }
 
+/* release: a reader of statistics that sees a free sees the allocation, which came first under the epoch's lock. */
 static void count_freed(ts_allocator *allocator, ts_share *share, uint64_t bytes, uint64_t weight) {
     if (TS_LIKELY(share != NULL)) {
         ts_count_release(&share->span_counts.freed, 1);
@@ -85,8 +86,8 @@ TS_ALWAYS_INLINE void *alloc_in_part(const unsigned part, ts_allocator *allocato
         errno = ENOMEM;
         return NULL;
     }
-    /* The units are the record's before the epoch has them: it waits if another thread frees the allocator meanwhile. A share
-       has it pinned, and no other thread drops it. */
+    /* The units are the record's before the epoch has them: it waits if another thread frees the allocator meanwhile. A
+       share has it pinned, and no other thread drops it. */
     ts_share *share = ts_heap_share(heap, allocator);
     if (!share) return NULL;
     ts_account *account = ts_limit_hold(epoch, id);
@@ -121,7 +122,7 @@ TS_ALWAYS_INLINE void *alloc_in_part(const unsigned part, ts_allocator *allocato
     epoch = ts_epoch_find_locked(allocator, id);
     bool open = epoch && ts_epoch_is_active(epoch);
     if (open) {
-        /* Whole, if it has got an account since. */
+        /* All of it, if the epoch has got an account since. */
         ts_account *now = ts_load_relaxed(&epoch->account);
         ts_account_add(now, now == account ? weight - taken : weight);
         if (now == account) taken = 0;
@@ -136,7 +137,7 @@ TS_ALWAYS_INLINE void *alloc_in_part(const unsigned part, ts_allocator *allocato
         ts_add_owned(&epoch->span_units, (uint32_t)weight);
         count_allocated(allocator, share, 1, bytes, weight);
         if (fresh) ts_fetch_add_relaxed(&allocator->span_miss, 1);
-        /* release: who reads the word sees the record */
+        /* release: a thread that reads the word sees the record */
         ts_store_relaxed(&slab->queue_next, epoch->entry.index);
         note->word = TS_UNIT_SPAN | ts_load_relaxed(&slab->tag);
         ts_store_release(ts_unit_word(unit), note->word);
@@ -188,7 +189,7 @@ ts_epoch *ts_span_lock(ts_allocator *allocator, uint32_t unit, uint64_t word) {
     return NULL;
 }
 
-/* A span that its epoch no longer has: its units are the caller's, who has the allocator pinned, if not by a share. */
+/* A span that its epoch no longer has. Its units are the caller's, which has the allocator pinned, or a share of it. */
 typedef struct taken_out {
     ts_share *share;
     ts_epoch *epoch;
@@ -219,7 +220,7 @@ static bool take_out(ts_allocator *allocator, uint32_t unit, uint64_t word, uint
     if (slab->next) ts_slab_at(slab->next)->prev = slab->prev;
     count_out(epoch, allocator, out->share, slab);
     out->drained = ts_load_relaxed(&epoch->state) == EPOCH_CLOSING && ts_load_relaxed(&epoch->span_units) == 0;
-    /* Who frees the allocator ends this epoch before the record, and so comes after this. */
+    /* The free of the allocator ends this epoch before it gives the record back, and so comes later. */
     if (!out->share) ts_allocator_pin(allocator);
     ts_epoch_release(epoch);
     return true;
@@ -240,8 +241,9 @@ bool ts_span_free(ts_allocator *allocator, uint32_t unit, uint64_t word, uint32_
     return true;
 }
 
-/* Pages where the system moves them, the rest by copying. The system moves what is one area to it, so a span of which a part was moved
-   before goes by halves. Whether all of it was moved, and the first range has no memory. */
+/* Moves pages where the system can, and copies the rest. The system moves a range only if that is one area to it. So a
+   span of which a part was moved before goes by halves. true: all of it was moved, and the first range has no memory.
+   */
 static bool move_bytes(char *from, char *to, size_t bytes) {
     if (bytes < TS_SPAN_MOVE_BYTES || (((uintptr_t)from | (uintptr_t)to | bytes) & (ts_os_page_bytes() - 1)) != 0) {
         memcpy(to, from, bytes);
@@ -253,7 +255,7 @@ static bool move_bytes(char *from, char *to, size_t bytes) {
     return move_bytes(from + half, to + half, bytes - half) && first;
 }
 
-/* First the old object ends: nobody else has its units then, whatever other threads do with the pointer. */
+/* The old object ends first. Then its units are this thread's alone, whatever other threads do with the pointer. */
 bool ts_span_move(ts_allocator *allocator, uint32_t unit, uint64_t word, uint32_t generation, void *to, size_t room) {
     taken_out out;
     if (!take_out(allocator, unit, word, generation, true, &out)) return false;
@@ -273,13 +275,13 @@ static void count_grown(ts_epoch *epoch, ts_allocator *allocator, uint64_t units
     count_allocated(allocator, ts_share_of_mine(ts_load_relaxed(&allocator->token)), 0, bytes, units);
 }
 
-/* The units come first: no lock is held while the pool grows. When they are there, the word still tells whether the span is the same; its
-   length is, as whoever let it grow too had to have the same units. */
+/* The units come first, as no lock is held while the pool grows. Then the word tells whether the span is still there.
+   Its length is unchanged: another thread that let it grow would have needed these units. */
 bool ts_span_grow(ts_allocator *allocator, uint32_t unit, uint64_t word, size_t size) {
     ts_slab *slab = ts_slab_at(unit);
     unsigned part = ts_part_of_unit(unit);
     uint64_t units = units_for(part, size);
-    /* What becomes too large for its part moves to the other. */
+    /* An object that becomes too large for its part moves to the other. */
     if (units > ts_region.part[part].units || (part == TS_NORMAL && ts_span_part(allocator, size) != part))
         return false;
     ts_epoch *epoch = ts_span_lock(allocator, unit, word);
@@ -292,7 +294,7 @@ bool ts_span_grow(ts_allocator *allocator, uint32_t unit, uint64_t word, size_t 
     ts_account *account = ts_load_relaxed(&epoch->account);
     EpochId id = ts_load_relaxed(&slab->u.span.epoch);
     if (TS_UNLIKELY(account != NULL)) ts_account_ref(account);
-    /* Who frees the allocator ends this epoch before the record, and so comes after this. */
+    /* The free of the allocator ends this epoch before it gives the record back, and so comes later. */
     ts_allocator_pin(allocator);
     ts_epoch_release(epoch);
     bool fresh, taken = grown && (!account || ts_limit_take(account, weight, id));
