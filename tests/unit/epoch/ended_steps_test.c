@@ -342,7 +342,7 @@ static void drained_by_its_own_frees(void **state) {
     assert_in_range(ts_load_relaxed(&ts_thread.heap->free_blocks[0]), 0, TS_FREE_CHURN_BLOCKS);
 }
 
-/* ---- the entry's next use while blocks of the last one are taken apart ------------------------------------------- */
+/* ---- the entry's next use while blocks of the last one are taken apart ------------------------------------------ */
 
 static SlabAllocator *another;
 static ts_epoch *entry;
