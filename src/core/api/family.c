@@ -9,6 +9,7 @@
 #include "diagnose/misuse.h"
 #include "diagnose/stacks.h"
 #include "domain/domain_parts.h"
+#include "object/find.h"
 #include "object/object.h"
 #include "object/walk.h"
 
@@ -105,16 +106,8 @@ TS_ENTRY void *slab_alloc_zero(size_t n, size_t size) {
     if (TS_UNLIKELY(__builtin_mul_overflow(n, size, &bytes))) return refuse(ENOMEM);
     size_t last = (bytes - 1) | 15;
     if (TS_UNLIKELY(last >= CLEARED_IN_PLACE)) return zero_other(bytes);
-    ts_tls *tls = &ts_thread;
-    ts_scope_block *block = ts_load_relaxed(&tls->scope);
-    uint64_t bump = ts_load_relaxed(&block->bump);
-    ts_op_begin_bump(tls, bump);
-    if (TS_UNLIKELY(ts_is_relaxed_64(&block->b.open_id, TS_ID_NEVER))) return zero_other(bytes);
-    ts_compiler_fence(); /* else the compiler makes one condition of that and the next */
-    uint64_t next = ts_bump_next(bump, last + 1);
-    if (TS_UNLIKELY(ts_is_below_relaxed_64(&block->limit, next))) return zero_other(bytes);
-    char *p = ts_fast_bump(block, bump, next); /* ends the operation */
-    return clear_granules(p, p + last + 1);
+    char *p = ts_take_innermost(&ts_thread, last, false, 0);
+    return TS_LIKELY(p != NULL) ? clear_granules(p, p + last + 1) : zero_other(bytes);
 }
 
 TS_ENTRY TS_NOINLINE static void *aligned_other(size_t alignment, size_t size) {
@@ -141,20 +134,8 @@ TS_ENTRY TS_NOINLINE static void *aligned_behind(size_t alignment, size_t size) 
 
 /* As slab_alloc, whose next object happens to lie right. */
 TS_ENTRY void *slab_alloc_aligned(size_t alignment, size_t size) {
-    ts_tls *tls = &ts_thread;
-    ts_scope_block *block = ts_load_relaxed(&tls->scope);
-    uint64_t bump = ts_load_relaxed(&block->bump);
-    ts_op_begin_bump(tls, bump);
-    /* First: as in slab_alloc. */
-    if (TS_UNLIKELY(ts_is_relaxed_64(&block->b.open_id, TS_ID_NEVER))) return aligned_behind(alignment, size);
-    size_t last = (size - 1) | 15;
-    /* A place of 0 is none. An alignment of 0 is no power of two, and nothing is a multiple of it. */
-    if (TS_UNLIKELY(last >= TS_UNIT_BYTES) || TS_UNLIKELY(alignment > ts_load_relaxed(&ts_aligned_most)) ||
-        TS_UNLIKELY((((uintptr_t)ts_bump_at(bump) | alignment) & (alignment - 1)) != 0))
-        return aligned_behind(alignment, size);
-    uint64_t next = ts_bump_next(bump, last + 1);
-    if (TS_UNLIKELY(ts_is_below_relaxed_64(&block->limit, next))) return aligned_behind(alignment, size);
-    return ts_fast_bump(block, bump, next); /* ends the operation */
+    void *p = ts_take_innermost(&ts_thread, (size - 1) | 15, true, alignment);
+    return TS_LIKELY(p != NULL) ? p : aligned_behind(alignment, size);
 }
 
 TS_ENTRY void *slab_alloc_memdup(const void *from, size_t n) {

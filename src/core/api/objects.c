@@ -1,5 +1,5 @@
 /* Objects. The fast paths are laid out here, so that a call is one function deep. */
-/* Modelled in tests/model: bump, orders. */
+/* Modelled in tests/model: bump. */
 #include "api/private.h"
 #include "api/runtime.h"
 #include "cache/life.h"
@@ -164,19 +164,8 @@ TS_ENTRY TS_NOINLINE static void *alloc_missed(size_t size) {
 }
 
 TS_ENTRY void *slab_alloc(size_t size) {
-    ts_tls *tls = &ts_thread;
-    ts_scope_block *block = ts_load_relaxed(&tls->scope);
-    uint64_t bump = ts_load_relaxed(&block->bump);
-    ts_op_begin_bump(tls, bump);
-    /* First: a thread that closes the block may be changing the rest of it already. Only its owner opens it again, so
-       if it is open it was so when bump was read. */
-    if (TS_UNLIKELY(ts_is_relaxed_64(&block->b.open_id, TS_ID_NEVER))) return alloc_missed(size);
-    /* Rounded up by its last byte: that of size 0 is beyond all. */
-    size_t last = (size - 1) | 15;
-    if (TS_UNLIKELY(last >= TS_UNIT_BYTES)) return alloc_missed(size);
-    uint64_t next = ts_bump_next(bump, last + 1);
-    if (TS_UNLIKELY(ts_is_below_relaxed_64(&block->limit, next))) return alloc_missed(size);
-    return ts_fast_bump(block, bump, next); /* ends the operation */
+    void *p = ts_take_innermost(&ts_thread, (size - 1) | 15, false, 0);
+    return TS_LIKELY(p != NULL) ? p : alloc_missed(size);
 }
 
 /* ---- zeroed and aligned ------------------------------------------------------------------------------------ */

@@ -3,7 +3,7 @@
  * this is called inside an operation of the thread, and looks at the words of a block after the operation has begun: so
  * what they say is true until it ends (ownership/heap.h).
  */
-/* Modelled in tests/model: bump. */
+/* Modelled in tests/model: bump, orders. */
 #ifndef TS_OBJECT_FIND_H
 #define TS_OBJECT_FIND_H
 
@@ -11,6 +11,7 @@
 #include "diagnose/sample.h"
 #include "epoch/end.h"
 #include "epoch/epoch.h"
+#include "object/object.h"
 
 /* The calling thread's share of another allocator than the one that it is bound to. The fast paths may use the share's
    open blocks: their keys and the ids of their epochs say so. So a thread that goes from one allocator to another need
@@ -86,6 +87,29 @@ TS_ALWAYS_INLINE void *ts_take_bytes(ts_scope_block *block, size_t size) {
 TS_ALWAYS_INLINE void *ts_take_at_hand(ts_found found, size_t size) {
     if (TS_LIKELY(found.churn != NULL)) return ts_take_slot(found.churn, size);
     return TS_LIKELY(found.scope != NULL) ? ts_take_bytes(found.scope, size) : NULL;
+}
+
+/* An object in the current slab of the scope that the thread is inside of: size `last` + 1, which is a multiple of 16. The
+   operation begins with the bump word, and ends as that moves on to the next object (heap.h). aligned: only if the place
+   is a multiple of that alignment. NULL: missed, and the operation goes on; who goes on begins another. */
+TS_ALWAYS_INLINE char *ts_take_innermost(ts_tls *tls, size_t last, const bool aligned, size_t alignment) {
+    ts_scope_block *block = ts_load_relaxed(&tls->scope);
+    uint64_t bump = ts_load_relaxed(&block->bump);
+    ts_op_begin_bump(tls, bump);
+    /* First: a thread that closes the block may be changing the rest of it already. Only its owner opens it again, so if
+       it is open it was so when bump was read. */
+    if (TS_UNLIKELY(ts_is_relaxed_64(&block->b.open_id, TS_ID_NEVER))) return NULL;
+    ts_compiler_fence(); /* else the compiler makes one condition of that and the next */
+    if (TS_UNLIKELY(last >= TS_UNIT_BYTES)) return NULL; /* too large, or of size 0 */
+    /* A place of 0 is none. An alignment of 0 is no power of two, and nothing is a multiple of it. */
+    if (aligned && (TS_UNLIKELY(alignment > ts_load_relaxed(&ts_aligned_most)) ||
+                    TS_UNLIKELY((((uintptr_t)ts_bump_at(bump) | alignment) & (alignment - 1)) != 0)))
+        return NULL;
+    uint64_t next = ts_bump_next(bump, last + 1);
+    if (TS_UNLIKELY(ts_is_below_relaxed_64(&block->limit, next))) return NULL;
+    char *p = ts_fast_bump(block, bump, next);
+    TS_ASSUME(p != NULL);
+    return p;
 }
 
 /* The block of the rolling epoch. */
