@@ -1,10 +1,10 @@
 /*
- * Allocation on the fast paths: from the magazine or the claimed word of a bin, or from the current slab of a scope,
- * and the next slab of a scope in the usual case. Each function is called inside an operation by the thread that owns
- * the block. None takes a lock, makes a system call, or moves more than one slot.
+ * Allocation on the fast paths: from the magazine or the claimed word of a bin, or from the current slab of a scope.
+ * Also the next slab of a scope in the usual case. The thread that owns the block calls these inside an operation.
+ * None of them takes a lock, makes a system call, or moves more than one slot.
  *
- * All sizes take one path. The place of a state word differs between FINE slabs and others; a conditional move
- * selects it, as a branch would be mispredicted wherever sizes mix.
+ * All sizes take one path. The place of a state word differs between FINE slabs and others. A conditional move selects
+ * it, because a branch would be mispredicted wherever sizes mix.
  */
 /* Modelled in tests/model: foreign, bump, orders. */
 #ifndef TS_CACHE_ALLOCATE_H
@@ -29,13 +29,14 @@ TS_ALWAYS_INLINE void *ts_fast_pop(ts_bin *bin) {
     TS_RETURNED(object);
     TS_ASSUME(object != NULL);
     ts_store_relaxed(&bin->top, top + TS_TOP_POP);
-    /* relaxed: the owner's own word; others learn of the object through the program's own hand-over */
+    /* relaxed: the owner's own word. Other threads learn of the object when the program hands it to them. */
     ts_or_owned_16(&bin->state[granule], TS_STATE_LIVE);
     return object;
 }
 
-/* The next object of the claimed word, made live; NULL: the word is used up. Only when the magazine is empty, so that
-   what was freed last is used first. It lies where its 64 bytes are, and where in these the state word says. */
+/* The next object of the claimed word, made live; NULL: the word is used up. Called when the magazine is empty, so
+   that the objects freed last are used first. The granule gives the object's 64 bytes, and the state word its place
+   in these. */
 TS_ALWAYS_INLINE void *ts_fast_word(ts_bin *bin) {
     uint64_t word = ts_load_relaxed(&bin->word);
     if (TS_UNLIKELY(word == 0)) return NULL;
@@ -56,8 +57,8 @@ TS_ALWAYS_INLINE void *ts_fast_slot(ts_bin *bin) {
     return TS_LIKELY(p != NULL) ? p : ts_fast_word(bin);
 }
 
-/* The same when both are used up: from the next word of the bin's slabs, which is claimed with the heap held. in_op is
-   1, so the heap is held unless another thread revoked it. NULL: the slow path. */
+/* The next object when both are used up: claims the next word of the bin's slabs, with the heap held. in_op is 1, so
+   the thread holds its heap unless another one revoked it. NULL: the slow path. */
 TS_ALWAYS_INLINE void *ts_fast_claim(const ts_tls *tls, ts_churn_block *block, ts_bin *bin) {
     const ts_heap *heap = tls->heap;
     bool claims = TS_LIKELY(ts_load_acquire(&heap->revoked) == 0) && ts_bin_claim(block, ts_bin_class(block, bin));
@@ -81,25 +82,25 @@ TS_ALWAYS_INLINE char *ts_fast_bump(ts_scope_block *block, uint64_t bump, uint64
     char *at = ts_bump_at(bump);
     ts_state64 *start = &block->bits->start[((uintptr_t)at >> 10) & 15];
     ts_store_relaxed(start, ts_with_bit(ts_load_relaxed(start), (uintptr_t)at >> 4));
-    /* release: who reads bump sees the start bits below it (ts_scope_object_bytes) */
+    /* release: a thread that reads bump sees the start bits below it (ts_scope_object_bytes) */
     ts_store_release(&block->bump, next);
     return at;
 }
 
-/* Whether the current slab of a scope has room for an object of `size` bytes, not 0: its bump word is *bump, and
-   *next then. */
+/* Whether the current slab of a scope has room for an object of `size` bytes. *bump: its bump word; *next: the word
+   after the object. */
 TS_ALWAYS_INLINE bool ts_fast_has_room(const ts_scope_block *block, size_t size, uint64_t *bump, uint64_t *next) {
-    size_t last = (size - 1) | 15; /* rounded up by its last byte: that of size 0 is beyond all */
+    size_t last = (size - 1) | 15; /* rounds up by the last byte; for a size of 0 it is beyond every slab */
     if (TS_UNLIKELY(last >= TS_UNIT_BYTES)) return false;
     *bump = ts_load_relaxed(&block->bump);
     *next = ts_bump_next(*bump, last + 1);
     return TS_LIKELY(!ts_is_below_relaxed_64(&block->limit, *next));
 }
 
-/* ---- the next slab of a scope; the other cases are ts_scope_renew's (scope.c) ---------------------------- */
+/* ---- the next slab of a scope; ts_scope_renew (scope.c) has the other cases ------------------------------- */
 
-/* Nothing is added to the current slab any more. Afterwards bump is another's, and then the slab is released if it is
-   empty, which can only be done once it is no longer the current one. */
+/* Ends adding to the current slab. Afterwards the caller gives bump another slab. Only then it releases this slab, if
+   it is empty. */
 TS_ALWAYS_INLINE void ts_scope_seal(ts_scope_block *block, ts_slab *slab) {
     uint64_t bump = ts_load_relaxed(&block->bump);
     uint32_t unit = ts_load_relaxed(&block->current);
@@ -110,19 +111,19 @@ TS_ALWAYS_INLINE void ts_scope_seal(ts_scope_block *block, ts_slab *slab) {
     if (!TS_COUNTED) return;
     ts_store_release(&block->bytes_allocated,
                      ts_load_relaxed(&block->bytes_allocated) + used); /* block.c: scope_bytes */
-    /* release: scope.c: ts_scope_allocs */
+    /* release: partner of the acquires in ts_scope_allocs (scope.c) */
     ts_store_release(&block->allocs,
                      (ts_load_relaxed(&block->allocs) + (ts_bump_count(bump) << TS_ALLOCS_SHIFT)) ^ TS_ALLOCS_TURN);
 }
 
-/* It is sealed because an allocation needs the next one. */
+/* Seals the current slab because an allocation needs the next one. */
 TS_ALWAYS_INLINE void ts_scope_fill(ts_scope_block *block, ts_slab *slab) {
     ts_count(&block->b.share->count[TS_COUNT_SCOPE].current_partial_full, 1);
     ts_scope_seal(block, slab);
 }
 
-/* A reset unit becomes the first of the block's slabs, and the current one; its first object is as long as `bytes`,
-   if any. What that is made of is written before. */
+/* Makes a reset unit or piece the first of the block's slabs, and the current one. bytes: its first object, or 0. The
+   words of that object are written before. */
 TS_ALWAYS_INLINE void ts_scope_append_at(ts_scope_block *block, uint32_t unit, ts_slab *slab, char *at,
                                          const size_t slab_bytes, const size_t bytes) {
     uint32_t second = block->head;
@@ -143,22 +144,22 @@ TS_ALWAYS_INLINE void ts_scope_append_at(ts_scope_block *block, uint32_t unit, t
     uint64_t bump = ts_bump_word(at, (ts_load_relaxed(&block->allocs) & TS_ALLOCS_TURN) * TS_BUMP_TURN);
     /* release: as in ts_fast_bump */
     ts_store_release(&block->bump, bytes != 0 ? ts_bump_next(bump, bytes) : bump);
-    /* release: who reads the word sees the reset slab */
+    /* release: a thread that reads the word sees the reset slab */
     ts_store_release(ts_unit_word(unit), ts_scope_word(block));
 }
-/* The same of a unit. */
+/* ts_scope_append_at for a unit. */
 TS_ALWAYS_INLINE void ts_scope_append(ts_scope_block *block, uint32_t unit, ts_slab *slab, const size_t bytes) {
     TS_ASSUME(!ts_is_piece(unit));
     char *at = ts_region.part[TS_NORMAL].base + (size_t)unit * TS_UNIT_BYTES; /* NORMAL is numbered from 0 */
     ts_scope_append_at(block, unit, slab, at, TS_UNIT_BYTES, bytes);
 }
 
-/* The first warm unit of the share becomes the current slab, with an object of so many bytes, a result of
-   ts_scope_round and not 0. NULL: it is another case (there is none; a foreign free is on its way to it; it was no
-   scope slab, or a handle of it was made, or its tags are used up; all of the last slab is freed; care), and nothing
-   has changed that matters: where a handle was made the unit is claimed, and stays on its list, nobody's. Caller
-   holds the heap. What the last use had in common with this one need not be written: the kind, and the generation,
-   which moves on only if a handle was made. */
+/* Makes the first retained unit of the share the current slab, with an object of `bytes` bytes, a result of
+   ts_scope_round and not 0. NULL: it is another case, and nothing has changed that matters. The other cases: there is
+   no unit; a cross-thread free is on its way to it; it was no scope slab; a handle of it was made; its tags are used
+   up; everything in the last slab is freed; care. Where a handle was made the unit is claimed, and stays on its list
+   without an owner. Caller holds the heap. Two fields are as in the last use, and are not written: the kind, and the
+   generation, which moves on only if a handle was made. */
 TS_ALWAYS_INLINE char *ts_scope_next(ts_scope_block *block, size_t bytes) {
     ts_share *share = block->b.share;
     ts_warm *warm = &share->warm;
@@ -167,17 +168,17 @@ TS_ALWAYS_INLINE char *ts_scope_next(ts_scope_block *block, size_t bytes) {
     ts_slab *slab = ts_slab_at(unit);
     if (TS_UNLIKELY(!unit || share->looks || block->b.account)) return NULL;
     if (last && TS_UNLIKELY(ts_slab_at(last)->free_count != 0) && ts_scope_is_current_empty(block)) return NULL;
-    ts_assert(2, !last || ts_scope_current_allocs(block) != 0); /* so it is not empty */
+    ts_assert(2, !last || ts_scope_current_allocs(block) != 0); /* so the last slab is not empty */
     uint32_t tag = ts_load_relaxed(&slab->tag);
     if (TS_UNLIKELY(ts_slab_kind(slab) != TS_KIND_SCOPE || tag >= TS_UNIT_ERA_MASK)) return NULL;
     ts_keep(&slab->allocator, share->index); /* as in ts_share_take */
-    /* handled: seq_cst, after the claim: as in ts_slab_next_generation */
+    /* handled is read after the claim, seq_cst: as in ts_slab_next_generation */
     if (TS_UNLIKELY(!ts_slab_claim_clean(unit) || ts_load_seq(&slab->handled))) return NULL;
     ts_assert(2, ts_load_relaxed(ts_unit_word(unit)) == 0);
     warm->head = slab->next;
     if (!warm->head) warm->tail = 0;
     ts_add_owned(&warm->count, (uint32_t)-1);
-    atomic_thread_fence(memory_order_release); /* as in ts_slab_next_use, and the next */
+    atomic_thread_fence(memory_order_release); /* as in ts_slab_next_use, and so is the next store */
     ts_store_release(&slab->tag, tag + 1);
     ts_scope_bits *bits = ts_slab_scope_bits(unit);
     ts_slab_clear16(bits->start);
@@ -186,14 +187,14 @@ TS_ALWAYS_INLINE char *ts_scope_next(ts_scope_block *block, size_t bytes) {
         slab->free_count = 0;
     }
     ts_keep_relaxed(&slab->end, 0);
-    /* release, partner of the acquire in object.c: who looks with a pointer of the last use and sees the new start
-       does not take the old end for its own. The object of that pointer was freed, so any answer would do; this is
-       the better one. */
+    /* release, partner of the acquire in object.c: a look with a pointer of the last use that sees the new start does
+       not take the old end for its own. The object of that pointer was freed, so any answer would do; this is the
+       better one. */
     ts_store_release(&bits->start[0], 1);
     if (last) ts_scope_fill(block, ts_slab_at(last));
     ts_scope_append(block, unit, slab, bytes);
     ts_count(&share->count[TS_COUNT_SCOPE].slow_path_hits, 1);
-    /* after the block's own count: snapshot.c, `rising` */
+    /* comes after the block's own count: snapshot.c, `rising` */
     ts_count_release(&share->count[TS_COUNT_SCOPE].new_slab_count, 1);
     return ts_region.part[TS_NORMAL].base + (size_t)unit * TS_UNIT_BYTES;
 }

@@ -1,6 +1,7 @@
 /*
  * Frees on the fast paths: into the magazine of a bin, in a scope, of another thread's object in an open churn block,
- * and of all that an ended scope block has. A thread frees its own objects inside an operation, and takes no lock.
+ * and the release of all slabs of an ended scope block. A thread frees its own objects inside an operation, and takes
+ * no lock.
  */
 /* Modelled in tests/model: foreign, look, orders. */
 #ifndef TS_CACHE_FREE_H
@@ -20,8 +21,7 @@
 #define TS_UNIT_BIN_SHIFT (TS_UNIT_LINE_SHIFT - 6u)
 _Static_assert(TS_CACHE_LINE == 1u << 6, "a shift by 6 less gives the place of a line");
 
-/* What was seen of an object: the UNIT word of its slab, its state word, and the tag of the use that the slab was in.
-   */
+/* The words that a look at an object has read: UNIT word of its slab, its state word, and the tag of the slab's use. */
 typedef struct ts_looked {
     uint64_t word;
     uint32_t state, tag;
@@ -29,28 +29,28 @@ typedef struct ts_looked {
 
 typedef struct ts_fast_result {
     bool freed;
-    bool full; /* freed, and the magazine has no room: to be given to its slab (ts_fast_give) */
+    bool full; /* freed, and the magazine has no room: the caller gives it to its slab (ts_fast_give) */
     bool late; /* freed, but another thread is told so: foreign.c, 7 */
     ts_bin *bin;
-    uint64_t granule; /* of the object, for ts_fast_give */
+    uint64_t granule; /* the granule of the object, for ts_fast_give */
 } ts_fast_result;
 
-/* Frees the object at an entry of the calling thread's own, open block. Not freed: this needs the slow path (which
-   also finds out whether it is an object at all). Everything is checked here: that an object starts at this very
-   place and is live, that its slab belongs to a block (same era, and no flag: no foreign free is under way), and that
-   the block is open to the share whose key is in tls: this thread's, of this allocator. exact: handle is of the place
-   of `entry`, and the object has to be the one that it was made of. seen: the object has to be the one that was seen;
-   NULL: any. */
+/* Frees the object at an entry of the calling thread's own, open block. Not freed: it needs the slow path, which also
+   finds out whether it is an object at all. Everything is checked here. An object starts at this very place and is
+   live. Its slab belongs to a block: the eras agree, and no flag is set, so no cross-thread free is under way. The
+   block is open to the share whose key is in tls: this thread's share of this allocator. exact: handle is of the
+   place of `entry`, and names the object. seen: the object is the one of that look; NULL: any object. */
 TS_ALWAYS_INLINE ts_fast_result ts_fast_free(const ts_tls *tls, uint64_t entry, void *object, const bool exact,
                                              SlabHandle handle, const ts_looked *seen) {
     const ts_part *region = &ts_region.part[TS_NORMAL];
     ts_fast_result r = {.freed = false, .full = false, .late = false};
     uint64_t word = ts_load_relaxed(&region->unit[entry >> TS_ENTRY_UNIT_SHIFT]);
-    /* As ts_line_address of the word's line. A flag makes it a place within the same line, and the key not match. */
+    /* ts_line_address of the word's line. A flag in the word makes it another place in that line, where the key does
+       not match. */
     r.bin = (void *)(ts_region.lines + (word >> TS_UNIT_BIN_SHIFT));
     ts_churn_block *block = ts_bin_block(r.bin);
-    /* key is { share's line, FINE, era }; the lower half of word is the era if no flag but FINE is set, and
-       TS_UNIT_SCOPE is one. share_key has FINE, as every key: so it does not matter here whether word has. */
+    /* key is { share's line, FINE, era }. The lower half of word is the era if no flag except FINE is set;
+       TS_UNIT_SCOPE is a flag. share_key has FINE, as every key, so FINE in word makes no difference. */
     uint64_t key = tls->share_key | (uint32_t)word;
     if (TS_UNLIKELY(ts_is_other_relaxed_64(&block->b.key, key))) return r;
     uint64_t granule = ts_granule(ts_word_is_fine(word), entry);
@@ -64,22 +64,22 @@ TS_ALWAYS_INLINE ts_fast_result ts_fast_free(const ts_tls *tls, uint64_t entry, 
     if (seen && (word != seen->word || s != seen->state || ts_load_acquire(&slab->tag) != seen->tag)) return r;
     if (exact) {
         uint32_t generation = ts_load_relaxed(&slab->gen) + ts_state_generation(s);
-        /* A handle was made of this use only if the slab says so. */
+        /* A handle was made in this use only if the slab says so. */
         if (TS_UNLIKELY(!ts_handle_is(handle, generation, ts_bin_class(block, r.bin))) ||
             TS_UNLIKELY(!ts_load_relaxed(&slab->handled)))
             return r;
     }
     uint16_t next;
-    if (TS_UNLIKELY(ts_add_carries_16((uint16_t)s, TS_STATE_FREE_STEP, &next))) return r; /* retires */
-    /* release: a foreign free that finds the slot not live has seen all that led to it */
+    if (TS_UNLIKELY(ts_add_carries_16((uint16_t)s, TS_STATE_FREE_STEP, &next))) return r; /* the slot is retired */
+    /* release: a cross-thread free that finds the slot not live has seen all that led to it */
     ts_store_release(&r.bin->state[granule], next);
     if (exact) {
         uint64_t bit;
         _Atomic uint64_t *foreign = ts_slab_foreign_word(word, entry, &bit);
         r.late = !ts_foreign_is_first(slab, foreign, bit);
     }
-    /* The byte first, then one addition in place: two instructions less than a load, its low byte and a store. Not in
-       ts_fast_pop: what is freed next waits for that store. */
+    /* Loads the low byte, then adds in place: two instructions less than a load, its low byte and a store.
+       ts_fast_pop does not: the next free would wait for that store. */
     uint64_t depth = ts_low_byte_owned(&r.bin->top);
     r.freed = true;
     r.full = (depth & r.bin->full_at) != 0;
@@ -90,15 +90,17 @@ TS_ALWAYS_INLINE ts_fast_result ts_fast_free(const ts_tls *tls, uint64_t entry, 
     return r;
 }
 
-/* The bin of the live object that starts at an entry below the region's limit, if it is in a block of the calling
-   thread's own that is open; NULL: it is another case. *seen: but the tag. Nothing is written, and what it looks
-   at is there for ever: so it needs no operation, and others may end the epoch meanwhile, or give back the slab.
-   Where the object dies meanwhile either answer is right; one that was dead when this began is not taken for live: 1.
-   Its state is not live until the slab has another use: states of an open block become live by its thread alone,
-   which is here. 2. Before that the slab is claimed: so its word, which is looked at again after the state, is
-   another. acquire fence: partner of the release fences of the resets (slab.h). 3. Of a block that has ended or is
-   closed the key is another, before anything else of that is seen. acquire: partner of the seq_cst change that takes
-   FOREIGN off, when another thread has taken in what was freed. */
+/* The bin of the live object that starts at an entry below the region's mark, if it lies in an open block of the
+   calling thread. NULL: it is another case. *seen gets everything except the tag. This writes nothing, and reads only
+   words that stay accessible for ever. So it needs no operation. Other threads may end the epoch meanwhile, or give
+   the slab back. If the object dies meanwhile, either answer is right. An object that was dead before the call is not
+   taken for live:
+   1. Its state is not live until the slab has another use: in an open block only its thread makes states live, and
+      that thread is here.
+   2. Before another use the slab is claimed. So its word changes, and this reads the word again after the state.
+      acquire fence: partner of the release fences of the resets (slab.h).
+   3. The key of a block changes before anything else of its end or close is seen. acquire: partner of the seq_cst
+      change that takes FOREIGN off, when another thread has taken in the cross-thread frees. */
 TS_ALWAYS_INLINE const ts_bin *ts_fast_look(const ts_tls *tls, uint64_t entry, ts_looked *seen) {
     const _Atomic uint64_t *unit_word = &ts_region.part[TS_NORMAL].unit[entry >> TS_ENTRY_UNIT_SHIFT];
     uint64_t word = ts_load_acquire(unit_word);
@@ -122,15 +124,15 @@ TS_ALWAYS_INLINE size_t ts_fast_own_bytes(const ts_tls *tls, uintptr_t token, co
     return TS_LIKELY(bin != NULL) ? ts_class_bytes[ts_bin_class(ts_bin_block(bin), bin)] : 0;
 }
 
-/* What was freed into a full magazine goes straight to its slab: the magazine keeps what it has. false: it is
-   counted, but the rest is ts_bin_give_freed's, as it changes a list or lets the slab go. granule: of the entry.
-   Inside the same operation. */
+/* Puts an object that was freed past a full magazine straight into its slab; the magazine stays as it is. false: the
+   free is counted, and ts_bin_give_freed does the rest, because it changes a list or lets the slab go. granule: the
+   granule of the entry. Inside the operation that freed the object. */
 TS_ALWAYS_INLINE bool ts_fast_give(ts_bin *bin, uint64_t entry, uint64_t granule) {
-    /* release: who sees the count sees that the object was allocated, in `top` or in the claimed word
+    /* release: a reader that sees the count also sees that the object was allocated, in `top` or in the claimed word
        (ts_block_tally) */
     ts_count_release(&bin->direct_frees, TS_DIRECT_ONE);
     ts_slab *slab = ts_slab_in(&ts_region.part[TS_NORMAL], entry >> TS_ENTRY_UNIT_SHIFT);
-    /* Full before, or empty after: by one comparison, as empty_at is 1 at least. */
+    /* One comparison finds a slab that was full before or is empty after, because empty_at is 1 at least. */
     uint32_t before = slab->free_count;
     if (TS_UNLIKELY(before - 1 >= slab->empty_at - 2u)) return false;
     bool fine = ts_bin_is_fine(bin);
@@ -141,8 +143,8 @@ TS_ALWAYS_INLINE bool ts_fast_give(ts_bin *bin, uint64_t entry, uint64_t granule
     return true;
 }
 
-/* The scope block of a slab with that UNIT word, which has SCOPE, if the block is open to the share of that key; else
-   NULL. */
+/* The scope block of a slab, if the block is open to the share with this key; else NULL. word: its UNIT word, which
+   has SCOPE. */
 TS_ALWAYS_INLINE ts_scope_block *ts_fast_scope(uint64_t share_key, uint64_t word) {
     ts_scope_block *block = (ts_scope_block *)(void *)ts_line_address(ts_word_line(word));
     TS_ASSUME(block != NULL);
@@ -151,27 +153,27 @@ TS_ALWAYS_INLINE ts_scope_block *ts_fast_scope(uint64_t share_key, uint64_t word
     return TS_UNLIKELY(other) ? NULL : block;
 }
 
-/* Frees an object of a scope that is open to the calling thread: its bit, and three counts. The slab stays: the last
-   object of a slab takes the slow path. While the block is open no other thread changes its slabs (heap.h, 2). piece:
-   the slab is a piece, else a unit. false: nothing was done. This is so too of a live object behind which none begins
-   in its word of the bitmaps: it ends where the slab's next object will begin, or its end has to be looked for. */
+/* Frees an object of a scope that is open to the calling thread: sets its bit, and changes three counts. The slab
+   stays: the last object of a slab takes the slow path. While the block is open no other thread changes its slabs
+   (heap.h, 2). piece: the slab is a piece, else a unit. false: nothing was done. That includes a live object with no
+   object behind it in its word of the bitmaps, because its end has to be looked for. */
 TS_ALWAYS_INLINE bool ts_fast_free_bit(ts_scope_block *block, uint64_t entry, const bool piece) {
     const ts_part *region = &ts_region.part[TS_NORMAL];
     uint64_t unit = entry >> TS_ENTRY_UNIT_SHIFT;
     /* A unit has 64 words of COARSE states, of which the first 16 are the start bits: its entries in 64s begin at 16
        times its number. */
     ts_state64 *start = (ts_state64 *)(void *)region->state[false] + (entry >> 6) + unit * (TS_STATES_COARSE / 4 - 16);
-    if (piece) start += entry & TS_PIECE_ENTRIES; /* those of the odd pieces come 32 words behind */
+    if (piece) start += entry & TS_PIECE_ENTRIES; /* the bitmaps of odd pieces lie 32 words behind */
     ts_state64 *freed = start + 16;
     uint64_t behind = ts_load_relaxed(start) >> (entry & 63), gone = ts_load_relaxed(freed);
-    /* It starts here, which the lowest bit says, and another behind it. */
+    /* An object starts here, as the lowest bit says, and another one behind it. */
     if (TS_UNLIKELY((behind & 1) == 0) || TS_UNLIKELY(behind == 1)) return false;
     uint64_t with = ts_with_bit(gone, entry);
-    if (TS_UNLIKELY(with == gone)) return false; /* freed already */
+    if (TS_UNLIKELY(with == gone)) return false; /* it was freed before */
     ts_slab *slab = piece ? ts_slab_at(TS_PIECE | (uint32_t)(entry / TS_PIECE_ENTRIES)) : ts_slab_in(region, unit);
-    /* Of the current slab `empty_at` means nothing, and at worst sends one object the slow way. */
+    /* `empty_at` means nothing for the current slab; at worst it sends one object to the slow path. */
     if (TS_UNLIKELY(slab->free_count + 1u == slab->empty_at)) return false;
-    /* release: a foreign free that finds the object freed has seen all that led to it */
+    /* release: a cross-thread free that finds the object freed has seen all that led to it */
     ts_store_release(freed, with);
     slab->free_count++;
     ts_count(&block->frees, 1);
@@ -181,18 +183,19 @@ TS_ALWAYS_INLINE bool ts_fast_free_bit(ts_scope_block *block, uint64_t entry, co
 
 /* ---- another thread's object: ts_foreign_free (foreign.c) in as few steps as an open churn block takes ---- */
 
-/* After 5 and, if this thread queued the slab, 7. seq_cst: who shuts the block and then drains finds the bit and the
-   slab, or it is seen here to be shut. Also where another has pushed the slab: he may have done so since the close,
-   and looked for what is live before this bit was set. */
+/* After step 5, and 7 if this thread queued the slab. seq_cst: a thread that shuts the block and then drains finds
+   the bit and the slab, or this thread sees the block shut. That is needed even where another thread has pushed the
+   slab. It may have done so after the close, and looked for live objects before this bit was set. */
 TS_ALWAYS_INLINE ts_foreign_result ts_foreign_freed(const ts_block *block) {
     return ts_load_seq(&block->key) >> TS_KEY_SHARE_SHIFT != 0 ? TS_FOREIGN_FREED : TS_FOREIGN_FREED_SHUT;
 }
 
-/* ts_foreign_free (foreign.c has the steps) in as few steps as that case takes, inside the bracket of this thread's
-   own heap. `u` is the UNIT word of a churn slab, as step 1 has loaded it (acquire); its block is not this thread's,
-   and does not become so meanwhile, as only the thread itself takes a block over. NOT_LIVE: nothing was done, and
-   ts_free finds out what there is. QUEUE: the object is freed, and the slab has to be queued by ts_foreign_queue,
-   which returns the rest of the answer: so nothing is live across a call. */
+/* ts_foreign_free (foreign.c has the steps) in as few steps as an open churn block takes, inside the bracket of this
+   thread's own heap. `u` is the UNIT word of a churn slab, as step 1 has loaded it (acquire). Its block belongs to
+   another thread, and does not become this thread's meanwhile, because only the thread itself takes a block over.
+   TS_FOREIGN_NOT_LIVE: nothing was done, and ts_free finds out why. TS_FOREIGN_QUEUE: the object is freed, and the
+   caller queues the slab by ts_foreign_queue, which returns the rest of the answer. So no register is live across a
+   call. */
 TS_ALWAYS_INLINE ts_foreign_result ts_foreign_open(uint64_t entry, uintptr_t allocator, uint64_t u) {
     _Atomic uint64_t *word = &ts_region.part[TS_NORMAL].unit[entry >> TS_ENTRY_UNIT_SHIFT];
     uint64_t bit;
@@ -213,15 +216,15 @@ TS_ALWAYS_INLINE ts_foreign_result ts_foreign_open(uint64_t entry, uintptr_t all
 
 /* ---- the end of a scope block without a call --------------------------------------------------------------- */
 
-/* All objects of an ended block are dead, so one count tells what was allocated and freed in it. */
+/* Adds the objects of an ended block to the share. All are dead, so one count stands for allocations and frees. */
 TS_ALWAYS_INLINE void ts_share_fold(ts_share *share, uint32_t kind, uint64_t allocated) {
     ts_count(&share->count[kind].ended, allocated);
 }
 
-/* A block whose eras are used up is not used again. era: of its next use. */
+/* Whether the eras of a block are used up, so that it gets no next use. era: the era of that use. */
 TS_ALWAYS_INLINE bool ts_era_is_used_up(uint64_t era) { return era >= TS_UNIT_ERA_MASK - 4; }
 
-/* The last of an end: the block is in no epoch, and one of the heap's free ones. */
+/* The last step of an end: takes the block out of its epoch, and makes it a free block of the heap. */
 TS_ALWAYS_INLINE void ts_block_set_free(ts_heap *heap, ts_block *block, const bool scope) {
     if (TS_UNLIKELY(ts_block_account(block) != NULL)) ts_block_set_account(block, NULL);
     ts_store_relaxed(&block->slabs, 0);
@@ -234,9 +237,10 @@ TS_ALWAYS_INLINE void ts_block_set_free(ts_heap *heap, ts_block *block, const bo
     ts_add_owned(&heap->free_blocks[scope], 1);
 }
 
-/* The block is killed, its epoch's list has it no more, and its allocator has no care. All that it has dies, and its
-   slabs become warm; true: that are more than a share keeps (ts_share_overflow). free: it becomes one of the heap's
-   free ones, else it stays in its epoch, for its next era. Caller holds the heap. */
+/* Ends everything that a scope block has: its objects die, and its slabs become retained units of the share. The
+   block is killed, it is off its epoch's list, and its allocator has no care. true: the share has more units than it
+   keeps (ts_share_overflow). free: the block becomes a free block of the heap; else it stays in its epoch, for its
+   next era. Caller holds the heap. */
 TS_ALWAYS_INLINE bool ts_scope_empty(ts_heap *heap, ts_scope_block *block, const bool free) {
     ts_share *share = block->b.share;
     ts_share_fold(share, TS_COUNT_SCOPE, ts_scope_allocs_held(block));
