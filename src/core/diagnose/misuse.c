@@ -33,6 +33,12 @@ static void begin(ts_line *line, const char *call) {
     ts_line_text(line, ": ");
 }
 
+static void name_number(ts_line *line, const char *what, uint64_t number) {
+    ts_line_text(line, what);
+    ts_line_hex(line, number);
+    ts_line_text(line, ": ");
+}
+
 void ts_misuse(uintptr_t token, const char *call, const void *p, const SlabHandle *handle) {
     int mode = mode_of(token);
     if (TS_LIKELY(mode == SLAB_MISUSE_IGNORE)) return;
@@ -44,14 +50,10 @@ void ts_misuse(uintptr_t token, const char *call, const void *p, const SlabHandl
         ts_line_text(&line, ts_table_is_past(&ts_allocators, token) ? ": freed already; " : ": not an allocator; ");
     }
     if (handle) {
-        ts_line_text(&line, "handle ");
-        ts_line_hex(&line, *handle);
-        ts_line_text(&line, ": ");
+        name_number(&line, "handle ", *handle);
         ts_diagnose_handle(&line, token, *handle);
     } else {
-        ts_line_text(&line, "pointer ");
-        ts_line_hex(&line, (uintptr_t)p);
-        ts_line_text(&line, ": ");
+        name_number(&line, "pointer ", (uintptr_t)p);
         ts_diagnose_pointer(&line, token, p);
     }
     tell(&line, mode, p);
@@ -63,9 +65,7 @@ void ts_misuse_foreign(const char *call, const void *p) {
     if (TS_LIKELY(mode == SLAB_MISUSE_IGNORE)) return;
     ts_line line;
     begin(&line, call);
-    ts_line_text(&line, "pointer ");
-    ts_line_hex(&line, (uintptr_t)p);
-    ts_line_text(&line, ": ");
+    name_number(&line, "pointer ", (uintptr_t)p);
     ts_diagnose_pointer(&line, 0, p);
     tell(&line, mode, p);
 }
@@ -74,9 +74,7 @@ static void because(int mode, const char *call, const void *p, const char *why) 
     if (mode == SLAB_MISUSE_IGNORE) return;
     ts_line line;
     begin(&line, call);
-    ts_line_text(&line, "pointer ");
-    ts_line_hex(&line, (uintptr_t)p);
-    ts_line_text(&line, ": ");
+    name_number(&line, "pointer ", (uintptr_t)p);
     ts_line_text(&line, why);
     tell(&line, mode, NULL);
 }
@@ -124,9 +122,7 @@ void ts_misuse_domain(const char *call, uint64_t id, const char *why, uintptr_t 
     if (TS_LIKELY(mode == SLAB_MISUSE_IGNORE)) return;
     ts_line line;
     begin(&line, call);
-    ts_line_text(&line, "domain ");
-    ts_line_hex(&line, id);
-    ts_line_text(&line, ": ");
+    name_number(&line, "domain ", id);
     ts_line_text(&line, why);
     if (epoch) {
         ts_line_text(&line, " (");
@@ -141,10 +137,8 @@ void ts_misuse_written_free(uintptr_t token, const void *at) {
     if (mode == SLAB_MISUSE_IGNORE) return;
     ts_line line;
     begin(&line, "allocation");
-    ts_line_text(&line, "address ");
-    ts_line_hex(&line, (uintptr_t)at);
-    ts_line_text(&line,
-                 ": written after its object was freed or its epoch had ended, in a slab that is taken again now");
+    name_number(&line, "address ", (uintptr_t)at);
+    ts_line_text(&line, "written after its object was freed or its epoch had ended, in a slab that is taken again now");
     tell(&line, mode, NULL);
 }
 
@@ -154,9 +148,8 @@ void ts_misuse_written(uintptr_t token, const void *p, uint64_t at, uint32_t kin
     if (mode == SLAB_MISUSE_IGNORE) return;
     ts_line line;
     begin(&line, "allocation");
-    ts_line_text(&line, "pointer ");
-    ts_line_hex(&line, (uintptr_t)p);
-    ts_line_text(&line, freed ? ": written after free, at byte " : ": written before it was allocated, at byte ");
+    name_number(&line, "pointer ", (uintptr_t)p);
+    ts_line_text(&line, freed ? "written after free, at byte " : "written before it was allocated, at byte ");
     ts_line_decimal(&line, at);
     ts_line_text(&line, " (");
     ts_diagnose_kind(&line, kind, bytes);

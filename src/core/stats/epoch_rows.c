@@ -104,9 +104,15 @@ static bool is_reclaimable(uint32_t unit, uint64_t word, uint64_t pending) {
     return live <= pending;
 }
 
-static void row_reclaimable(SlabEpochStats *out, uint32_t slab) {
-    out->reclaimable_slab_count++;
-    out->reclaimable_bytes += ts_slab_bytes(slab);
+/* A slab of the row's epoch: whether it is reclaimable, and the frees that are pending there. */
+static void row_add_slab(SlabEpochStats *row, const ts_block *block, uint32_t slab, uint64_t word) {
+    uint64_t bytes = 0, pending = word & TS_UNIT_FOREIGN ? ts_unit_pending(block, slab, word, &bytes) : 0;
+    if (is_reclaimable(slab, word, pending)) {
+        row->reclaimable_slab_count++;
+        row->reclaimable_bytes += ts_slab_bytes(slab);
+    }
+    row_pending(row, pending, bytes);
+    row_finish(row);
 }
 
 /* Finds a row by its epoch; rows_of[] is open addressing over the rows, by the index of the epoch's entry. */
@@ -133,11 +139,7 @@ void ts_snapshot_epoch_slabs(ts_allocator *a, SlabEpochStats *rows, unsigned cou
             unsigned at = e->entry.index % ROW_SLOTS;
             while (slot[at] && rows[slot[at] - 1].epoch_id != id) at = (at + 1) % ROW_SLOTS;
             if (!slot[at]) continue;
-            SlabEpochStats *row = &rows[slot[at] - 1];
-            uint64_t bytes = 0, pending = word & TS_UNIT_FOREIGN ? ts_unit_pending(block, u, word, &bytes) : 0;
-            if (is_reclaimable(u, word, pending)) row_reclaimable(row, u);
-            row_pending(row, pending, bytes);
-            row_finish(row);
+            row_add_slab(&rows[slot[at] - 1], block, u, word);
             left--;
         }
     }
@@ -196,10 +198,7 @@ static bool read_live(ts_allocator *a, uint32_t cls, uint32_t kind, EpochId id, 
             const ts_block *block = ts_unit_block(a, word);
             if (!block || ts_load_relaxed(&block->epoch) != e) continue;
             if (kind != TS_COUNT_KINDS && kind != ts_unit_kind(block, word)) continue;
-            uint64_t bytes = 0, pending = word & TS_UNIT_FOREIGN ? ts_unit_pending(block, u, word, &bytes) : 0;
-            if (is_reclaimable(u, word, pending)) row_reclaimable(&row, u);
-            row_pending(&row, pending, bytes);
-            row_finish(&row);
+            row_add_slab(&row, block, u, word);
             left--;
         }
     }
