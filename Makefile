@@ -31,7 +31,7 @@ help:
 	@echo "make synthetic_bench  make benchmark_accurate  make churn_test    one program of the build; says where it is"
 	@echo "make test          all tests in a short form, and the stress tests under ThreadSanitizer: five minutes on two processors"
 	@echo "make t T=NAME      builds and runs one test: unit.cache.foreign; a beginning or a pattern runs several; PRESET=tsan"
-	@echo "make test-all      what CI runs: the long forms too, AddressSanitizer, UBSan, ThreadSanitizer, clang, install, benchmarks"
+	@echo "make test-all      all: the long forms too, AddressSanitizer, UBSan, ThreadSanitizer, clang, install, benchmarks; make deb-test"
 	@echo "make test-release  make test-long  make test-asan  make test-tsan  make test-clang    its stages (make test-rest: all but make test)"
 	@echo "make test-cxx      installs clang and libc++: the C++ header by each compiler and standard library"
 	@echo "make test-adapt    installs SQLite, Lua, libxml2, ...: their memory functions (adapt.h), and what they keep"

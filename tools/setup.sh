@@ -13,7 +13,7 @@ case "$#:${1-}" in
     1:install) wanted="make gcc libc6-dev cmake" ;;
     1:run) wanted=$run ;;
     1:test) wanted="$run libcmocka-dev $http ninja-build" ;;
-    1:test-all) wanted="$run libcmocka-dev $http ninja-build gdb abigail-tools" ;;
+    1:test-all) wanted="$run libcmocka-dev $http ninja-build gdb abigail-tools meson" ;;
     1:coverage) wanted="$run libcmocka-dev $http gdb gcovr valgrind" ;;
     1:afl) wanted="$run libcmocka-dev clang afl++" ;;
     1:clang) wanted="$run libcmocka-dev clang" ;;
@@ -54,7 +54,7 @@ new_cargo() {
 # What a package is for, wherever it came from.
 present() {
     case $1 in
-        mmdebstrap | make | gcc | g++ | cmake | pkg-config | clang | python3 | valgrind | gdb | gcovr | spin | curl | git | perl | sqlite3 | lua5.4 | ruby | redis-server) command -v "$1" ;;
+        meson | mmdebstrap | make | gcc | g++ | cmake | pkg-config | clang | python3 | valgrind | gdb | gcovr | spin | curl | git | perl | sqlite3 | lua5.4 | ruby | redis-server) command -v "$1" ;;
         php-cli) command -v php ;;
         nodejs) command -v node ;;
         default-jre-headless) command -v java ;;
