@@ -37,7 +37,6 @@
 #define ts_alloc_object stepped_alloc_object
 #define ts_aligned_most stepped_aligned_most
 #define ts_alloc stepped_alloc
-#define ts_aligned_most stepped_aligned_most
 #define ts_free stepped_free
 #define ts_has_as_span stepped_has_as_span
 #define ts_free_object stepped_free_object
@@ -80,6 +79,7 @@ static ts_epoch *stepped_find_locked(ts_allocator *of, EpochId id) {
     locks += epoch != NULL;
     return epoch;
 }
+extern _Atomic size_t ts_aligned_most;
 bool ts_free(uintptr_t token, void *p, uint32_t generation);
 bool ts_has_as_span(const ts_allocator *allocator, EpochId id, size_t size);
 uintptr_t ts_object_owner(const void *p);
