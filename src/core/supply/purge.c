@@ -164,12 +164,6 @@ unsigned ts_purge_gather(ts_allocator *allocator, uint64_t most) {
     return n;
 }
 
-static void give_run(ts_allocator *allocator, uint32_t first, uint32_t units) {
-    ts_lock_acquire(&allocator->warm_lock);
-    ts_runs_give(allocator, first, units);
-    ts_lock_release(&allocator->warm_lock);
-}
-
 static bool purge_span(ts_allocator *allocator, uint32_t unit, uint32_t units, bool states) {
     unsigned home = ts_home_of(unit); /* a unit of the pool may get another */
     if (purge_run(allocator, unit, units, true, states)) {
@@ -178,7 +172,7 @@ static bool purge_span(ts_allocator *allocator, uint32_t unit, uint32_t units, b
         return true;
     }
     if (TS_UNLIKELY(allocator->care)) ts_care_fill(allocator->care, ts_unit_address(unit), ts_units_bytes(unit, units));
-    give_run(allocator, unit, units);
+    ts_runs_return(allocator, unit, units);
     return false;
 }
 

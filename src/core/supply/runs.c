@@ -88,6 +88,12 @@ void ts_runs_give(ts_allocator *allocator, uint32_t first, uint32_t units) {
     insert(allocator, first, units);
 }
 
+void ts_runs_return(ts_allocator *allocator, uint32_t first, uint32_t units) {
+    ts_lock_acquire(&allocator->warm_lock);
+    ts_runs_give(allocator, first, units);
+    ts_lock_release(&allocator->warm_lock);
+}
+
 /* The first list at or above it that is not empty; TS_WARM_LISTS: none. */
 static unsigned list_from(const ts_runs *runs, unsigned list) {
     for (unsigned word = list / 64; word < 2 && list < TS_WARM_LISTS; word++, list = 64 * word) {

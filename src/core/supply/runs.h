@@ -33,6 +33,8 @@ struct ts_allocator;
 
 /* All of these: the caller has the warm lock. Units that are in no slab, with UNIT words 0, become a run. */
 void ts_runs_give(struct ts_allocator *allocator, uint32_t first, uint32_t units);
+/* As ts_runs_give, but it takes the lock itself. */
+void ts_runs_return(struct ts_allocator *allocator, uint32_t first, uint32_t units);
 /* Takes so many units of a run; the rest of it stays. Returns the first, 0: no run is long enough. */
 uint32_t ts_runs_take(struct ts_allocator *allocator, unsigned part, unsigned home, uint32_t units);
 /* Takes up to `most` units of one of the longest runs, if it has `least` or more. 0: it has not. */

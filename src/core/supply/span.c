@@ -15,11 +15,22 @@
 
 #include <errno.h>
 
-static inline void keep_run(ts_allocator *allocator, uint32_t first, uint32_t units) {
-    ts_lock_acquire(&allocator->warm_lock);
-    ts_runs_give(allocator, first, units);
-    ts_lock_release(&allocator->warm_lock);
+void ts_run_keep(ts_allocator *allocator, uint32_t first, uint32_t units) {
+    ts_runs_return(allocator, first, units);
     ts_note_warm(allocator, ts_units_weight(first, units));
+}
+
+/* Takes free units behind others, within the budget. whole: units of the span with them. */
+static bool take_behind(ts_allocator *allocator, uint32_t first, uint32_t units, uint32_t whole) {
+    uint64_t weight = ts_units_weight(first, units);
+    if (!ts_commit_within_budget(allocator, weight)) return false;
+    if (!ts_pool_take_at(first, units, whole)) {
+        ts_uncommit(allocator, weight);
+        return false;
+    }
+    ts_fetch_add_relaxed(&allocator->taken_units, weight);
+    ts_nodes_count(allocator, ts_home_of(first), weight);
+    return true;
 }
 
 /* Takes a run; or one of half the length and the free units behind it, as units that went back lie between retained
@@ -34,21 +45,13 @@ static uint32_t take_warm_span(ts_allocator *allocator, unsigned part, unsigned 
     ts_retain_note(&allocator->retain, ts_warm_shared(allocator));
     ts_lock_release(&allocator->warm_lock);
     if (whole || !unit) return unit;
-    uint64_t weight = ts_units_weight(unit, units - length);
-    if (ts_commit_within_budget(allocator, weight)) {
-        if (ts_pool_take_at(unit + length, units - length, units)) {
-            ts_fetch_add_relaxed(&allocator->taken_units, weight);
-            ts_nodes_count(allocator, ts_home_of(unit + length), weight);
-            if (TS_UNLIKELY(allocator->care))
-                ts_care_fill(allocator->care, ts_unit_address(unit + length), ts_units_bytes(unit, units - length));
-            return unit;
-        }
-        ts_uncommit(allocator, weight);
+    if (!take_behind(allocator, unit + length, units - length, units)) {
+        ts_runs_return(allocator, unit, length);
+        return 0;
     }
-    ts_lock_acquire(&allocator->warm_lock);
-    ts_runs_give(allocator, unit, length);
-    ts_lock_release(&allocator->warm_lock);
-    return 0;
+    if (TS_UNLIKELY(allocator->care))
+        ts_care_fill(allocator->care, ts_unit_address(unit + length), ts_units_bytes(unit, units - length));
+    return unit;
 }
 
 /* ---- spans that a thread retains -------------------------------------------------------------------------- */
@@ -113,7 +116,7 @@ void ts_share_keep_slab(ts_share *share, uint32_t unit, uint32_t units) {
     TS_PROBE2(slab__recycle, ts_unit_address(unit), (uint64_t)units);
     if (keep_span(share, unit, units)) return;
     ts_thread.released += units;
-    keep_run(share->allocator, unit, units);
+    ts_run_keep(share->allocator, unit, units);
 }
 
 /* Caller has the warm lock, and holds the heap. */
@@ -193,20 +196,12 @@ bool ts_span_acquire_behind(ts_allocator *allocator, uint32_t first, uint32_t un
     *fresh = !ts_runs_take_at(allocator, first, units);
     ts_retain_note(&allocator->retain, ts_warm_shared(allocator));
     ts_lock_release(&allocator->warm_lock);
-    if (!*fresh) return true;
-    uint64_t weight = ts_units_weight(first, units);
-    if (!ts_commit_within_budget(allocator, weight)) return false;
-    if (ts_pool_take_at(first, units, whole)) {
-        ts_nodes_count(allocator, ts_home_of(first), weight);
-        return true;
-    }
-    ts_uncommit(allocator, weight);
-    return false;
+    return !*fresh || take_behind(allocator, first, units, whole);
 }
 
 void ts_span_give_behind(ts_allocator *allocator, uint32_t first, uint32_t units, bool fresh) {
     if (!fresh) {
-        keep_run(allocator, first, units);
+        ts_run_keep(allocator, first, units);
         return;
     }
     ts_uncommit_of(allocator, ts_home_of(first), ts_units_weight(first, units));
@@ -273,7 +268,7 @@ void ts_span_release(ts_allocator *allocator, ts_share *share, uint32_t unit, ui
     bool far = ts_part_of_unit(unit) == TS_FAR;
     if (share && !far && TS_LIKELY(keep_own_span(share, unit, units))) return;
     ts_thread.released += ts_units_weight(unit, units);
-    keep_run(allocator, unit, units);
+    ts_run_keep(allocator, unit, units);
 }
 
 void ts_span_release_bare(ts_allocator *allocator, uint32_t unit, uint32_t units) {

@@ -38,6 +38,9 @@ uint32_t ts_share_take_span(ts_share *share, uint32_t units);
 /* The spans that the share keeps become runs. Caller has the warm lock, too. Returns their units. */
 uint32_t ts_share_give_spans(ts_share *share);
 
+/* Retains units in a row, which are in no slab and on no list. */
+void ts_run_keep(ts_allocator *allocator, uint32_t first, uint32_t units);
+
 /* ---- slabs of several units ---------------------------------------------------------------------- */
 
 /* As ts_slab_acquire_churn. Not for an allocator with care, whose large objects are spans. */

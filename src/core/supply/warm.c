@@ -101,16 +101,19 @@ void ts_share_overflow(ts_share *share) {
     ts_note_warm(allocator, added);
 }
 
+static void keep_unit(ts_allocator *allocator, uint32_t unit) {
+    ts_lock_acquire(&allocator->warm_lock);
+    ts_warm_push(&allocator->warm, unit);
+    ts_lock_release(&allocator->warm_lock);
+    ts_note_warm(allocator, 1);
+}
+
 void ts_share_keep(ts_share *share, uint32_t unit) {
     ts_thread.released++;
-    if (TS_LIKELY(ts_nodes_keeps(share, unit))) {
+    if (TS_LIKELY(ts_nodes_keeps(share, unit)))
         ts_warm_push(&share->warm, unit);
-    } else {
-        ts_lock_acquire(&share->allocator->warm_lock);
-        ts_warm_push(&share->allocator->warm, unit);
-        ts_lock_release(&share->allocator->warm_lock);
-        ts_note_warm(share->allocator, 1);
-    }
+    else
+        keep_unit(share->allocator, unit);
     TS_PROBE2(slab__recycle, ts_unit_address(unit), (uint64_t)1);
     if (share->allocator->settings.reclaim_policy == SLAB_RECLAIM_AT_ONCE)
         ts_share_overflow(share);
@@ -126,13 +129,10 @@ void ts_zombie_give(uint32_t unit) {
     }
     ts_allocator *allocator = ts_table_at(&ts_allocators, ts_slab_at(unit)->allocator);
     uint32_t units = ts_slab_units(ts_slab_at(unit));
-    ts_lock_acquire(&allocator->warm_lock);
     if (units > 1)
-        ts_runs_give(allocator, unit, units);
+        ts_run_keep(allocator, unit, units);
     else
-        ts_warm_push(&allocator->warm, unit);
-    ts_lock_release(&allocator->warm_lock);
-    ts_note_warm(allocator, units);
+        keep_unit(allocator, unit);
     ts_allocator_unpin(allocator);
 }
 
@@ -228,9 +228,7 @@ static uint32_t take_own(ts_share *share, unsigned home) {
     ts_allocator *allocator = share->allocator;
     for (uint32_t unit; (unit = ts_share_take(share)) != 0;) {
         if (ts_home_of(unit) == home) return unit;
-        ts_lock_acquire(&allocator->warm_lock);
-        ts_runs_give(allocator, unit, 1);
-        ts_lock_release(&allocator->warm_lock);
+        ts_runs_return(allocator, unit, 1);
     }
     return 0;
 }
