@@ -158,11 +158,16 @@ TS_ALWAYS_INLINE ts_block *ts_epoch_only_block(const ts_heap *heap, const ts_epo
     return block;
 }
 
-/* That block, and the thread is inside of its heap, which waits for nobody. NULL: it is not inside. With care an end
-   goes through all objects, which is not done here. */
-TS_ALWAYS_INLINE ts_block *ts_epoch_enter_only(ts_heap *heap, const ts_epoch *epoch) {
+/* That block, and the thread is inside of its heap, which waits for nobody. NULL: it is not inside. With care an end goes
+   through all objects, which is not done here. A thread to which work is left goes the other way, at whose end it
+   answers. */
+TS_ALWAYS_INLINE ts_block *ts_epoch_enter_only(const ts_heap *heap, const ts_epoch *epoch) {
     ts_block *block = ts_epoch_only_block(heap, epoch);
-    return TS_LIKELY(block != NULL) && TS_LIKELY(!block->share->care) && ts_heap_try_enter(heap) ? block : NULL;
+    if (TS_UNLIKELY(!block) || TS_UNLIKELY(block->share->care)) return NULL;
+    ts_op_begin(&ts_thread);
+    if (TS_LIKELY(ts_load_acquire(&heap->revoked) == 0)) return block; /* acquire: as in ts_heap_enter */
+    ts_op_end(&ts_thread);
+    return NULL;
 }
 
 /* Under the epoch's lock only the exit of a block's thread changes its key, so two stores do what shut_blocks does by

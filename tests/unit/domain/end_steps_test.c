@@ -234,6 +234,26 @@ static void left_and_put_back(void **state) {
     assert_int_equal(ts_load_relaxed(&block->left), 0);
 }
 
+/* A thread to which work was left, and which only makes and ends domains, answers. */
+static void called(void **state) {
+    (void)state;
+    ts_heap *heap = ts_heap_mine();
+    for (unsigned reset = 0; reset < 2; reset++) {
+        make_domain();
+        atomic_fetch_add(&heap->revoked, TS_CALLED);
+        assert_true(ts_heap_is_called(heap));
+        if (reset) {
+            assert_true(epoch_domain_reset(domain, SIZE_MAX));
+        } else {
+            epoch_domain_destroy(domain);
+        }
+        assert_false(ts_heap_is_called(heap));
+        if (reset) {
+            epoch_domain_destroy(domain);
+        }
+    }
+}
+
 /* ---- the allocator ends ------------------------------------------------------------------------------------------ */
 
 static bool known_at_barrier, lives_at_barrier;
@@ -287,8 +307,16 @@ static void refused_later(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        WITH(others_come),    WITH(waits_without_the_lock), WITH(in_use_again),  WITH(in_use_again_here), WITH(wrapped),
-        WITH(allocator_ends), WITH(without_a_barrier),      WITH(refused_later), WITH(left_and_put_back),
+        WITH(others_come),
+        WITH(called),
+        WITH(waits_without_the_lock),
+        WITH(in_use_again),
+        WITH(in_use_again_here),
+        WITH(wrapped),
+        WITH(allocator_ends),
+        WITH(without_a_barrier),
+        WITH(refused_later),
+        WITH(left_and_put_back),
     };
     const struct CMUnitTest without[] = {WITH(without_a_barrier)};
     if (!ts_os_native.barrier_all()) {
