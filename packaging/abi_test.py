@@ -35,6 +35,13 @@ def leave_out(why):
     sys.exit(77)
 
 
+def need_tools():
+    if not shutil.which("abidw") or not shutil.which("abidiff"):
+        leave_out("there is no abidiff (Debian: abigail-tools)")
+    if platform.machine() != "x86_64":
+        leave_out("the records are of x86_64")
+
+
 def dump(library, path, work):
     """Its public functions and their types, without what the project's own libraries need of each other."""
     public = os.path.join(work, "public")
@@ -112,10 +119,7 @@ def main(arguments):
     if len(arguments) != 1 + update or not os.path.isdir(arguments[-1]):
         print("usage: packaging/abi_test.py [--update] BUILD_DIR", file=sys.stderr)
         return 2
-    if not shutil.which("abidw") or not shutil.which("abidiff"):
-        leave_out("there is no abidiff (Debian: abigail-tools)")
-    if platform.machine() != "x86_64":
-        leave_out("the records are of x86_64")
+    need_tools()
     libraries = [path for name in ("libtslab.so", "src/*/libtslab-*.so")
                  for path in sorted(glob.glob(os.path.join(arguments[-1], name)))]
     with tempfile.TemporaryDirectory() as work:
