@@ -1,7 +1,8 @@
 /*
  * Cleanups: functions that run at the end of a domain, or when it is emptied, newest first.
  *
- * A cleanup is taken off the list, under the epoch's lock, before it runs. So it runs once, whatever it does to the domain itself.
+ * A cleanup is taken off the list, under the epoch's lock, before it runs. So it runs once, whatever it does to the
+ * domain itself.
  */
 #include "base/line.h"
 #include "domain/domain_parts.h"
@@ -13,7 +14,7 @@ typedef struct ts_cleanup {
     struct ts_cleanup *next;
     void (*fn)(void *);
     void *arg;
-    uint64_t event; /* with which it was registered: for marks */
+    uint64_t event; /* the event at which it was registered: for marks */
 } ts_cleanup;
 _Static_assert(sizeof(ts_cleanup) <= 64 && sizeof(ts_domain_scope) <= 64, "one kind of line serves both");
 
@@ -58,13 +59,14 @@ bool ts_domain_off_destroy(uint64_t id, void (*fn)(void *), void *arg) {
     return true;
 }
 
-/* Where the calling thread's storage is, asked anew: over a call the compiler keeps the address. */
+/* The address of the calling thread's storage, computed anew: the compiler keeps it across a call. */
 TS_NOINLINE static const ts_tls *thread_now(void) {
     ts_compiler_fence();
     return &ts_thread;
 }
 
-/* The cleanup of a fiber that has changed its thread: what ends the domain is half done in the other thread's storage. */
+/* Stops the program: a cleanup of a fiber has changed its thread. The end of the domain is half done in the other
+   thread's storage. */
 TS_COLD static void stop_elsewhere(uint64_t id) {
     ts_line line = {.used = 0};
     ts_line_text(&line, "tslab: a cleanup of domain ");
@@ -74,7 +76,7 @@ TS_COLD static void stop_elsewhere(uint64_t id) {
     abort();
 }
 
-/* One registered while they run is newer than the rest, so it comes next. What they leave in errno is not the caller's. */
+/* A cleanup registered while others run is newer than the rest, so it comes next. errno is restored for the caller. */
 void ts_domain_run_cleanups(ts_domain *d, uint64_t after) {
     if (!ts_load_relaxed(&d->cleanups)) return;
     int before = errno;

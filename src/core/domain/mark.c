@@ -1,10 +1,11 @@
 /*
- * Marks of a domain, and going back to one. A mark is a value; what it means is in a list of the domain's kin, newest first.
+ * Marks of a domain, and going back to one. A mark is a number. A list in the domain's record of kin, newest first,
+ * has its meaning.
  *
  * What could go wrong: a mark is taken for another place: one of another domain, of before a reset, or one that was
- * rewound past. It is not: each mark has a number that no other has, and only those in the domain's list count. Going
- * back, a reset and an end take marks off the list; and a domain with marks is one thread's alone, so nothing happens
- * between the look and the use.
+ * rewound past. It is not. Each mark has a number that no other mark has, and only marks in the domain's list count.
+ * A rewind, a reset and an end take marks off the list. A domain with marks belongs to one thread alone, so nothing
+ * happens between the look and the use.
  */
 #include "domain/mark.h"
 #include "epoch/end.h"
@@ -20,16 +21,16 @@
 
 #include <errno.h>
 
-#define MARKS_MOST 32u /* the oldest is given up for one more */
+#define MARKS_MOST 32u /* the oldest mark makes room for another one */
 
-/* Of one thread: the domain's owner. */
+/* Only the domain's owner touches it. */
 typedef struct ts_mark {
     struct ts_mark *older;
     uint64_t use;    /* no other mark has it */
-    uint64_t events; /* that came before it: children born and cleanups registered later are newer */
+    uint64_t events; /* events that came before it: children born and cleanups registered later are newer */
     ts_scope_block *block;
     ts_place place;
-    uint32_t spans; /* allocated in the epoch before it; the lower half of that */
+    uint32_t spans; /* spans allocated in the epoch before it; the lower half of that count */
 } ts_mark;
 _Static_assert(sizeof(ts_mark) <= 64, "one kind of line serves cleanups and marks");
 
@@ -37,7 +38,7 @@ static _Atomic uint64_t uses; /* a count; no order needed */
 
 /* ---- the list --------------------------------------------------------------------------------------------------- */
 
-/* The thread's own open block, if it is all that the epoch has but for spans; NULL with EINVAL or ESTALE. */
+/* The thread's own open block, if the epoch has nothing but this block and spans. NULL: errno is EINVAL or ESTALE. */
 static ts_scope_block *only_block(const ts_domain *d) {
     EpochId id = ts_load_relaxed(&d->epoch);
     ts_epoch *epoch = ts_epoch_find_locked(ts_load_relaxed(&d->allocator), id);
@@ -60,8 +61,8 @@ static void forget(const ts_mark *m, const ts_heap *heap) {
         ts_scope_forget(m->block, &m->place);
 }
 
-/* Whose block has ended since is nowhere, and the close of an epoch forgets them all. Caller: the owner; the block
-   can be another thread's still, from which he has the domain. */
+/* Drops the mark's anchor. If the mark's block has ended since, the anchor exists no more; the close of an epoch
+   drops all of them. Caller: the owner. The block may still belong to the thread that handed the domain over. */
 static void give_up(ts_mark *m) {
     ts_heap *heap = ts_load_acquire(&m->block->b.heap);
     if (heap == ts_thread.heap) {
@@ -117,7 +118,8 @@ static ts_mark *find(const ts_kin *kin, SlabMark mark, uint32_t *newer_in_slab) 
     return m;
 }
 
-/* ---- mark --------------------------------------------------------------------------------------------------------- */
+/* ---- mark ---------------------------------------------------------------------------------------------------------
+   */
 
 static ts_domain *markable(uint64_t id, const char *call) {
     ts_domain *d = ts_domain_mine(id, call);
@@ -132,8 +134,8 @@ static ts_domain *markable(uint64_t id, const char *call) {
     return NULL;
 }
 
-/* An epoch can have several domains, by wrapping it, and the marks of one know nothing of a rewind by another: so
-   one of them has marks, the first that makes one, until it ends. The others get EINVAL. */
+/* An epoch can have several domains, by wrapping it, and the marks of one would not notice a rewind by another. So
+   only one of them has marks: the first that makes one, until it ends. The others get EINVAL. */
 static bool is_marker(const ts_domain *d, uint64_t id) {
     EpochId epoch_id = ts_load_relaxed(&d->epoch);
     ts_epoch *epoch = ts_epoch_find_locked(ts_load_relaxed(&d->allocator), epoch_id);
@@ -145,7 +147,7 @@ static bool is_marker(const ts_domain *d, uint64_t id) {
     return mine || ts_domain_fail(EINVAL);
 }
 
-/* 16 bytes of the domain become the mark's anchor. */
+/* Makes 16 bytes of the domain the mark's anchor. */
 static bool anchor(ts_domain *d, ts_mark *m) {
     ts_heap *heap = ts_thread.heap;
     for (;;) {
@@ -163,7 +165,7 @@ static bool anchor(ts_domain *d, ts_mark *m) {
         ts_heap_leave(heap);
         if (done) return true;
         if (!open) return ts_domain_fail(ESTALE);
-        /* A span, as the allocator guards objects, or reset in between. */
+        /* The object is a span, because the allocator guards objects, or the domain was reset in between. */
         (void)ts_free(ts_load_relaxed(&d->token), p, TS_ANY_GENERATION);
     }
 }
@@ -194,9 +196,10 @@ bool ts_mark_make(uint64_t id, SlabMark *out) {
     return true;
 }
 
-/* ---- rewind --------------------------------------------------------------------------------------------------------- */
+/* ---- rewind
+   --------------------------------------------------------------------------------------------------------- */
 
-/* Of a mark of before a reset by way of another domain of the epoch. */
+/* Drops a mark of before a reset that came by way of another domain of the epoch. */
 static bool is_gone(const ts_mark *m) {
     ts_heap *heap = ts_thread.heap;
     ts_heap_enter(heap);
@@ -230,7 +233,7 @@ bool ts_mark_rewind(uint64_t id, SlabMark mark) {
     if (!ts_domain_make_busy(d, id, TS_RESETS)) return ts_domain_refuse("epoch_domain_rewind", id, TS_IS_ENDING, EPERM);
     ts_domain_end_children(id, m->events);
     ts_domain_run_cleanups(d, m->events);
-    /* A cleanup may have made marks. */
+    /* The cleanups may have made marks. */
     m = find(kin, mark, &anchors);
     ts_allocator *allocator = ts_load_relaxed(&d->allocator);
     bool done = m && only_block(d) == m->block && go_back(m, anchors);
@@ -243,7 +246,7 @@ bool ts_mark_rewind(uint64_t id, SlabMark mark) {
             ts_lines_give(TS_LINES_CLEANUP, newer);
         }
     }
-    (void)ts_domain_make_quiet(d); /* nobody leaves its end to its own thread */
+    (void)ts_domain_make_quiet(d); /* no thread leaves the end of such a domain to this one */
     ts_epoch_settle();
     errno = done ? entry : EINVAL;
     return done;

@@ -1,19 +1,20 @@
 /*
- * Marks: places of a scope domain of one thread to which it can go back (cache/rewind.h). A domain keeps its newest 32 marks, by a
- * number that no other mark has: so a mark of another domain, of before a reset, or that was rewound past, is none.
+ * Marks: places to which a scope domain of one thread can go back (cache/rewind.h). A domain keeps its newest 32
+ * marks. Each has a number that no other mark has. So a mark of another domain, a mark of before a reset, and one
+ * that was rewound past are refused.
  */
 #ifndef TS_DOMAIN_MARK_H
 #define TS_DOMAIN_MARK_H
 
 #include "domain/domain.h"
 
-/* false with errno: EINVAL a domain that has no marks, EPERM, ESTALE closed, ENOMEM. */
+/* false: errno is EINVAL (the domain cannot have marks), EPERM, ESTALE (closed) or ENOMEM. */
 bool ts_mark_make(uint64_t domain, SlabMark *out);
-/* false with errno: EINVAL no such mark, EPERM. */
+/* false: errno is EINVAL (no such mark) or EPERM. */
 bool ts_mark_rewind(uint64_t domain, SlabMark mark);
-/* Of a domain that is emptied, or ends. Caller: who does that. */
+/* Drops the marks of a domain that is emptied, or ends. Caller: the thread that does so. */
 void ts_mark_drop_all(ts_domain *d);
-/* Of one that gets another owner, and keeps its objects. Caller: the owner. */
+/* Drops the marks of a domain that gets another owner, and keeps its objects. Caller: the owner. */
 void ts_mark_give_up_all(ts_domain *d);
 
 #endif

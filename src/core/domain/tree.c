@@ -1,9 +1,9 @@
 /*
  * Parents and children of domains (tree.h has the invariants).
  *
- * What could go wrong: a child is added to a parent that is ending, is ended from two sides, or there is a circle. It
- * does not: all links are changed and followed under one lock, a domain that ends is busy, and nothing is added to a
- * busy one. Who ends a domain takes it out of the tree before its id is over.
+ * What could go wrong: a child is added to a parent that is ending, or is ended from two sides, or there is a circle.
+ * It does not. All links are changed and followed under one lock. A domain that ends is busy, and no child is added
+ * to a busy one. The end of a domain takes it out of the tree before its id is over.
  */
 /* Modelled in tests/model: enter. */
 #include "domain/tree.h"
@@ -15,8 +15,8 @@
 
 ts_lock ts_tree_lock; /* rank TREE */
 
-/* One count for all threads: each sees what it has added itself, and what a thread had added before it handed a
-   domain over (release and acquire of the owner); that is all the order there has to be. */
+/* One count for all threads. A thread sees its own additions, and those that another thread made before it handed a
+   domain over (release and acquire of the owner). No other order is needed. */
 static _Atomic uint64_t events;
 
 uint64_t ts_domain_next_event(void) { return ts_fetch_add_relaxed(&events, 1) + 1; }
@@ -28,14 +28,14 @@ static ts_domain *domain_of(const ts_kin *kin) {
     return ts_table_of_strided(&ts_domains, kin->domain, TS_DOMAIN_STRIDE);
 }
 
-/* Of a domain that may have ended. Caller has the lock. */
+/* The record of kin of a domain that may have ended. Caller has the lock. */
 static ts_kin *kin_of(uint64_t id) {
     const ts_domain *d = ts_domain_find(id);
     ts_kin *kin = d ? ts_load_acquire(&d->kin) : NULL;
     return kin && kin->domain == id ? kin : NULL;
 }
 
-/* Under its epoch's lock: so the domain has not ended, and an end that comes next sees it. */
+/* Holds the epoch's lock: so the domain has not ended, and an end that comes next sees `kin`. */
 static bool set_kin(ts_domain *d, uint64_t id, ts_kin *kin) {
     ts_epoch *epoch = ts_domain_epoch_of(d);
     ts_epoch_acquire(epoch);
@@ -94,8 +94,8 @@ static bool is_busy(uint64_t id) {
     return d && ts_load_acquire(&d->busy) != TS_QUIET;
 }
 
-/* A domain gets busy with its epoch's lock alone: one that does so right now ends with the child it has then, which whoever ends it
-   looks for under this lock until there is none. */
+/* A domain gets busy under its epoch's lock alone, so it may do so meanwhile. Then it ends with the child that it
+   gets here: the end looks for children under this lock until there is none. */
 static int link(uint64_t child, uint64_t parent, bool now) {
     int error = 0;
     ts_lock_acquire(&ts_tree_lock);
@@ -122,7 +122,8 @@ void ts_tree_wait(void) {
 
 uint64_t ts_tree_owner(const ts_domain *d, uint64_t id) {
     for (;;) {
-        uint64_t owner = ts_load_acquire(&d->owner); /* partners: unmark; last_owner, before which the id is over */
+        /* acquire: partners are unmark, and last_owner, which comes after the id is over */
+        uint64_t owner = ts_load_acquire(&d->owner);
         if (TS_LIKELY(owner != TS_OWNER_ENDING) || ts_load_relaxed(&d->entry.id) != id) return owner;
         ts_tree_wait();
     }
@@ -217,7 +218,7 @@ bool ts_tree_may_go(uint64_t id) {
     return may;
 }
 
-/* The children, not the domain itself. */
+/* The domain itself keeps its owner; the caller changes that. */
 void ts_tree_give_up(uint64_t id, uint64_t serial) {
     ts_lock_acquire(&ts_tree_lock);
     ts_kin *root = kin_of(id);

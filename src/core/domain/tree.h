@@ -1,16 +1,19 @@
 /*
- * Parents and children of domains. A domain that ever had either has a record of kin; all records are guarded by one lock, which no
- * allocation, no entering and no usual end of a domain takes, unless another thread tries to end the same domain just then.
+ * Parents and children of domains. A domain that ever had either has a record of its KIN. One lock guards all of
+ * these records. No allocation, no entering and no usual end of a domain takes it, unless another thread tries to end
+ * that domain just then.
  *
- *  1. Kin of one allocator; the domains of a tree are of one thread, or all shared. There is no circle.
- *  2. A record is made before it is linked, and goes with its domain: who ends that unlinks it, under the lock, before the id is over.
- *     So while the lock is held, a record that is found in a tree is of a domain that has not ended.
- *  3. `kin` of a domain is written with this lock and its epoch's, or before it can be found: the end that looks at it under
- *     either sees it.
- *  4. Who ends a domain ends its children first, newest first, and none is added to one that is busy.
+ * Invariants
+ *  1. The domains of a tree belong to one allocator. They belong to one thread, or all are shared. There is no circle.
+ *  2. A record of kin is made before it is linked, and goes with its domain. The end of the domain unlinks it, under
+ *     the lock, before the id is over. So while the lock is held, a record that is found in a tree belongs to a
+ *     domain that has not ended.
+ *  3. `kin` of a domain is written with this lock and its epoch's lock, or before the domain can be found. So an end
+ *     that looks at it under either lock sees it.
+ *  4. The end of a domain ends its children first, newest first. No child is added to a busy domain.
  *
- * A tree that another thread ends (ts_domain_end, domain_tree.c) is TRIED first, and then MARKED or QUIET again, all of it under one hold of the
- * lock.
+ * A tree that another thread ends (ts_domain_end, domain_tree.c) is TRIED first, and then MARKED, or QUIET again,
+ * under one hold of the lock.
  */
 #ifndef TS_DOMAIN_TREE_H
 #define TS_DOMAIN_TREE_H
@@ -22,8 +25,8 @@ typedef struct ts_kin {
     struct ts_kin *parent;
     struct ts_kin *child;         /* newest first */
     struct ts_kin *older, *newer; /* siblings */
-    uint64_t born;                /* the event with which its parent got it: for marks */
-    struct ts_mark *marks;        /* owner only, as the next: newest first (mark.h) */
+    uint64_t born;                /* the event at which its parent got it: for marks */
+    struct ts_mark *marks;        /* owner only, as is mark_count: newest first (mark.h) */
     uint32_t mark_count;
 } ts_kin;
 _Static_assert(sizeof(ts_kin) <= 64, "one line");
@@ -31,38 +34,44 @@ _Static_assert(sizeof(ts_kin) <= 64, "one line");
 extern TS_HIDDEN ts_lock ts_tree_lock;
 
 void ts_tree_init(void);
-/* The domain's record, made if it has none. NULL: no memory, or the domain has ended. Holds nothing. */
+/* The domain's record of kin; makes it if there is none. NULL: no memory, or the domain has ended. Caller holds
+   nothing. */
 ts_kin *ts_tree_kin(uint64_t domain);
-/* Makes the first a child of the second. 0 or errno: EINVAL no such domains, a circle; ESTALE one is ending. parent 0: of none. */
+/* Makes a domain the child of another one; parent 0: the child of none. Returns 0 or an error. EINVAL: there are no
+   such domains, or it would make a circle. ESTALE: one of them is ending. */
 int ts_tree_link(uint64_t child, uint64_t parent);
-/* Whose a domain is: ENDING only if its id is over. Waits for another thread that finds out whether it can end the domain. Holds nothing. */
+/* The owner of a domain; TS_OWNER_ENDING only if its id is over. Waits while another thread finds out whether it can
+   end the domain. Caller holds nothing. */
 uint64_t ts_tree_owner(const ts_domain *d, uint64_t id);
-/* Each domain that is TRIED now is so no more. Holds nothing. */
+/* Returns when no domain is TRIED any more that was so before the call. Caller holds nothing. */
 void ts_tree_wait(void);
-/* What it would answer. */
+/* The answer that ts_tree_link would give. */
 int ts_tree_may_link(uint64_t child, uint64_t parent);
-/* 0: none, or no such domain. */
+/* The id of the parent, or of the newest child. 0: there is none, or no such domain. */
 uint64_t ts_tree_parent(uint64_t domain);
 uint64_t ts_tree_newest_child(uint64_t domain);
-/* The epoch of its parent. */
+/* The epoch of the domain's parent. */
 EpochId ts_tree_parent_epoch(uint64_t domain);
-/* The next domain to be ended of those below `domain`: of its newest child, if that was born after the event, the newest one without
-   children, looked for from `from` on if that is below it. 0: there is none. */
+/* The next domain to end among those below `domain`. It goes from the newest child, if that was born after the event,
+   down to a domain without children. It begins at `from` if that is below this child. 0: there is none. */
 uint64_t ts_tree_leaf(uint64_t domain, uint64_t from, uint64_t after);
-/* Of no parent any more. */
+/* Takes the domain from its parent. */
 void ts_tree_detach(uint64_t domain);
-/* Whether the first is below the second. */
+/* Whether `domain` is `above`, or below it. */
 bool ts_tree_is_of(uint64_t domain, uint64_t above);
 /* Whether the domain has a child. Caller has the lock. */
 bool ts_tree_has_child(const ts_domain *d);
-/* The domain ends: its record goes, and its children have no parent. Caller has the lock. */
+/* Takes an ending domain out of its tree: its record of kin goes, and its children have no parent. Caller has the
+   lock. */
 void ts_tree_unlink(ts_domain *d);
-/* Of a domain that is handed over: none of its tree is entered or ending, and it is nobody's child; all become nobody's; the thread
-   with that serial, which owns the first, owns all that are nobody's. */
+/* The hand-over of a domain. First: whether it may be handed over. No domain of its tree is entered or ending, and it
+   has no parent. Second: the domains below it lose their owner. Third: the thread with this serial, which owns the
+   domain, gets all domains below it that have no owner. */
 bool ts_tree_may_go(uint64_t domain);
 void ts_tree_give_up(uint64_t domain, uint64_t serial);
 void ts_tree_take_over(uint64_t domain, uint64_t serial);
-/* The next of a walk through the domain's tree, each after its parent; NULL: that was all. Caller has the lock. */
+/* The next domain of a walk through a tree, in which each comes after its parent. NULL: that was all. Caller has the
+   lock. */
 ts_kin *ts_tree_next(const ts_kin *root, ts_kin *kin);
 /* Whether domain is `above`, or below it. Caller has the lock. */
 bool ts_tree_is_below(const ts_kin *kin, const ts_kin *above);
