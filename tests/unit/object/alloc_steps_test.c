@@ -24,6 +24,7 @@
 #include "epoch/epoch.h"
 #include "epoch/span.h"
 #include "memtools/care.h"
+#include "object/find.h"
 #include "object/object.h"
 
 #define SUP_OWN_STEP

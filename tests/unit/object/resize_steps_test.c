@@ -175,6 +175,35 @@ static void destroyed_meanwhile(void **state) {
     if (ran) assert_true(times_taken > 0);
 }
 
+/* It is the last object of its slab. The bin has another empty one, so the slab leaves it, and serves the new object:
+   that one lives. */
+static void in_its_own_place(void **state) {
+    enum { SLAB = TS_UNIT_BYTES / SIZE };
+    static char *all[3 * SLAB];
+    unsigned times = 0;
+    bool more = true;
+    (void)state;
+    for (unsigned at = 0; more; at++) {
+        void *q = NULL;
+        allocator = slab_allocator_create();
+        epoch = epoch_open(allocator, "moved", EPOCH_CHURN);
+        for (unsigned i = 0; i < 3 * SLAB; i++) assert_non_null(all[i] = slab_malloc_epoch(allocator, SIZE, epoch));
+        object = all[SLAB];
+        ran = is_fast();
+        for (unsigned i = 0; i < 3 * SLAB; i++) /* those of the first slab fill the magazine */
+            if (all[i] != object) assert_true(slab_free(allocator, all[i]));
+        there = free_object;
+        sup_stop_arm(&at_step, at, let_there);
+        bool moved = ran && move_own(object, LARGER, &q);
+        more = sup_stop_disarm(&at_step);
+        times += moved && q == object;
+        if (moved) SUP_CHECK(slab_usable_size(allocator, q) >= LARGER, "step %u: the new object was freed", at);
+        if (ran) assert_int_equal(sup_live_objects(allocator), moved);
+        end_epoch();
+    }
+    if (ran) assert_true(times > 0);
+}
+
 /* As of an object that is not of the thread's own open block. */
 static void off_the_fast_path(void **state) {
     slowly = true;
@@ -203,6 +232,7 @@ int main(void) {
         cmocka_unit_test(freed_meanwhile),
         cmocka_unit_test(closed_meanwhile),
         cmocka_unit_test(destroyed_meanwhile),
+        cmocka_unit_test(in_its_own_place),
         cmocka_unit_test(off_the_fast_path),
     };
     return cmocka_run_group_tests_name("object.resize_steps", tests, start, stop);
