@@ -1,4 +1,3 @@
-#include "ownership/block_pool.h"
 #include "walk/check_parts.h"
 
 #include "base/bits.h"
@@ -7,10 +6,12 @@
 #include "epoch/epoch.h"
 #include "epoch/past.h"
 #include "os/os.h"
+#include "ownership/block_pool.h"
 #include "region/pool.h"
 #include "slab/lent.h"
 #include "spill/spill.h"
 #include "supply/nodes.h"
+#include "walk/check_runs.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -142,7 +143,7 @@ static bool visit_warm_run(void *arg, uint32_t first, uint32_t units) {
 
 static bool check_runs(ts_check *check, const ts_allocator *a, uint64_t *units) {
     run_walk walk = {check, 0, true};
-    const char *fault = ts_runs_walk(a, visit_warm_run, &walk);
+    const char *fault = ts_check_runs(a, visit_warm_run, &walk);
     if (!walk.good) return false;
     REQUIRE(!fault, "allocator %u: %s", a->entry.index, fault);
     for (uint32_t unit = a->stuck; unit; unit = ts_slab_at(unit)->next) {

@@ -75,7 +75,7 @@ static void asan_forbid(const void *at, size_t bytes) { (void)at, (void)bytes; }
 static void asan_allow(const void *at, size_t bytes) { (void)at, (void)bytes; }
 #endif
 
-static void forbid(void *at, size_t bytes) {
+static void forbid_range(void *at, size_t bytes) {
     asan_forbid(at, bytes);
 #if defined(TSLAB_VALGRIND)
     if (on_memcheck) (void)VALGRIND_MAKE_MEM_NOACCESS(at, bytes);
@@ -83,7 +83,7 @@ static void forbid(void *at, size_t bytes) {
 }
 
 /* defined: its bytes may be read before they are written. */
-static void allow(void *at, size_t bytes, bool defined) {
+static void allow_range(void *at, size_t bytes, bool defined) {
     asan_allow(at, bytes);
 #if defined(TSLAB_VALGRIND)
     if (on_memcheck && defined) (void)VALGRIND_MAKE_MEM_DEFINED(at, bytes);
@@ -136,10 +136,10 @@ void ts_care_begin_tools(unsigned care, void *at, size_t bytes, bool fill) {
     if (fill) look_and_fill(care, at, bytes);
     if (care & TS_CARE_MARK) {
         begin_pool(at);
-        forbid(at, bytes);
+        forbid_range(at, bytes);
     } else if (ts_care_tools) {
         end_pool(at);
-        allow(at, bytes, true);
+        allow_range(at, bytes, true);
     }
 }
 
@@ -148,7 +148,7 @@ void ts_care_end(unsigned care, void *at, size_t bytes, EpochId epoch) {
     if (care & TS_CARE_MARK) {
         ts_origin_ended_with(at, bytes, epoch);
         end_pool(at);
-        forbid(at, bytes);
+        forbid_range(at, bytes);
     }
 }
 
@@ -156,21 +156,21 @@ void ts_care_span_end(unsigned care, void *at, size_t bytes) {
     if (!(care & TS_CARE_MARK)) return;
     ts_origin_ended(at);
     end_pool(at);
-    forbid(at, bytes);
+    forbid_range(at, bytes);
 }
 
 void ts_care_fill(unsigned care, void *at, size_t bytes) {
     if (!(care & TS_CARE_FILL)) return;
-    if (ts_care_tools) allow(at, bytes, false);
+    if (ts_care_tools) allow_range(at, bytes, false);
     memset(at, POISON, bytes);
-    if (care & TS_CARE_MARK) forbid(at, bytes);
+    if (care & TS_CARE_MARK) forbid_range(at, bytes);
 }
 
 size_t ts_care_check(unsigned care, void *at, size_t bytes) {
     if (!(care & TS_CARE_FILL)) return TS_CARE_CLEAN;
-    if (ts_care_tools) allow(at, bytes, true);
+    if (ts_care_tools) allow_range(at, bytes, true);
     size_t other = first_other(at, bytes);
-    if (care & TS_CARE_MARK) forbid(at, bytes);
+    if (care & TS_CARE_MARK) forbid_range(at, bytes);
     return other;
 }
 
@@ -180,8 +180,8 @@ size_t ts_care_allocated(unsigned care, void *home, void *p, size_t size, size_t
     size_t other = check ? ts_care_check(care, p, usable) : TS_CARE_CLEAN;
     if (care & TS_CARE_MARK) {
         size = marked_size(size);
-        forbid((char *)p + size / 16 * 16, usable - size / 16 * 16);
-        allow(p, size, false);
+        forbid_range((char *)p + size / 16 * 16, usable - size / 16 * 16);
+        allow_range(p, size, false);
         ts_origin_born(p, size, usable);
 #if defined(TSLAB_VALGRIND)
         if (on_memcheck) VALGRIND_MEMPOOL_ALLOC(home, p, size);
@@ -192,7 +192,7 @@ size_t ts_care_allocated(unsigned care, void *home, void *p, size_t size, size_t
 }
 
 void ts_care_defined(unsigned care, void *p, size_t size) {
-    if (care & TS_CARE_MARK) allow(p, size, true);
+    if (care & TS_CARE_MARK) allow_range(p, size, true);
 }
 
 void ts_care_freed(unsigned care, void *home, void *p, size_t usable) {
@@ -203,14 +203,14 @@ void ts_care_freed(unsigned care, void *home, void *p, size_t usable) {
     ts_care_fill(care, p, usable);
     if (!(care & TS_CARE_MARK)) return;
     ts_origin_ended(p);
-    forbid(p, usable);
+    forbid_range(p, usable);
 }
 
 void ts_care_resized(unsigned care, void *home, void *p, size_t size, size_t usable) {
     if (!(care & TS_CARE_MARK)) return;
     size_t before = ts_care_size(care, p, usable), after = marked_size(size);
     if (after < before) {
-        forbid((char *)p + after / 16 * 16, usable - after / 16 * 16);
+        forbid_range((char *)p + after / 16 * 16, usable - after / 16 * 16);
 #if defined(TSLAB_VALGRIND)
         if (on_memcheck) {
             /* The first bytes of the last granule stay what they are. */
@@ -218,7 +218,7 @@ void ts_care_resized(unsigned care, void *home, void *p, size_t size, size_t usa
         }
 #endif
     } else if (after > before) {
-        allow((char *)p + before, after - before, false);
+        allow_range((char *)p + before, after - before, false);
     }
     if (after != before) {
         asan_allow(p, after);

@@ -34,15 +34,15 @@ static void keep(void *pointer) {
 static _Atomic bool is_shut;
 static struct sigaction before; /* written before is_shut */
 
-static bool change(char *at, size_t bytes, int access) {
+static bool set_access(char *at, size_t bytes, int access) {
     size_t whole = ts_align_up(bytes, ts_os_page_bytes());
     return whole == 0 || mprotect(at, whole, access) == 0;
 }
 
 /* Lines, and all units that were ever handed out. (There is no FAR part where memcheck is.) */
-static bool change_all(int access) {
-    bool all = change(ts_region.lines, (size_t)ts_lines_used() * TS_CACHE_LINE, access);
-    return change(ts_region.part[TS_NORMAL].base, ts_pool_highest(TS_NORMAL) * TS_UNIT_BYTES, access) && all;
+static bool set_all_access(int access) {
+    bool all = set_access(ts_region.lines, (size_t)ts_lines_used() * TS_CACHE_LINE, access);
+    return set_access(ts_region.part[TS_NORMAL].base, ts_pool_highest(TS_NORMAL) * TS_UNIT_BYTES, access) && all;
 }
 
 static bool is_ours(const void *at) {
@@ -56,18 +56,19 @@ static void on_fault(int number, siginfo_t *info, void *context) {
     static _Atomic bool given_up;
     (void)context;
     if (is_ours(info->si_addr) && !ts_load_relaxed(&given_up)) {
-        if (atomic_exchange(&is_shut, false) && !change_all(PROT_READ | PROT_WRITE)) ts_store_relaxed(&given_up, true);
+        if (atomic_exchange(&is_shut, false) && !set_all_access(PROT_READ | PROT_WRITE))
+            ts_store_relaxed(&given_up, true);
         return;
     }
     (void)sigaction(number, &before, NULL);
 }
 
-TS_AT_END static void shut(void) {
+TS_AT_END static void make_read_only(void) {
     struct sigaction action = {.sa_sigaction = on_fault, .sa_flags = SA_SIGINFO | SA_NODEFER};
     if (!show || !ts_care_on_memcheck() || !make_room() || sigaction(SIGSEGV, &action, &before) != 0) return;
     show(keep);
     ts_store_relaxed(&is_shut, true);
-    (void)change_all(PROT_READ);
+    (void)set_all_access(PROT_READ);
 }
 #endif
 

@@ -15,7 +15,7 @@ static void set_name(ts_heap *heap, const char name[TS_OS_THREAD_NAME_BYTES]) {
     for (unsigned i = 0; i < 2; i++) ts_store_relaxed(&heap->thread_name[i], word[i]);
 }
 
-TS_COLD static void ask(ts_heap *heap) {
+TS_COLD static void ask_system(ts_heap *heap) {
     char name[TS_OS_THREAD_NAME_BYTES];
     ts_os_thread_name(name);
     set_name(heap, name);
@@ -25,13 +25,13 @@ TS_COLD static void ask(ts_heap *heap) {
 void ts_thread_name_begin(ts_heap *heap) {
     ts_store_relaxed(&heap->thread_number, 0);
     ts_store_relaxed(&heap->thread_serial, heap->serial);
-    if (TS_UNLIKELY(ts_load_relaxed(&wanted))) ask(heap);
+    if (TS_UNLIKELY(ts_load_relaxed(&wanted))) ask_system(heap);
 }
 
 void ts_thread_name_end(ts_heap *heap) { ts_store_relaxed(&heap->thread_number, 0); }
 
 ts_thread_name ts_thread_name_own(ts_heap *heap) {
-    if (TS_UNLIKELY(ts_load_relaxed(&heap->thread_number) == 0)) ask(heap);
+    if (TS_UNLIKELY(ts_load_relaxed(&heap->thread_number) == 0)) ask_system(heap);
     return (ts_thread_name){heap->serial,
                             {ts_load_relaxed(&heap->thread_name[0]), ts_load_relaxed(&heap->thread_name[1])}};
 }

@@ -44,7 +44,7 @@ void ts_account_unref(ts_account *account) {
     }
 }
 
-static void add(ts_account *from, uint64_t units) {
+static void add_units(ts_account *from, uint64_t units) {
     if (units == 0) return;
     for (ts_account *a = from; a; a = parent_of(a)) ts_store_relaxed(&a->units, ts_load_relaxed(&a->units) + units);
 }
@@ -59,7 +59,7 @@ const ts_account *ts_account_take(ts_account *account, uint64_t units, bool *tel
         if (limit != 0 && ts_load_relaxed(&full->units) + units > limit / TS_UNIT_BYTES) break;
     }
     if (!full) {
-        add(account, units);
+        add_units(account, units);
     } else if (tell) {
         ts_store_relaxed(&full->failures, ts_load_relaxed(&full->failures) + 1);
         uint64_t now = ts_os->wall_ns();
@@ -73,7 +73,7 @@ const ts_account *ts_account_take(ts_account *account, uint64_t units, bool *tel
 void ts_account_add(ts_account *account, uint64_t units) {
     if (!account || units == 0) return;
     ts_lock_acquire(&lock);
-    add(account, units);
+    add_units(account, units);
     ts_lock_release(&lock);
 }
 
@@ -88,8 +88,8 @@ bool ts_account_move(ts_account *account, ts_account *parent) {
     }
     ts_account *before = parent_of(account);
     uint64_t units = ts_load_relaxed(&account->units);
-    add(before, (uint64_t)0 - units);
-    add(parent, units);
+    add_units(before, (uint64_t)0 - units);
+    add_units(parent, units);
     ts_store_relaxed(&account->parent, parent);
     if (parent) parent->refs++;
     ts_lock_release(&lock);

@@ -64,7 +64,7 @@ bool ts_scope_is_in_pieces(const ts_scope_block *block) {
 /* ---- cut, and whole ------------------------------------------------------------------------------------------ */
 
 /* A claimed unit, on no list. false: it has become warm, or is retired. */
-static bool cut(ts_heap *heap, ts_share *share, uint32_t unit) {
+static bool cut_unit(ts_heap *heap, ts_share *share, uint32_t unit) {
     ts_allocator *allocator = share->allocator;
     ts_slab *slab = ts_slab_at(unit);
     if (!ts_region_commit_pieces(unit)) {
@@ -193,7 +193,7 @@ void ts_piece_give_zombie(uint32_t piece) {
 }
 
 /* Fetches the free pieces of one unit of the allocator, or those of a new unit. false with errno: no memory. */
-static bool fetch(ts_heap *heap, ts_share *share) {
+static bool fetch_pieces(ts_heap *heap, ts_share *share) {
     ts_allocator *allocator = share->allocator;
     uint64_t pieces = 0;
     ts_lock_acquire(&allocator->warm_lock);
@@ -207,7 +207,7 @@ static bool fetch(ts_heap *heap, ts_share *share) {
     if (!unit) {
         bool fresh;
         unit = ts_unit_acquire(heap, share, TS_HOME_ANY, &fresh);
-        if (!unit || !cut(heap, share, unit)) return false;
+        if (!unit || !cut_unit(heap, share, unit)) return false;
         pieces = ALL_PIECES;
     }
     ts_heap_enter(heap);
@@ -238,7 +238,7 @@ uint32_t ts_slab_acquire_piece(ts_heap *heap, ts_share *share) {
         uint32_t piece = ts_share_take_piece(share);
         ts_heap_leave(heap);
         if (piece) return piece;
-        if (!fetch(heap, share)) return 0;
+        if (!fetch_pieces(heap, share)) return 0;
     }
 }
 

@@ -14,12 +14,6 @@ static ts_runs *runs_of(ts_allocator *allocator, unsigned part, unsigned home) {
     return TS_LIKELY(!nodes || home == TS_HOME_ANY) ? &allocator->runs[part] : &nodes->runs[home];
 }
 
-static unsigned list_of(uint32_t units) {
-    if (units < 4) return units;
-    unsigned log2 = ts_log2_64(units);
-    return 4 * (log2 - 1) + ((units >> (log2 - 2)) & 3u);
-}
-
 /* The length of the allocator's run that begins or ends there, 0: none. The unit may be the pool's, or beyond all
    that it ever handed out, or in another's hands. So the record is read only if it names this allocator, whose lock
    the caller has. */
@@ -46,9 +40,9 @@ static void set_ends(uint32_t first, uint32_t units, uint32_t warm_of) {
     ts_store_relaxed(&b->warm_of, warm_of);
 }
 
-static void insert(ts_allocator *allocator, uint32_t first, uint32_t units) {
+static void insert_run(ts_allocator *allocator, uint32_t first, uint32_t units) {
     ts_runs *runs = runs_of(allocator, ts_part_of_unit(first), ts_home_of(first));
-    unsigned list = list_of(units);
+    unsigned list = ts_runs_list(units);
     ts_slab *slab = ts_slab_at(first);
     set_ends(first, units, ts_allocator_index(allocator));
     slab->prev = 0;
@@ -60,7 +54,7 @@ static void insert(ts_allocator *allocator, uint32_t first, uint32_t units) {
 
 static void remove_run(ts_allocator *allocator, uint32_t first, uint32_t units) {
     ts_runs *runs = runs_of(allocator, ts_part_of_unit(first), ts_home_of(first));
-    unsigned list = list_of(units);
+    unsigned list = ts_runs_list(units);
     const ts_slab *slab = ts_slab_at(first);
     if (slab->prev)
         ts_slab_at(slab->prev)->next = slab->next;
@@ -85,7 +79,7 @@ void ts_runs_give(ts_allocator *allocator, uint32_t first, uint32_t units) {
         remove_run(allocator, end, after);
         units += after;
     }
-    insert(allocator, first, units);
+    insert_run(allocator, first, units);
 }
 
 void ts_runs_return(ts_allocator *allocator, uint32_t first, uint32_t units) {
@@ -104,24 +98,24 @@ static unsigned list_from(const ts_runs *runs, unsigned list) {
 }
 
 /* A run that is long enough: one of its own list, of which some are looked at, or the first of the next list. */
-static uint32_t find(const ts_runs *runs, uint32_t units) {
-    unsigned list = list_of(units), looks = 0;
+static uint32_t find_run(const ts_runs *runs, uint32_t units) {
+    unsigned list = ts_runs_list(units), looks = 0;
     for (uint32_t first = runs->head[list]; first && looks < LOOKS; first = ts_slab_at(first)->next, looks++)
         if (ts_region.run[first].next >= units) return first;
     list = list_from(runs, list + 1);
     return list < TS_WARM_LISTS ? runs->head[list] : 0;
 }
 
-static void take(ts_allocator *allocator, uint32_t first, uint32_t units) {
+static void take_units(ts_allocator *allocator, uint32_t first, uint32_t units) {
     uint32_t length = ts_region.run[first].next;
     remove_run(allocator, first, length);
-    if (length > units) insert(allocator, first + units, length - units);
+    if (length > units) insert_run(allocator, first + units, length - units);
     ts_fetch_sub_relaxed(&allocator->span_warm_units, ts_units_weight(first, units));
 }
 
 uint32_t ts_runs_take(ts_allocator *allocator, unsigned part, unsigned home, uint32_t units) {
-    uint32_t first = find(runs_of(allocator, part, home), units);
-    if (first) take(allocator, first, units);
+    uint32_t first = find_run(runs_of(allocator, part, home), units);
+    if (first) take_units(allocator, first, units);
     return first;
 }
 
@@ -136,7 +130,7 @@ uint32_t ts_runs_take_longest(ts_allocator *allocator, unsigned part, unsigned h
     *units = length < most ? length : most;
     uint32_t keep = length - *units;
     remove_run(allocator, first, length);
-    if (keep) insert(allocator, first, keep);
+    if (keep) insert_run(allocator, first, keep);
     ts_fetch_sub_relaxed(&allocator->span_warm_units, ts_units_weight(first, *units));
     return first + keep;
 }
@@ -145,45 +139,6 @@ bool ts_runs_take_at(ts_allocator *allocator, uint32_t first, uint32_t units) {
     uint32_t length = ends_before(first) ? length_at(allocator, first) : 0;
     /* A unit behind a span is the first of a run, not its last, or the only one. */
     if (length < units) return false;
-    take(allocator, first, units);
+    take_units(allocator, first, units);
     return true;
-}
-
-static const char *walk(const ts_allocator *allocator, unsigned part, unsigned home, const ts_runs *runs,
-                        ts_runs_visit *visit, void *arg, uint64_t *found) {
-    uint64_t warm = ts_load_relaxed(&allocator->span_warm_units);
-    uint32_t begin = ts_region.part[part].first_unit, end = begin + ts_region.part[part].units;
-    for (unsigned list = 0; list < TS_WARM_LISTS; list++) {
-        bool some = (runs->some[list / 64] >> list % 64) & 1;
-        uint32_t before = 0;
-        if (some != (runs->head[list] != 0)) return "a list of warm runs and its bit";
-        for (uint32_t first = runs->head[list]; first; before = first, first = ts_slab_at(first)->next) {
-            if (first <= begin || first >= end) return "a warm run outside of its part";
-            uint32_t units = length_at(allocator, first);
-            if (units == 0 || units > end - first) return "the length of a warm run";
-            if (length_at(allocator, first + units - 1) != units) return "a warm run with two lengths";
-            if (list_of(units) != list) return "a warm run in the list of another length";
-            if (ts_slab_at(first)->prev != before) return "a list of warm runs that is broken";
-            if (ts_home_of(first) != home || !ts_home_is_same(first, first + units - 1))
-                return "a warm run of another home";
-            if (ts_home_is_same(first - 1, first) && length_at(allocator, first - 1) != 0)
-                return "two warm runs that touch";
-            *found += ts_units_weight(first, units);
-            if (*found > warm)
-                return "more units in warm runs than are counted"; /* a list that is a circle ends here */
-            if (visit && !visit(arg, first, units)) return "a warm run";
-        }
-    }
-    return NULL;
-}
-
-const char *ts_runs_walk(const ts_allocator *allocator, ts_runs_visit *visit, void *arg) {
-    const ts_nodes *nodes = ts_nodes_of(allocator);
-    uint64_t found = 0;
-    const char *fault = NULL;
-    for (unsigned part = 0; !fault && part < TS_PARTS; part++)
-        fault = walk(allocator, part, TS_HOME_ANY, &allocator->runs[part], visit, arg, &found);
-    for (unsigned home = 1; nodes && !fault && home < TS_HOMES; home++)
-        fault = walk(allocator, TS_NORMAL, home, &nodes->runs[home], visit, arg, &found);
-    return fault;
 }

@@ -21,6 +21,7 @@
 
 #include "base/atomic.h"
 #include "base/attr.h"
+#include "base/bits.h"
 
 #define TS_WARM_LISTS 96u /* four to a doubling, for up to 2^24 units */
 
@@ -30,6 +31,13 @@ typedef struct ts_runs {
 } ts_runs;
 
 struct ts_allocator;
+
+/* The list for runs of that length. */
+static inline unsigned ts_runs_list(uint32_t units) {
+    if (units < 4) return units;
+    unsigned log2 = ts_log2_64(units);
+    return 4 * (log2 - 1) + ((units >> (log2 - 2)) & 3u);
+}
 
 /* All of these: the caller has the warm lock. Units that are in no slab, with UNIT words 0, become a run. */
 void ts_runs_give(struct ts_allocator *allocator, uint32_t first, uint32_t units);
@@ -42,9 +50,5 @@ uint32_t ts_runs_take_longest(struct ts_allocator *allocator, unsigned part, uns
                               uint32_t most, uint32_t *units);
 /* Takes the units behind a span, if a run of its home begins there that has so many. */
 bool ts_runs_take_at(struct ts_allocator *allocator, uint32_t first, uint32_t units);
-
-/* Shows each run; false ends the walk. Returns the broken invariant, or NULL. */
-typedef bool ts_runs_visit(void *arg, uint32_t first, uint32_t units);
-const char *ts_runs_walk(const struct ts_allocator *allocator, ts_runs_visit *visit, void *arg);
 
 #endif

@@ -18,7 +18,7 @@
 #include <errno.h>
 
 /* In no list. NULL with errno. */
-static ts_share *make(ts_heap *heap, ts_allocator *allocator, uintptr_t token) {
+static ts_share *make_share(ts_heap *heap, ts_allocator *allocator, uintptr_t token) {
     ts_share *made = ts_lines_take(TS_LINES_SHARE, sizeof *made);
     if (!made) {
         errno = ENOMEM;
@@ -41,7 +41,7 @@ static ts_share *make(ts_heap *heap, ts_allocator *allocator, uintptr_t token) {
 }
 
 /* Shows the share to threads that go through the allocator's shares. */
-static void show(ts_allocator *allocator, ts_share *made) {
+static void show_share(ts_allocator *allocator, ts_share *made) {
     ts_lock_acquire(&allocator->lock);
     made->allocator_next = ts_load_relaxed(&allocator->shares);
     ts_store_release(&allocator->shares, made); /* whole, for threads that walk the list without the lock */
@@ -65,11 +65,11 @@ ts_share *ts_heap_share(ts_heap *heap, ts_allocator *allocator) {
         }
         ts_heap_leave(heap);
         if (share || made) break;
-        made = make(heap, allocator, token);
+        made = make_share(heap, allocator, token);
         if (!made) return NULL;
     }
     if (share) return share;
-    show(allocator, made);
+    show_share(allocator, made);
     return made;
 }
 
@@ -78,7 +78,7 @@ ts_share *ts_heap_share(ts_heap *heap, ts_allocator *allocator) {
 bool ts_heap_share_of_home(ts_heap *home, ts_allocator *allocator) {
     uintptr_t token = ts_load_acquire(&allocator->entry.id);
     if (token == 0 || !ts_allocator_read_begin(allocator, token)) return false;
-    ts_share *share = make(home, allocator, token);
+    ts_share *share = make_share(home, allocator, token);
     bool made = share != NULL, added = made && ts_heap_hold(home);
     if (added) {
         ts_heap_drop_dead_shares(home);
@@ -90,7 +90,7 @@ bool ts_heap_share_of_home(ts_heap *home, ts_allocator *allocator) {
         ts_heap_drop(home);
     }
     if (added) {
-        show(allocator, share);
+        show_share(allocator, share);
     } else if (made) {
         ts_lines_give(TS_LINES_SHARE, share);
         ts_allocator_unpin(allocator);

@@ -324,7 +324,7 @@ static bool populate_pages(void *at, size_t bytes) {
 }
 
 /* Populates units, and the metadata that is written when they become slabs that are not FINE. */
-static bool populate(uint32_t first, uint32_t units) {
+static bool populate_units(uint32_t first, uint32_t units) {
     const ts_part *part = &ts_region.part[TS_NORMAL];
     size_t granules = TS_STATES_COARSE;
     return populate_pages(ts_unit_address(first), units * (size_t)TS_UNIT_BYTES) &&
@@ -350,7 +350,7 @@ bool ts_allocator_reserve(ts_allocator *allocator, uint64_t units) {
             most = n / 2; /* units that could be had are kept */
             continue;
         }
-        bool populated = populate(first, n);
+        bool populated = populate_units(first, n);
         if (TS_UNLIKELY(allocator->care))
             ts_care_fill(allocator->care, ts_unit_address(first), n * (size_t)TS_UNIT_BYTES);
         ts_fetch_add_relaxed(&allocator->reserved_units, n);

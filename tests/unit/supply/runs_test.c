@@ -10,6 +10,7 @@
 #include "supply/purge.h"
 #include "supply/share.h"
 #include "supply/warm.h"
+#include "walk/check_runs.h"
 
 #include <string.h>
 
@@ -73,7 +74,7 @@ static bool visit(void *arg, uint32_t first, uint32_t units) {
 
 static found runs_of(SlabAllocator *a) {
     found f = {0, 0, 0};
-    assert_null(ts_runs_walk(record_of(a), visit, &f));
+    assert_null(ts_check_runs(record_of(a), visit, &f));
     assert_int_equal(f.units, ts_load_relaxed(&record_of(a)->span_warm_units));
     return f;
 }
