@@ -60,7 +60,7 @@ TS_ALWAYS_INLINE void *resize_array(void *p, size_t n, size_t size) {
 
 TS_EXPORT_EXTRA void *reallocarray(void *p, size_t n, size_t size) { return resize_array(p, n, size); }
 
-/* BSD: what cannot be resized is freed. */
+/* BSD: an object that cannot be resized is freed. */
 TS_EXPORT_EXTRA void *reallocf(void *p, size_t size);
 void *reallocf(void *p, size_t size) {
     void *q = resize(p, size);

@@ -2,9 +2,9 @@
  * Where the calling thread's malloc allocates: the process's target, or that of the innermost domain with
  * EPOCH_DOMAIN_CAPTURE that the thread is inside of. The core tells of every change.
  *
- * What the loader allocates goes to the process all the same: link maps and threads' blocks are not a domain's. It is
- * told by its caller's address; and while a dlopen is under way, which runs constructors, nothing is captured. So it is
- * with what the runtimes of C and C++ allocate for themselves (runtime.h).
+ * Memory that the loader allocates is the process's: link maps and threads' blocks outlive a domain. It is told by its
+ * caller's address; and while a dlopen is under way, which runs constructors, nothing is captured. Memory that the
+ * runtimes of C and C++ allocate for themselves is the process's too (runtime.h).
  */
 #ifndef TS_MALLOC_CAPTURE_H
 #define TS_MALLOC_CAPTURE_H

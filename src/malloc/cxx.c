@@ -1,7 +1,7 @@
 /*
- * The operators of C++, under the names that the Itanium ABI gives them. No C++ library is needed: what a failure
- * needs of one (the program's new handler, std::bad_alloc) is in cxx_shared.c and cxx_static.c. A program that has
- * no C++ library calls no operator.
+ * The operators of C++, under the names that the Itanium ABI gives them. No C++ library is needed: only a failure needs
+ * one, for the program's new handler and std::bad_alloc (cxx_shared.c, cxx_static.c). A program that has no C++ library
+ * calls no operator.
  */
 #define _GNU_SOURCE
 #include "malloc/cxx.h"

@@ -19,7 +19,8 @@ THROWS void ts_cxx_throw_bad_alloc(void) {
     abort();
 }
 
-/* An operator as the program has it, and as this library has it (cxx.c): the same, unless the program has its own. */
+/* An operator as the program has it, and as this library has it (cxx.c): one function, unless the program has its
+   own. */
 #define OPERATOR(result, name, symbol, ...)          \
     extern result name(__VA_ARGS__) __asm__(symbol); \
     extern TS_HIDDEN result own_##name(__VA_ARGS__) __asm__("ts_own" symbol)

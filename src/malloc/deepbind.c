@@ -2,8 +2,8 @@
  * dlopen with RTLD_DEEPBIND. A library that is loaded so finds libc's functions before ours, and its free would be
  * handed objects of ours, which libc's cannot take. So after such a load the places at which the new libraries keep the
  * addresses of functions that this library has too are written anew: they then have ours, and keep all else that the
- * flag has given them. Operators of a C++ library of their own are among these. (What their constructors allocated
- * before that is libc's; see libc_heap.h.)
+ * flag has given them. Operators of a C++ library of their own are among these. (Objects that their constructors
+ * allocated before that are libc's; see libc_heap.h.)
  *
  * Every other dlopen is passed on by a jump: the loader takes the library to search for by its caller. With the flag a
  * name without a slash is searched for here, in the directories of the caller.
@@ -178,8 +178,8 @@ static const char *find_for(const void *caller, const char *file, char path[PATH
     return NULL;
 }
 
-/* A library that is there already has nothing to be rebound. What is in none of the caller's directories is in those of
-   all. */
+/* A library that is there already has nothing to be rebound. A library that is in none of the caller's directories is
+   in those of all. */
 TS_COLD static void *open_deep_for(const void *caller, open_function function, const char *file, int mode) {
     char path[PATH_MAX];
     int error = errno;

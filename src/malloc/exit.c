@@ -1,6 +1,6 @@
 /*
  * __cxa_atexit, on_exit and at_quick_exit: libc keeps the list in memory of malloc, by a function that has no name
- * outside of it. What it allocates is not a domain's, so nothing is captured meanwhile.
+ * outside of it. The list outlives every domain, so nothing is captured meanwhile.
  */
 #define _GNU_SOURCE
 #include "malloc/capture.h"

@@ -5,8 +5,8 @@
  * Invariants
  *  1. The core's handlers of fork are the first of the process: those of all others run while its locks are free. (In
  *     an archive: those of every library that has no constructor before it.)
- *  2. libc takes the lock of stdio's list of files behind all handlers. Who has it waits for a file, and who has a file
- *     allocates. It is recursive, so the fork takes it before ours too.
+ *  2. libc takes the lock of stdio's list of files behind all handlers. A thread that has it waits for a file, and a
+ *     thread that has a file allocates. It is recursive, so the fork takes it before ours too.
  */
 #ifndef TS_MALLOC_FORK_H
 #define TS_MALLOC_FORK_H

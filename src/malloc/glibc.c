@@ -20,7 +20,7 @@
 #endif
 #endif
 
-/* 1: memory has gone back. What the padding asks for stays warm anyway, or comes back by itself. */
+/* 1: memory has gone back. Memory for the padding is retained anyway, or comes back by itself. */
 TS_EXPORT_EXTRA int malloc_trim(size_t padding);
 int malloc_trim(size_t padding) {
     SlabAllocator *allocator = slab_malloc_allocator();

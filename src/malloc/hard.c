@@ -134,8 +134,8 @@ static void *alloc(size_t alignment, size_t size, bool zero, ts_kind kind) {
 
 #define LEAST_ROOM ((size_t)64 << 10)
 
-/* An allocation of so many bytes, with what lies around it, has failed. As much of what waits leaves as it needs, if
-   that can help: what an attacker lets the program ask for does not end the quarantine. false: it cannot help. */
+/* An allocation of so many bytes, with what lies around it, has failed. As many waiting objects leave as it needs, if
+   that can help: a size that an attacker chooses does not end the quarantine. false: it cannot help. */
 TS_COLD static bool make_room(size_t bytes) {
     size_t needed = ts_private_lacking_bytes(mine(), bytes);
     if (needed == 0) needed = bytes; /* it is the system that has no memory */
@@ -273,9 +273,9 @@ const char *ts_hard_fault_of_live(char *home) {
     o.word = ts_hard_load(at);
     bool right = ts_hard_is_word(o.p, o.word);
     if (right && ts_hard_state_of(o.word) != TS_HARD_LIVE) return NULL;
-    /* Of a slot that another thread has just been given nothing is known. */
+    /* Nothing is known of a slot that another thread has just been given. */
     const char *fault = right ? fault_of(&o) : ts_private_is_own(mine(), home) ? damaged : NULL;
-    /* acquire fence: who frees it changes the word before it touches the bytes */
+    /* acquire fence: a thread that frees it changes the word before it touches the bytes */
     atomic_thread_fence(memory_order_acquire);
     return fault && ts_hard_load(at) == o.word ? fault : NULL;
 }
@@ -329,7 +329,7 @@ TS_COLD static bool take_damaged(object *o, ts_kind kind) {
     return true;
 }
 
-/* Of an object that is taken, and is freed or resized as one of that kind and size. */
+/* Looks at an object that is taken, and is freed or resized as one of that kind and size. */
 static void look_at_taken(const char *call, const object *o, ts_kind kind, size_t size) {
     const char *fault = fault_of(o);
     if (TS_UNLIKELY(fault != NULL)) ts_hard_tell(call, o->p, fault);

@@ -20,22 +20,22 @@
  * was allocated, its size, and a checksum of that with the place and a secret of the process.
  *
  * Invariants
- *  1. Who changes the word from LIVE to WAITS, by a compare-and-swap, has the object alone: to free it, or to resize
- *     it, which makes it LIVE again. The core frees it later, once: of two threads that free one object at the same
- *     instant one is refused, and touches nothing of it.
+ *  1. The thread that changes the word from LIVE to WAITS, by a compare-and-swap, has the object alone: to free it, or
+ *     to resize it, which makes it LIVE again. The core frees it later, once: of two threads that free one object at
+ *     the same instant one is refused, and touches nothing of it.
  *  2. To the core an object lives until it leaves the quarantine (hard_wait.c). So its slot stays a slot of that size,
  *     and its word stays where it is, while anything here looks at it.
  *  3. The word before each slot is the last of the slot before it. It has a right checksum, or is zero because its page
  *     went back to the system. The first slot of a slab has none before it: there an object lies 16 bytes further on,
  *     behind a word of its own. One that leaves no room for that is allocated in another slot.
- *  4. What waits is clear. So is a slot whose word says FREE and the use of its slab that is now.
+ *  4. An object that waits is clear. So is a slot whose word says FREE and the use of its slab that is now.
  *  5. The first allocation of a slab's use makes all its slots so (hard_slot.c).
  *
- * What is left: a pointer is looked at (find) before anybody has its object. If that was freed before, and in between
- * leaves the quarantine and becomes part of a large object, the word that is read can lie in a guard page of it. Then
- * the program ends.
+ * One case is left: a pointer is looked at (find) before anybody has its object. If that was freed before, and in
+ * between leaves the quarantine and becomes part of a large object, the word that is read can lie in a guard page of
+ * it. Then the program ends.
  *
- * Nothing here takes a lock: what is shared is atomic words. In a child of fork an object that another thread was
+ * Nothing here takes a lock: threads share atomic words only. In a child of fork an object that another thread was
  * moving is lost.
  *
  * Objects of a domain that captures, and those of the core's own functions, are not touched: they have what the core
@@ -70,7 +70,8 @@ void ts_hard_tell_size(const char *call, const void *p, const char *why);
 ts_hard_answer ts_hard_free(const char *call, void *p, ts_kind kind, size_t size);
 /* *result: NULL with errno ENOMEM, or the object. size: not 0. */
 ts_hard_answer ts_hard_realloc(void *p, size_t size, void **result);
-/* What the core takes for live and the program has not: what lies around objects, and what waits. Of a moment ago. */
+/* Bytes that the core takes for live and the program does not have: those around objects, and objects that wait. They
+   are of a moment ago. */
 size_t ts_hard_beside_bytes(void);
 /* DONE: a live object of this layer, of *bytes. Else *bytes is 0; REFUSED: one that is no longer live. */
 ts_hard_answer ts_hard_usable(const void *p, size_t *bytes);

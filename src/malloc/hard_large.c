@@ -12,10 +12,11 @@
  * which function it was allocated by.
  *
  * Invariants
- *  1. Who changes a state from LIVE to WAITS has the object alone, to free or to resize it: nobody else touches its
- *     memory. What resizes it makes it LIVE again.
+ *  1. The thread that changes a state from LIVE to WAITS has the object alone, to free or to resize it: no other
+ *     touches its memory. A resize makes it LIVE again.
  *  2. home and bytes of a record are written before its state is not 0, and stay until its span is the core's again;
- *     from before there are guards until there are none it is not 0. size is written by who has the object alone.
+ *     from before there are guards until there are none it is not 0. size is written by the thread that has the object
+ *     alone.
  *  3. All of a span is accessible when the core has it.
  */
 #define _GNU_SOURCE
@@ -38,7 +39,7 @@
 typedef struct record {
     _Atomic uint64_t state;      /* place << STATE_SHIFT | kind << 1 | WAITS; 0: no object */
     _Atomic(char *) home;        /* start of the span */
-    _Atomic(size_t) bytes, size; /* of the span, of the object; read by whoever frees what is no object, too */
+    _Atomic(size_t) bytes, size; /* of the span, of the object; read by a free of no object, too */
 } record;
 #define STATE_SHIFT 8u
 #define WAITS ((uint64_t)1)
@@ -149,13 +150,13 @@ static char *alloc(size_t alignment, size_t size, size_t more, bool zero, ts_kin
     ts_store_relaxed(&r->home, home);
     ts_store_relaxed(&r->bytes, place.bytes);
     ts_store_relaxed(&r->size, size);
-    /* release: partner of ts_hard_is_large, for who has the address of an object that was here before */
+    /* release: partner of ts_hard_is_large, for a thread with the address of an object that was here before */
     ts_store_release(&r->state, state_for(p, kind) | WAITS);
     make_guards(home, from, to, home + place.bytes);
     draw(p - ts_hard_canary_bytes((size_t)(p - from)), ts_hard_canary_bytes((size_t)(p - from)));
     draw(p + size, ts_hard_canary_bytes((size_t)(to - p) - size));
     ts_hard_add_around(place.bytes, size);
-    /* release: who finds the state reads the record */
+    /* release: a thread that finds the state reads the record */
     ts_store_release(&r->state, state_for(p, kind));
     errno = error;
     return p;
@@ -185,7 +186,7 @@ static size_t release(uint64_t offset) {
 
 /* Returns the bytes of what was in the place. */
 static size_t leave(unsigned place, uint64_t offset) {
-    /* acquire and release: the record of who left, and of who comes */
+    /* acquire and release: the records of the object that leaves and of the one that comes */
     uint64_t before = atomic_exchange_explicit(&waiting[place % PLACES], offset, memory_order_acq_rel);
     if (!before) return 0;
     size_t bytes = release(before);
@@ -233,7 +234,7 @@ const char *ts_hard_large_fault(const char *home) {
         uint64_t state = ts_load_acquire(&r[i].state);
         if (state == 0 || (state & WAITS) || ts_load_relaxed(&r[i].home) != home) continue;
         const char *fault = fault_of(&r[i], region + (state >> STATE_SHIFT));
-        /* acquire fence: who frees it changes the state before it touches the bytes */
+        /* acquire fence: a thread that frees it changes the state before it touches the bytes */
         atomic_thread_fence(memory_order_acquire);
         if (fault && ts_load_relaxed(&r[i].state) == state) return fault;
     }
@@ -310,7 +311,8 @@ static bool move_guard(char *before, char *after) {
     return done;
 }
 
-/* Where it is, if its span has the room and it does not waste the better half. By who has taken the object. */
+/* Where it is, if its span has the room and it does not waste the better half. By the thread that has taken the
+   object. */
 static bool resize_here(record *r, char *p, size_t size) {
     size_t was = ts_load_relaxed(&r->size);
     char *last = ts_load_relaxed(&r->home) + ts_load_relaxed(&r->bytes) - page;
@@ -348,7 +350,7 @@ bool ts_hard_large_resize(void *p, size_t size) {
     return true;
 }
 
-/* As the core does: what grows bit by bit moves once in a while. */
+/* As the core does: an object that grows bit by bit moves once in a while. */
 void *ts_hard_large_alloc_growing(size_t size) {
     char *p = alloc(16, size, ts_align_up(size / 4, page), false, TS_BY_MALLOC);
     return p ? p : alloc(16, size, 0, false, TS_BY_MALLOC);

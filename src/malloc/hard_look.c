@@ -1,7 +1,7 @@
 /*
- * The end of the process: all that waits is looked at, and all objects that live. Of these one is told, in one line,
- * which ends the program only where TSLAB_ON_MISUSE=abort asks for it: other threads may go on, and the program was
- * done.
+ * The end of the process: all objects that wait and all that live are looked at. The first fault of a live object is
+ * told, in one line. That ends the program only where TSLAB_ON_MISUSE=abort asks for it: other threads may go on, and
+ * the program was done.
  *
  * Invariants
  *  1. From before the look at what lives on nothing more becomes inaccessible (ts_hard_large_keep_accessible). So an

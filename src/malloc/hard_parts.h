@@ -39,7 +39,7 @@ void *ts_hard_begin_slot(char *home, size_t bytes, size_t size, ts_kind kind);
 void ts_hard_pass_over(char *home, size_t bytes);
 /* It is the core's from now on. */
 void ts_hard_free_slot(char *home, size_t bytes, uint32_t use);
-/* Of the slot before that at home, if there is one. */
+/* The word of the slot before that at home is right, or there is none. */
 bool ts_hard_is_word_before(const char *home, size_t bytes);
 /* Whether the slot behind that at home is free, and was written to. use: of the slab. */
 bool ts_hard_is_written_behind(const char *home, size_t bytes, uint32_t use);
@@ -70,7 +70,7 @@ void ts_hard_wait_look(void);
 void ts_hard_look(const ts_hard_waiting *object);
 /* So much more lies around objects that live. */
 void ts_hard_add_around(size_t more, size_t less);
-/* A number that nobody can foretell who does not read this thread's memory. */
+/* A number that can be foretold only by reading this thread's memory. */
 uint64_t ts_hard_random(void);
 
 /* ---- large objects (hard_large.c) -------------------------------------------------------------------------------- */
@@ -81,8 +81,7 @@ uint64_t ts_hard_random(void);
 void *ts_hard_large_alloc(size_t alignment, size_t size, bool zero, ts_kind kind);
 /* With room to grow. size: TS_HARD_LARGE_BYTES at least. */
 void *ts_hard_large_alloc_growing(size_t size);
-/* For realloc. DONE: the object is the caller's alone from now on, and was looked at; the next three are for who has
-   that. */
+/* For realloc. DONE: the object is the caller's alone from now on, and was looked at; the next three need that. */
 ts_hard_answer ts_hard_large_take(const char *call, void *p, size_t *bytes);
 /* Where it is; it lives then. false: it is not possible. */
 bool ts_hard_large_resize(void *p, size_t size);

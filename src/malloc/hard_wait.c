@@ -1,10 +1,10 @@
 /*
- * The quarantine: what was freed waits here before the core has it again. Each thread has one of SHARDS shards, which
- * it shares with others if there are many. A shard is PLACES words, each of them an object or 0. What is freed is
- * exchanged for what is in a place by chance, which leaves; so an object waits for as many frees as there are places,
- * on the mean, and nobody can say when it leaves. A shard keeps LIMIT bytes at most: beyond that, others leave.
+ * The quarantine: a freed object waits here before the core has it again. Each thread has one of SHARDS shards, which
+ * it shares with others if there are many. A shard is PLACES words, each of them an object or 0. A freed object is
+ * exchanged for the content of a place by chance, which leaves; so an object waits for as many frees as there are
+ * places, on the mean, and nobody can say when it leaves. A shard keeps LIMIT bytes at most: beyond that, others leave.
  *
- * Who exchanges a word has what was in it, and nobody else has: no lock. A thread that ends leaves what waits to the
+ * The thread that exchanges a word has the object in it alone: no lock. A thread that ends leaves what waits to the
  * others of its shard, and to the end of the process, when all that waits is looked at.
  */
 #define _GNU_SOURCE
@@ -83,8 +83,8 @@ static ts_hard_waiting unpack(uint64_t word) {
     return object;
 }
 
-/* What was in the place leaves the shard. acquire and release: what was done to it before it came here comes before
-   what is done now. Returns its bytes. */
+/* The content of the place leaves the shard. acquire and release: writes to it from before it came here are seen now.
+   Returns its bytes. */
 static size_t exchange(shard *s, uint64_t place, uint64_t word) {
     uint64_t before = atomic_exchange_explicit(&s->places[place], word, memory_order_acq_rel);
     if (!before) return 0;
@@ -133,7 +133,7 @@ size_t ts_hard_waiting_bytes(void) {
     return sum > 0 ? (size_t)sum : 0;
 }
 
-/* Other threads may go on: what they take meanwhile they look at themselves. */
+/* Other threads may go on: they look at the objects that they take meanwhile. */
 void ts_hard_wait_look(void) {
     for (unsigned k = 0; k < SHARDS; k++) {
         for (unsigned i = 0; i < PLACES; i++) {

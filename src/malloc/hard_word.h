@@ -1,8 +1,8 @@
 /*
  * Words and canaries of the hard mode. A word is 25 bits of fields and 39 of checksum; no byte of a canary, and not the
  * first byte of a word in memory, is below 0x80: the end of a string that is written one too far is always seen. A
- * longer overrun that keeps the checksum is one of 2^39. The checksum is no cryptography: who can read the words of
- * many objects can find the secret.
+ * longer overrun that keeps the checksum is one of 2^39. The checksum is no cryptography: the words of many objects
+ * together give the secret away.
  */
 #ifndef TS_MALLOC_HARD_WORD_H
 #define TS_MALLOC_HARD_WORD_H
@@ -18,7 +18,7 @@ typedef enum ts_hard_state {
     TS_HARD_FREE,  /* the core's, and clear; the use of its slab in the place of the slack */
 } ts_hard_state;
 
-/* Of a word's fields. */
+/* Fields of a word. */
 #define TS_HARD_SLACK_BITS 20u /* bytes between the object's end and the word */
 #define TS_HARD_KIND_SHIFT 20u
 #define TS_HARD_STATE_SHIFT 22u
@@ -64,10 +64,10 @@ TS_ALWAYS_INLINE uint64_t ts_hard_in_memory(uint64_t word) {
 #endif
 }
 typedef _Atomic uint64_t ts_hard_place;
-/* relaxed: the word publishes nothing; who is given an object is given it in an order of the program's own. */
+/* relaxed: the word publishes nothing; a thread gets an object from another in an order of the program's own. */
 TS_ALWAYS_INLINE uint64_t ts_hard_load(const ts_hard_place *at) { return ts_hard_in_memory(ts_load_relaxed(at)); }
 TS_ALWAYS_INLINE void ts_hard_store(ts_hard_place *at, uint64_t word) { ts_store_relaxed(at, ts_hard_in_memory(word)); }
-/* acquire and release: what the object's users wrote comes before the clearing by who frees it. */
+/* acquire and release: writes of the object's users come before the clearing by its free. */
 TS_ALWAYS_INLINE bool ts_hard_change(ts_hard_place *at, uint64_t from, uint64_t to) {
     uint64_t seen = ts_hard_in_memory(from);
     return atomic_compare_exchange_strong_explicit(at, &seen, ts_hard_in_memory(to), memory_order_acq_rel,
@@ -94,7 +94,8 @@ TS_ALWAYS_INLINE bool ts_hard_is_drawn(const char *at, size_t bytes) {
     return other == 0;
 }
 
-/* The same of a canary with a word behind it, or with more bytes of the slot: seven bytes beyond its end are read. */
+/* As ts_hard_is_drawn, of a canary with a word behind it or with more bytes of the slot: seven bytes beyond its end are
+   read. */
 TS_ALWAYS_INLINE bool ts_hard_is_drawn_wide(const char *at, size_t bytes) {
     uint64_t canaries = ts_hard_canaries(), other = 0, w;
     size_t i = 0;

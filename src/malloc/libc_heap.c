@@ -26,7 +26,7 @@ static struct {
     struct mallinfo2 (*info)(void);
     uintptr_t start; /* of what brk gives */
 } libc;
-static _Atomic bool found, has_heap; /* each is set once, by whoever comes first or by several with the same values */
+static _Atomic bool found, has_heap; /* each is set once, by the first thread or by several with equal values */
 
 /* ISO C has no conversion of a pointer to a function's. */
 static bool look_up(void *handle, const char *name, void *function) {

@@ -13,7 +13,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* Once, when the library is loaded: what it asks of the system then, a sandbox may forbid later. */
+/* Once, when the library is loaded: a sandbox may forbid its questions to the system later. */
 void ts_libc_heap_start(void);
 /* false: nothing was done, as it is not there. */
 bool ts_libc_heap_free(void *p);

@@ -1,7 +1,7 @@
 /*
  * What comes behind this library. For RTLD_NEXT the loader takes the caller of dlsym for the library that asks. Where a
  * library before this one stands in for dlsym, that is the caller, and the next function after it is this library's
- * own: who calls it calls himself. Then libc is asked by its name, in the loader's name space that this library is in.
+ * own, which would call itself. Then libc is asked by its name, in the loader's name space that this library is in.
  */
 #define _GNU_SOURCE
 #include "malloc/next.h"

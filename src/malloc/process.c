@@ -22,13 +22,13 @@ ts_target ts_process;
 _Atomic bool ts_process_checks;
 
 #ifdef TSLAB_MALLOC_STATIC
-/* Who has malloc of this archive has all of it. */
+/* A program that has malloc of this archive has all of the archive. */
 __attribute__((used)) static const ts_part *const parts = ts_static_parts;
 #endif
 
 /* ---- start ------------------------------------------------------------------------------------------------- */
 
-/* Whoever comes meanwhile, this thread included, takes from the spare: the making allocates nothing that has to stay.
+/* Threads that come meanwhile, this one included, take from the spare: the making allocates nothing that has to stay.
    */
 static _Atomic uint32_t making;
 
@@ -157,7 +157,7 @@ TS_COLD void *ts_process_malloc_rest(size_t size) { return ts_process_alloc_rest
 
 void *ts_process_alloc_unusual(size_t alignment, size_t size, bool zero, ts_kind kind, const void *caller) {
     if (TS_UNLIKELY(ts_is_captured())) {
-        /* Of the two errno values that an answer of the domain can leave, 0 means the process's target. */
+        /* An answer of the domain can leave two values of errno. 0 means the process's target. */
         int before = errno;
         void *p = ts_capture_alloc(alignment, size, zero, caller);
         if (p || errno != 0) return p;

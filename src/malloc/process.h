@@ -68,7 +68,7 @@ void *ts_process_malloc_rest(size_t size); /* of malloc */
 void *ts_process_realloc_rest(void *p, size_t size);
 /* A free while the process has no target: in the hard mode, or early. */
 void ts_process_free_unusual(const char *call, void *p, ts_kind kind, size_t size);
-/* Of any object that this library has given out, or of the core; 0: it is none. */
+/* Bytes of any object that this library has given out, or the core; 0: it is none. */
 size_t ts_process_usable(const void *p);
 /* Reports a size or alignment that does not fit the object; call: the function's name. */
 void ts_process_check_size(const char *call, const void *p, size_t alignment, size_t size);

@@ -60,7 +60,7 @@ void ts_runtimes_start(void) {
 #include <dlfcn.h>
 #include <link.h>
 
-/* Of a library whose name begins so. Without functions: all that it allocates is its own. */
+/* A library whose name begins so. Without functions: all that it allocates is its own. */
 #define FUNCTIONS_MOST 6u
 typedef struct library {
     const char *name, *function[FUNCTIONS_MOST];
@@ -161,7 +161,7 @@ static const module *add(const void *caller) {
             m.function[m.functions] = bounds_of(handle, l->function[k]);
             m.functions += m.function[m.functions].bytes != 0;
         }
-        if (handle) (void)dlclose(handle); /* it is there all the same */
+        if (handle) (void)dlclose(handle); /* it stays loaded */
         if (!m.is_own) (void)dlerror();    /* of a function that this version has not */
     }
     const module *there = find(caller);
@@ -194,7 +194,7 @@ bool ts_is_runtimes(const void *caller) {
     return m->is_own;
 }
 
-/* Those that are there already: what is looked up later takes the loader's lock. */
+/* Those that are there already: a later look takes the loader's lock. */
 void ts_runtimes_start(void) {
     const char *const of_each[] = {"_IO_file_doallocate", "__cxa_allocate_exception", "_ZNSt13runtime_errorC1EPKc"};
     for (unsigned i = 0; i < sizeof of_each / sizeof *of_each; i++) {

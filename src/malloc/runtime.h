@@ -1,11 +1,11 @@
 /*
  * What the runtimes of C and C++ allocate for themselves while a thread is inside of a domain that captures: exceptions
  * and their texts, the lists of destructors of threads and of the process, buffers of stdio, what pthread_setspecific
- * keeps. It outlives the domain, so it is the process's. What they hand to their callers (strdup, getline, std::string)
- * is the domain's.
+ * keeps. It outlives the domain, so it is the process's. Objects that they hand to their callers (strdup, getline,
+ * std::string) are the domain's.
  *
- * The function that asks tells: the caller's address is compared with the bounds of those functions. Of some libraries
- * all that they allocate is their own. Nothing of this is on a path outside of such domains.
+ * The function that asks tells: the caller's address is compared with the bounds of those functions. Some libraries
+ * allocate for themselves alone. Nothing of this is on a path outside of such domains.
  */
 #ifndef TS_MALLOC_RUNTIME_H
 #define TS_MALLOC_RUNTIME_H

@@ -126,7 +126,7 @@ void *ts_spare_alloc(size_t alignment, size_t size) {
     mark *m = (mark *)(void *)(p - GRANULE);
     ts_store_relaxed(&m->cls, cls);
     ts_store_relaxed(&m->block, block);
-    /* release: who finds it live reads the two above */
+    /* release: a thread that finds it live reads the two above */
     ts_store_release(&m->state, LIVE ^ granule_of(p));
     return p;
 }

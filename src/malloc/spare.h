@@ -8,12 +8,11 @@
  * Invariants
  *  1. Nothing here takes a lock or calls anything that could allocate: the spare works inside of everything, in a
  *     signal handler and in a child of fork.
- *  2. A list's head is { turn, block }: who pops a block exchanges the whole head. A block that was popped and pushed
+ *  2. A list's head is { turn, block }: a pop of a block exchanges the whole head. A block that was popped and pushed
  *     again meanwhile has changed the turn, so an old `next` is never put in place. Pushes raise the turn.
- *  3. The first granule of a block is the spare's own for ever: `next` is read by who pops, also while the block is
- *     another's.
- *  4. Before each object lies its mark, in the granule before it. An object is live while its mark says so; who
- *     changes that to free has freed it, and nobody else has.
+ *  3. The first granule of a block is the spare's own for ever: a pop reads `next`, also while the block is another's.
+ *  4. Before each object lies its mark, in the granule before it. An object is live while its mark says so; the thread
+ *     that changes that to free has freed it, and no other has.
  */
 #ifndef TS_MALLOC_SPARE_H
 #define TS_MALLOC_SPARE_H

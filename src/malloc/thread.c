@@ -2,7 +2,7 @@
  * pthread_create: the library is told of the program's threads. The thread that gives memory back is made with the
  * first of them: nobody then takes the process for one of a single thread.
  *
- * What a new thread needs is not a domain's, so nothing is captured meanwhile.
+ * Memory of a new thread outlives every domain, so nothing is captured meanwhile.
  */
 #define _GNU_SOURCE
 #include "malloc/entry.h"

@@ -39,7 +39,7 @@ OTHERS = (".map", ".in", ".txt", ".py", ".cmake", ".d", ".sh", ".yml", ".json", 
 FILE_NAME = re.compile(r"(?<![\w./<*-])((?:[\w-]+/)*[\w-]+\.(?:c|h|hpp|cpp|pml|py|sh))\b(?![\w(/*])")
 NAME = re.compile(r"\b([A-Za-z]\w*_\w*|\w+(?=\(\)))(?!\w)(\*|\.\.\.|<)?")  # with an underscore, or called
 WORDS = re.compile(r"""\b(?:[Ww]ho|[Ww]hoever|[Ll]ikewise|Of)\b
-    | (?<!\A\ )(?<!\A)\bWhat\b (?!\ could\ go\ wrong) (?![^.!;:]*\?)  # neither a title nor a question
+    | \bWhat\b (?!\ could\ go\ wrong) (?![^.!;:]*\?)  # not a question
     | (?<=[;:]\ )what\b
     | \b[Tt]he\ same (?=\s*[.,;:)]|\s*$)
     | \bThe\ same (?=\s(?:for|of|in|with|goes|holds)\b)""", re.X)
@@ -195,6 +195,8 @@ class Tree:
         for file, text in self.src.items():
             for line, comment in comments(text):
                 for match in WORDS.finditer(comment):
+                    if match.group() == "What" and not comment[:match.start()].strip():
+                        continue  # a title
                     at = line + comment.count("\n", 0, match.start())
                     yield Finding(file, 'line %d: "%s"' % (at, " ".join(match.group().split())))
 
