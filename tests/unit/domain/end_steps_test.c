@@ -214,24 +214,29 @@ static void wrapped(void **state) {
 
 /* ---- left to this thread ----------------------------------------------------------------------------------------- */
 
-/* A block that a close has left to its thread, while a visitor has taken it off the list, and then puts it back: it is
-   not ended but by that list, else it would be in its next use on it. */
+/* A block that a close has left to its thread, while a visitor has taken it off the list, and then puts it back: a
+   hand-over that ends it meanwhile would give it to its next use while it is on that list. */
 static void left_and_put_back(void **state) {
     (void)state;
-    make_domain();
+    domain = epoch_domain_create(allocator);
+    assert_non_null(domain);
+    epoch = epoch_domain_epoch(domain);
+    entry = entry_of(domain);
     ts_heap *heap = ts_thread.heap;
     ts_block *block = ts_load_relaxed(&entry->blocks);
     ts_op_begin(&ts_thread);
     let(close_it);
     ts_op_end(&ts_thread);
     assert_ptr_equal(ts_exchange_seq(&heap->condemned, NULL), block);
-    epoch_domain_destroy(domain);
-    assert_int_equal(epoch_state(allocator, epoch), EPOCH_CLOSED);
-    assert_true((ts_load_relaxed(&block->left) & TS_LEFT_DEAD) != 0);
+    assert_true(epoch_domain_hand_over(domain));
+    assert_ptr_equal(ts_load_relaxed(&entry->blocks), block);
     assert_ptr_not_equal(heap->free_scope, block);
+    assert_int_equal(ts_load_relaxed(&block->left), TS_LEFT_SHUT);
     ts_heap_leave_list(heap, block);
     slab_thread_idle();
     assert_int_equal(ts_load_relaxed(&block->left), 0);
+    assert_true(epoch_domain_end(domain));
+    assert_int_equal(epoch_state(allocator, epoch), EPOCH_CLOSED);
 }
 
 /* A thread to which work was left, and which only makes and ends domains, answers. */
