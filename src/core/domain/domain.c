@@ -1,8 +1,9 @@
 /*
  * Domains: made, and given up to another thread.
  *
- * A domain that is made by its thread for itself has an epoch that nobody else can find yet. So both begin without a lock: the
- * epoch with its first block, then the domain, and what is shown last looks whether the allocator has ended meanwhile.
+ * A thread that makes a domain for itself makes it in an epoch that no other thread can find yet. So both begin
+ * without a lock: the epoch with its first block, then the domain. The one that is shown last looks whether the
+ * allocator has ended meanwhile.
  */
 /* Modelled in tests/model: epoch, enter, orders. */
 #include "cache/orphan.h"
@@ -23,14 +24,15 @@ void ts_domain_init(void) {
     ts_tree_init();
 }
 
-/* A free entry becomes a domain that can be found. */
+/* Makes a free record a domain that can be found. */
 TS_ALWAYS_INLINE uint64_t begin_domain(ts_domain *d, ts_allocator *allocator, uintptr_t token, EpochId epoch,
                                        uint64_t owner, bool shared, unsigned ends_epoch, ts_scope_block *block) {
     uint64_t id = ts_table_next_id(&ts_domains, d);
-    atomic_thread_fence(memory_order_release); /* the last id went before any of these: ts_domain_is_still */
+    atomic_thread_fence(memory_order_release); /* the last id went before any of these stores: ts_domain_is_still */
     ts_keep_relaxed(&d->allocator, allocator);
     ts_keep_relaxed(&d->token, token);
-    ts_store_release(&d->epoch, epoch); /* whoever finds it here finds the entry of it, too: ts_domain_epoch_of */
+    /* release: a thread that finds the epoch here finds its record, too (ts_domain_epoch_of) */
+    ts_store_release(&d->epoch, epoch);
     ts_keep_relaxed(&d->owner, owner);
     ts_keep_relaxed(&d->shared, shared);
     ts_keep_relaxed(&d->ends_epoch, (uint8_t)ends_epoch);
@@ -38,12 +40,12 @@ TS_ALWAYS_INLINE uint64_t begin_domain(ts_domain *d, ts_allocator *allocator, ui
     ts_keep_relaxed(&d->captures, false);
     ts_keep_relaxed(&d->cleanups, NULL);
     ts_keep_relaxed(&d->block, block);
-    if (shared) ts_store_relaxed(&d->guests, ts_guests_none(id)); /* LEFT until now, so nobody adds to it */
+    if (shared) ts_store_relaxed(&d->guests, ts_guests_none(id)); /* it was LEFT before, so no thread adds to it */
     ts_table_publish(d, id);
     return id;
 }
 
-/* A new domain whose allocator has ended meanwhile: ts_domain_destroy_all has passed it by, or ends it. */
+/* Ends a new domain whose allocator has ended meanwhile: ts_domain_destroy_all has passed it by, or ends it, too. */
 TS_COLD static uint64_t begun_too_late(ts_domain *d, uint64_t id) {
     ts_domain_end_begun(d, id);
     errno = EINVAL;
@@ -60,12 +62,12 @@ uint64_t ts_domain_create(ts_allocator *allocator, uintptr_t token, EpochId epoc
     }
     uint64_t id = begin_domain(d, allocator, token, epoch, shared ? 0 : heap->serial, shared, ends_epoch,
                                heap->scope_map[ts_table_index(&ts_epochs, epoch) % TS_HEAP_MAP]);
-    /* Partner: ts_domain_destroy_all, which comes after the end of the allocator's id. */
+    /* Its partner is ts_domain_destroy_all, which comes after the end of the allocator's id. */
     atomic_thread_fence(memory_order_seq_cst);
     return TS_LIKELY(ts_load_relaxed(&allocator->entry.id) == token) ? id : begun_too_late(d, id);
 }
 
-/* Nobody else has the id. Who enters it takes the slow path, which looks at the mark. */
+/* Makes the domain one that captures. No other thread has the id. Entering takes the slow path, which looks at this. */
 TS_COLD static void mark_capture(uint64_t id) {
     ts_domain *d = ts_domain_find(id);
     if (!d) return;
@@ -73,7 +75,8 @@ TS_COLD static void mark_capture(uint64_t id) {
     ts_store_relaxed(&d->captures, true);
 }
 
-/* Nobody else has the id. Where each slab goes back at once, or free memory is looked at, it is as any churn epoch. */
+/* Lets a churn epoch start small. No other thread has the id. Where each slab goes back at once, or free memory is
+   looked at, it starts like any churn epoch. */
 static void start_small(ts_allocator *allocator, EpochId id) {
     if (allocator->care || allocator->settings.reclaim_policy == SLAB_RECLAIM_AT_ONCE) return;
     ts_epoch *epoch = ts_epoch_find_locked(allocator, id);
@@ -98,7 +101,7 @@ uint64_t ts_domain_open(ts_allocator *allocator, uintptr_t token, const char *la
     }
     if (captures && kind == 0) kind = EPOCH_CHURN;
     bool shared = (flags & EPOCH_DOMAIN_SHARED) != 0;
-    /* Who creates a domain for itself allocates in it. */
+    /* A thread that creates a domain for itself allocates in it. */
     EpochId epoch = ts_epoch_open(allocator, token, label, kind ? kind : EPOCH_SCOPE, !shared && kind != EPOCH_CHURN);
     if (epoch == EPOCH_NONE) return 0;
     if (kind == EPOCH_CHURN && !shared) start_small(allocator, epoch);
@@ -113,25 +116,25 @@ uint64_t ts_domain_open(ts_allocator *allocator, uintptr_t token, const char *la
     return id;
 }
 
-/* The domain was ended perhaps, as it could be found before its epoch could. */
+/* Makes nothing. The domain may have been ended already, because it could be found before its epoch. */
 TS_COLD static uint64_t made_too_late(ts_allocator *allocator, ts_domain *d, uint64_t id, EpochId epoch) {
     ts_epoch_destroy(allocator, epoch);
     return begun_too_late(d, id);
 }
 
-/* The clock comes first, and all that may be missing is looked for before anything is changed: so nothing is live across a
-   call. */
+/* Reads the clock first, and looks for all that may be missing before it changes anything. So no register is live
+   across a call. */
 uint64_t ts_domain_make(uintptr_t token) {
     uint64_t now = ts_epoch_domain_time();
     ts_heap *heap = ts_thread.heap;
     if (TS_UNLIKELY(!heap || heap->spares[TS_TABLE_EPOCH] == 0 || heap->spares[TS_TABLE_DOMAIN] == 0)) return 0;
-    if (TS_UNLIKELY(!ts_barriers)) return 0; /* what is shown without a fence needs the barrier in ts_allocator_end */
+    if (TS_UNLIKELY(!ts_barriers)) return 0; /* showing without a fence needs the barrier in ts_allocator_end */
     ts_share *share = ts_heap_find_share(heap, token);
     if (TS_UNLIKELY(!share)) return 0;
     ts_allocator *allocator = share->allocator;
     ts_epoch *epoch = (void *)heap->spare[TS_TABLE_EPOCH][heap->spares[TS_TABLE_EPOCH] - 1];
     ts_op_begin(&ts_thread);
-    /* acquire: as in ts_heap_enter; only then is the list this thread's to look at */
+    /* acquire: as in ts_heap_enter; the list may be read only then */
     ts_block *block = TS_LIKELY(ts_load_acquire(&heap->revoked) == 0) ? heap->free_scope : NULL;
     if (TS_UNLIKELY(!block) || TS_UNLIKELY(!epoch->clean)) {
         ts_op_end(&ts_thread);
@@ -144,7 +147,7 @@ uint64_t ts_domain_make(uintptr_t token) {
     ts_epoch_remember_scope(heap, ts_scope(block), epoch);
     ts_domain *d = (void *)heap->spare[TS_TABLE_DOMAIN][--heap->spares[TS_TABLE_DOMAIN]];
     uint64_t id = begin_domain(d, allocator, token, epoch_id, heap->serial, false, TS_EPOCH_ENDS, ts_scope(block));
-    /* What is shown last looks whether the allocator has ended, for both. */
+    /* The domain is shown last, and looks for both whether the allocator has ended. */
     if (TS_UNLIKELY(!ts_epoch_show_in_time(epoch, allocator, token, epoch_id, false)))
         return made_too_late(allocator, d, id, epoch_id);
     TS_PROBE3(epoch__open, epoch_id, NULL, (uint64_t)EPOCH_SCOPE);
@@ -169,7 +172,8 @@ bool ts_domain_hand_over(uint64_t id) {
     if (!d) return false;
     if (ts_domain_is_entered(id)) return ts_domain_refuse("epoch_domain_hand_over", id, "still entered", EPERM);
     if (TS_UNLIKELY(ts_load_relaxed(&d->kin) != NULL) && !ts_tree_may_go(id)) return ts_domain_fail(EPERM);
-    /* By a cleanup of its own: who runs them ends it, or goes on with it. (A shared one nobody owns: there is nothing to give up.) */
+    /* It is busy: this is one of its own cleanups, and the thread that runs them goes on with it. (A shared domain
+       has no owner, so there is nothing to give up.) */
     uint32_t busy = ts_load_relaxed(&d->busy);
     if (busy != TS_QUIET && busy != TS_TRIED && !ts_load_relaxed(&d->shared))
         return ts_domain_refuse("epoch_domain_hand_over", id, TS_IS_ENDING, EPERM);
@@ -180,8 +184,8 @@ bool ts_domain_hand_over(uint64_t id) {
         return ts_domain_refuse("epoch_domain_hand_over", id, NULL, EINVAL);
     ts_mark_give_up_all(d);
     ts_epoch_give_up(allocator, epoch);
-    /* release: partner of the acquire in enter_slowly. Not where the entry has got another use by now (of a shared domain
-       another thread can end it): then its owner is another, or none. */
+    /* release: partner of the acquire in take_own. It fails where the record has another use by now, because another
+       thread can end a shared domain: then the owner is another one, or none. */
     uint64_t me = ts_thread.heap->serial;
     if (TS_UNLIKELY(ts_load_relaxed(&d->kin) != NULL)) {
         (void)ts_orphans_make_share(ts_thread.heap, allocator);
@@ -192,6 +196,6 @@ bool ts_domain_hand_over(uint64_t id) {
     while (!atomic_compare_exchange_strong_explicit(&d->owner, &owner, ts_domain_nobody(id), memory_order_release,
                                                     memory_order_relaxed) &&
            owner == TS_OWNER_ENDING && ts_tree_owner(d, id) == me)
-        owner = me; /* another thread has tried to end it */
+        owner = me; /* another thread tries to end it */
     return true;
 }

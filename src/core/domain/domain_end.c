@@ -1,9 +1,9 @@
 /*
- * The ends of domains: cleanups, destroy, reset, and what is left of them when their allocator ends.
+ * The ends of domains: destroy, reset, and the end of their allocator.
  *
  * What could go wrong: two threads end one domain, a cleanup runs twice, or runs when its objects are dead. It does
- * not: under its epoch's lock one thread makes the domain busy, and all others find it so. A cleanup is taken off the
- * list before it runs, and the epoch ends after the last one.
+ * not. One thread makes the domain busy, under its epoch's lock, and all others find it busy. A cleanup is taken off
+ * the list before it runs. The epoch ends after the last one.
  */
 /* Modelled in tests/model: epoch, enter, orders. */
 #include "cache/life.h"
@@ -20,15 +20,16 @@
 
 #include <errno.h>
 
-/* Its cleanups run, or another thread has ended it meanwhile. */
+/* The refusal of a busy domain: its cleanups run, or another thread has ended it meanwhile. */
 static bool refuse_busy(const char *call, uint64_t id) {
     return ts_domain_find(id) ? ts_domain_refuse(call, id, TS_IS_ENDING, EPERM)
                               : ts_domain_refuse(call, id, NULL, EINVAL);
 }
 
-/* Only one thread gets to end or empty a domain at a time, and none from inside of its own cleanups. A use of an entry ends
-   under its epoch's lock, so who has that and finds the id has a domain that stays: `busy` and `cleanups` are this use's. The
-   entry may have got another use since it was found: its epoch's lock is then another, but the id is, too. */
+/* One thread at a time ends or empties a domain, and none from inside of its own cleanups. A use of a record ends
+   under its epoch's lock. So while this thread has that lock and finds the id, the domain stays, and `busy` and
+   `cleanups` are those of this use. The record may have another use since it was found. Then its epoch has another
+   lock, but the id has changed, too. */
 bool ts_domain_make_busy(ts_domain *d, uint64_t id, uint32_t how) {
     ts_epoch *epoch;
     uint32_t busy;
@@ -43,7 +44,8 @@ bool ts_domain_make_busy(ts_domain *d, uint64_t id, uint32_t how) {
     bool marked = busy == TS_MARKED && ts_thread.heap && d->busy_by == ts_thread.heap->serial;
     bool mine_now = ts_load_relaxed(&d->entry.id) == id && (busy == TS_QUIET || marked);
     if (mine_now) {
-        /* Not ENDS, into which others come: who has counted himself in since the look at `inside` may read `busy` only now (count_in). */
+        /* Not ENDS, into which other threads come: a thread that has counted itself in since the look at `inside` may
+           read `busy` only now (count_in_shared). */
         ts_store_relaxed(&d->busy, !marked ? how : how == TS_ENDS ? TS_ENDS_ALONE : TS_RESETS_MARKED);
         d->busy_by = ts_thread.heap ? ts_thread.heap->serial : 0;
     }
@@ -61,7 +63,7 @@ bool ts_domain_make_quiet(ts_domain *d) {
     return ends;
 }
 
-/* Another thread empties a shared domain, which is to end: that one ends it. Not for one of the cleanups that run. */
+/* Leaves the end of a shared domain to another thread that is emptying it. Not for one of the cleanups that run. */
 bool ts_domain_leave_to_who_resets(ts_domain *d, uint64_t id) {
     ts_epoch *epoch = ts_domain_epoch_of(d);
     ts_epoch_acquire(epoch);
@@ -82,7 +84,8 @@ static void keep_entry(ts_domain *d) {
         ts_table_free(&ts_domains, d);
 }
 
-/* Of this thread's own: its entry is free, unless this thread is inside (its allocator was freed meanwhile), and then it is when it leaves. */
+/* Gives the record of this thread's own domain back. If the thread is inside, because the allocator was freed
+   meanwhile, it does so when it leaves. */
 static void keep_own_entry(ts_domain *d) {
     if (TS_UNLIKELY(ts_load_relaxed(&d->inside) != 0))
         d->left_behind = 1;
@@ -91,7 +94,7 @@ static void keep_own_entry(ts_domain *d) {
 }
 
 void ts_domain_take_returned(ts_heap *heap) {
-    /* acquire: partner of ts_heap_return_entry */
+    /* acquire: partner of the release in ts_heap_return_entry */
     uint32_t next = atomic_exchange_explicit(&heap->returned, 0, memory_order_acquire);
     while (next) {
         ts_domain *d = ts_table_at(&ts_domains, next);
@@ -100,8 +103,8 @@ void ts_domain_take_returned(ts_heap *heap) {
     }
 }
 
-/* Whose domain it was that has ended, if not the caller's. Of one that is handed over somebody may become the owner until this moment, and
-   none later. */
+/* The last owner of an ended domain. A thread may become the owner of a domain that is handed over until this
+   exchange, and not later. */
 static uint64_t last_owner(ts_domain *d) {
     uint64_t owner = d->owner_before;
     d->owner_before = 0;
@@ -110,8 +113,9 @@ static uint64_t last_owner(ts_domain *d) {
     return owner == ts_thread.serial ? 0 : owner;
 }
 
-/* Of one whose id is over. That of a shared one is free when nobody is inside. That of another thread's is for that thread, which may be about to
-   count itself in, or inside (count_in_own, 3): unless it has ended. */
+/* Gives back the record of a domain whose id is over. A shared domain's record is free when no thread is inside. The
+   record of another thread's domain goes to that thread, unless the thread has ended: it may be inside, or about to
+   count itself in (enter.c, 3). */
 static void give_entry(ts_domain *d, uint64_t id, bool aged) {
     if (!aged) return;
     if (ts_load_relaxed(&d->shared)) {
@@ -127,14 +131,14 @@ static void give_entry(ts_domain *d, uint64_t id, bool aged) {
     if (owner == ts_domain_nobody(id) || !ts_heap_return_entry(owner, &d->entry)) keep_entry(d);
 }
 
-/* Caller has its epoch's lock. */
+/* Caller has the epoch's lock. */
 static void end_use(ts_domain *d) {
     uint64_t id = ts_load_relaxed(&d->entry.id);
     give_entry(d, id, ts_table_end(&ts_domains, d));
 }
 
-/* The last step of who is busy with it. false: another thread has registered a cleanup meanwhile, or made a child, which comes
-   first. */
+/* The last step of an end, by the thread that made the domain busy. false: another thread has registered a cleanup
+   meanwhile, or made a child. These come first. */
 static bool end_if_clean(ts_domain *d) {
     bool kin = ts_load_acquire(&d->kin) != NULL;
     if (kin) ts_lock_acquire(&ts_tree_lock);
@@ -151,16 +155,18 @@ static bool end_if_clean(ts_domain *d) {
     return clean;
 }
 
-/* Caller has the lock of its epoch: nobody is busy with the domain and it has no cleanups, no parent and no children. All stay so while the lock is
-   held. */
+/* Whether the domain is quiet, and has no cleanups, no parent and no children. Caller has the lock of its epoch, and
+   all of this stays so while it is held. */
 TS_ALWAYS_INLINE bool is_quiet(const ts_domain *d, uint64_t id) {
     return TS_LIKELY(ts_load_relaxed(&d->entry.id) == id) && TS_LIKELY(!ts_load_acquire(&d->busy)) &&
            TS_LIKELY(!ts_load_relaxed(&d->cleanups)) && TS_LIKELY(!ts_load_relaxed(&d->kin));
 }
 
-/* The domain's epoch, locked, if the domain is quiet and the epoch is still its own. NULL without the lock. */
+/* The domain's epoch, locked, if the domain is quiet and the epoch still is its own. NULL: else, and the lock is not
+   held. */
 TS_ALWAYS_INLINE ts_epoch *lock_quiet(const ts_domain *d, uint64_t id) {
-    /* Before the look at the domain's id: it is its epoch then, not that of its entry's next use. acquire: as in ts_domain_epoch_of */
+    /* Loaded before the look at the domain's id. If that is right, this is its epoch, and not that of the record's
+       next use. acquire: as in ts_domain_epoch_of. */
     EpochId epoch_id = ts_load_acquire(&d->epoch);
     ts_epoch *epoch = ts_table_of_strided(&ts_epochs, epoch_id, TS_EPOCH_STRIDE);
     ts_epoch_acquire(epoch);
@@ -169,7 +175,7 @@ TS_ALWAYS_INLINE ts_epoch *lock_quiet(const ts_domain *d, uint64_t id) {
     return NULL;
 }
 
-/* By who is busy with it. */
+/* Caller: the thread that made it busy. */
 void ts_domain_finish(ts_domain *d, uint64_t id) {
     /* While the cleanups run the domain can still be used, entered or not. */
     ts_allocator *allocator = ts_load_relaxed(&d->allocator);
@@ -181,7 +187,8 @@ void ts_domain_finish(ts_domain *d, uint64_t id) {
         if (ends == TS_EPOCH_STAYS) ts_mark_give_up_all(d);
         ts_domain_leave_all(ts_thread.heap, id);
     } while (!end_if_clean(d));
-    /* What lives on is out of the tree. (An epoch that is wrapped may be in it by another domain, and has no limit then.) */
+    /* An epoch that lives on leaves the accounts of the tree. (A wrapped epoch may be in the tree by another domain,
+       and has no limit then.) */
     if (ends != TS_EPOCH_ENDS) ts_limit_leave(allocator, epoch);
     if (ends == TS_EPOCH_ENDS) ts_epoch_destroy(allocator, epoch);
     if (ends == TS_EPOCH_DRAINS) (void)ts_epoch_close(allocator, epoch);
@@ -193,7 +200,7 @@ TS_NOINLINE static void destroy_slowly(ts_domain *d, uint64_t id) {
             ts_domain_leave_all(ts_thread.heap, id);
             return;
         }
-        /* Not quiet, nor being emptied: unless that was over in between. */
+        /* It was neither quiet nor being emptied, unless that was over in between. */
         uint32_t busy = ts_load_acquire(&d->busy);
         if ((busy == TS_QUIET || busy == TS_TRIED) && ts_load_relaxed(&d->entry.id) == id) continue;
         refuse_busy("epoch_domain_destroy", id);
@@ -219,14 +226,15 @@ TS_NOINLINE static bool destroy_other(uint64_t id) {
     return true;
 }
 
-/* The usual domain is this thread's alone, and its epoch ends with it. */
+/* The usual domain belongs to this thread alone, and its epoch ends with it. */
 TS_ALWAYS_INLINE bool is_usual(const ts_domain *d, const ts_heap *heap) {
     return TS_LIKELY(d != NULL) && TS_LIKELY(heap != NULL) && TS_LIKELY(ts_load_relaxed(&d->owner) == heap->serial) &&
            TS_LIKELY(ts_load_relaxed(&d->ends_epoch) == TS_EPOCH_ENDS);
 }
 
-/* Leaves the heap, with what the usual end or reset has left to do, mostly nothing. over: the share has more warm units than
-   it keeps; slabs: as many it made warm. true, so that the caller has nothing live across the call. */
+/* Leaves the heap after the usual end or reset, and does the rest, mostly nothing. over: the share has more retained
+   units than it keeps. slabs: how many units it retained. Returns true, so that the caller has no register live
+   across the call. */
 TS_NOINLINE static bool finish_usual(ts_share *over, uint32_t slabs) {
     if (over) ts_share_overflow(over);
     ts_heap_leave(ts_thread.heap);
@@ -241,8 +249,8 @@ TS_ALWAYS_INLINE bool leave_usual(ts_heap *heap, ts_share *share, bool over, uin
     return true;
 }
 
-/* The usual end: of a quiet domain that this thread has left, and whose epoch has one block, under one hold of the epoch's lock.
-   `other` does it in any other case. */
+/* The usual end, under one hold of the epoch's lock: a quiet domain that this thread has left, and whose epoch has
+   one block. `other` does all other cases. */
 TS_ALWAYS_INLINE bool end_usually(uint64_t id, bool (*other)(uint64_t id)) {
     ts_domain *d = ts_domain_find(id);
     ts_heap *heap = ts_thread.heap;
@@ -264,7 +272,7 @@ TS_ALWAYS_INLINE bool end_usually(uint64_t id, bool (*other)(uint64_t id)) {
 void ts_domain_destroy(uint64_t id) { (void)end_usually(id, destroy_other); }
 bool ts_domain_end(uint64_t id) { return end_usually(id, ts_domain_end_other); }
 
-/* By who is busy with it: its allocator has ended, and its cleanups do not run. */
+/* Ends a domain whose allocator has ended; its cleanups do not run. Caller: the thread that made it busy. */
 static void end_without_cleanups(ts_domain *d) {
     ts_lock_acquire(&ts_tree_lock);
     ts_epoch *epoch = ts_domain_epoch_of(d);
@@ -294,21 +302,23 @@ static bool reset_slowly(ts_domain *d, uint64_t id, uint64_t *units) {
         errno = error;
         return done;
     }
-    /* Who ended the allocator meanwhile passed by a domain that was busy. Its id changes first and busy is read then, both
-       in order (ts_domain_destroy_all); here it is the other way round: one of the two sees the other. */
+    /* An end of the allocator meanwhile has passed by a busy domain. It changes the allocator's id first, and then
+       reads `busy` (ts_domain_destroy_all). Here `busy` is written first, and then the id is read. One of the two
+       sees the other. */
     atomic_thread_fence(memory_order_seq_cst);
     if (TS_UNLIKELY(!ts_allocator_find(ts_load_relaxed(&d->token))) && ts_domain_make_busy(d, id, TS_ENDS))
         end_without_cleanups(d);
     return done;
 }
 
-/* A thread that is not in the child was emptying it: nobody leaves it to that one. */
+/* In a child of fork: a thread that does not exist here was emptying the domain, so no thread leaves the end to that
+   one. */
 void ts_domain_fork_child(void) {
     uint64_t me = ts_thread.heap ? ts_thread.heap->serial : 0;
     uint32_t high = ts_table_high(&ts_domains);
     for (uint32_t i = 1; i < high; i++) {
         ts_domain *d = ts_table_at(&ts_domains, i);
-        /* What was only about to end, by a thread that is not there, goes on. */
+        /* A domain that was only about to end, by a thread that does not exist here, goes on. */
         bool others = ts_load_relaxed(&d->busy) != TS_QUIET && d->busy_by != me;
         if (others && ts_load_relaxed(&d->busy) == TS_MARKED) {
             if (!ts_load_relaxed(&d->shared)) ts_store_relaxed(&d->owner, d->owner_before);
@@ -317,7 +327,7 @@ void ts_domain_fork_child(void) {
         } else if (others) {
             ts_store_relaxed(&d->busy, TS_ENDS);
         }
-        /* Nobody else is here. */
+        /* There is no other thread. */
         ts_store_relaxed(&d->inside, 0);
         uint64_t guests = ts_load_relaxed(&d->guests);
         ts_store_relaxed(&d->guests, guests - ts_guests_count(guests));
@@ -331,8 +341,8 @@ void ts_domain_fork_child(void) {
     }
 }
 
-/* At the end of a reset that made so many units warm: no more than keep_bytes of them stay. Another thread may be ending the
-   allocator. */
+/* At the end of a reset that retained this many units: no more than keep_bytes of them stay. Another thread may be
+   ending the allocator. */
 TS_NOINLINE static void settle_reset(ts_allocator *allocator, uintptr_t token, uint64_t units, size_t keep_bytes) {
     uint64_t keep = keep_bytes / TS_UNIT_BYTES, excess = units > keep ? units - keep : 0, warm = 0;
     if (excess > 0 && ts_allocator_pin_use(allocator, token)) {
@@ -361,8 +371,9 @@ TS_NOINLINE static bool reset_other(uint64_t id, size_t keep_bytes) {
     return true;
 }
 
-/* A domain in which it is quiet, and of whose epoch this thread's block goes on: all under one hold of the epoch's lock. Entered or
-   not, slab_alloc finds the block where it found it before; but while timing is on it is to find none. */
+/* The usual reset, under one hold of the epoch's lock: a quiet domain, and this thread's block in its epoch goes on.
+   Whether the domain is entered or not, slab_alloc finds the block where it found it before. While timing is on it
+   must find none. */
 bool ts_domain_reset(uint64_t id, size_t keep_bytes) {
     ts_domain *d = ts_domain_find(id);
     ts_heap *heap = ts_thread.heap;

@@ -52,7 +52,7 @@ bool ts_domain_move(uint64_t child, uint64_t parent) {
         return ts_domain_fail(EINVAL);
     if (!parent && !ts_load_relaxed(&c->kin)) return true;
     if (!ts_tree_kin(child) || (parent && !ts_tree_kin(parent))) return false;
-    /* What it holds is counted where it will be, before it is there: so nothing can fail in between. */
+    /* Its memory is charged at its new place before it is there, so nothing can fail in between. */
     ts_allocator *allocator = ts_load_relaxed(&c->allocator);
     EpochId epoch = ts_load_relaxed(&c->epoch), before = ts_tree_parent_epoch(child);
     EpochId above = parent ? epoch_of(parent) : EPOCH_NONE;
@@ -62,7 +62,7 @@ bool ts_domain_move(uint64_t child, uint64_t parent) {
     return error ? ts_domain_fail(error) : true;
 }
 
-/* Another thread is ending it, or empties it and then does. */
+/* Whether another thread is ending the domain, or empties it and then ends it. */
 static void leave_to_another(ts_domain *d, uint64_t id) {
     if (d) (void)ts_domain_leave_to_who_resets(d, id);
     ts_tree_detach(id);
@@ -88,7 +88,7 @@ bool ts_domain_is_in_cleanup(uint64_t id) {
 
 /* ---- an end with an answer --------------------------------------------------------------------------------------- */
 
-/* Caller has the lock of the tree. 0 or an error. */
+/* Tries to make a domain TRIED. Returns 0 or an error. Caller has the lock of the tree. */
 static int mark(ts_domain *d, uint64_t id) {
     uint64_t me = ts_thread.serial;
     ts_epoch *epoch = ts_domain_epoch_of(d);
@@ -98,20 +98,22 @@ static int mark(ts_domain *d, uint64_t id) {
     int error = !same ? EINVAL : quiet ? 0 : d->busy_by == me ? EPERM : EBUSY;
     if (quiet) {
         d->busy_by = me;
-        /* acquire: what who handed it over has done (ts_domain_hand_over). Exchanged: somebody may be taking it over. */
+        /* acquire: partner of the release in ts_domain_hand_over. An exchange, because a thread may be taking the
+           domain over. */
         uint64_t owner = ts_load_acquire(&d->owner);
         while (!ts_load_relaxed(&d->shared) && owner != me &&
                !atomic_compare_exchange_weak_explicit(&d->owner, &owner, TS_OWNER_ENDING, memory_order_acq_rel,
                                                       memory_order_acquire)) {
         }
         d->owner_before = owner;
-        ts_store_seq(&d->busy, TS_TRIED); /* partner: count_in, of a shared domain */
+        ts_store_seq(&d->busy, TS_TRIED); /* partner: count_in_shared */
     }
     ts_epoch_release(epoch);
     return error;
 }
 
-/* It is this thread's now, and MARKED until its turn comes; or is as it was. The owner last: who finds that finds `busy`, too. */
+/* Takes TRIED away. The domain is MARKED for this thread until its turn comes, or is as it was before. The owner is
+   stored last: a thread that finds the owner finds `busy`, too. */
 static void unmark(ts_domain *d, bool ends) {
     ts_epoch *epoch = ts_domain_epoch_of(d);
     ts_epoch_acquire(epoch);
@@ -133,18 +135,18 @@ static ts_domain *domain_of(const ts_kin *kin) {
     return ts_table_of_strided(&ts_domains, kin->domain, TS_DOMAIN_STRIDE);
 }
 
-/* The domain and all below it, under one hold of the lock: so none of them ends, and none is added. */
+/* Marks a domain and all below it under one hold of the lock, so that none of them ends, and none is added. */
 static int mark_all(ts_domain *d, uint64_t id) {
     ts_lock_acquire(&ts_tree_lock);
     int error = mark(d, id);
     ts_kin *root = error ? NULL : ts_load_acquire(&d->kin), *last = NULL;
     for (ts_kin *k = root ? ts_tree_next(root, root) : NULL; k && !error; k = ts_tree_next(root, k)) {
         error = mark(domain_of(k), k->domain);
-        if (error) last = k; /* those before it are marked */
+        if (error) last = k; /* the domains before it are marked */
     }
     bool marked = last != NULL || error == 0;
     if (!error) {
-        ts_barrier_or_wait(); /* partner: count_in, of a domain of one thread */
+        ts_barrier_or_wait(); /* partner: count_in_own */
         if (is_another_inside(d, id)) error = EBUSY;
         for (ts_kin *k = root ? ts_tree_next(root, root) : NULL; k && !error; k = ts_tree_next(root, k))
             if (is_another_inside(domain_of(k), k->domain)) error = EBUSY;
@@ -158,7 +160,8 @@ static int mark_all(ts_domain *d, uint64_t id) {
     return error;
 }
 
-/* By its owner: nobody else can be inside of it, nor of a child, which is the same thread's. Not where another thread is ending it. */
+/* An end by the owner: no other thread can be inside of the domain, or of a child, which has this owner, too. It
+   fails where another thread is ending the domain. */
 static bool end_own(ts_domain *d, uint64_t id) {
     if (ts_load_relaxed(&d->shared) || ts_load_relaxed(&d->owner) != ts_thread.serial) return false;
     if (!ts_domain_make_busy(d, id, TS_ENDS)) return false;

@@ -1,11 +1,11 @@
 /*
- * Domains: entered and left, and what is allocated inside of one.
+ * Entering and leaving domains, and allocations inside of one.
  *
- * What could go wrong: a stale id is looked up while its entry gets its next use, and the wrong domain is entered or
- * changed. It does not: an id never comes back, and every call looks at the id again after it has read what it goes by
- * (ts_domain_is_still). A domain that others can reach is changed under its epoch's lock, where the id is looked at
- * once more. A thread that enters too late counts itself in and out again; that the count is not another domain's is argued at
- * count_in_shared.
+ * What could go wrong: a stale id is looked up while its record gets its next use, and the wrong domain is entered or
+ * changed. It does not. An id never comes back, and every call looks at the id again after it has read the domain's
+ * fields (ts_domain_is_still). A domain that other threads can reach is changed under its epoch's lock, and the id is
+ * looked at once more there. A thread that enters too late counts itself in and out again; count_in_shared argues
+ * that it counts in no other domain.
  */
 /* Modelled in tests/model: enter, orders. */
 #include "diagnose/object.h"
@@ -24,14 +24,15 @@
 
 /* ---- the stack of domains entered -------------------------------------------------------------------- */
 
-/* A block that is shut to fast frees is one with care (care.h). */
+/* Whether a block is open to the fast paths; one with care (care.h) is not. */
 TS_ALWAYS_INLINE bool is_fast(const ts_block *block) {
     return ts_load_relaxed(&block->key) >> TS_KEY_SHARE_SHIFT != 0 && !block->slow;
 }
 
-/* A hint may be old: the block may be in another use, or with the heap of another thread. */
+/* Whether a hint still is the heap's block in the epoch. It may be old: the block may have another use, or another
+   heap. */
 TS_ALWAYS_INLINE bool is_block_of(const ts_scope_block *block, const ts_heap *heap, EpochId epoch) {
-    /* acquire: partner of ts_epoch_open_block; with the id comes the heap that the block is open in */
+    /* acquire: partner of ts_epoch_open_block. The heap in which the block is open comes with the id. */
     return block && ts_load_acquire(&block->b.open_id) == epoch && ts_load_relaxed(&block->b.heap) == heap &&
            is_fast(&block->b);
 }
@@ -59,7 +60,7 @@ TS_COLD void ts_domain_follow_capture(void) {
     ts_load_acquire (&ts_capture)(scope ? scope->allocator : 0, scope ? scope->epoch : EPOCH_NONE);
 }
 
-/* By this thread. Its epoch's lock guards who is busy with it. */
+/* Whether this thread ends the domain. The epoch's lock guards busy_by. */
 TS_COLD static bool is_ended_by(ts_domain *d, uint64_t id, uint64_t serial) {
     ts_epoch *epoch = ts_domain_epoch_of(d);
     ts_epoch_acquire(epoch);
@@ -71,25 +72,29 @@ TS_COLD static bool is_ended_by(ts_domain *d, uint64_t id, uint64_t serial) {
 static bool is_shut(uint32_t busy) { return busy == TS_MARKED || busy == TS_ENDS_ALONE || busy == TS_RESETS_MARKED; }
 
 /*
- * Entering against an end from another thread (ts_domain_end, in domain_tree.c):
- *     enters:  inside + 1;  (compiler fence)  owner: still this thread;  else inside - 1, and once more or refused
- *     ends:    owner = ENDING;  barrier of all threads;  inside: 0, else it gives the owner back and answers EBUSY
- * One of the two sees the other. Of a shared domain, which has no owner, `busy` is what both look at, and both sides are seq_cst:
- *     enters:  guests + 1;  busy: neither TRIED nor MARKED nor ENDS_ALONE;  else guests - 1, and once more or refused
- *     ends:    busy = TRIED;  guests: none, else busy = QUIET and EBUSY;  busy = MARKED;  ENDS_ALONE;  cleanups;  the id ends
- * Where the end has not seen him, he reads TRIED or what came after it. That is ENDS_ALONE until the id has ended (never ENDS, into which
- * one comes as long as cleanups run: he would be inside of what ends as empty). Who ends it may enter, from a cleanup.
- * ENDING and TRIED hold until it is certain whether the domain ends: who meets them waits for that without being counted, and tries once more.
- * He may be inside already, and the end be taken back for his sake.
+ * Entering against an end from another thread (ts_domain_end, in domain_tree.c). E enters, X ends:
+ *     E:  inside + 1;  (compiler fence)  owner: still this thread;  else inside - 1, and once more or refused
+ *     X:  owner = ENDING;  barrier of all threads;  inside: 0, else it gives the owner back and answers EBUSY
+ * One of the two sees the other. A shared domain has no owner: there both look at `busy`, and both sides are seq_cst:
+ *     E:  guests + 1;  busy: neither TRIED nor MARKED nor ENDS_ALONE;  else guests - 1, and once more or refused
+ *     X:  busy = TRIED;  guests: none, else busy = QUIET and EBUSY;  busy = MARKED;  ENDS_ALONE;  cleanups;  the id
+ *     ends
+ * If X has not seen E, E reads TRIED or a later state. That is ENDS_ALONE until the id has ended. It is never ENDS:
+ * threads may come into that as long as cleanups run, and E would be inside of a domain that ends as empty. X itself
+ * may enter, from a cleanup. ENDING and TRIED hold until it is certain whether the domain ends. A thread that meets
+ * them waits for that without being counted, and tries once more. It may be inside already, and the end may be taken
+ * back because of it.
  *
- * Who enters may be stopped for any time before, between and behind his two stores. They are to his domain for all that:
- *  1. While somebody is inside, the entry gets no other use: so who leaves counts himself off without a look at whose domain it is by now.
- *  2. `guests` tells of which use it is, and LEFT when that is over. Who enters a shared domain adds by compare-and-swap to the word of that use,
- *     which is not LEFT; of any other, shared or not, he changes nothing. (Where the tags of two uses of one entry are the same, 2^32 uses
- *     apart, he sees that the id is over and counts himself out again.)
- *  3. An owner adds with a load and a store, which may be far apart. So an entry that another thread has ended is given to the thread whose it was
- *     (give_entry), and is used again after a later call of that thread, or after its end. `owner` says whose it was: who takes over and who
- *     marks exchange it, so neither writes over the other.
+ * E may be stopped for any time before, between and behind its two stores. The stores go to E's domain all the same:
+ *  1. While a thread is inside, the record gets no other use. So a thread that leaves counts itself off without a
+ *     look at the id.
+ *  2. `guests` names the use, and has LEFT once that use is over. E adds to a shared domain by compare-and-swap, and
+ *     only to the word of its own use without LEFT. It changes nothing of any other use, shared or not. (The tags of
+ *     two uses of one record may be equal, 2^32 uses apart. Then E sees that the id is over, and counts itself out
+ *     again.)
+ *  3. An owner adds with a load and a store, which may be far apart. So a record that another thread has ended is
+ *     given to its old owner (give_entry). It is used again after a later call of that thread, or after the thread's
+ *     end. `owner` names that thread. A take-over and a mark exchange `owner`, so neither overwrites the other.
  */
 TS_NOINLINE static bool count_in_shared(ts_domain *d, uint64_t id, uint64_t serial) {
     for (;;) {
@@ -106,7 +111,7 @@ TS_NOINLINE static bool count_in_shared(ts_domain *d, uint64_t id, uint64_t seri
     }
 }
 
-/* Of this thread's own. */
+/* Counts this thread into a domain of its own. */
 TS_ALWAYS_INLINE bool count_in_own(ts_domain *d, uint64_t serial) {
     ts_add_owned(&d->inside, 1);
     ts_compiler_fence(); /* partner: the barrier in ts_domain_end */
@@ -124,25 +129,26 @@ void ts_domain_count_out(ts_domain *d) {
         }
         return;
     }
-    /* The last one out of a domain that has ended. */
+    /* The last thread out of an ended domain gives its record back. */
     uint64_t guests = atomic_fetch_sub_explicit(&d->guests, 1, memory_order_seq_cst) - 1;
     if ((guests & TS_GUESTS_LEFT) != 0 && ts_guests_count(guests) == 0) ts_table_free(&ts_domains, d);
 }
 
-/* A domain given up is owned by who enters first. */
+/* Whether a thread that enters a domain without an owner becomes its owner. */
 static bool may_be_taken(const ts_domain *d, uint64_t id) {
     uint32_t busy = ts_load_relaxed(&d->busy);
     return (busy == TS_QUIET || busy == TS_TRIED) && ts_tree_parent(id) == 0;
 }
 
-/* acquire: partner of the release in hand_over. Not while it is TRIED: then its owner is ENDING. */
+/* Makes the calling thread the owner of a domain that was handed over. acquire: partner of the release in
+   ts_domain_hand_over. It fails while the domain is TRIED, because its owner is ENDING then. */
 static bool take_own(ts_domain *d, uint64_t id, uint64_t serial) {
     uint64_t nobody = ts_domain_nobody(id);
     return may_be_taken(d, id) && atomic_compare_exchange_strong_explicit(&d->owner, &nobody, serial,
                                                                           memory_order_acq_rel, memory_order_relaxed);
 }
 
-/* Of a domain that is not this thread's: ending in another thread, or just another's. */
+/* The refusal to enter a domain that another thread owns, or is ending. */
 static bool refuse_others(const ts_domain *d, uint64_t id) {
     uint32_t busy = ts_load_relaxed(&d->busy);
     if (!ts_domain_is_still(d, id)) return ts_domain_fail(EINVAL);
@@ -161,7 +167,7 @@ TS_NOINLINE static bool enter_slowly(uint64_t id) {
         uint64_t owner = ts_tree_owner(d, id);
         if (owner == heap->serial) break;
         takes = take_own(d, id, heap->serial);
-        /* Nobody's, and not to be had for a moment: another thread has taken it, or tries to end it. */
+        /* It has no owner, and cannot be had for a moment: another thread has taken it, or tries to end it. */
         bool again = owner == ts_domain_nobody(id) && may_be_taken(d, id);
         if (!takes && !again) return refuse_others(d, id);
     }
@@ -184,10 +190,10 @@ TS_NOINLINE static bool enter_slowly(uint64_t id) {
     else
         scope = ts_lines_take(TS_LINES_CLEANUP, sizeof *scope);
     if (!scope) return ts_domain_fail(ENOMEM);
-    /* The look at the id came after that at `shared`. */
+    /* The look at the id came after the load of `shared`. */
     bool in = shared ? count_in_shared(d, id, heap->serial) : count_in_own(d, heap->serial);
     while (!in && !shared && ts_tree_owner(d, id) == heap->serial) in = count_in_own(d, heap->serial);
-    /* Counted in, the entry stays this domain's, if it was that until now. */
+    /* While this thread is counted in, the record keeps its use. It has the right one if the id still is this one. */
     if (in && TS_UNLIKELY(!ts_domain_is_still(d, id))) {
         ts_domain_count_out(d);
         in = false;
@@ -208,8 +214,8 @@ TS_NOINLINE static bool enter_slowly(uint64_t id) {
     return true;
 }
 
-/* The usual domain: this thread's, in which it has its block. While a block of this thread is open in the epoch, the epoch is
-   ACTIVE. */
+/* Finishes the usual domain here: this thread owns it, and has its block in it. While a block of this thread is open
+   in the epoch, the epoch is ACTIVE. */
 bool ts_domain_enter(uint64_t id) {
     ts_domain *d = ts_domain_find(id);
     ts_heap *heap = ts_thread.heap;
@@ -265,9 +271,9 @@ void ts_domain_leave_all(ts_heap *heap, uint64_t id) {
 
 /* ---- objects ---------------------------------------------------------------------------------------------- */
 
-/* This thread's first object in the domain gets its block without a detour, unless timing is on or about to change, or it
-   has none that slab_alloc finds at once: a churn epoch, stacks that are sampled, guards, care. refused: there is none, and
-   errno says why. */
+/* Joins the innermost domain for this thread's first object in it. false: the usual way does it. Timing is on or
+   about to change, or slab_alloc would not find the block at once: in a churn epoch, with sampled stacks, guards or
+   care. refused: there is no block, and errno says why. */
 static bool join_innermost(ts_heap *heap, const ts_domain_scope *top, bool *refused) {
     ts_allocator *allocator = ts_allocator_find(top->allocator);
     if (!allocator || ts_load_relaxed(&allocator->sampled) || allocator->settings.guard_spans || allocator->care ||
@@ -293,7 +299,7 @@ TS_ENTRY void *ts_domain_alloc(size_t size) {
     const ts_scope_block *scope = ts_load_relaxed(&ts_thread.scope);
     if (bytes != 0 && (ts_load_relaxed(&scope->b.open_id) == top->epoch || join_innermost(heap, top, &refused))) {
         p = ts_alloc_scope(heap, ts_load_relaxed(&ts_thread.scope), bytes, top->epoch);
-        /* ESTALE: closed, or reset by another thread meanwhile */
+        /* ESTALE: it was closed, or another thread has reset it meanwhile */
         bool over = !p && errno == ESTALE;
         if (p || over) errno = before;
         if (!over) return p;

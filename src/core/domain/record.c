@@ -1,4 +1,4 @@
-/* The table of domains: what a call reads of one, and what it says of one that it may not have. */
+/* The table of domains: reading a domain, and refusing one that the caller may not use. */
 #include "diagnose/diagnose.h"
 #include "domain/domain_parts.h"
 
