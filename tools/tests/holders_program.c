@@ -1,5 +1,5 @@
-/* A program that knows nothing of the library and holds memory by three ways: 64 MB, 24 MB and, in a thread named collector, 12 MB.
-   Says when, and ends with its input. */
+/* A program that knows nothing of the library and holds memory by three ways: 64 MB, 24 MB and, in a thread named
+   collector, 12 MB. Says when, and ends with its input. */
 #define _GNU_SOURCE
 #include <pthread.h>
 #include <stdio.h>

@@ -1,6 +1,6 @@
 /*
- * A program that leaks, for who names the line: sessions of ten objects each, of which one is forgotten. Prints "ready", then
- * waits for the end of its input.
+ * A program that leaks, for who names the line: sessions of ten objects each, of which one is forgotten. Prints
+ * "ready", then waits for the end of its input.
  */
 #include <tslab/tslab.h>
 

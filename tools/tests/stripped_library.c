@@ -1,4 +1,5 @@
-/* A library that calls the program's allocation from static functions, on three ways; it is linked without a symbol table. */
+/* A library that calls the program's allocation from static functions, on three ways; it is linked without a symbol
+   table. */
 #include "stripped_library.h"
 
 #define NOINLINE __attribute__((noinline))

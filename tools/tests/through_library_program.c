@@ -1,6 +1,6 @@
 /*
- * A program that leaks through a library: slab_alloc is called by static functions of it on three ways, but from one line of
- * the program. Prints "ready", then waits for the end of its input.
+ * A program that leaks through a library: slab_alloc is called by static functions of it on three ways, but from one
+ * line of the program. Prints "ready", then waits for the end of its input.
  */
 #include "stripped_library.h"
 
