@@ -60,7 +60,7 @@ struct ts_device {
     uint32_t block_bytes;
     size_t append_bytes; /* most of one append */
     int append_pieces;   /* pieces of memory of an append that has fellows: so many at most; constant */
-    /* The device chooses the place of an append; else it is written at the tracked pointer. Constant once it is open. */
+    /* The device chooses the place of an append; else the tracked pointer is the place. Constant once it is open. */
     bool chooses;
 };
 

@@ -12,20 +12,21 @@
  *     Destroy releases the spans, which takes their bits. Slabs stay in their blocks, stale, with their bits.
  *  4. Return comes after the memory is accessible and counted. A slab that it gives back by the queue is alive or
  *     stale: the drain finds out. Dead pieces go to the system. Then the pin goes. If the epoch is over, its blocks
- *     go with the pin. Which units count as committed: all of LENT and FETCHED, none of AWAY.
+ *     go with the pin.
+ * The units of LENT and FETCHED count as committed, those of AWAY do not.
  */
 /* Modelled in tests/model: spill. */
 #include "spill/spill.h"
-#include "cache/life.h"
-#include "epoch/end.h"
-#include "supply/warm.h"
 
 #include "base/park.h"
 #include "cache/foreign.h"
+#include "cache/life.h"
+#include "epoch/end.h"
 #include "os/os.h"
 #include "spill/spilled.h"
 #include "supply/nodes.h"
 #include "supply/purge.h"
+#include "supply/warm.h"
 
 #include <errno.h>
 #include <stdlib.h>
