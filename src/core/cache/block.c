@@ -358,7 +358,7 @@ static void end_condemned(ts_heap *heap, ts_block *block) {
  *     and its memory does not go back.
  *  4. A close has the epoch pinned until its push is done, and the blocks are ended after the last unpin.
  *  5. A thread that leaves a block to be counted has the block's epoch, so the block is in the epoch's list until the
- *     push is done. No thread takes over a block that has marks (take_over, in epoch.c): it is on the list of the
+ *     push is done. No thread takes over a block that has marks (ts_epoch_take_over): it is on the list of the
  *     heap that it is in.
  */
 static ts_block *left_next(uintptr_t left) { return (ts_block *)(left & ~TS_LEFT_MARKS); }

@@ -8,8 +8,8 @@
  * block is in two lists or in none when another thread looks for it. None of this happens.
  *  1. The thread gives the block up in a call of its own, so it is in no operation on it. It drops all hints that
  *     lead it there (forget). A hint is believed by the id of the epoch, and the block keeps that id.
- *  2. The block changes its heap while both heaps are held, with its epoch's lock, as in take_over. So a thread that
- *     has the epoch, and ends the block or counts it, finds the heap that has it. No fork comes between.
+ *  2. The block changes its heap while both heaps are held, with its epoch's lock, as in ts_epoch_take_over. So a
+ *     thread that has the epoch, and ends the block or counts it, finds the heap that has it. No fork comes between.
  *  3. A slab of the block may be on the old heap's queue. A drain of that queue passes it on (foreign.c). The old
  *     heap's thread may sleep from now on, so it drains before it returns (ts_orphans_pass_on). A thread that pushes
  *     a slab reads the block's heap after the push. Here the block's heap is written before that look at the queue
@@ -72,7 +72,7 @@ ts_given_up ts_block_give_up(ts_heap *heap, ts_block *block) {
     ts_share *share = ts_heap_find_share(home, block->share->token);
     ts_given_up answer = share ? TS_GIVEN_UP_NOT : TS_GIVEN_UP_NO_SHARE;
     if (share && ts_heap_try_enter(heap)) {
-        /* A block that is left to this heap stays, as in take_over. */
+        /* A block that is left to this heap stays, as in ts_epoch_take_over. */
         if (ts_load_relaxed(&block->left) == 0) {
             move(heap, block, share);
             answer = TS_GIVEN_UP;
