@@ -158,8 +158,8 @@ TS_ALWAYS_INLINE ts_block *ts_epoch_only_block(const ts_heap *heap, const ts_epo
     return block;
 }
 
-/* That block, and the thread is inside of its heap, which waits for nobody. NULL: it is not inside. With care an end goes
-   through all objects, which is not done here. A thread to which work is left goes the other way, at whose end it
+/* That block, and the thread is inside of its heap, which waits for nobody. NULL: it is not inside. With care an end
+   goes through all objects, which is not done here. A thread to which work is left goes the other way, at whose end it
    answers. */
 TS_ALWAYS_INLINE ts_block *ts_epoch_enter_only(const ts_heap *heap, const ts_epoch *epoch) {
     ts_block *block = ts_epoch_only_block(heap, epoch);

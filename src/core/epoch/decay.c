@@ -16,9 +16,9 @@
 #define PURGES_A_PIECE 4u      /* slabs that give something back: some 2 us each */
 
 /*
- * The pass. `running` is a lock that nobody waits for: who has it reads and writes the rest, which others only look at.
- * An epoch is due in the pass that is the first to begin after its age was AGE_NS, and twice, four times, ... that.
- * It follows from when this pass and the one before it began, so nothing is noted in the epoch.
+ * The pass. `running` is a lock that nobody waits for. The thread that has it reads and writes the rest; others only
+ * look. An epoch is due in the pass that is the first to begin after its age was AGE_NS, and twice, four times, ...
+ * that. It follows from when this pass and the one before it began, so nothing is noted in the epoch.
  */
 static _Atomic uint32_t running;
 static _Atomic uint32_t cursor;      /* the next unit to be looked at; 0: no pass is on its way */

@@ -422,7 +422,7 @@ static void end_left_behind(ts_heap *heap) {
     for (ts_block *b = ts_heap_first_block(heap); b; b = next) {
         next = ts_heap_next_block(b);
         ts_store_relaxed(
-            &b->left, 0); /* of who vanished before he had it on the list: `unflushed` stands for it, or it is dead */
+            &b->left, 0); /* its thread vanished before it was on the list: `unflushed` stands for it, or it is dead */
         if (is_listed(b) || !ts_heap_hold(heap)) continue;
         ts_foreign_drain(heap);
         ts_block_end(heap, b);

@@ -33,8 +33,9 @@ ts_epoch *ts_epoch_find(ts_allocator *allocator, EpochId id) {
 
 /* ---- the list of blocks ------------------------------------------------------------------------------- */
 
-/* Blocks enter at the head and leave all together: while `detached` is the same, the list from a head on is the same.
-   Off the list a walk can get into the list of another epoch; it ends when a block's epoch is another. */
+/* Blocks enter at the head, and `detached` counts each time that any leave. So while it is unchanged, the list from a
+   head on is unchanged. A walk from a block that has left can get into the list of another epoch: it ends when a
+   block's epoch is another. */
 bool ts_epoch_read_blocks(const ts_epoch *epoch, EpochId id, void (*fn)(void *, const ts_block *), void *arg) {
     uint32_t detached = ts_load_acquire(&epoch->detached);
     if (ts_load_acquire(&epoch->entry.id) != id) return false;
@@ -111,7 +112,7 @@ EpochId ts_epoch_open(ts_allocator *allocator, uintptr_t token, const char *labe
         ts_lock_release(ts_epoch_lock(epoch));
     }
     if (join) join_unpublished(allocator, epoch, id);
-    errno = before; /* without a heap or a block, for now, it is an epoch all the same */
+    errno = before; /* without a heap or a block, for the moment, it still is an epoch */
     if (!ts_epoch_show(epoch, allocator, token, id)) return EPOCH_NONE;
     TS_PROBE3(epoch__open, id, label, (uint64_t)flags);
     return id;

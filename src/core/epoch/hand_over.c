@@ -22,15 +22,14 @@ static bool has_free(const ts_block *block, unsigned cls) {
     return ts_load_relaxed(&bin->slabs) > ts_load_relaxed(&bin->full);
 }
 
-/* Moves a block of an ended thread to this thread's heap. Caller has the epoch's lock and no heap. The block
-   changes its heap while the old one is held, with its queue empty: from then on, who drains the old heap's
-   queue and finds a slab of this block passes it on. */
+/* The block changes its heap while the old one is held and its queue is empty. From then on a thread that drains the
+   old heap's queue passes on each slab of the block that it finds. */
 bool ts_epoch_take_over(ts_heap *heap, ts_share *share, ts_block *block, EpochId id) {
     ts_heap *old = ts_load_acquire(&block->heap);
     if (old == heap || ts_load_seq(&old->state) != TS_HEAP_ABANDONED) return false;
     if (!ts_heap_hold(old)) return false;
     bool taken = false;
-    /* Nor one that is left to the old heap: who has called that works it off (block.c, 5). */
+    /* A block that is left to the old heap stays: the thread that has called works it off (block.c, 5). */
     bool left = ts_load_relaxed(&block->left) != 0;
     if (!left && ts_load_relaxed(&block->heap) == old && ts_load_relaxed(&old->state) == TS_HEAP_ABANDONED) {
         ts_foreign_drain(old);
@@ -49,8 +48,8 @@ bool ts_epoch_take_over(ts_heap *heap, ts_share *share, ts_block *block, EpochId
     return true;
 }
 
-/* Where there are bins, they are what the thread finds at once (alloc.c, "Starting small"): they are before the first
-   slab in the list. */
+/* The thread remembers the block with bins, if there is one (alloc.c, "Starting small"). It comes before the first
+   block in the list. */
 static void take_up(ts_heap *heap, ts_share *share, ts_epoch *epoch, EpochId id) {
     bool bins = false;
     for (ts_block *b = ts_load_relaxed(&epoch->blocks); b; b = ts_epoch_next_block(b)) {
@@ -105,7 +104,8 @@ TS_ALWAYS_INLINE void end_only_block(ts_epoch *epoch, ts_block *block) {
     ts_heap_leave(heap);
 }
 
-/* The calling thread's blocks. Caller has the lock. NO_SHARE: there is none for them; else whether any was given up. */
+/* The calling thread's blocks. Caller has the lock. TS_GIVEN_UP_NO_SHARE: there is no share for them; else whether any
+   was given up. */
 static ts_given_up give_up_blocks(ts_epoch *epoch) {
     ts_heap *heap = ts_thread.heap;
     ts_given_up any = TS_GIVEN_UP_NOT, up = TS_GIVEN_UP;
