@@ -7,7 +7,7 @@
  *     /epochs.json?sort=bytes|age&limit=N               the N (100) largest or oldest epochs, N up to 10000
  *     /stacks.json  which stacks allocated what is live (option sample_stacks)   /stacks.txt   the same in words
  *     /debug/pprof/heap, /debug/pprof/allocs            profiles of the sampled stacks, for `go tool pprof`, Parca,
- *                   Pyroscope and Grafana: in use and allocated, objects and bytes; where libprotobuf-c and zlib were there
+ *                   Pyroscope and Grafana: in use and allocated, objects and bytes; needs libprotobuf-c and zlib
  *     /history.json figures of the last hour, closer together in the last minutes; /process.json the process;
  *     /functions.json   functions of the sampled stacks (these three are for the dashboard)
  *     /healthz      "ok"

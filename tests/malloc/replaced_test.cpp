@@ -1,5 +1,5 @@
-// A program that replaces new and delete, and nothing else: its memory is not malloc's, and every other form of the two comes to it,
-// as with the C++ library's own operators.
+// A program that replaces new and delete, and nothing else: its memory is not malloc's, and every other form of the two
+// comes to it, as with the C++ library's own operators.
 #include <tslab/malloc.h>
 
 #include <algorithm>
@@ -31,7 +31,9 @@ static std::size_t used;
 static long live, live_aligned;
 
 static void *take(std::size_t size, std::size_t alignment) {
-    if (!pool) pool = static_cast<char *>(mmap(nullptr, pool_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+    if (!pool)
+        pool = static_cast<char *>(
+            mmap(nullptr, pool_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
     std::size_t at = (used + alignment - 1) / alignment * alignment;
     if (size > pool_bytes - at) throw std::bad_alloc();
     used = at + size;

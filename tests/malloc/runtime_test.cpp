@@ -1,5 +1,6 @@
-// What the runtimes of C and C++ allocate for themselves inside of a domain that captures outlives the domain; what they hand to their
-// callers is the domain's. With any C++ library. Each part is a process of its own: what a runtime makes at first use it makes once.
+// Objects that the runtimes of C and C++ allocate for themselves inside of a domain that captures outlive the domain;
+// those that they hand to their callers are the domain's. With any C++ library. Each part is a process of its own: a
+// runtime makes some objects once, at their first use.
 #include <tslab/malloc.h>
 #include <tslab/stats.h>
 

@@ -8,10 +8,10 @@
 #include <sys/types.h>
 
 /*
- * The text with "FUNCTION, FILE:LINE" in the place of "PATH+0xADDRESS" in each line "      at PATH+0xADDRESS" whose file is
- * here and says it; a line more for each function that is inlined there. The addresses are return addresses: the line is the
- * call's. pid: the process in whose file system the paths are, 0: this one's. Where there is no addr2line that is said once,
- * on stderr, and the lines stay. The caller frees the answer; NULL: no memory.
+ * The text with "FUNCTION, FILE:LINE" in the place of "PATH+0xADDRESS" in each line "      at PATH+0xADDRESS" whose
+ * file is here and says it; a line more for each function that is inlined there. The addresses are return addresses:
+ * the line is the call's. pid: the process in whose file system the paths are, 0: this one's. Where there is no
+ * addr2line that is said once, on stderr, and the lines stay. The caller frees the answer; NULL: no memory.
  */
 char *symbols_resolve(const char *text, pid_t pid);
 

@@ -1,4 +1,5 @@
-/* Linux and other POSIX systems. Calls that only some of them have are looked for at compile time, and tried again at run time. */
+/* Linux and other POSIX systems. Calls that only some of them have are looked for at compile time, and tried again at
+   run time. */
 #define _GNU_SOURCE
 #include "os/os.h"
 

@@ -13,7 +13,8 @@ using counts = std::unordered_map<std::string, std::vector<unsigned>>;
 
 counts *count(unsigned request) {
     auto *words = new counts;
-    for (unsigned i = 0; i < 400; i++) (*words)["a word of the request, number " + std::to_string((i * 7 + request) % 60)].push_back(i);
+    for (unsigned i = 0; i < 400; i++)
+        (*words)["a word of the request, number " + std::to_string((i * 7 + request) % 60)].push_back(i);
     CHECK(words->size() == 60);
     return words;
 }
