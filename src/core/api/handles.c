@@ -9,9 +9,9 @@
 
 #include <errno.h>
 
-/* Of an object that the operation has just taken from the bin. Nobody ends its use before the operation is over, so
-   the note is seen by who resets the slab, without a fence: he comes after that, by what he held the heap with or
-   took the unit from. */
+/* The handle of an object that the operation has just taken from the bin. No thread ends the slab's use before the
+   operation is over. A thread that resets the slab later sees the note without a fence: it held the heap, or took the
+   unit from a list, after the operation. */
 TS_ALWAYS_INLINE SlabHandle new_handle(const ts_churn_block *block, const ts_bin *bin, const void *p) {
     const ts_part *region = &ts_region.part[TS_NORMAL];
     uint64_t entry = ts_entry_of(region, p);
@@ -22,9 +22,9 @@ TS_ALWAYS_INLINE SlabHandle new_handle(const ts_churn_block *block, const ts_bin
     return ts_handle_pack(ts_slab_unit(slab), generation, (uint32_t)entry, ts_bin_class(block, bin));
 }
 
-/* Of the objects of a scope's current slab: a handle, less the place of the unit. With the place of the object it is
-   that one's. It is made with the slab's first handle, and kept (ts_block.handle). Not 0, for its low bits are those
-   of the kind. */
+/* The handle of a scope's current slab, less the place of its unit. With the place of an object it is the object's
+   handle. It is made with the slab's first handle, and kept (ts_block.handle). It is not 0, as its low bits tell the
+   kind. */
 TS_ALWAYS_INLINE uint64_t new_scope_handles(ts_scope_block *block) {
     uint32_t unit = ts_load_relaxed(&block->current);
     ts_slab *slab = ts_slab_at(unit);

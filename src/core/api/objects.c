@@ -38,7 +38,7 @@ TS_ENTRY TS_NOINLINE static void *malloc_epoch_more(uintptr_t token, size_t size
     return ts_alloc(token, size, epoch);
 }
 
-/* Of another allocator than the thread's last one. */
+/* In an epoch of another allocator than the thread's last one. */
 TS_ENTRY TS_NOINLINE static void *malloc_epoch_other(uintptr_t token, size_t size, EpochId epoch) {
     ts_tls *tls = &ts_thread;
     const ts_share *share = TS_LIKELY(epoch != EPOCH_NONE) ? ts_find_share(tls, token) : NULL;
@@ -50,8 +50,8 @@ TS_ENTRY TS_NOINLINE static void *malloc_epoch_other(uintptr_t token, size_t siz
     return p;
 }
 
-/* Of the thread's last allocator. bin: of the block used last, which has no such object at hand; NULL: it is another
-   block. Without the allocator, so that the usual case needs a register less. */
+/* In an epoch of the thread's last allocator. bin: one of the block used last, which has no such object at hand;
+   NULL: it is another block. Without the allocator, so that the usual case needs a register less. */
 TS_ENTRY TS_NOINLINE static void *malloc_epoch_missed(ts_bin *bin, size_t size, EpochId epoch) {
     ts_tls *tls = &ts_thread;
     if (bin) return malloc_epoch_more(ts_bound_token(tls), size, epoch, (ts_found){tls->block, NULL});
@@ -229,7 +229,7 @@ TS_ENTRY void *slab_aligned_epoch(SlabAllocator *allocator, size_t alignment, si
 
 /* ---- frees --------------------------------------------------------------------------------------------------- */
 
-/* Of another allocator than the thread's last one, or elsewhere. Inside an operation. */
+/* p is not of the thread's last allocator, or not in part NORMAL. Inside an operation. */
 TS_ENTRY TS_NOINLINE static bool free_of_other(uintptr_t token, void *p, uint64_t entry) {
     ts_tls *tls = &ts_thread;
     if (p == NULL) { /* in no part; many programs free it all the time */

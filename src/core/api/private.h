@@ -19,8 +19,8 @@
 /* TSLAB_BUILD of the core: a hash of its sources. */
 TS_PRIVATE extern const char ts_private_build[];
 
-/* Starts the core without what may allocate by malloc: the page of statistics, and keeping the library loaded. For who
-   is the process's malloc, and is never unloaded. false with errno ENOMEM. */
+/* Starts the core without the parts that may allocate by malloc: the page of statistics, and keeping the library
+   loaded. For a library that is the process's malloc, and is never unloaded. false with errno ENOMEM. */
 TS_PRIVATE bool ts_private_start(void);
 /* The page of statistics, if TSLAB_SHM asks for it. May allocate by malloc. */
 TS_PRIVATE void ts_private_start_page(void);
@@ -28,7 +28,7 @@ TS_PRIVATE void ts_private_start_page(void);
 /* One allocator of the process has an owner that is asked before slab_free refuses a pointer of it: `refused` says
    whether it has dealt with it. To be set once, before the allocator is used. */
 TS_PRIVATE void ts_private_ask_before_refusal(SlabAllocator *allocator, bool (*refused)(void *p));
-/* Who is told of where the calling thread's malloc is to allocate while it is inside a domain that captures
+/* `changed` is told where the calling thread's malloc is to allocate while the thread is inside a domain that captures
    (allocator NULL: in none); from now on there can be such domains. To be set once. */
 TS_PRIVATE void ts_private_capture(void (*changed)(SlabAllocator *allocator, EpochId epoch));
 /* What this project's own libraries allocate by malloc between the two outlives the domain that the calling thread is
@@ -156,7 +156,7 @@ TS_PRIVATE bool ts_private_fills(SlabAllocator *allocator);
 TS_PRIVATE size_t ts_private_slot_bytes(SlabAllocator *allocator, size_t size);
 #define TS_PRIVATE_UNIT ((size_t)16 << 10)
 /* Why an allocation of so many bytes fails: the bytes that the region or the budget lack for it. 0: neither lacks
-   any. SIZE_MAX: they never have so many. Of a moment ago. */
+   any. SIZE_MAX: they never have so many. True a moment ago. */
 TS_PRIVATE size_t ts_private_lacking_bytes(SlabAllocator *allocator, size_t bytes);
 /* All objects of the core are in there from now on: none is FAR any more. *bytes: its size. */
 TS_PRIVATE char *ts_private_region(size_t *bytes);

@@ -1,10 +1,10 @@
 /*
  * Allocation off the fast path. Nothing here is called inside an operation or with a lock held.
  *
- * What could go wrong: the epoch ends between two steps of an allocation, and what is done to the object is done to
- * another one. It is not: the object is taken inside of the heap or of an operation, which an end does not come
- * between (heap.h). What follows outside, a handle or poison, goes by what was noted of the object inside (ts_taken):
- * another use of its slab differs.
+ * What could go wrong: the epoch ends between two steps of an allocation, and a step works on another object at the
+ * same place. It does not. The object is taken inside the heap or an operation, and an end of the epoch waits for
+ * both (heap.h). Later steps, which make a handle or poison, compare a note of the object with its slab (ts_taken).
+ * Another use of the slab differs from the note.
  */
 /* Modelled in tests/model: orders. */
 #include "base/bits.h"
@@ -39,13 +39,13 @@
 
 /* ---- what is taken --------------------------------------------------------------------------------------- */
 
-/* Noted of a new object before the heap is left: afterwards another thread can end its epoch, or reset it, and the
-   place be another object's of the same epoch. */
+/* A note of a new object, made before the heap is left. Afterwards another thread can end the epoch or reset it, and
+   the place can become another object's in the same epoch. */
 typedef struct ts_taken {
     size_t size;   /* asked for */
     uint64_t word; /* UNIT word of its slab, without FOREIGN: no other use of the slab has that */
-    /* Of an allocator with care: where the first byte is that was written since the place was filled, or
-       TS_CARE_CLEAN; in a slot that was an object before. */
+    /* With care: the first byte that was written since the place was filled, or TS_CARE_CLEAN; and whether the slot was
+       an object before. */
     size_t written;
     bool again;
     bool zero; /* all of it came zero from the system */
@@ -71,7 +71,7 @@ static void note(const ts_allocator *allocator, void *p, uint32_t kind, ts_taken
 
 /* ---- accounts --------------------------------------------------------------------------------------------- */
 
-/* The block's account, which stays while it is held; NULL: it has none, the usual case. */
+/* The account of the block's epoch. It stays while it is held. NULL: there is none, which is usual. */
 static ts_account *hold_account(ts_heap *heap, const ts_block *block) {
     ts_heap_enter(heap);
     ts_account *account = ts_block_account(block);
@@ -80,15 +80,15 @@ static ts_account *hold_account(ts_heap *heap, const ts_block *block) {
     return account;
 }
 
-/* back: units that were taken of it and not used. */
+/* back: units that the account granted and that were not used. */
 static void let_account_go(ts_account *account, uint32_t back) {
     if (TS_LIKELY(account == NULL)) return;
     if (back != 0) ts_account_give(account, back);
     ts_account_unref(account);
 }
 
-/* After a slab was added to the block, inside its heap: it has got another account since `account` was asked for,
-   which counts the units now, limit or not. */
+/* Called inside the heap after a slab was added to the block. Whether the block has another account than the one that
+   granted the units. The other one counts them, even beyond its limit. */
 static bool another_account(const ts_block *block, const ts_account *account, uint32_t units) {
     ts_account *now = ts_block_account(block);
     if (TS_LIKELY(now == account)) return false;
@@ -117,15 +117,14 @@ static inline bool begin_slab(ts_heap *heap, const ts_block *block, EpochId id, 
     return false;
 }
 
-/* The current slab makes room for another. It is not retired for nothing: without memory its rest is still good for
-   smaller objects. */
+/* The current slab makes room for another. Without another it stays: its rest serves smaller objects. */
 static void retire_current(ts_scope_block *block, bool another) {
     if (!another && !ts_scope_is_current_empty(block)) return;
     if (ts_load_relaxed(&block->current)) ts_count(&block->b.share->count[TS_COUNT_SCOPE].current_partial_full, 1);
     ts_scope_retire_current(block);
 }
 
-/* false: there is none, or the block was closed while it was got, and may even be in another use: its share keeps the
+/* false: there is no slab; or the block was closed meanwhile, and may even be in another use. Then the share keeps the
    slab. */
 static bool add_slab(ts_heap *heap, ts_block *block, EpochId id, const new_slab *slab) {
     ts_counters *count = &slab->share->count[slab->kind];
@@ -158,7 +157,7 @@ static void *claim_slot(ts_churn_block *block, unsigned cls) {
     return ts_bin_claim(block, cls) ? ts_fast_word(&block->bin[cls]) : NULL;
 }
 
-/* Inside the heap: takes in a part of what others freed. Whether that was all there was, and little. */
+/* Inside the heap: drains a part of the cross-thread frees. Whether that was all of them, and they freed little. */
 static bool take_in(ts_heap *heap) {
     /* With a backlog the round may end without a look at the queue. */
     bool all = ts_load_relaxed(&heap->backlog) == 0 && ts_load_relaxed(&heap->queue) != 0;
@@ -166,22 +165,24 @@ static bool take_in(ts_heap *heap) {
     return all && bytes < TS_FOREIGN_WORTH && ts_load_relaxed(&heap->backlog) == 0;
 }
 
-/* Inside the heap: works off a part of the ends that others left to it, perhaps that of the block itself. Whether the
-   block is still open in the epoch; then it stays this thread's until the heap is left, even if its epoch ends. */
+/* Inside the heap: does a part of the ends that other threads left to this one. One of them may end the block itself.
+   Whether the block is still open in the epoch. If so it stays this thread's until the heap is left, even if its epoch
+   ends. */
 static bool work_off(ts_heap *heap, const ts_block *block, EpochId id) {
     ts_heap_end_condemned_some(heap, TS_CONDEMNED_WORK);
     return ts_load_relaxed(&block->open_id) == id;
 }
 
 /*
- * One try with what the block has. Inside the heap.
+ * One try with the slabs that the block has, inside the heap.
  *
- * What other threads have freed is taken in only when the bin has nothing left, in as few rounds as can be: each
- * moves a handful of lines between the processors, whatever it brings. If it brought little though it took all, a
- * thread that allocates what another frees goes from one small round to the next. So the next one is put off: the bin
- * gets a slab more, and until that is used up more comes together. At a bin's end all of its slots that are not live
- * are waiting to be taken in. So one whose round brought less than TS_FOREIGN_WORTH had less than that to spare, and
- * with the slab more it has that and a slab at most beyond what was live then.
+ * Cross-thread frees are drained only when the bin has no free slot left, in as few rounds as possible: each round
+ * moves a handful of cache lines between processors, however many objects it frees. If a thread allocates what
+ * another one frees, small rounds could follow one another. So a round that took all and freed little puts the next
+ * one off: the bin gets one more slab, and more frees gather until that slab is used up. Memory stays bounded. When a
+ * bin has no free slot, all of its slots that are not live wait to be drained. A round that freed less than
+ * TS_FOREIGN_WORTH shows that the bin had less than that to spare. With the new slab it has at most that and one slab
+ * more than was live.
  */
 static void *churn_try(ts_heap *heap, ts_churn_block *block, unsigned cls, EpochId id, int *error) {
     *error = 0;
@@ -206,14 +207,14 @@ static void *churn_try(ts_heap *heap, ts_churn_block *block, unsigned cls, Epoch
     block->little = little ? block->little | bit : block->little & ~bit;
     if ((p = claim_slot(block, cls)) != NULL) return p;
     ts_count(&share->count[cls].slow_path_hits, 1);
-    /* While other threads' blocks may have free slots, those come first (the caller's next step). */
-    /* Of an account, or of a home (nodes.h): the caller's, too. */
+    /* Free slots in the blocks of ended threads come first: the caller adopts such a block. */
+    /* The caller gets a slab where an account grants it, or where it is to be of one NUMA node (nodes.h). */
     if (ts_load_relaxed(&ts_heaps_abandoned) != 0 || block->account || ts_load_relaxed(&share->allocator->nodes))
         return NULL;
     uint32_t units = ts_class_units(cls);
     uint32_t unit = units > 1 ? ts_share_take_span(share, units) : ts_share_take(share);
     if (!unit) return NULL;
-    if (ts_class_is_fine(cls) && !ts_region_has_fine(unit)) { /* the caller asks the system, not in here */
+    if (ts_class_is_fine(cls) && !ts_region_has_fine(unit)) { /* the caller commits it, outside the heap */
         ts_share_keep(share, unit);
         return NULL;
     }
@@ -228,7 +229,7 @@ static void *churn_try(ts_heap *heap, ts_churn_block *block, unsigned cls, Epoch
 
 static void *churn_alloc(ts_heap *heap, ts_churn_block *block, unsigned cls, EpochId id, ts_taken *t) {
     bool adopt = true, no_memory = false;
-    char *clean = NULL; /* where a large object lies that nobody has had */
+    char *clean = NULL; /* the place of a large object that is zero, as it comes from the system */
     for (;;) {
         int error;
         ts_heap_enter(heap);
@@ -246,10 +247,10 @@ static void *churn_alloc(ts_heap *heap, ts_churn_block *block, unsigned cls, Epo
             errno = error;
             return NULL;
         }
-        /* By its id: the block may be in no epoch any more, or in another. */
+        /* By its id: the block may have left the epoch. */
         ts_epoch *epoch = ts_table_at(&ts_epochs, ts_table_index(&ts_epochs, id));
         if (adopt && ts_load_relaxed(&ts_heaps_abandoned) != 0 && ts_epoch_adopt(heap, epoch, id, cls)) {
-            adopt = false; /* one a call, so that a call is bounded */
+            adopt = false; /* at most one per call, so that a call is bounded */
             block = heap->map[epoch->entry.index % TS_HEAP_MAP];
             continue;
         }
@@ -261,7 +262,7 @@ static void *churn_alloc(ts_heap *heap, ts_churn_block *block, unsigned cls, Epo
         if (!begin_slab(heap, &block->b, id, cls, ts_class_units(cls), &slab)) return NULL;
         unsigned home = ts_nodes_wanted(slab.share->allocator, slab.share, slab.account);
         slab.unit = ts_slab_acquire_churn(heap, slab.share, cls, home, &slab.fresh);
-        no_memory = slab.unit == 0; /* looking for it has taken in what others freed, or the next try does */
+        no_memory = slab.unit == 0; /* the search has drained cross-thread frees, or the next try does */
         bool added = add_slab(heap, &block->b, id, &slab);
         if (added && slab.fresh && cls >= TS_LARGE_CLASS && ts_pool_is_zero()) clean = ts_unit_address(slab.unit);
     }
@@ -276,7 +277,7 @@ TS_ALWAYS_INLINE void *bump(ts_scope_block *block, size_t bytes, size_t align) {
     return next <= ts_load_relaxed(&block->limit) ? ts_fast_bump(block, word, next) : NULL;
 }
 
-/* Found at once by the next call with the epoch's id, or its domain (cache/allocate.h). */
+/* The next call with the epoch's id, or with its domain, finds the block at once. */
 static void remember_last(ts_heap *heap, ts_scope_block *block) {
     ts_heap_bind(heap, block->b.share);
     bool fast = !block->b.slow && heap->sample_rate == 0;
@@ -316,7 +317,7 @@ static void *scope_alloc(ts_heap *heap, ts_scope_block *block, size_t bytes, siz
         }
         new_slab slab;
         if (!begin_slab(heap, &block->b, id, TS_COUNT_SCOPE, 1, &slab)) return NULL;
-        /* Where homes are told apart a unit is all of one. */
+        /* Where memory is told apart by NUMA node, a unit belongs to one node as a whole. */
         if (!slab.account && !ts_nodes_of(share->allocator) && ts_scope_takes_piece(block, bytes, align))
             slab.unit = ts_slab_acquire_piece(heap, share);
         if (!slab.unit)
@@ -327,7 +328,7 @@ static void *scope_alloc(ts_heap *heap, ts_scope_block *block, size_t bytes, siz
     }
 }
 
-/* An allocation answers NULL, and errno says why. */
+/* Counts an allocation that returns NULL; errno says why. */
 TS_COLD static void count_failure(ts_allocator *allocator) {
     if (errno == ENOMEM) ts_fetch_add_relaxed(&allocator->allocation_failures, 1);
 }
@@ -343,7 +344,7 @@ void *ts_alloc_scope(ts_heap *heap, ts_scope_block *block, size_t bytes, EpochId
 
 /* ---- choosing ---------------------------------------------------------------------------------------- */
 
-/* The next looks find the block with bins. */
+/* Later searches find the block with bins. */
 static void forget_small(ts_heap *heap, EpochId id) {
     heap->scope_map[ts_table_index(&ts_epochs, id) % TS_HEAP_MAP] = NULL;
 }
@@ -353,7 +354,7 @@ static bool is_open(const ts_block *block, const ts_allocator *allocator, EpochI
            ts_load_relaxed(&block->allocator) == ts_load_relaxed(&allocator->token);
 }
 
-/* This thread's block of an open epoch. */
+/* This thread's block in an open epoch. */
 static ts_block *find_block(ts_heap *heap, ts_allocator *allocator, EpochId id) {
     unsigned i = ts_table_index(&ts_epochs, id) % TS_HEAP_MAP;
     ts_block *b = heap->map[i] ? &heap->map[i]->b : NULL;
@@ -363,7 +364,7 @@ static ts_block *find_block(ts_heap *heap, ts_allocator *allocator, EpochId id) 
     return ts_epoch_join(heap, allocator, id);
 }
 
-/* Tells what care has found at an object in a slab; kind: a class or TS_COUNT_SCOPE. */
+/* Reports the damage that care has found at a new object in a slab; kind: a class or TS_COUNT_SCOPE. */
 TS_COLD static void tell(ts_allocator *allocator, EpochId id, void *p, uint32_t kind, const ts_taken *t) {
     if (TS_UNLIKELY(ts_care_written)) {
         const char *at = ts_care_written;
@@ -385,31 +386,31 @@ static void *span_alloc(ts_allocator *allocator, EpochId id, size_t size, size_t
 }
 
 /*
- * Starting small. The epoch of a churn domain of one thread mostly has few objects: a session, a connection. So a
- * thread's first objects in it lie in one slab of mixed sizes, as in a scope, of which only the pages that are
- * touched have memory; one object more than fits there makes a block with bins, and from then on all comes from that.
- * What is freed in the first slab is not used again, which is one slab at most. No fast path allocates there
- * (`slow`), as objects are aligned to their size if that is a power of two. An object that is too large for a piece
- * does not end the pieces: it lies beside them, in the unit of a block of its own. So a connection with a buffer of a
- * page holds that page and the pieces of its small objects, and not a page more for these.
+ * Starting small. A churn domain of one thread mostly has few objects: it is a session or a connection. So the
+ * thread's first objects in it lie in one slab of mixed sizes, as in a scope. Only the touched pages of that slab
+ * have memory. An object that does not fit there makes a block with bins, which serves all later objects. Objects
+ * that are freed in the first slab are not used again; that wastes one slab at most. No fast path allocates there
+ * (`slow`), because objects are aligned to their size if that is a power of two. An object that is too large for a
+ * piece lies beside the pieces, in the unit of another block. So a connection with a buffer of one page holds that
+ * page and the pieces of its small objects.
  */
 static size_t small_alignment(size_t size, size_t align) {
     bool natural = size >= 32 && size <= TS_SMALL_MOST && ts_is_pow2(size);
     return natural && size > align ? size : align;
 }
 
-/* Also of more than what ts_scope_round takes. */
+/* Also for sizes beyond those of ts_scope_round. */
 static size_t small_bytes(size_t size) { return size == 0 ? 16 : (size + 15) & ~(size_t)15; }
 
-/* Whether the object is too large for the pieces in which the small ones of the block are, or will be. */
+/* Whether the block has its small objects in pieces, or will, and this one is too large for a piece. */
 static bool lies_beside(const ts_scope_block *block, size_t size) {
     const ts_epoch *epoch = ts_load_relaxed(&block->b.epoch);
     return size > TS_PIECE_BYTES && size <= TS_SMALL_MOST && epoch && !ts_load_relaxed(&epoch->account) &&
            ts_scope_is_in_pieces(block);
 }
 
-/* In the first unit, if there is room, and nothing has come of it yet; pieces come before it. By the thread of the
-   block: nobody else moves the place on. */
+/* Whether the block's first unit has room for the object; pieces come before that unit. Called by the block's thread:
+   no other moves the bump pointer. */
 static bool small_has_room(const ts_scope_block *block, size_t size, size_t align) {
     if (size > TS_SMALL_MOST || align > TS_SMALL_MOST) return false;
     const char *at = ts_bump_at(ts_load_relaxed(&block->bump));
@@ -426,7 +427,7 @@ bool ts_has_as_span(const ts_allocator *allocator, EpochId id, size_t size) {
     return size > (scope ? TS_SCOPE_MAX_BYTES : ts_allocator_class_bytes(allocator));
 }
 
-/* zero: in, whether the bytes must be zero; they are. align is a power of two. */
+/* zero: the bytes have to be zero. align is a power of two. */
 static void *alloc_in(ts_heap *heap, ts_allocator *allocator, EpochId id, size_t align, bool zero, ts_taken *t) {
     void *p = NULL;
     size_t size = t->size;
@@ -460,7 +461,7 @@ static void *alloc_in(ts_heap *heap, ts_allocator *allocator, EpochId id, size_t
             p = churn_alloc(heap, ts_churn(block), cls, id, t);
         else
             small = false;
-        /* ESTALE: the block was ended meanwhile, by a reset if the epoch goes on: find_block tells. */
+        /* ESTALE: the block has ended, by a reset if the epoch goes on; find_block tells which. */
         if (small && !p && errno != ESTALE) return NULL;
     }
     if (!small) return span_alloc(allocator, id, size, align, zero, t);
@@ -479,8 +480,8 @@ static ts_heap *prepare(uintptr_t token, ts_allocator **allocator) {
     return ts_heap_mine();
 }
 
-/* What the fast paths would do (objects.c), for an allocator that samples stacks. NULL: the slow path, which also has
-   what ts_scope_round has no bytes for. */
+/* Does the work of the fast paths (objects.c) for an allocator that samples stacks. NULL: the slow path has to be
+   taken. */
 static void *alloc_fast_again(ts_heap *heap, const ts_allocator *allocator, EpochId id, ts_taken *t) {
     unsigned i = ts_table_index(&ts_epochs, id) % TS_HEAP_MAP;
     ts_found found = {heap->map[i], heap->scope_map[i]};
@@ -495,10 +496,10 @@ static void *alloc_fast_again(ts_heap *heap, const ts_allocator *allocator, Epoc
     return p;
 }
 
-/* caller: of the function that the program has called. */
+/* caller: where the program goes on after its call. */
 TS_ALWAYS_INLINE void *alloc_noted(uintptr_t token, size_t align, EpochId id, bool zero, ts_taken *t, void *caller) {
     ts_allocator *allocator;
-    int before = errno; /* a try that fails sets it, and the next may succeed */
+    int before = errno; /* a failed try sets it, and the next try may succeed */
     ts_heap *heap = prepare(token, &allocator);
     if (!heap) return NULL;
     if (id == EPOCH_NONE) {
@@ -540,7 +541,7 @@ TS_ENTRY void *ts_alloc_object(uintptr_t token, size_t size, EpochId id, SlabHan
     *handle = SLAB_HANDLE_NONE;
     void *p = alloc_noted(token, 16, id, false, &t, TS_CALLER());
     if (!p) return NULL;
-    /* Of another use of the slab: what was allocated has died, and the place is another's. */
+    /* If the slab is in another use the object has died, and the place is another's. */
     if (ts_object_at(token, p, &object) && object.word == t.word) *handle = ts_object_handle(token, &object);
     if (*handle != SLAB_HANDLE_NONE) return p;
     errno = ESTALE;
@@ -551,9 +552,9 @@ TS_ENTRY void *ts_alloc(uintptr_t token, size_t size, EpochId id) {
     return ts_alloc_aligned(token, 16, size, id, false);
 }
 
-/* Makes the block the one that slab_malloc finds at once. Partner of shut_blocks, which writes open_id and then
-   rolling (release): either its 0 comes later and clears what is written here, or the exchange finds it (acquire) and
-   open_id is seen to be over. */
+/* slab_malloc finds the block at once from now on. Partner: shut_blocks writes open_id, then 0 to `rolling` (release).
+   Either that 0 comes later and overwrites the token, or the exchange finds it (acquire), and then open_id is seen to
+   be over. */
 static void make_rolling(ts_heap *heap, uintptr_t token, EpochId id) {
     unsigned i = ts_table_index(&ts_epochs, id) % TS_HEAP_MAP;
     ts_churn_block *block = heap->map[i];
@@ -588,7 +589,7 @@ TS_ENTRY void *ts_alloc_rolling(uintptr_t token, size_t size) {
         void *p = alloc_noted(token, 16, id, false, &t, TS_CALLER());
         if (p) make_rolling(ts_thread.heap, token, id);
         if (p) errno = before;
-        /* Another thread advanced in between: the next epoch is as good. */
+        /* Another thread advanced meanwhile: the next epoch serves as well. */
         if (p || errno != ESTALE || ts_load_acquire(&allocator->current_epoch) == id) return p;
     }
 }

@@ -60,7 +60,7 @@ TS_ALWAYS_INLINE ts_found ts_find_block(ts_tls *tls, uint64_t share_key, EpochId
     return (ts_found){NULL, scope};
 }
 
-/* The same from the beginning, for who has not looked yet. */
+/* The whole search, where the hit path has not looked at the blocks used last. */
 TS_ALWAYS_INLINE ts_found ts_find(ts_tls *tls, uintptr_t token, EpochId epoch) {
     if (TS_UNLIKELY(epoch == EPOCH_NONE)) return (ts_found){NULL, NULL};
     if (TS_LIKELY(!ts_is_other_relaxed_64(&tls->token, token))) {
@@ -89,15 +89,16 @@ TS_ALWAYS_INLINE void *ts_take_at_hand(ts_found found, size_t size) {
     return TS_LIKELY(found.scope != NULL) ? ts_take_bytes(found.scope, size) : NULL;
 }
 
-/* An object in the current slab of the scope that the thread is inside of: size `last` + 1, which is a multiple of 16. The
-   operation begins with the bump word, and ends as that moves on to the next object (heap.h). aligned: only if the place
-   is a multiple of that alignment. NULL: missed, and the operation goes on; who goes on begins another. */
+/* An object in the current slab of the scope that the thread is inside of: size `last` + 1, which is a multiple of
+   16. The operation begins with the bump word, and ends as that moves on to the next object (heap.h). aligned: only
+   if the place is a multiple of that alignment. NULL: missed, and the operation goes on; the next step begins
+   another. */
 TS_ALWAYS_INLINE char *ts_take_innermost(ts_tls *tls, size_t last, const bool aligned, size_t alignment) {
     ts_scope_block *block = ts_load_relaxed(&tls->scope);
     uint64_t bump = ts_load_relaxed(&block->bump);
     ts_op_begin_bump(tls, bump);
-    /* First: a thread that closes the block may be changing the rest of it already. Only its owner opens it again, so if
-       it is open it was so when bump was read. */
+    /* First: a thread that closes the block may be changing the rest of it already. Only its owner opens it again, so
+       if it is open it was so when bump was read. */
     if (TS_UNLIKELY(ts_is_relaxed_64(&block->b.open_id, TS_ID_NEVER))) return NULL;
     ts_compiler_fence(); /* else the compiler makes one condition of that and the next */
     if (TS_UNLIKELY(last >= TS_UNIT_BYTES)) return NULL; /* too large, or of size 0 */

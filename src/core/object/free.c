@@ -1,10 +1,10 @@
 /*
  * Frees off the fast path. Nothing here is called inside an operation or with a lock held.
  *
- * What could go wrong: between the look at an object and its free its block becomes another thread's, or its slab gets
- * another use. It does no harm: a thread frees in a bin only inside of its own heap, or holding the owner's, and looks
- * at the words again there. All others set the object's foreign bit (foreign.c). If the words have changed the answer
- * is AGAIN, and all is looked at anew.
+ * What could go wrong: between the look at an object and its free, the block goes to another thread or the slab to
+ * another use. It does no harm. A thread frees in a bin only inside its own heap, and looks at the words again there.
+ * Any other thread sets a bit for the object (foreign.c). If the words have changed the answer is AGAIN, and the look
+ * is repeated.
  */
 /* Modelled in tests/model: foreign, spill, orders. */
 #include "cache/free.h"
@@ -26,10 +26,10 @@
 #include "object/object.h"
 #include "os/os.h"
 
-/* FREED_FOR_ANOTHER: freed, but another thread is told so (foreign.c, 7). */
+/* FREED_FOR_ANOTHER: the object is freed, but the answer true goes to another thread (foreign.c, 7). */
 typedef enum verdict { FREED, FREED_FOR_ANOTHER, NOT_LIVE, AGAIN } verdict;
 
-/* Of an object of this thread's own that is about to die. */
+/* Care fills an object of this thread's own before it is freed. */
 TS_COLD static void take_back(const ts_block *block, uint32_t unit, uint64_t entry) {
     char *home = ts_slab_unit_address(unit);
     uint32_t in_unit = (uint32_t)entry & (TS_UNIT_ENTRIES - 1);
@@ -44,7 +44,7 @@ TS_COLD static void take_back(const ts_block *block, uint32_t unit, uint64_t ent
     ts_care_freed(block->share->allocator->care, home, home + (size_t)in_unit * 16, bytes);
 }
 
-/* A free with the object's generation is exact: of several at one instant one is told true (foreign.c, 7). */
+/* A free with the object's generation is exact: if several threads free it at once, one is told true (foreign.c, 7). */
 static verdict is_first(uint32_t unit, uint64_t word, uint64_t entry, uint32_t generation) {
     uint64_t bit;
     if (generation == TS_ANY_GENERATION) return FREED;
@@ -67,13 +67,13 @@ static verdict free_churn_own(ts_churn_block *block, uint64_t word, uint32_t uni
     return v;
 }
 
-/* word: what the unit's was when the block was found. */
+/* word: the UNIT word by which the block was found. */
 static verdict free_own(ts_heap *heap, ts_block *block, uint32_t unit, uint64_t entry, uint32_t generation,
                         uint64_t word) {
     if (ts_load_relaxed(&block->heap) != heap) return AGAIN; /* it stays so until the heap is left */
-    /* Its frees in this slab take this way until what others freed is taken in, which costs as much as so many of
-       them. At once where a round has left something, so that it does not pile up, and where a slab goes back when it
-       is empty. */
+    /* While FOREIGN is on, the owner's frees in this slab take this slow path. A drain ends that, and costs as much as
+       TS_FOREIGN_FLAGS_MET such frees. It comes at once if the last one left something, so that no backlog piles up,
+       and if empty slabs are to go back at once. */
     if ((ts_load_relaxed(ts_unit_word(unit)) & TS_UNIT_FOREIGN) &&
         (++heap->flags_met >= TS_FOREIGN_FLAGS_MET || ts_load_relaxed(&heap->backlog) != 0 ||
          ts_allocator_is_sparing(block->share->allocator))) {
@@ -81,8 +81,8 @@ static verdict free_own(ts_heap *heap, ts_block *block, uint32_t unit, uint64_t 
         ts_foreign_drain_some(heap, TS_FOREIGN_WORK);
     }
     ts_block_flush_if_shut(heap, block);
-    /* Looked at again now that the heap is held and all is done that could release the slab: from here on the unit is
-       this block's until the heap is left. */
+    /* The second look comes with the heap held and after all steps that could release the slab: from here on the unit
+       stays the block's until the heap is left. */
     uint64_t w = ts_load_relaxed(ts_unit_word(unit));
     if (((w ^ word) & ~TS_UNIT_FOREIGN) != 0 || ts_word_era(w) != ts_era(block)) return AGAIN;
     if ((w & TS_UNIT_FOREIGN) && ts_foreign_pending(unit, w, entry)) return NOT_LIVE;
@@ -100,10 +100,10 @@ static verdict free_own(ts_heap *heap, ts_block *block, uint32_t unit, uint64_t 
     return v;
 }
 
-/* With care an object is filled before it is freed, which must not meet its next use: while the heap of its owner is
-   held nobody else frees it, nor are its slab's units given away. *held NULL: the heap can never be held (no barrier,
-   or its thread vanished in a fork), and two threads that free one object at once may fill what is in use again.
-   false: the block has ended, and has no memory (block_pool.c). */
+/* With care an object is filled before it is freed. The fill must not meet the next use of the place. So the owner's
+   heap is held: then no other thread frees the object, and its slab stays. *held NULL: the heap can never be held (no
+   barrier, or its thread vanished in a fork). Then two threads that free one object at once may fill memory that is in
+   use again. false: the block has ended, and has no memory (block_pool.c). */
 TS_COLD static bool hold_owner(const ts_block *block, ts_heap **held) {
     for (*held = NULL;;) {
         ts_heap *owner = ts_load_acquire(&block->heap);
@@ -118,7 +118,7 @@ TS_COLD static bool hold_owner(const ts_block *block, ts_heap **held) {
         } else if (!ts_os->barrier_all()) {
             return true;
         } else {
-            ts_nap(); /* it lost its processor in the middle of an operation */
+            ts_nap(); /* the owner lost its processor in the middle of an operation */
         }
     }
 }
@@ -139,8 +139,8 @@ static verdict free_foreign(uint32_t unit, uint64_t entry, uintptr_t token, uint
         }
         ts_care_freed(allocator->care, ts_slab_start(p), p, object.bytes);
     }
-    /* In the bracket of this thread's heap, if it has one, for the sake of fork: see foreign.c. (Who holds another's
-       keeps a fork waiting too.) */
+    /* In the bracket of this thread's heap, if it has one, so that a fork waits for it (foreign.c). A fork also waits
+       for a thread that holds another's heap. */
     bool bracket = heap && !owner;
     if (bracket) ts_heap_enter(heap);
     ts_foreign_result r = ts_foreign_free(unit, entry, token, generation, &retries);
@@ -173,8 +173,8 @@ static verdict free_once(uintptr_t token, void *p, uint32_t generation, uint32_t
         ts_heap_enter(heap);
         verdict v = free_own(heap, block, unit, entry, generation, w);
         if (TS_UNLIKELY(v <= FREED_FOR_ANOTHER && block->closing == TS_CLOSING)) {
-            /* Others may have freed the rest of the slab meanwhile, and seen this object live:
-               ts_foreign_give_closed. */
+            /* Other threads may have freed the rest of the slab meanwhile, and seen this object live
+               (ts_foreign_give_closed). */
             atomic_thread_fence(memory_order_seq_cst);
             ts_foreign_take_off(heap, unit);
         }
@@ -194,7 +194,7 @@ bool ts_free_full(ts_bin *bin, uint64_t entry, uint64_t granule) {
     return true;
 }
 
-/* While timing is on the fast path is off: this is it, timed like the rest. */
+/* While timing is on no thread takes the fast path. This does its work, and is timed as all frees are. */
 static bool free_fast_again(ts_heap *heap, uintptr_t token, void *p, uint64_t entry) {
     ts_heap_enter(heap);
     const ts_share *share = ts_heap_find_share(heap, token);
@@ -276,7 +276,7 @@ bool ts_free_elsewhere(uintptr_t token, void *p) {
     return TS_LIKELY(ts_free(token, p, TS_ANY_GENERATION)) || ts_free_refused(token, "slab_free", p, NULL);
 }
 
-/* In a unit. These take what can be had of the pointer from the pointer: so that their caller needs no stack. */
+/* In a unit. These functions compute the entry from the pointer once more, so that their caller needs no stack. */
 TS_NOINLINE static bool free_slowly(uintptr_t token, void *p, uint64_t w) {
     uint64_t entry = ts_entry_of(&ts_region.part[TS_NORMAL], p);
     return free_slowly_in(token, p, (uint32_t)(entry >> TS_ENTRY_UNIT_SHIFT), entry, w);
@@ -336,8 +336,8 @@ TS_NOINLINE static bool free_closing(uintptr_t token, void *p, uint64_t w) {
     return free_in_closing(token, ts_entry_of(&ts_region.part[TS_NORMAL], p), w) || free_slowly(token, p, w);
 }
 
-/* In a churn slab; w is neither 0 nor a zombie's. By way of the heap's bracket for the sake of fork (foreign.c). Not
-   while timing is on. */
+/* In a churn slab; w is neither 0 nor a zombie's. The operation is a bracket of this thread's heap, for which a fork
+   waits (foreign.c). Not while timing is on. */
 TS_NOINLINE static bool free_open(uintptr_t token, void *p, uint64_t w) {
     ts_heap *heap = ts_thread.heap;
     uint64_t entry = ts_entry_of(&ts_region.part[TS_NORMAL], p);
@@ -353,8 +353,8 @@ TS_NOINLINE static bool free_open(uintptr_t token, void *p, uint64_t w) {
     return true;
 }
 
-/* An object of an open scope of this thread's, behind which none begins in 1024 bytes; or the last of its slab; or no
-   object. */
+/* In an open scope of this thread's: an object behind which none begins in its word of the bitmaps, or the last
+   object of its slab, or no object. */
 TS_NOINLINE static bool free_last_bit(void *p) {
     uint32_t slab;
     uint64_t entry;
@@ -378,7 +378,8 @@ TS_NOINLINE static bool free_in_piece(uintptr_t token, void *p, uint64_t share_k
     return true;
 }
 
-/* bound: of the allocator of the thread's last operation, which takes instructions to look up; else of `token`. */
+/* bound: the allocator is that of the thread's last operation, and is looked up where it is needed; else it is
+   `token`. */
 TS_ALWAYS_INLINE bool free_by_word(const bool bound, uintptr_t token, void *p, uint64_t share_key) {
     const ts_part *region = &ts_region.part[TS_NORMAL];
     uint64_t entry = ts_entry_of(region, p), w = ts_load_acquire(&region->unit[entry >> TS_ENTRY_UNIT_SHIFT]);

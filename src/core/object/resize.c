@@ -7,10 +7,11 @@
  * by the time that the old one is to be freed. So the old one is freed as the object that was seen.
  *
  * An object of the thread's own open churn block (ts_resize_own): live, in the same use of its slot and of its slab.
- *  1. The tag of its slab is read after the look, and open_id of the block after the tag. A slab that has a live object
- *     leaves its bin only as the block ends. Then open_id says so before the slab gets another tag, and only this thread
- *     opens the block again. So if the block is open, the tag is of the use in which the object was seen. Each use of a
- *     slab has a higher tag than the one before: a free that finds the same tag finds the slab in that use.
+ *  1. The tag of its slab is read after the look, and open_id of the block after the tag. A slab that has a live
+ *     object leaves its bin only as the block ends. Then open_id says so before the slab gets another tag, and only
+ *     this thread opens the block again. So if the block is open, the tag is of the use in which the object was seen.
+ *     Each use of a slab has a higher tag than the one before: a free that finds the same tag finds the slab in that
+ *     use.
  *  2. In such a block states become live by this thread alone. So what the free looks at inside its operation is so
  *     until that is done.
  *  3. If the block was closed meanwhile, the slab is in the same use when the free begins, and that free looks at the

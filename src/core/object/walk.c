@@ -1,7 +1,7 @@
 /*
- * Walking the objects of an epoch by the UNIT words, which lead to blocks and so to epochs. Each place at which an
- * object may start is looked at as any pointer is (object.c): so a walk beside other threads may miss an object, and
- * never shows what is none.
+ * A walk over the objects of an epoch goes by the UNIT words, which lead to blocks and so to epochs. It looks at each
+ * place where an object may start as at any pointer (object.c). So beside other threads a walk may miss an object,
+ * but never shows a place without one.
  */
 #include "object/walk.h"
 #include "diagnose/object.h"
@@ -44,7 +44,7 @@ static void walk_churn(walk *w, uint32_t unit, bool fine) {
     }
 }
 
-/* A hint: what is in it is looked at by `look`. */
+/* A hint: `look` looks at each object in it. */
 static bool is_of_epoch(const walk *w, uint64_t word) {
     if (word == 0 || (word & (TS_UNIT_ZOMBIE | TS_UNIT_SPAN))) return false;
     const ts_block *block = ts_block_of_line(ts_word_line(word), (word & TS_UNIT_SCOPE) != 0);
