@@ -13,10 +13,11 @@ typedef struct sup_stop {
 
 static inline void sup_stop_arm(sup_stop *stop, unsigned passes, void (*fn)(void)) { *stop = (sup_stop){fn, passes}; }
 
-/* Whether the place was reached. Nothing happens there from here on. */
+/* Whether the place was reached. Nothing happens there from here on. A place that was reached is not written: another
+   thread may be passing it. */
 static inline bool sup_stop_disarm(sup_stop *stop) {
     bool reached = stop->fn == NULL;
-    stop->fn = NULL;
+    if (!reached) stop->fn = NULL;
     return reached;
 }
 
