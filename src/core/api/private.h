@@ -1,7 +1,7 @@
 /*
- * What the project's own libraries need of the core beyond its public interface. libtslab.so exports it under the
- * version node TSLAB_PRIVATE. Nothing of it is promised to anybody else, or from one build to the next: a library
- * that uses it compares ts_private_build with its own TSLAB_BUILD first.
+ * The interface of the core for the project's own libraries, beside the public one. libtslab.so exports it under the
+ * version node TSLAB_PRIVATE. It is no promise to other programs, nor from one build to the next. A library that uses
+ * it first compares ts_private_build with its own TSLAB_BUILD.
  */
 #ifndef TS_API_PRIVATE_H
 #define TS_API_PRIVATE_H
@@ -19,23 +19,23 @@
 /* TSLAB_BUILD of the core: a hash of its sources. */
 TS_PRIVATE extern const char ts_private_build[];
 
-/* Starts the core without the parts that may allocate by malloc: the page of statistics, and keeping the library
-   loaded. For a library that is the process's malloc, and is never unloaded. false with errno ENOMEM. */
+/* Starts the core without the steps that may allocate by malloc: the page of statistics, and keeping the library
+   loaded. It is for the process's malloc, which is never unloaded. false: errno is ENOMEM. */
 TS_PRIVATE bool ts_private_start(void);
 /* The page of statistics, if TSLAB_SHM asks for it. May allocate by malloc. */
 TS_PRIVATE void ts_private_start_page(void);
 
-/* One allocator of the process has an owner that is asked before slab_free refuses a pointer of it: `refused` says
-   whether it has dealt with it. To be set once, before the allocator is used. */
+/* Sets a function that is asked before slab_free refuses a pointer for this allocator. It returns whether it has
+   dealt with the pointer. One allocator of the process has one; it is set before the allocator is used. */
 TS_PRIVATE void ts_private_ask_before_refusal(SlabAllocator *allocator, bool (*refused)(void *p));
-/* `changed` is told where the calling thread's malloc is to allocate while the thread is inside a domain that captures
-   (allocator NULL: in none); from now on there can be such domains. To be set once. */
+/* Sets the function that is told where the calling thread's malloc is to allocate: the innermost domain that
+   captures, or allocator NULL in none. There can be such domains only after this call. Called once. */
 TS_PRIVATE void ts_private_capture(void (*changed)(SlabAllocator *allocator, EpochId epoch));
-/* What this project's own libraries allocate by malloc between the two outlives the domain that the calling thread is
-   in: it captures nothing meanwhile. No domain is entered or left between. */
+/* Between these two calls the domains of the calling thread capture nothing: memory that our own libraries allocate
+   by malloc outlives them. No domain is entered or left in between. */
 TS_PRIVATE bool ts_private_capture_pause(void);
 TS_PRIVATE void ts_private_capture_go_on(const bool *paused);
-/* From here to the end of the block. */
+/* A pause from here to the end of the C block. */
 #define TS_OWN_MEMORY \
     const bool paused_ __attribute__((cleanup(ts_private_capture_go_on), unused)) = ts_private_capture_pause()
 /* The allocator in whose memory p lies, at the start of an object or not; NULL: none. A hint while other threads free
@@ -48,20 +48,19 @@ TS_PRIVATE bool ts_private_is_data(const void *p);
 typedef void *ts_private_rest(size_t size);
 TS_PRIVATE TSLAB_NOPLT void *ts_private_malloc(size_t size, SlabAllocator *allocator, EpochId epoch,
                                                ts_private_rest *rest);
-/* As slab_realloc of a pointer that is not NULL, but one that is no live object is not counted as misuse. */
+/* slab_realloc of a pointer that is not NULL. A pointer that is no live object does not count as misuse. */
 TS_PRIVATE TSLAB_NOPLT void *ts_private_realloc(SlabAllocator *allocator, void *p, size_t size);
 /* A refused free of p, by a call of that name: counted, told, stopped, as the allocator's options say. */
 TS_PRIVATE void ts_private_refuse(SlabAllocator *allocator, const char *call, const void *p);
-/* The same of a call that was not refused; why: what is said of p. */
+/* Reports misuse by a call that was not refused. why: the text about p. */
 TS_PRIVATE void ts_private_tell(SlabAllocator *allocator, const char *call, const void *p, const char *why);
 /* ts_private_tell that ends no program. */
 TS_PRIVATE void ts_private_report(SlabAllocator *allocator, const char *call, const void *p, const char *why);
 /* A refused free whose reason the caller knows: counted, told, stopped. */
 TS_PRIVATE void ts_private_refuse_because(SlabAllocator *allocator, const char *call, const void *p, const char *why);
-/* A SlabOnMisuse. */
+/* What misuse of the allocator does: a SlabOnMisuse. */
 TS_PRIVATE int ts_private_misuse_mode(SlabAllocator *allocator);
-/* ---- for libtslab-zones: the memory of a closed epoch goes and comes back (spill/spill.h, which says what each
-   does). ---- */
+/* ---- for libtslab-zones: the memory of a closed epoch goes and comes back (spill/spill.h has each function) ---- */
 
 struct ts_spill;
 /* false or 0 with errno EINVAL: no such allocator; else as the functions of that name. */
@@ -79,50 +78,51 @@ struct ts_zones_stats;
 TS_PRIVATE uint32_t ts_private_zones_row_take(void);
 TS_PRIVATE void ts_private_zones_row_write(uint32_t row, const struct ts_zones_stats *stats);
 TS_PRIVATE void ts_private_zones_row_give(uint32_t row);
-/* Whether a piece of it that begins at the unit is not dead; and where the unit's memory is. */
+/* Whether the piece of a spill that begins at this unit is not dead. And the address of a unit. */
 TS_PRIVATE bool ts_private_spill_wants(uint32_t unit);
 TS_PRIVATE void *ts_private_unit_address(uint32_t unit);
-/* The object that a handle names. false: none that is live. */
+/* The live object that a handle names. ts_private_object_of returns false if there is none. */
 typedef struct ts_private_object {
     EpochId epoch;
     const char *address;
     uint32_t unit;
     uint32_t offset; /* bytes from the start of the unit */
     size_t bytes;
-    bool stays; /* its memory is not lent with that of its epoch: unit is no piece of a spill */
+    bool stays; /* its memory stays when its epoch is lent: unit is no piece of a spill */
 } ts_private_object;
 TS_PRIVATE bool ts_private_object_of(SlabAllocator *allocator, SlabHandle handle, ts_private_object *out);
 
-/* Registers the handlers of fork, if that is not done yet. `elders` takes the locks that others hold while they wait
-   for ours: it is called before ours are taken, and after they were let go. Not by a fork of the only thread, nor
-   inside of another of the same thread. */
+/* Registers the handlers of fork, if that is not done yet. `elders` takes locks that other threads may hold while
+   they wait for ours. It is called before ours are taken, and after ours were released. A fork of the only thread
+   does not call it, nor does a fork inside of another one of that thread. */
 typedef enum ts_fork_when { TS_FORK_BEGINS, TS_FORK_PARENT, TS_FORK_CHILD } ts_fork_when;
 typedef void ts_fork_elders(ts_fork_when when);
 TS_PRIVATE void ts_private_fork_elders(ts_fork_elders *elders);
 
-/* The process may have so much address space from now on: what the library has reserved and not used goes back
+/* The process may have this much address space from this call on. Reserved addresses that were not used go back
    (shrink.h). */
 TS_PRIVATE void ts_private_limit_address_space(uint64_t bytes);
 
-/* What the process may write is limited from now on: free memory does not count. And whether it is. */
+/* The memory that the process may write is limited from this call on, and free memory does not count any more. And
+   whether it is limited. */
 TS_PRIVATE void ts_private_limit_data(void);
 TS_PRIVATE bool ts_private_is_data_limited(void);
 
 /* Whether the calling thread has a heap, without which it can take objects of no size class. */
 TS_PRIVATE bool ts_private_has_heap(void);
 
-/* The thread of the option `background` for the allocator that this thread makes next, but only once the process has
-   another thread. false: the environment says what is wanted, or is not to be listened to. */
+/* Gives the next allocator of this thread the option `background`, once the process has a second thread. false: the
+   environment decides, or is not to be listened to. */
 TS_PRIVATE bool ts_private_background_later(void);
-/* The process has another thread. Holding nothing. */
+/* The process has a second thread. Caller holds nothing. */
 TS_PRIVATE void ts_private_thread_made(void);
 
-/* The library's own threads end, for a call that is for processes of one thread, and begin again. false: there were
-   none. */
+/* The library's own threads end, for a system call that needs a process of one thread, and begin again. false: there
+   were none. */
 TS_PRIVATE bool ts_private_threads_rest(void);
 TS_PRIVATE void ts_private_threads_go_on(void);
 
-/* Where the code of the library above the core lies: it is left out of sampled stacks. */
+/* The code of a library above the core, which sampled stacks leave out. */
 TS_PRIVATE void ts_private_own_code(const void *start, size_t bytes);
 
 /* The parts of the hard mode that TSLAB_HARDEN names. */
@@ -132,33 +132,35 @@ typedef enum ts_harden {
     TS_HARDEN_GUARD = 4,
     TS_HARDEN_KINDS = 8,
     TS_HARDEN_SIZED = 16,
-    TS_HARDEN_ONE = 32,  /* all of them by 1: kinds and sizes that are not named are told of, and end nothing */
+    /* All of them by TSLAB_HARDEN=1: kinds and sizes that are not named are reported, and do not stop the program. */
+    TS_HARDEN_ONE = 32,
     TS_HARDEN_ABORT = 64 /* TSLAB_ON_MISUSE=abort is asked for, and not the default */
 } ts_harden;
 /* A ts_harden; 0: not hard. */
 TS_PRIVATE uint32_t ts_private_harden(void);
 /* A live object of the allocator, by its start. */
 typedef struct ts_private_place {
-    size_t bytes; /* of its slot, or of its span without guards; constant while it lives */
+    size_t bytes; /* bytes of its slot, or of its span without guards; constant while it lives */
     EpochId epoch;
-    uint32_t use; /* of its slab: another number for each */
+    uint32_t use; /* number of the use of its slab */
     bool span; /* in memory of its own, a span or a slab of one object, which begins on a multiple of TS_PRIVATE_UNIT */
 } ts_private_place;
-/* The use of the slab in which it lies, of an object that is the caller's alone. */
+/* The number of the slab's use, for a live object that no other thread frees meanwhile. */
 TS_PRIVATE uint32_t ts_private_use(const void *p);
 /* Whether p is a live object of a slab in which only the calling thread allocates. */
 TS_PRIVATE bool ts_private_is_own(SlabAllocator *allocator, const void *p);
-/* false: p is none. Any pointer may be asked about. Some 40 instructions for what is no span. */
+/* Finds a live object by its start; p may be any pointer. false: p is none. Some 40 instructions, except for spans. */
 TS_PRIVATE bool ts_private_find(SlabAllocator *allocator, const void *p, ts_private_place *place);
-/* TSLAB_POISON: what is free is filled, and looked at by the core. */
+/* Whether the core fills free memory and looks at it (TSLAB_POISON). */
 TS_PRIVATE bool ts_private_fills(SlabAllocator *allocator);
 /* Bytes of the slot that slab_malloc_epoch gives an object of a churn epoch; 0: it gives memory of its own. */
 TS_PRIVATE size_t ts_private_slot_bytes(SlabAllocator *allocator, size_t size);
 #define TS_PRIVATE_UNIT ((size_t)16 << 10)
-/* Why an allocation of so many bytes fails: the bytes that the region or the budget lack for it. 0: neither lacks
-   any. SIZE_MAX: they never have so many. True a moment ago. */
+/* Why an allocation fails: the bytes that the region or the budget lack for it, as of a moment ago. 0: neither lacks
+   any. SIZE_MAX: they never have as many. */
 TS_PRIVATE size_t ts_private_lacking_bytes(SlabAllocator *allocator, size_t bytes);
-/* All objects of the core are in there from now on: none is FAR any more. *bytes: its size. */
+/* The data of the region; *bytes: its size. All objects of the core lie in it from this call on: none is FAR any
+   more. */
 TS_PRIVATE char *ts_private_region(size_t *bytes);
 
 #endif

@@ -43,8 +43,8 @@ static uint64_t work_of(const ts_share *share) {
     return slab_work(share) + ts_load_relaxed(&share->heap->queue) + ts_share_warm_units(share) + 1;
 }
 
-/* For how long it has rested, 0: not at all. Another thread that looks at the same moment notes the same, or a time
-   that is still to come for this one. */
+/* How long the thread has rested; 0: it does not rest. Another thread that looks at this moment may note a time that
+   is still in the future for this one. */
 static uint64_t rested(ts_seen *seen, uint64_t work, uint64_t now) {
     if (ts_load_acquire(&seen->work) == work) { /* acquire: with the time of that look, if several maintain at once */
         int64_t since = (int64_t)(now - ts_load_relaxed(&seen->ns));

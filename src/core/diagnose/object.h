@@ -16,8 +16,8 @@ typedef struct ts_object {
     ts_block *block;             /* NULL: span */
     const ts_allocator *care_of; /* its allocator */
 } ts_object;
-/* Where p lies: the number of its slab (slab/slab.h), and the entry. false: not in the region, or not on a 16-byte
-   place. */
+/* Finds the slab number (slab/slab.h) and the entry of an address. false: it is not in the region, or off the 16-byte
+   grid. */
 static inline bool ts_locate(const void *p, uint32_t *unit, uint64_t *entry) {
     const ts_part *r = &ts_region.part[TS_NORMAL];
     uint64_t e = ts_entry_of(r, p);
@@ -27,27 +27,29 @@ static inline bool ts_locate(const void *p, uint32_t *unit, uint64_t *entry) {
     return true;
 }
 
-/* Of the allocator in whose slab or span p lies, whether or not an object starts there; 0: in none. Takes no lock. */
+/* The token of the allocator in whose slab or span p lies, whether an object starts there or not. 0: there is none.
+   Takes no lock. */
 uintptr_t ts_object_owner(const void *p);
-/* Whether p is the start of a live object of the allocator, and all about it. */
+/* Looks at an object. false: p is not the start of a live object of the allocator. */
 bool ts_object_at(uintptr_t allocator, const void *p, ts_object *out);
-/* The same; false for a span, which is looked at under its epoch's lock: for who holds a heap. */
+/* ts_object_at for a caller that holds a heap. false also for a span, because a span is looked at under its epoch's
+   lock. */
 bool ts_object_at_in_slab(uintptr_t allocator, const void *p, ts_object *out);
-/* The bytes of it that the program may use: `bytes`, but those asked for where a tool watches (care.h). */
+/* The bytes of an object that the program may use: `bytes`, or those asked for where a memory tool watches (care.h). */
 size_t ts_object_usable(const ts_object *object);
-/* The same for a handle; 0 in the generation of the handle never matches. */
+/* ts_object_at for a handle. A handle with generation 0 never matches. */
 bool ts_object_of_handle(uintptr_t allocator, SlabHandle handle, ts_object *out);
 /* The object's handle; SLAB_HANDLE_NONE if it stopped living meanwhile. */
 SlabHandle ts_object_handle(uintptr_t allocator, const ts_object *object);
 
-/* One object and no other that has or had its address: for who asks later whether it still lives, without using up a
-   generation of its slab as a handle does. */
+/* A watch names one object, and no other that has or had its address. It tells later whether the object still lives.
+   A handle would use up a generation of its slab; a watch does not. */
 typedef struct ts_watch {
     uint64_t word; /* UNIT word, FOREIGN cleared */
     uint32_t tag;  /* of its slab's use; 0: span, the word has it */
     uint32_t generation;
 } ts_watch;
-/* false: not the start of a live object. Takes no lock, as the next. */
+/* Makes a watch. false: p is not the start of a live object. Takes no lock, and neither does ts_object_watched. */
 bool ts_object_watch(uintptr_t allocator, const void *p, ts_watch *out);
 /* Whether the object that was at p is still live. *bytes: usable; 0: a span. */
 bool ts_object_watched(uintptr_t allocator, const void *p, const ts_watch *watch, size_t *bytes);

@@ -1,7 +1,7 @@
 /*
  * What could go wrong: a block goes to another thread, while its last owner, or a thread that frees, takes it for the
- * block that it was. It does not. A path to a block is believed only while the block itself says the same: its owner,
- * its epoch, its era. The end of a block changes these before another thread gets it, and an era never comes back.
+ * block that it was. It does not. A path to a block is believed only while the block itself agrees: its owner, its
+ * epoch, its era. The end of a block changes these before another thread gets it, and an era never comes back.
  *
  * An ended block can go to any thread. Its last owner's side may still have this of it:
  *  1. block->heap, by which an owner knows its blocks (free.c). It names the owner's heap until the owner itself,

@@ -8,9 +8,8 @@
  *
  *     a free unit                        is in the pool of its home (region/pool.h)
  *     a retained run                     is in the list of its home (runs.h)
- *     a retained unit on another list    may be of any home. A thread that takes one of its own looks at it, and
- *     gives a unit
- *                                        of another home to the runs of that home
+ *     a retained unit on another list    may be of any home. A thread looks at each unit that it takes of its own
+ *                                        list, and gives a unit of another home to the runs of that home
  *     a retained span of a thread        is of share->home, the home that the thread wanted last
  *
  * Invariants
@@ -27,50 +26,52 @@
 #include "supply/allocator.h"
 
 typedef struct ts_nodes {
-    ts_runs runs[TS_HOMES]; /* guarded by the warm lock; that of ANY is the allocator's own, and this one empty */
-    _Atomic uint64_t committed_units[TS_HOMES]; /* that of ANY is not kept */
+    ts_runs runs[TS_HOMES]; /* guarded by the warm lock; runs of ANY are the allocator's own, and empty here */
+    _Atomic uint64_t committed_units[TS_HOMES]; /* ANY has none */
     _Atomic uint64_t remote_frees[TS_HOMES];    /* objects of that home */
 } ts_nodes;
 
 /* acquire: the record is whole */
 static inline ts_nodes *ts_nodes_of(const ts_allocator *allocator) { return ts_load_acquire(&allocator->nodes); }
-/* The allocator tells homes apart from now on, if there are any. false: ENOMEM. Holds nothing. */
+/* Makes the record: the allocator tells homes apart from this call on, if there are any. false: ENOMEM. Caller holds
+   nothing. */
 bool ts_nodes_make(ts_allocator *allocator);
-/* With the record of the allocator. */
+/* Gives the record back, with the allocator's own. */
 void ts_nodes_end(ts_allocator *allocator);
 
 /*
- * Remote frees: which of the foreign frees came from another node. The fast ways of a foreign free do not know; but
- * the one that queues the slab, the first since its owner looked, is off them. It notes where its thread runs, in the
- * pool's record of the slab's unit, which nobody else uses while the slab is on a queue: after FOREIGN is on, and
- * before the slab is pushed. Who takes it off the queue reads that before he takes FOREIGN off, and counts all that
- * he finds by it.
+ * Remote frees are cross-thread frees from another node. The fast paths of a cross-thread free do not know them. The
+ * free that queues the slab, the first since its owner looked, is off these paths. It notes the node of its thread in
+ * the pool's record of the slab's unit, after FOREIGN is on, and before the slab is pushed. No other thread uses that
+ * record while the slab is on a queue. The thread that takes it off the queue reads the note before it takes FOREIGN
+ * off, and counts all frees that it finds by it.
  */
 static inline void ts_nodes_note_queued(uint32_t unit, unsigned from) { ts_region.run[unit].prev = from; }
-/* The slab is queued by a thread that has freed an object of it. */
+/* Notes a slab that is queued by a thread that has freed an object of it. */
 static inline void ts_nodes_queue(uint32_t unit) {
     if (TS_UNLIKELY(ts_homes_count() != 0)) ts_nodes_note_queued(unit, ts_home_here());
 }
-/* The same by nobody who freed. */
+/* Notes a slab that is queued without a free. */
 static inline void ts_nodes_queue_empty(uint32_t unit) {
     if (TS_UNLIKELY(ts_homes_count() != 0)) ts_nodes_note_queued(unit, TS_HOME_ANY);
 }
-/* Where objects of the home are freed from, if that is another node; ANY: it is not. */
+/* The home of objects that are freed from another home's node; TS_HOME_ANY: the frees are not remote. */
 static inline unsigned ts_nodes_remote(unsigned home, unsigned from) {
     bool nodes = home != TS_HOME_ANY && home != TS_HOME_EACH && from != TS_HOME_ANY && from < TS_HOME_EACH;
     return nodes && from != home ? home : TS_HOME_ANY;
 }
-/* Of a slab that is on a queue, and was queued so: the home whose objects they are; ANY: they are not remote. */
+/* For a slab that comes off a queue: the home of its objects, if the note names another one. TS_HOME_ANY: the frees
+   were not remote. */
 static inline unsigned ts_nodes_queued(uint32_t unit) {
     if (TS_LIKELY(ts_homes_count() == 0)) return TS_HOME_ANY;
     return ts_nodes_remote(ts_home_of(unit), ts_region.run[unit].prev);
 }
-/* home: a result of the two. */
+/* Counts remote frees. home: a result of the two functions above. */
 static inline void ts_nodes_count_remote(const ts_allocator *allocator, unsigned home, unsigned objects) {
     ts_nodes *nodes = TS_UNLIKELY(home != TS_HOME_ANY) ? ts_nodes_of(allocator) : NULL;
     if (TS_UNLIKELY(nodes != NULL)) ts_fetch_add_relaxed(&nodes->remote_frees[home], objects);
 }
-/* One object that is freed by the calling thread at once. */
+/* Counts an object that the calling thread frees without a queue. */
 static inline void ts_nodes_freed(const ts_allocator *allocator, uint32_t unit) {
     if (TS_UNLIKELY(ts_homes_count() != 0))
         ts_nodes_count_remote(allocator, ts_nodes_remote(ts_home_of(unit), ts_home_here()), 1);
@@ -78,7 +79,7 @@ static inline void ts_nodes_freed(const ts_allocator *allocator, uint32_t unit) 
 
 /* The home that the option numa wants here; ANY without homes. */
 unsigned ts_nodes_by_option(const ts_allocator *allocator);
-/* So many units more, or fewer, of that home. */
+/* Counts committed units of a home; a negative number wraps. */
 static inline void ts_nodes_count(const ts_allocator *allocator, unsigned home, uint64_t units) {
     ts_nodes *nodes = ts_nodes_of(allocator);
     if (TS_UNLIKELY(nodes != NULL)) ts_fetch_add_relaxed(&nodes->committed_units[home], units);
@@ -88,7 +89,7 @@ static inline bool ts_nodes_keeps(const ts_share *share, uint32_t unit) {
     return TS_LIKELY(!ts_nodes_of(share->allocator)) || ts_home_of(unit) == share->home;
 }
 
-/* Units of a node: of the home, or, of a home that many nodes share, the node's part. */
+/* Committed units of a node's home. For a home that many nodes share: the node's part. */
 uint64_t ts_nodes_committed(const ts_allocator *allocator, unsigned home);
 
 #endif

@@ -1,19 +1,21 @@
 /*
- * How much memory may stay warm: the retain budget. One that was given is what it is. That of an allocator that was
- * given none adapts:
+ * The retain budget: how much memory an allocator may retain. A budget that the program gave is fixed. The budget of an
+ * allocator that was given none is the USUAL one, TS_RETAIN_BYTES, at first, and adapts:
  *
- *  - It is TS_RETAIN_BYTES at first. What is more goes back.
- *  - A quarter of it goes back within a second, and three quarters of that come again: it was given in vain. The budget
- *    rises to TS_RETAIN_MOST times as much.
- *  - A spike that does not fit is over: more than that would be warm had nothing gone back, and less than a part of it
- *    (TS_RETAIN_SPIKE) is in use. The budget falls to the usual one. Nothing that went back before was given in vain.
- *    So each such spike gives back all but the usual budget, however often it comes.
- *  - For a second some of what is warm is not needed, nothing goes back, and nothing comes from the pool. That part
- *    goes back in later calls, but for a part of the usual budget (TS_RETAIN_KEEP), and a budget that has risen falls
- *    by as much. It stays where the least and the most that was warm in that second differ by more than a quarter:
- *    such a program needs runs of many lengths.
+ *  - Retained memory beyond the budget goes back.
+ *  - It RISES to TS_RETAIN_MOST times the usual budget when memory went back in vain: a quarter of the usual budget or
+ *    more went back within a second, and three quarters of that came again.
+ *  - It FALLS to the usual budget when a spike that does not fit is over: had nothing gone back, more than the
+ *    highest budget would be retained, and less than a part of that (TS_RETAIN_SPIKE) is in use. Memory that went
+ *    back before does not count as given in vain then. So each such spike gives back all but the usual budget,
+ *    however often it comes.
+ *  - After a CALM second, in which nothing went back and nothing came from the pool, the memory that was not needed
+ *    in it goes back in later calls. A part of the usual budget stays (TS_RETAIN_KEEP), and a budget that has risen
+ *    falls by as much. Nothing goes back if the least and the most that was retained in that second differ by more
+ *    than a quarter: such a program needs runs of many lengths.
  *
- * All fields are guarded by the allocator's warm lock, but for what is said to be read by anyone.
+ * The lock of the allocator's retained units guards all fields. Some may be read by any thread, too. "warm" in names
+ * is retained.
  */
 #ifndef TS_SUPPLY_RETAIN_H
 #define TS_SUPPLY_RETAIN_H
@@ -21,27 +23,26 @@
 #include "base/atomic.h"
 
 #define TS_RETAIN_BYTES ((size_t)32 << 20)
-#define TS_RETAIN_MOST 5u  /* times the usual budget */
-#define TS_RETAIN_KEEP 8u  /* that part of the usual budget stays though nobody needs it */
-#define TS_RETAIN_SPIKE 8u /* a spike is not over while that part of it is in use */
+#define TS_RETAIN_MOST 5u  /* the highest budget, in usual ones */
+#define TS_RETAIN_KEEP 8u  /* this part of the usual budget stays, needed or not */
+#define TS_RETAIN_SPIKE 8u /* a spike is not over while this part of it is in use */
 #define TS_RETAIN_NS 1000000000u
 
 typedef struct ts_retain {
-    _Atomic uint64_t units; /* the budget now; read by anyone */
-    _Atomic uint64_t spare; /* units that nobody needs, which are to go back; read by anyone */
-    _Atomic uint64_t
-        calm_ns;    /* since when nothing went back for the budget, and nothing came from the pool; read by anyone */
-    uint64_t usual; /* constant during a use, as is the next; read by anyone */
+    _Atomic uint64_t units;   /* the present budget; read by any thread */
+    _Atomic uint64_t spare;   /* units that are not needed, and are to go back; read by any thread */
+    _Atomic uint64_t calm_ns; /* since when it is calm; read by any thread */
+    uint64_t usual;           /* constant during a use, as is `rises`; read by any thread */
     bool rises;
-    uint64_t least, most; /* that was warm since calm_ns */
-    uint64_t taken;       /* from the pool, ever, when this was looked at last */
-    uint64_t out;         /* what went back and did not come again since; it is forgotten slowly */
+    uint64_t least, most; /* units retained since calm_ns */
+    uint64_t taken;       /* units ever taken from the pool, at the last look */
+    uint64_t out;         /* units that went back and did not come again since; it fades slowly */
     uint64_t window_ns;   /* when the window of a second began */
-    uint64_t given, left; /* what went back in it, and of that what did not come again since */
-    uint64_t need;        /* the most in it that would have been warm had nothing gone back */
+    uint64_t given, left; /* units that went back in the window, and how many of these did not come again since */
+    uint64_t need;        /* the most in the window that would have been retained had nothing gone back */
 } ts_retain;
 
-/* since_ns can be the later one: by a thread that has read the clock after this one, and was here before it. */
+/* since_ns can be later than now_ns: another thread read the clock after this one, and was here before it. */
 static inline bool ts_retain_is_past(uint64_t since_ns, uint64_t now_ns) {
     return (int64_t)(now_ns - since_ns) > (int64_t)TS_RETAIN_NS;
 }
@@ -59,7 +60,7 @@ static inline void ts_retain_begin_calm(ts_retain *retain, uint64_t warm, uint64
     retain->least = retain->most = warm;
 }
 
-/* The budget is the usual one, and nothing is known of what came before. */
+/* Sets the usual budget, and forgets all that came before. */
 static inline void ts_retain_forget(ts_retain *retain) {
     ts_store_relaxed(&retain->units, retain->usual);
     retain->out = 0;
@@ -74,7 +75,7 @@ static inline void ts_retain_init(ts_retain *retain, uint64_t units, bool rises)
     ts_retain_forget(retain);
 }
 
-/* So much is warm, and so much was ever taken from the pool. */
+/* Follows the figures: units ever taken from the pool, and units retained. */
 static inline void ts_retain_follow(ts_retain *retain, uint64_t taken, uint64_t warm, uint64_t now_ns) {
     uint64_t back = taken - retain->taken;
     retain->taken = taken;
@@ -84,7 +85,7 @@ static inline void ts_retain_follow(ts_retain *retain, uint64_t taken, uint64_t 
     if (back != 0) ts_retain_begin_calm(retain, warm, now_ns);
 }
 
-/* So many units went back, and so much is warm yet. */
+/* Notes that units went back. warm: units that are retained still. */
 static inline void ts_retain_give(ts_retain *retain, uint64_t taken, uint64_t warm, uint64_t units, uint64_t now_ns) {
     ts_retain_follow(retain, taken, warm + units, now_ns);
     retain->out += units;
@@ -93,13 +94,13 @@ static inline void ts_retain_give(ts_retain *retain, uint64_t taken, uint64_t wa
     ts_retain_begin_calm(retain, warm, now_ns);
 }
 
-/* So much was warm at some moment, after some of it was taken. */
+/* Notes how much was retained at a moment, after some of it was taken. */
 static inline void ts_retain_note(ts_retain *retain, uint64_t warm) {
     if (warm < retain->least) retain->least = warm;
     if (warm > retain->most) retain->most = warm;
 }
 
-/* More is warm than the budget, beside `live` units in use: it rises, falls, or stays. */
+/* Called when more is retained than the budget: it rises, falls, or stays. live: units in use. */
 static inline void ts_retain_adapt(ts_retain *retain, uint64_t taken, uint64_t warm, uint64_t live, uint64_t now_ns) {
     uint64_t most = TS_RETAIN_MOST * retain->usual;
     ts_retain_follow(retain, taken, warm, now_ns);
@@ -113,7 +114,7 @@ static inline void ts_retain_adapt(ts_retain *retain, uint64_t taken, uint64_t w
     }
 }
 
-/* How many of the units that nobody needs go back now: `at_once` of them. `keep` stay warm. */
+/* How many units that are not needed go back in this call: `at_once` at most. `keep` units stay retained. */
 static inline uint64_t ts_retain_look(ts_retain *retain, uint64_t taken, uint64_t warm, uint64_t keep, uint64_t at_once,
                                       uint64_t now_ns) {
     ts_retain_follow(retain, taken, warm, now_ns);
