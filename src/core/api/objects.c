@@ -25,17 +25,22 @@
 
 /* ---- in an epoch ------------------------------------------------------------------------------------------- */
 
-/* The block has no object at hand, or there is no block. Inside an operation, which ends here, as in the next four. */
-TS_ENTRY TS_NOINLINE static void *malloc_epoch_more(uintptr_t token, size_t size, EpochId epoch, ts_found found) {
-    ts_tls *tls = &ts_thread;
-    if (TS_UNLIKELY(!ts_is_found(found) || size > TS_MAX_SLAB_BYTES)) {
-        ts_op_end(tls);
-        return ts_alloc(token, size, epoch);
-    }
-    void *p = ts_take_more(tls, found, size);
-    if (TS_LIKELY(p != NULL)) return ts_taken_object(tls, p);
-    ts_op_end(tls);
+/* Inside an operation, which ends here, as in the next five. */
+TS_ENTRY TS_NOINLINE static void *malloc_epoch_slowly(uintptr_t token, size_t size, EpochId epoch) {
+    ts_op_end(&ts_thread);
     return ts_alloc(token, size, epoch);
+}
+
+TS_ENTRY TS_NOINLINE static void *malloc_epoch_renewing(uintptr_t token, size_t size, EpochId epoch, ts_found found) {
+    void *p = ts_take_more(&ts_thread, found, size);
+    return TS_LIKELY(p != NULL) ? ts_taken_object(&ts_thread, p) : malloc_epoch_slowly(token, size, epoch);
+}
+
+/* The block has no object at hand, or there is no block, or the object is a large one. */
+TS_ALWAYS_INLINE void *malloc_epoch_more(uintptr_t token, size_t size, EpochId epoch, ts_found found) {
+    return TS_LIKELY(ts_is_found(found)) && TS_LIKELY(size <= TS_MAX_SLAB_BYTES)
+               ? malloc_epoch_renewing(token, size, epoch, found)
+               : malloc_epoch_slowly(token, size, epoch);
 }
 
 /* In an epoch of another allocator than the thread's last one. */
