@@ -42,7 +42,7 @@ IN_CPUSET_MORE = r"|unit\.(os\.native|region\.pool|ownership\.heap|supply\.warm|
 # cpuset: memory of a part of the nodes, and all processors; cpuset_whole: the processors of that part only.
 VARIANTS = ("plain", "huge_always", "huge_never", "strict", "cgroup", "cpuset", "cpuset_whole", "no_membarrier", "null_blk")
 # What the variants change is how memory comes and goes, and how threads agree.
-SHORT = ("unit.region.region", "unit.ownership.heap", "unit.supply.hollow")
+SHORT = ("unit.region.region", "unit.ownership.heap", "unit.cache.hollow")
 QUICK = (r"unit\.(os\.(native|cgroup|huge_pages|numa|refused_numa|placement|watched)|region\..*|slab\..*|ownership\.(heap|blocks)|supply\.(warm|hollow|retain|nodes)|cache\.(scope|bin|closed)|"
          r"epoch\.epoch|domain\.reset|diagnose\.diagnose|api\.(objects|epochs|domains|memory|handles))|process\.(fork|life)|"
          r"zones\.(emulated|spill|window|figures|device|libzbd)")
