@@ -10,6 +10,7 @@ Exit status: 0 all rules hold; 1 one is broken; 2 the arguments or the list are 
 """
 import argparse
 import collections
+import functools
 import os
 import pathlib
 import re
@@ -135,6 +136,7 @@ class Tree:
                 if its is not None and its > mine:
                     yield Finding(file + " " + header, "includes %s, which lies above" % header)
 
+    @functools.lru_cache(maxsize=None)
     def calls(self):
         """{(file, file of what it uses): {symbols}}, from the objects of the build."""
         folder = self.build / "CMakeFiles/tslab_objects.dir"
@@ -143,14 +145,14 @@ class Tree:
         if not objects:
             raise Unusable("there are no objects in %s; build tslab_static first" % folder)
         used, home = collections.defaultdict(set), {}
-        for file, path in objects.items():
-            symbols = subprocess.run([self.nm, str(path)], capture_output=True, text=True, check=True).stdout
-            for line in symbols.split("\n"):
-                words = line.split()
-                if len(words) == 2 and words[0] == "U":
-                    used[file].add(words[1])
-                elif len(words) == 3 and words[1] in "TDBRVWC":
-                    home[words[2]] = file
+        file_of = {str(path): file for file, path in objects.items()}
+        symbols = subprocess.run([self.nm, "-A", *file_of], capture_output=True, text=True, check=True).stdout
+        for line in symbols.splitlines():
+            path, words = line.split(":", 1)[0], line.split(":", 1)[1].split()
+            if len(words) == 2 and words[0] == "U":
+                used[file_of[path]].add(words[1])
+            elif len(words) == 3 and words[1] in "TDBRVWC":
+                home[words[2]] = file_of[path]
         edges = collections.defaultdict(set)
         for file, symbols in used.items():
             for symbol in symbols:
