@@ -18,9 +18,9 @@
 
 /*
  * Every way out of the usual case is a jump to a function of its own: the usual case then needs no stack and few
- * registers. Instructions per call: docs/architecture.md, "Fast paths". An allocation that misses jumps to a function
- * that finds the thread's block (object/find.h) and takes an object of what that has at hand. One more jump, and that
- * gets more to have at hand, or is the slow path.
+ * registers. benchmarks/core/count_instructions.py counts the instructions of a call. An allocation that misses jumps
+ * to a function that finds the thread's block (object/find.h) and takes an object of what that has at hand. One more
+ * jump, and that gets more to have at hand, or is the slow path.
  */
 
 /* ---- in an epoch ------------------------------------------------------------------------------------------- */
@@ -268,7 +268,7 @@ TS_ENTRY bool slab_free(SlabAllocator *allocator, void *p) {
     return true;
 }
 
-/* q: of a call that resizes. What is no live object is told of. */
+/* Returns the result q of a resizing call, and reports misuse if p was no live object. */
 static void *resized(SlabAllocator *allocator, const char *function, void *p, void *q) {
     if (TS_LIKELY(q != NULL) || errno != EINVAL) return q;
     ts_misuse_free(ts_token(allocator), function, p, NULL);

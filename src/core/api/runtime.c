@@ -326,7 +326,8 @@ static void reset_record(ts_allocator *a) {
     ts_store_relaxed(&a->pins, 1);
 }
 
-/* A user who sets a variable sees no statistics, so this is a message. Once per process. */
+/* Reports a reserve that could not be had whole, for a user that set TSLAB_RESERVE and reads no statistics. Once per
+   process. */
 TS_COLD static void warn_of_reserve(ts_allocator *a, size_t bytes) {
     static _Atomic uint32_t warned;
     if (atomic_exchange(&warned, 1)) return;

@@ -11,7 +11,7 @@
 struct ts_cleanup;
 struct ts_kin;
 
-/* What the end of a domain does to its epoch. */
+/* A domain's end leaves its epoch alone, ends it too, or lets it drain. */
 enum { TS_EPOCH_STAYS, TS_EPOCH_ENDS, TS_EPOCH_DRAINS };
 /* The owner while another thread finds out whether it can end the domain (ts_tree_owner), and after the id is over.
    No thread has it as its serial, and no domain as its ts_domain_nobody. */
@@ -36,7 +36,7 @@ typedef struct ts_domain {
     _Atomic uint64_t epoch; /* EpochId */
     _Atomic uint64_t owner; /* serial of the thread that owns it; ts_domain_nobody: handed over; 0: shared */
     _Atomic bool shared;
-    _Atomic uint8_t ends_epoch;            /* TS_EPOCH_*: what its end does to the epoch */
+    _Atomic uint8_t ends_epoch;            /* TS_EPOCH_STAYS, TS_EPOCH_ENDS or TS_EPOCH_DRAINS */
     _Atomic uint32_t busy;                 /* a state; set under the epoch's lock */
     uint64_t busy_by;                      /* guarded by that lock: serial of the thread that made it busy */
     _Atomic(struct ts_cleanup *) cleanups; /* newest first; changed under the epoch's lock */

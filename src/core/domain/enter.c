@@ -85,7 +85,7 @@ static bool is_shut(uint32_t busy) { return busy == TS_MARKED || busy == TS_ENDS
  * them waits for that without being counted, and tries once more. It may be inside already, and the end may be taken
  * back because of it.
  *
- * E may be stopped for any time before, between and behind its two stores. The stores go to E's domain all the same:
+ * E may be stopped for any time before, between and behind its two stores. They reach E's own domain nevertheless:
  *  1. While a thread is inside, the record gets no other use. So a thread that leaves counts itself off without a
  *     look at the id.
  *  2. `guests` names the use, and has LEFT once that use is over. E adds to a shared domain by compare-and-swap, and

@@ -4,8 +4,8 @@
  * What could go wrong: two threads together go beyond a limit, or what was given back counts for ever. They do not: a
  * thread takes units from the account and all accounts above it, under one lock, before it gets the memory (account.h).
  * A unit that leaves a block goes back to the account that the block has. So do units for which no memory was had. A
- * thread may be in the middle of an allocation when the epoch gets its account. What it gets in that operation is
- * counted when that is over.
+ * thread may be in the middle of an allocation when the epoch gets its account. The units of that operation are
+ * counted when it is over.
  */
 #include "epoch/limit.h"
 #include "cache/life.h"

@@ -1,5 +1,5 @@
 /*
- * The epochs that ended last: what statistics still say of them.
+ * The epochs that ended last, for the statistics.
  *
  * A record is written before the epoch's id is over. So a reader that finds the id over finds the record. There are
  * three kinds of rings. Each has the newest TS_PAST of the epochs that come into it, so the newest TS_PAST of all are
@@ -9,8 +9,7 @@
  *     share->past        written by the share's thread, for epochs that no other thread was in, and that had a label or
  *                        large objects, or were closed
  *     share->brief       written by the share's thread, for all other epochs that no other thread was in: mostly those
- *     of
- *                        domains. A record takes some instructions, and no clock
+ *                        of domains. A record takes some instructions, and no clock
  *
  * A ring is made when the first record comes, and goes with the share or the allocator (supply/share.c, record.c).
  * Without memory for a ring there are no records.
@@ -82,7 +81,7 @@ TS_ALWAYS_INLINE ts_past *ts_past_begin_own(ts_past_ring *ring) {
     atomic_thread_fence(memory_order_release); /* 2 */
     return p;
 }
-/* What the allocator's rings say of an epoch. The caller is between ts_allocator_read_begin and ts_allocator_read_end,
+/* Finds an epoch in the allocator's rings. The caller is between ts_allocator_read_begin and ts_allocator_read_end,
    also in ts_past_newest. */
 bool ts_past_find(struct ts_allocator *allocator, uint64_t id, ts_past_note *out);
 /* The epochs that ended last, newest first, of those whose end is known. Returns how many. */

@@ -4,27 +4,29 @@
 
 #include "epoch/epoch.h"
 
-/* What is noted of a new span before another thread can end its epoch. */
+/* A note of a new span, made before another thread can end its epoch. */
 typedef struct ts_span_note {
     uint64_t word;  /* its UNIT word */
-    uint64_t bytes; /* usable, as the next for an allocator with care */
-    size_t written; /* where the first byte is that was written since the span was filled, or TS_CARE_CLEAN */
+    uint64_t bytes; /* usable; this field and the next are for an allocator with care */
+    size_t written; /* place of the first byte that was written since the span was filled, or TS_CARE_CLEAN */
 } ts_span_note;
 void *ts_span_alloc(ts_allocator *allocator, EpochId epoch, size_t size, size_t align, bool *zero, ts_span_note *note);
 bool ts_span_free(ts_allocator *allocator, uint32_t unit, uint64_t word, uint32_t generation);
-/* Pieces of so many bytes at least are moved by the system. Each leaves an area of its own in the process's address
-   space, of which Linux allows some 65,000: the region has room for 16,384 such pieces. */
+/* The system moves spans of at least this many bytes. Each moved span leaves a mapping of its own in the process, and
+   Linux allows some 65,000 of these. The region has room for 16,384 such spans. */
 #define TS_SPAN_MOVE_BYTES ((size_t)4 << 20)
-/* What is in a span without guards is at `to`, or as much of it as there is room, and the span is freed. For an
-   allocator without care. false: it was not live, and nothing was done. */
+/* Moves the bytes of a span without guards to `to`, as many as there is room for, and frees the span. Not for an
+   allocator with care. false: it was not live, and nothing was done. */
 bool ts_span_move(ts_allocator *allocator, uint32_t unit, uint64_t word, uint32_t generation, void *to, size_t room);
-/* The live span with that word gets as many units as `size` bytes need, which are more than it has, where it is. false:
-   it stays as it is: what lies behind it is not free, or beyond the budget, or it has guards, or lives no more. Not for
-   an allocator with care. */
+/* Grows the live span with this word in place, to the units that `size` bytes need. false: it stays as it is. The
+   units behind it are not free, or beyond the budget, or it has guards, or it is not live any more. Not for an
+   allocator with care. */
 bool ts_span_grow(ts_allocator *allocator, uint32_t unit, uint64_t word, size_t size);
-/* The epoch of a live span with its lock taken; NULL without: word is no longer the unit's, or another allocator's. */
+/* The epoch of a live span, with its lock taken. NULL, without a lock: the unit has another word by now, or the span
+   belongs to another allocator. */
 ts_epoch *ts_span_lock(ts_allocator *allocator, uint32_t unit, uint64_t word);
-/* How many the epoch has ever got, its lower half; and the end of those that came after so many. */
+/* The lower half of the number of spans that the epoch ever got. And the end of all spans that came after the first
+   `count`. */
 uint32_t ts_span_count(ts_allocator *allocator, EpochId epoch);
 void ts_span_release_newer(ts_allocator *allocator, EpochId epoch, uint32_t count);
 /* Takes all spans off an epoch; the caller has its lock. Returns the first. */

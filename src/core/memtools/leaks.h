@@ -7,8 +7,7 @@
  *
  *     lines      magazines and blocks know objects, also those that the program has forgotten
  *     objects    a lost object would keep the objects that it points to; memcheck follows pointers in live objects by
- *     itself,
- *                as it knows them one by one (care.h)
+ *                itself, as it knows them one by one (care.h)
  *
  * So when the process ends these pages become read-only, and memcheck searches after that. A later write, in a
  * destructor or in a thread that goes on, meets the handler of the fault, which opens the region again for good.

@@ -3,7 +3,7 @@
  * an operation or with a lock held.
  *
  * What could go wrong: a program that breaks the contract frees the old object in another thread while it is resized,
- * or ends its epoch. What is copied then is memory of the region in any case. But the place may be another object's
+ * or ends its epoch. The copy reads memory of the region in any case. But the place may be another object's
  * by the time that the old one is to be freed. So the old one is freed as the object that was seen.
  *
  * An object of the thread's own open churn block (ts_resize_own): live, in the same use of its slot and of its slab.
@@ -15,7 +15,7 @@
  *  2. In such a block states become live by this thread alone. So what the free looks at inside its operation is so
  *     until that is done.
  *  3. If the block was closed meanwhile, the slab is in the same use when the free begins, and that free looks at the
- *     generation of the slot. What is left is an epoch that ends in that very moment.
+ *     generation of the slot. One case is left: the epoch ends in that very moment.
  * The new object is of the block's epoch. If that ends meanwhile the new one is of an epoch that is over, or of the
  * block's next one: then the program has lost the object that it resized, and what it got is another that lives.
  *

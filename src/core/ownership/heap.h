@@ -40,8 +40,9 @@
  * An allocation from the current slab of a scope (slab_alloc) needs no store of 0. It begins with a store of the bump
  * word, which is a place and a count of objects (the place alone where in_op has 32 bits), and ends with the word's
  * next value:
- *     owner:  at = bump;  in_op = at (release);  (compiler fence)  read open_id;  start bit;  bump = at + bytes
- *     (release) other:  ... barrier_all;  read in_op, then scope, then its bump
+ *     owner:  at = bump;  in_op = at (release);  (compiler fence)  read open_id;  start bit;
+ *             bump = at + bytes (release)
+ *     other:  ... barrier_all;  read in_op, then scope, then its bump
  * While the operation goes on, bump is `at`: nobody else changes the word of an open block, and a thread that has
  * shut the block waits. If bump differs, the operation is over or has come to nothing: each way out of the usual case
  * begins as an operation of its own (in_op = 1), and reads open_id and revoked again. The release at the beginning

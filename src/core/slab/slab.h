@@ -10,9 +10,8 @@
  *     [31] FOREIGN   the slab is on a queue of cross-thread frees, or the thread that set the bit is about to push it
  *     [30] ZOMBIE    the slab has no owner, and is on a queue. The thread that takes it off the queue gives it back
  *     [29] SCOPE     a scope slab: the line is its block's
- *     [28] SPAN      the first unit of a span, NORMAL or FAR. The era is the span's tag, the line is 0, and
- *     queue_next is the
- *                    index of the epoch
+ *     [28] SPAN      the first unit of a span, NORMAL or FAR. The era is the span's tag, the line is 0, and queue_next
+ *                    is the index of the epoch
  *     [27] FINE      a churn slab with granules of 16 bytes
  *     [26:0] era     era of the owning block
  * The word is 0 while the unit has no owner: it is free, retained, or inside of a span. The word is CUT while the
