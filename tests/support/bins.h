@@ -22,7 +22,7 @@ static inline ts_block *block_of(const void *p) {
     uint64_t entry;
     uint64_t word = ts_load_relaxed(ts_unit_word(unit_of(p, &entry)));
     SUP_CHECK(word != 0 && !(word & TS_UNIT_SPAN), "not in a slab of a block");
-    return ts_block_of_line(ts_word_line(word), (word & TS_UNIT_SCOPE) != 0);
+    return ts_block_of_word(word);
 }
 
 static inline _Atomic uint16_t *state_of(const void *p) {

@@ -77,7 +77,7 @@ static bool claim_magazines(ts_check *check, const ts_churn_block *block) {
 static bool owned(uint64_t word) {
     if (word == 0 || (word & TS_UNIT_ZOMBIE)) return false;
     if (word & TS_UNIT_SPAN) return true;
-    return ts_era(ts_block_of_line(ts_word_line(word), (word & TS_UNIT_SCOPE) != 0)) == ts_word_era(word);
+    return ts_era(ts_block_of_word(word)) == ts_word_era(word);
 }
 
 bool ts_check_warm(ts_check *check, const ts_warm *warm, uint64_t *units) {

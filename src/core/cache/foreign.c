@@ -156,7 +156,7 @@ static void queue_slab(uint32_t unit, uint64_t u) {
     uint64_t now = ts_load_seq(word);
     while (now == u) {
         if (!ts_cas_seq(word, &now, u | TS_UNIT_FOREIGN)) continue;
-        ts_block *block = ts_block_of_line(ts_word_line(u), (u & TS_UNIT_SCOPE) != 0);
+        ts_block *block = ts_block_of_word(u);
         ts_nodes_queue(unit);
         push_on(block_home(block), unit, block);
         return;
@@ -175,7 +175,7 @@ void ts_foreign_lent_back(ts_heap *heap) {
     uint32_t unit = heap->lent;
     /* It may be a zombie by now; its line has not changed. */
     uint64_t word = ts_load_acquire(ts_unit_word(unit));
-    const ts_block *block = ts_block_of_line(ts_word_line(word), (word & TS_UNIT_SCOPE) != 0);
+    const ts_block *block = ts_block_of_word(word);
     heap->lent = 0;
     push_on(block_home(block), unit, block);
 }
@@ -256,7 +256,7 @@ void ts_foreign_give_closed(uint32_t unit, uint64_t entry) {
     _Atomic uint64_t *word = ts_unit_word(unit);
     uint64_t u = ts_load_acquire(word);
     if (!(u & TS_UNIT_FOREIGN) || (u & (TS_UNIT_ZOMBIE | TS_UNIT_SPAN))) return;
-    const ts_block *block = ts_block_of_line(ts_word_line(u), (u & TS_UNIT_SCOPE) != 0);
+    const ts_block *block = ts_block_of_word(u);
     if (ts_era(block) != ts_word_era(u) || !ts_load_seq(&block->flushed)) return;
     unsigned first, end;
     const _Atomic uint64_t *words = ts_slab_foreign_words(unit, u, &first, &end);
@@ -400,7 +400,7 @@ void ts_foreign_take_off(ts_heap *heap, uint32_t unit) {
     _Atomic uint32_t *at = &heap->backlog; /* only the holder of the heap walks it */
     for (uint32_t slab = 0; slab != unit && (slab = ts_load_relaxed(at)) != 0;) {
         uint64_t w = ts_load_acquire(ts_unit_word(slab));
-        ts_block *block = ts_block_of_line(ts_word_line(w), (w & TS_UNIT_SCOPE) != 0);
+        ts_block *block = ts_block_of_word(w);
         if ((slab == unit || work < 16 * TS_FOREIGN_WORK) && is_ending(heap, block, w)) {
             ts_store_relaxed(at, ts_load_relaxed(&ts_slab_at(slab)->queue_next));
             work += TS_FOREIGN_SLAB_WORK + take_slab(slab, block, w, &bytes);
@@ -438,7 +438,7 @@ size_t ts_foreign_drain_some(ts_heap *heap, unsigned most) {
         ts_store_relaxed(&heap->backlog, ts_load_relaxed(&slab->queue_next));
         work += TS_FOREIGN_SLAB_WORK;
         uint64_t w = ts_load_acquire(ts_unit_word(unit));
-        ts_block *block = ts_block_of_line(ts_word_line(w), (w & TS_UNIT_SCOPE) != 0);
+        ts_block *block = ts_block_of_word(w);
         bool alive = is_alive(block, w);
         ts_heap *owner = alive ? block_home(block) : heap;
         if (owner != heap) {

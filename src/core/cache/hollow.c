@@ -129,7 +129,7 @@ static unsigned live_churn_pages(uint32_t unit, bool fine, unsigned bytes) {
 
 unsigned ts_hollow_closed_pages(uint32_t unit, uint64_t word) {
     if (ts_os_page_bytes() != TS_SLAB_PAGE_BYTES) return 0;
-    ts_block *block = ts_block_of_line(ts_word_line(word), (word & TS_UNIT_SCOPE) != 0);
+    ts_block *block = ts_block_of_word(word);
     unsigned live;
     if (word & TS_UNIT_SCOPE) {
         live = live_scope_pages(unit, ts_scope(block));

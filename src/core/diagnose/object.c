@@ -95,7 +95,7 @@ uintptr_t ts_object_owner(const void *p) {
         const ts_allocator *allocator = ts_load_relaxed(&epoch->allocator);
         return allocator ? (uintptr_t)ts_load_acquire(&allocator->entry.id) : 0;
     }
-    const ts_block *block = ts_block_of_line(ts_word_line(w), (w & TS_UNIT_SCOPE) != 0);
+    const ts_block *block = ts_block_of_word(w);
     return ts_era(block) == ts_word_era(w) ? ts_load_relaxed(&block->allocator) : 0;
 }
 

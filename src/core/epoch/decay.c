@@ -49,7 +49,7 @@ static bool is_due(uint64_t closed_ns) {
    block that is flushed gets no objects any more in this era, which the word has. */
 static ts_block *due_block(uint64_t word, ts_allocator **allocator, uintptr_t *token) {
     if (word == 0 || (word & (TS_UNIT_SPAN | TS_UNIT_ZOMBIE | TS_UNIT_FOREIGN))) return NULL;
-    ts_block *block = ts_block_of_line(ts_word_line(word), (word & TS_UNIT_SCOPE) != 0);
+    ts_block *block = ts_block_of_word(word);
     const ts_epoch *epoch = ts_load_relaxed(&block->epoch);
     if (!epoch || !ts_load_acquire(&block->flushed) || ts_era(block) != ts_word_era(word)) return NULL;
     uint64_t closed = ts_load_relaxed(&epoch->closed_at_ns);

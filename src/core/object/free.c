@@ -164,7 +164,7 @@ static verdict free_once(uintptr_t token, void *p, uint32_t generation, uint32_t
         if ((entry & (TS_UNIT_ENTRIES - 1)) != 0 || !allocator) return NOT_LIVE;
         return ts_span_free(allocator, unit, w, generation) ? FREED : NOT_LIVE;
     }
-    ts_block *block = ts_block_of_line(ts_word_line(w), (w & TS_UNIT_SCOPE) != 0);
+    ts_block *block = ts_block_of_word(w);
     if (ts_era(block) != ts_word_era(w)) return NOT_LIVE;
     if (ts_load_relaxed(&block->allocator) != token) return NOT_LIVE;
     ts_heap *heap = ts_thread.heap;

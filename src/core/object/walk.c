@@ -47,7 +47,7 @@ static void walk_churn(walk *w, uint32_t unit, bool fine) {
 /* A hint: `look` looks at each object in it. */
 static bool is_of_epoch(const walk *w, uint64_t word) {
     if (word == 0 || (word & (TS_UNIT_ZOMBIE | TS_UNIT_SPAN))) return false;
-    const ts_block *block = ts_block_of_line(ts_word_line(word), (word & TS_UNIT_SCOPE) != 0);
+    const ts_block *block = ts_block_of_word(word);
     return ts_era(block) == ts_word_era(word) && ts_load_relaxed(&block->epoch_id) == w->epoch;
 }
 

@@ -251,6 +251,10 @@ static inline bool ts_is_own_magazine(const ts_churn_block *block, const ts_maga
 #define TS_KEY_NO_SHARE ((uint64_t)UINT32_MAX << TS_KEY_SHARE_SHIFT) /* in no block's key */
 static inline uint64_t ts_word_era(uint64_t word) { return word & TS_UNIT_ERA_MASK; }
 static inline uint64_t ts_word_line(uint64_t word) { return word >> TS_UNIT_LINE_SHIFT; }
+/* The block of a slab with that UNIT word, which is no span's. */
+static inline ts_block *ts_block_of_word(uint64_t word) {
+    return ts_block_of_line(ts_word_line(word), (word & TS_UNIT_SCOPE) != 0);
+}
 static inline uint64_t ts_era(const ts_block *block) { return ts_load_acquire(&block->key) & TS_UNIT_ERA_MASK; }
 /* The owner's fast paths use the block no more. */
 static inline void ts_block_shut(ts_block *block) {

@@ -42,7 +42,7 @@ bool ts_spilled_lend_slab(uint32_t unit, uint64_t word) {
 static ts_block *block_of(uint32_t unit, uint64_t *word) {
     uint64_t w = *word = ts_load_acquire(ts_unit_word(unit));
     if (w == 0 || (w & (TS_UNIT_ZOMBIE | TS_UNIT_SPAN))) return NULL;
-    return ts_block_of_line(ts_word_line(w), (w & TS_UNIT_SCOPE) != 0);
+    return ts_block_of_word(w);
 }
 
 static void take_out_slab(const ts_heap *heap, uint32_t unit) {

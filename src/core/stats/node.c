@@ -58,7 +58,7 @@ static uint32_t warm_units(const count *c, uint32_t unit) {
 
 /* Units of the allocator's slab with that UNIT word; 0: it is not the allocator's. */
 static uint32_t slab_units(const count *c, uint64_t word) {
-    const ts_block *block = ts_block_of_line(ts_word_line(word), (word & TS_UNIT_SCOPE) != 0);
+    const ts_block *block = ts_block_of_word(word);
     if (ts_era(block) != ts_word_era(word) ||
         ts_load_relaxed(&block->allocator) != ts_load_relaxed(&c->allocator->token))
         return 0;

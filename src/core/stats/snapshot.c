@@ -27,7 +27,7 @@ uint32_t ts_unit_kind(const ts_block *block, uint64_t word) {
 
 ts_block *ts_unit_block(const ts_allocator *a, uint64_t word) {
     if (word == 0 || (word & (TS_UNIT_SPAN | TS_UNIT_ZOMBIE))) return NULL;
-    ts_block *block = ts_block_of_line(ts_word_line(word), (word & TS_UNIT_SCOPE) != 0);
+    ts_block *block = ts_block_of_word(word);
     if (ts_era(block) != ts_word_era(word) || ts_load_relaxed(&block->allocator) != ts_load_relaxed(&a->token))
         return NULL;
     return block;
