@@ -6,9 +6,9 @@
  * A thread that adds units to the allocator's while that is over its limit OWES twice as many. So retained memory
  * comes down, however fast objects are freed. The thread pays when it holds nothing:
  *
- *     an allocation, a free    1 MiB of a run (TS_PURGE_PIECE_UNITS), by one system call of some 30 us. It waits until a
- *                              run is that long. Beyond one and a half times the limit TS_PURGE_LEAST_UNITS will do,
- *                              and beyond twice the limit any run. Single units become runs meanwhile, and grow together
+ *     an allocation, a free    1 MiB of a run (TS_PURGE_PIECE_UNITS), by one system call of some 30 us. It waits until
+ *                              a run is that long. Beyond one and a half times the limit TS_PURGE_LEAST_UNITS will do,
+ *                              and beyond twice the limit any run. Single units become runs meanwhile
  *     the end of an epoch      at most twice the units that the thread has released since the last such end, in runs
  *                              of any length
  *     a thread that rests      all
