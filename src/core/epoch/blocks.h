@@ -163,7 +163,7 @@ TS_ALWAYS_INLINE ts_block *ts_epoch_only_block(const ts_heap *heap, const ts_epo
    answers. */
 TS_ALWAYS_INLINE ts_block *ts_epoch_enter_only(const ts_heap *heap, const ts_epoch *epoch) {
     ts_block *block = ts_epoch_only_block(heap, epoch);
-    if (TS_UNLIKELY(!block) || TS_UNLIKELY(block->share->care)) return NULL;
+    if (TS_UNLIKELY(!block) || TS_UNLIKELY(block->share->open_key == 0)) return NULL; /* 0: with care */
     ts_op_begin(&ts_thread);
     if (TS_LIKELY(ts_load_acquire(&heap->revoked) == 0)) return block; /* acquire: as in ts_heap_enter */
     ts_op_end(&ts_thread);
