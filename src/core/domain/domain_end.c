@@ -64,7 +64,7 @@ bool ts_domain_make_quiet(ts_domain *d) {
 }
 
 /* Leaves the end of a shared domain to another thread that is emptying it. Not for one of the cleanups that run. */
-bool ts_domain_leave_to_who_resets(ts_domain *d, uint64_t id) {
+bool ts_domain_leave_to_reset(ts_domain *d, uint64_t id) {
     ts_epoch *epoch = ts_domain_epoch_of(d);
     ts_epoch_acquire(epoch);
     bool resets = ts_load_relaxed(&d->entry.id) == id && ts_load_relaxed(&d->busy) == TS_RESETS &&
@@ -76,21 +76,13 @@ bool ts_domain_leave_to_who_resets(ts_domain *d, uint64_t id) {
 
 /* ---- ends --------------------------------------------------------------------------------------------- */
 
-static void keep_entry(ts_domain *d) {
-    ts_heap *heap = ts_thread.heap;
-    if (heap && heap->spares[TS_TABLE_DOMAIN] < TS_SPARE_ENTRIES)
-        heap->spare[TS_TABLE_DOMAIN][heap->spares[TS_TABLE_DOMAIN]++] = (ts_entry *)d;
-    else
-        ts_table_free(&ts_domains, d);
-}
-
 /* Gives the record of this thread's own domain back. If the thread is inside, because the allocator was freed
    meanwhile, it does so when it leaves. */
 static void keep_own_entry(ts_domain *d) {
     if (TS_UNLIKELY(ts_load_relaxed(&d->inside) != 0))
         d->left_behind = 1;
     else
-        keep_entry(d);
+        ts_heap_keep_entry(&ts_domains, TS_TABLE_DOMAIN, d);
 }
 
 void ts_domain_take_returned(ts_heap *heap) {
@@ -120,7 +112,7 @@ static void give_entry(ts_domain *d, uint64_t id, bool aged) {
     if (!aged) return;
     if (ts_load_relaxed(&d->shared)) {
         if (ts_guests_count(atomic_fetch_or_explicit(&d->guests, TS_GUESTS_LEFT, memory_order_seq_cst)) == 0)
-            keep_entry(d);
+            ts_heap_keep_entry(&ts_domains, TS_TABLE_DOMAIN, d);
         return;
     }
     uint64_t owner = last_owner(d);
@@ -128,7 +120,8 @@ static void give_entry(ts_domain *d, uint64_t id, bool aged) {
         keep_own_entry(d);
         return;
     }
-    if (owner == ts_domain_nobody(id) || !ts_heap_return_entry(owner, &d->entry)) keep_entry(d);
+    if (owner == ts_domain_nobody(id) || !ts_heap_return_entry(owner, &d->entry))
+        ts_heap_keep_entry(&ts_domains, TS_TABLE_DOMAIN, d);
 }
 
 /* Caller has the epoch's lock. */
@@ -196,7 +189,7 @@ void ts_domain_finish(ts_domain *d, uint64_t id) {
 
 TS_NOINLINE static void destroy_slowly(ts_domain *d, uint64_t id) {
     while (!ts_domain_make_busy(d, id, TS_ENDS)) {
-        if (ts_domain_leave_to_who_resets(d, id)) {
+        if (ts_domain_leave_to_reset(d, id)) {
             ts_domain_leave_all(ts_thread.heap, id);
             return;
         }

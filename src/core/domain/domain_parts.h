@@ -95,7 +95,7 @@ typedef struct ts_cleaning {
 } ts_cleaning;
 
 /* Leaves the end of a shared domain to another thread that is emptying it. Not for one of the cleanups that run. */
-bool ts_domain_leave_to_who_resets(ts_domain *d, uint64_t id);
+bool ts_domain_leave_to_reset(ts_domain *d, uint64_t id);
 /* Makes a domain busy. One thread at a time ends or empties it, and none from inside of its own cleanups. Only the
    thread that marked a MARKED domain gets it. */
 bool ts_domain_make_busy(ts_domain *d, uint64_t id, uint32_t how);

@@ -64,7 +64,7 @@ bool ts_domain_move(uint64_t child, uint64_t parent) {
 
 /* Whether another thread is ending the domain, or empties it and then ends it. */
 static void leave_to_another(ts_domain *d, uint64_t id) {
-    if (d) (void)ts_domain_leave_to_who_resets(d, id);
+    if (d) (void)ts_domain_leave_to_reset(d, id);
     ts_tree_detach(id);
 }
 

@@ -373,9 +373,9 @@ static inline void *ts_heap_take_entry(ts_table *table, unsigned which) {
     if (heap && heap->spares[which] > 0) return heap->spare[which][--heap->spares[which]];
     return ts_table_take(table);
 }
-TS_ALWAYS_INLINE void ts_heap_give_entry(ts_table *table, unsigned which, void *entry) {
+/* Keeps an entry whose use has ended for this thread's next. */
+TS_ALWAYS_INLINE void ts_heap_keep_entry(ts_table *table, unsigned which, void *entry) {
     ts_heap *heap = ts_thread.heap;
-    if (TS_UNLIKELY(!ts_table_end(table, entry))) return;
     unsigned n = heap ? heap->spares[which] : TS_SPARE_ENTRIES;
     if (TS_LIKELY(n < TS_SPARE_ENTRIES)) {
         heap->spares[which] = n + 1;
@@ -383,6 +383,10 @@ TS_ALWAYS_INLINE void ts_heap_give_entry(ts_table *table, unsigned which, void *
     } else {
         ts_table_free(table, entry);
     }
+}
+/* Ends the use, too. */
+TS_ALWAYS_INLINE void ts_heap_give_entry(ts_table *table, unsigned which, void *entry) {
+    if (TS_LIKELY(ts_table_end(table, entry))) ts_heap_keep_entry(table, which, entry);
 }
 /* Serials of threads: a heap that has used up its own gets no other thread. The highest bit is never set. */
 #define TS_SERIAL_NEXT ((uint64_t)1 << 28)
