@@ -30,10 +30,11 @@ void ts_heap_leave_shut(ts_heap *heap, ts_block *block);
 void ts_heap_leave_uncounted(ts_heap *heap, ts_block *block);
 /* Does the errands of the blocks on the heap's list. Caller: the owner, or the holder of an ended thread's heap. */
 void ts_heap_end_condemned(ts_heap *heap);
-/* Does at most so many: for one allocation. */
+/* Does the work of `most` blocks at most: for one allocation. */
 void ts_heap_end_condemned_some(ts_heap *heap, unsigned most);
 #define TS_CONDEMNED_WORK 8u
-/* Does those of blocks that are off that list, linked by `left`. Caller holds the heap since after they were left. */
+/* Does the work of blocks that are off that list, linked by `left`. Caller holds the heap since after they were left.
+   */
 void ts_heap_end_list(ts_heap *heap, ts_block *block);
 /* Puts such blocks back onto the list. */
 void ts_heap_leave_list(ts_heap *heap, ts_block *block);

@@ -32,7 +32,7 @@ size_t ts_allocator_trim(ts_allocator *allocator, uint64_t keep_units);
 /* Empties magazines and claimed words of all blocks, drains, gives retained units away. Caller: the owner, not
    inside. */
 void ts_heap_idle(ts_heap *heap);
-/* As ts_heap_idle, of one allocator, but for records that nobody has. Holds nothing. */
+/* ts_heap_idle for one allocator; free records keep their memory. Caller holds nothing. */
 void ts_heap_let_go(ts_heap *heap, const ts_allocator *allocator);
 /* Exit callback of the os layer. */
 void ts_heap_exit(void *heap);
@@ -48,8 +48,8 @@ static inline bool ts_settle_is_due(void) { return ts_thread.settle != NULL || t
 static inline void ts_settle_pending(void) {
     if (TS_UNLIKELY(ts_settle_is_due())) ts_settle_now(TS_PURGE_STEP);
 }
-/* At the end of a phase that released so many units: pays in proportion to them, or to those that frees released
-   before. */
+/* Called at the end of a phase that released `units` units. Pays in proportion to them, or to the units that frees
+   released before. */
 static inline void ts_settle_phase(uint64_t units) {
     if (TS_LIKELY(!ts_settle_is_due())) return;
     uint64_t released = ts_thread.released - ts_thread.phase_released;

@@ -8,7 +8,7 @@
  * the thread's next call does so with the objects of its magazines.
  *
  * Memory beyond the limit goes back to the system in small steps, with a look at the clock after each. Once nobody
- * has needed memory of the allocator for twelve seconds, all retained memory goes back, but for the reserved part.
+ * has needed memory of the allocator for twelve seconds, all retained memory goes back, except the reserved part.
  * With a budget of the program's own, or where memory is kept, only memory beyond that does.
  *
  * What could go wrong: memory is taken from a thread that works, which then fetches it anew; or the caller is held

@@ -1,8 +1,7 @@
 /*
- * Timing of one in so many allocations, and of one in so many frees, on the wall and on the processor. While it is
- * on, a thread's token for the fast paths is UINTPTR_MAX, which no allocator has, and its cached blocks are the empty
- * ones (ts_heap_unbind), so that every operation comes by here; while it is off nothing on the fast paths knows of
- * it.
+ * Timing of one in sample_rate allocations and frees, by the wall clock and by processor time. While it is on, a
+ * thread's token for the fast paths is UINTPTR_MAX, which no allocator has, and its cached blocks are the empty ones
+ * (ts_heap_unbind). So every operation comes by here. While it is off, nothing on the fast paths knows of it.
  */
 #ifndef TS_DIAGNOSE_SAMPLE_H
 #define TS_DIAGNOSE_SAMPLE_H

@@ -50,7 +50,7 @@ typedef struct ts_stack {
     uint64_t frame[TS_STACK_FRAMES]; /* return addresses, innermost first */
 } ts_stack;
 
-/* The allocator samples one in so many bytes from here on; 0: none. */
+/* The allocator samples one in `bytes` bytes from this call on; 0: none. */
 void ts_stacks_set_rate(ts_allocator *allocator, size_t bytes);
 static inline double ts_stacks_rate(const ts_allocator *allocator) {
     uint64_t bits = ts_load_relaxed(&allocator->stack_rate);

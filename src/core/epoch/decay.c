@@ -45,8 +45,8 @@ static bool is_due(uint64_t closed_ns) {
     return false;
 }
 
-/* The slab's block, if that is of a closed epoch that is due. Nothing is held, so all of it is a hint, but for this: a
-   block that is flushed gets no objects any more in this era, which the word has. */
+/* The slab's block, if it belongs to a closed epoch that is due. The caller holds nothing, so the answer is a hint.
+   One thing is certain: a flushed block gets no objects any more in the era that the word has. */
 static ts_block *due_block(uint64_t word, ts_allocator **allocator, uintptr_t *token) {
     if (word == 0 || (word & (TS_UNIT_SPAN | TS_UNIT_ZOMBIE | TS_UNIT_FOREIGN))) return NULL;
     ts_block *block = ts_block_of_word(word);

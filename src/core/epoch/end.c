@@ -161,7 +161,7 @@ bool ts_epoch_is_over(const ts_epoch *epoch, EpochId id) {
         left = ts_load_relaxed(&epoch->span_units) != 0;
         if (left || ts_load_relaxed(&epoch->state) != EPOCH_CLOSING) return false;
         if (ts_epoch_read_blocks(epoch, id, look_if_left, &left)) return !left;
-    } while (!left && ts_epoch_is_still(epoch, id)); /* a block has left the list, which has only so many */
+    } while (!left && ts_epoch_is_still(epoch, id)); /* a block has left the list, so this ends */
     return false;
 }
 
@@ -233,7 +233,7 @@ static void finish_noted(void) {
 
 static bool is_noted(void) { return (ts_thread.drained_count | (unsigned)ts_thread.drained_more) != 0; }
 
-/* One call in so many looks what time it is. */
+/* One call in this many reads the clock. */
 #define DECAY_EVERY 8u
 
 static bool is_asked_to_shed(void) {

@@ -28,7 +28,7 @@ static inline bool ts_epoch_is_anything_noted(void) {
 static inline void ts_epoch_settle_noted(void) {
     if (TS_UNLIKELY(ts_epoch_is_anything_noted())) ts_epoch_settle();
 }
-/* At the end of an epoch after which so many units are retained. */
+/* Called at the end of an epoch that released this many units. */
 void ts_epoch_settle_end(uint64_t released);
 /* The epoch is CLOSING, and nothing is left in it: it ends as soon as a call asks for its state. Takes no lock. */
 bool ts_epoch_is_over(const ts_epoch *epoch, EpochId id);

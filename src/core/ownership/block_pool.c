@@ -21,10 +21,10 @@
  * by an old word finds it dead at any time.
  *
  * A thread may find the block alive, and then lose the processor while the block ends, goes without memory, or is taken
- * again. It then reads fields of nothing, or of the next use. That is what it would read of any ended block, but for
- * a heap, epoch or share that is NULL. Frees look whether the heap is NULL (foreign.c: block_home; free.c:
- * hold_owner), and others only compare it. Epochs are looked at before they are used. Shares are read by holders of
- * the block's heap, so that the block does not end.
+ * again. It then reads fields of nothing, or of the next use. It would read that of any ended block, except that a
+ * heap, epoch or share may be NULL. Frees look whether the heap is NULL (foreign.c: block_home; free.c: hold_owner),
+ * and others only compare it. Epochs are looked at before they are used. Shares are read by holders of the block's
+ * heap, so that the block does not end.
  */
 #include "ownership/block_pool.h"
 
@@ -62,7 +62,7 @@ static void give_magazines(ts_churn_block *block) {
     ts_store_relaxed(&block->b.bins_used, 0);
 }
 
-/* Off the heap's list. NULL: it has no more than so many. */
+/* Takes an ended block off the heap's list. NULL: the list has `keep` blocks at most. */
 static ts_block *take_first(ts_heap *heap, bool scope, uint32_t keep) {
     ts_block **list = scope ? &heap->free_scope : &heap->free_churn, *block = *list;
     if (!block || ts_load_relaxed(&heap->free_blocks[scope]) <= keep) return NULL;

@@ -10,14 +10,14 @@
 #define TS_FREE_CHURN_BLOCKS 32u
 #define TS_FREE_SCOPE_BLOCKS 256u
 #define TS_FREE_BLOCKS_MOVED 16u /* at a time */
-/* So many churn blocks that nobody has keep their memory, 8 MiB; and so many chunks of magazines, 2 MiB. */
+/* The free churn blocks that keep their memory (8 MiB), and the free chunks of magazines that do (2 MiB). */
 #define TS_POOL_CHURN_BLOCKS 2048u
 #define TS_POOL_MAGAZINE_CHUNKS 512u
 
 void ts_block_pool_init(void);
-/* Gives ended blocks to all threads until the heap has no more than so many of churn, and of scope; at most `most` in
-   all. Caller holds the heap: its owner, which has no pointer to an ended block; or a thread that holds an ended
-   thread's heap. */
+/* Gives ended blocks to all threads until the heap has `churn` churn blocks and `scope` scope blocks at most. It
+   gives `most` blocks at most. Caller holds the heap: its owner, which has no pointer to an ended block; or a thread
+   that holds an ended thread's heap. */
 void ts_heap_give_blocks(ts_heap *heap, uint32_t churn, uint32_t scope, uint32_t most);
 /* Gives some of those that are too many. The owner, not inside. */
 void ts_heap_give_surplus(ts_heap *heap);
@@ -34,8 +34,8 @@ bool ts_heap_fetch_blocks(ts_heap *heap, bool scope);
 
 /* Churn blocks that nobody has, in their chunks. */
 extern TS_HIDDEN ts_chunk_pool ts_churn_pool;
-/* Chunks of blocks, and of magazines, that nobody has give their memory back, but for as many as may keep theirs. Holds
-   nothing. */
+/* Gives back the memory of free churn blocks and of free chunks of magazines, except of those that may keep it.
+   Caller holds nothing. */
 void ts_records_purge(void);
 /* As ts_records_purge, but bounded: at the end of an epoch, which adds a block, and two chunks of magazines if it has
    used 18 classes. */

@@ -109,7 +109,7 @@ void ts_allocator_pin(ts_allocator *allocator);
 bool ts_allocator_pin_use(ts_allocator *allocator, uintptr_t token);
 void ts_allocator_unpin(ts_allocator *allocator);
 
-/* A churn epoch has objects of up to so many bytes in slabs, and larger ones as spans. Bins of larger classes stay
+/* The largest object that a churn epoch has in a slab; larger ones are spans. Bins of larger classes stay
    empty, so that the fast paths find nothing there. With care large objects are spans, because care knows no slab of
    several units. */
 static inline size_t ts_allocator_class_bytes(const ts_allocator *allocator) {

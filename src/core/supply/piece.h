@@ -7,11 +7,11 @@
 
 #include "supply/allocator.h"
 
-/* A scope that grows gets so many pieces, and then units. */
+/* Pieces that a growing scope gets before it gets units. */
 #define TS_PIECES_OF_BLOCK 8u
-/* The first slab of a scope is a unit if the thread retains one. Else it is a piece, but for the first so many times,
-   when few lifetimes are open; and but for one in TS_PIECES_UNIT_EVERY, so that a thread with one scope after the
-   other retains that unit for all that come. */
+/* The first slab of a scope is a unit if the thread retains one. Else it is a piece, with two exceptions. The first
+   TS_PIECES_AFTER times it is a unit, because few lifetimes are open. One in TS_PIECES_UNIT_EVERY is a unit, too: a
+   thread with one scope after the other retains that unit for all that come. */
 #ifndef TS_PIECES_AFTER
 #define TS_PIECES_AFTER 16u
 #endif
@@ -21,8 +21,8 @@ extern TS_HIDDEN uint32_t ts_pieces_after; /* TS_PIECES_AFTER; 0 in tests, which
 #define TS_LOCAL_PIECES 64u
 #define TS_PIECES_MOVED 32u
 
-/* Whether the next slab of a scope block without an account is a piece, for an object of so many bytes. Called once
-   for each slab that is needed. Caller: its thread. */
+/* Whether the next slab of a scope block without an account is a piece, for an object of `bytes` bytes. Called once
+   for each slab that is needed. Caller: the block's thread. */
 bool ts_scope_takes_piece(ts_scope_block *block, size_t bytes, size_t align);
 /* Whether the block has pieces only, and takes more; or has nothing, and its first slab for a small object will be a
    piece. The block has no account. Caller: its thread. */

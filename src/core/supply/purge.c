@@ -142,8 +142,8 @@ void ts_uncommit_of(ts_allocator *allocator, unsigned home, uint64_t units) {
 
 void ts_uncommit(ts_allocator *allocator, uint64_t units) { ts_fetch_sub_relaxed(&allocator->committed_units, units); }
 
-/* Up to `most` single units of the allocator's lists become runs. One that is on a queue of foreign frees yet is a
-   zombie instead. */
+/* Makes runs of up to `most` single units of the allocator's lists. A unit that is on a queue of cross-thread frees
+   still becomes a zombie instead. */
 unsigned ts_purge_gather(ts_allocator *allocator, uint64_t most) {
     uint32_t units[TS_PURGE_BATCH];
     unsigned n = 0, claimed = 0;
@@ -206,9 +206,9 @@ uint32_t ts_purge_take_stuck(ts_allocator *allocator) {
     return unit;
 }
 
-/* Purges runs of at least `least` units, the longest first, in up to so many calls. If the system refuses one, it
-   will refuse more: a later call tries again. lazy: short runs keep their state words, a thirty-second of the memory,
-   which saves a call for each. */
+/* Purges runs of at least `least` units, the longest first, in up to `calls` system calls. If the system refuses one,
+   it will refuse more: a later call tries again. lazy: short runs keep their state words, a thirty-second of the
+   memory, which saves a call for each. */
 static uint64_t purge_runs(ts_allocator *allocator, uint64_t keep, uint32_t least, uint64_t most, unsigned calls,
                            bool lazy) {
     uint64_t given = 0;

@@ -38,9 +38,9 @@ bool ts_purge_is_over(ts_allocator *allocator);
 
 /* ---- debts --------------------------------------------------------------------------------------- */
 
-/* So many units became the allocator's. If they are too many now, this thread owes. */
+/* Units were added to the allocator's. If it retains more than its limit, this thread owes. */
 void ts_note_warm(ts_allocator *allocator, uint64_t added);
-/* This thread pays, up to so many units; or TS_PURGE_STEP. Holds nothing. */
+/* This thread pays its debt, up to `units` units, or one step (TS_PURGE_STEP). Caller holds nothing. */
 void ts_purge_owed(uint64_t units);
 /* Purges up to `most` of the units beyond the limit. Returns units given back. Holds nothing. */
 uint64_t ts_allocator_settle(ts_allocator *allocator, uint64_t most);

@@ -43,12 +43,12 @@ static inline unsigned ts_runs_list(uint32_t units) {
 void ts_runs_give(struct ts_allocator *allocator, uint32_t first, uint32_t units);
 /* As ts_runs_give, but it takes the lock itself. */
 void ts_runs_return(struct ts_allocator *allocator, uint32_t first, uint32_t units);
-/* Takes so many units of a run; the rest of it stays. Returns the first, 0: no run is long enough. */
+/* Takes `units` units of a run; the rest of it stays. Returns the first; 0: no run is long enough. */
 uint32_t ts_runs_take(struct ts_allocator *allocator, unsigned part, unsigned home, uint32_t units);
 /* Takes up to `most` units of one of the longest runs, if it has `least` or more. 0: it has not. */
 uint32_t ts_runs_take_longest(struct ts_allocator *allocator, unsigned part, unsigned home, uint32_t least,
                               uint32_t most, uint32_t *units);
-/* Takes the units behind a span, if a run of its home begins there that has so many. */
+/* Takes `units` units at `first`, behind a span, if a run of its home begins there that has as many. */
 bool ts_runs_take_at(struct ts_allocator *allocator, uint32_t first, uint32_t units);
 
 #endif

@@ -4,14 +4,14 @@
 
 #include "supply/allocator.h"
 
-/* The part in which a span of so many bytes lies. */
+/* The part in which a span of `bytes` bytes lies. */
 unsigned ts_span_part_of_large(const ts_allocator *allocator);
 static inline unsigned ts_span_part(const ts_allocator *allocator, size_t bytes) {
     return TS_LIKELY(bytes <= ts_load_relaxed(&ts_region.far_bytes)) ? TS_NORMAL : ts_span_part_of_large(allocator);
 }
-/* Units in a row for a span, its record reset but for the epoch. share: this thread's of the allocator, or NULL; a
-   span that it retains may be an eighth longer. home: of FAR, ANY. *fresh: it reads as zero. 0: no memory. Holds
-   nothing. */
+/* Takes units in a row for a span, and resets its record, except for the epoch. share: this thread's share of the
+   allocator, or NULL; a span that it retains may be an eighth longer. home: ANY for the FAR part. *fresh: the memory
+   reads as zero. 0: no memory. Caller holds nothing. */
 uint32_t ts_span_acquire(ts_allocator *allocator, ts_share *share, unsigned part, unsigned home, uint32_t units,
                          uint32_t align_units, bool *fresh);
 /* As ts_span_acquire, with inaccessible pages before the first unit and behind the page in which `size` bytes end.
@@ -33,9 +33,9 @@ void ts_span_release_bare(ts_allocator *allocator, uint32_t unit, uint32_t units
 
 /* ---- spans that a thread retains; the caller holds the heap ------------------------------------- */
 
-/* A retained span of so many units. 0: none. */
+/* Takes a span of `units` units that the share retains. 0: there is none. */
 uint32_t ts_share_take_span(ts_share *share, uint32_t units);
-/* The spans that the share keeps become runs. Caller has the warm lock, too. Returns their units. */
+/* Makes runs of the spans that the share retains. Caller has the warm lock, too. Returns their units. */
 uint32_t ts_share_give_spans(ts_share *share);
 
 /* Retains units in a row, which are in no slab and on no list. */
@@ -45,7 +45,7 @@ void ts_run_keep(ts_allocator *allocator, uint32_t first, uint32_t units);
 
 /* As ts_slab_acquire_churn. Not for an allocator with care, whose large objects are spans. */
 uint32_t ts_slab_acquire_large(ts_heap *heap, ts_share *share, unsigned cls, unsigned home, bool *fresh);
-/* Retains an empty slab of so many units, which are on no list. Caller holds the heap. */
+/* Retains an empty slab of `units` units, which are on no list. Caller holds the heap. */
 void ts_share_keep_slab(ts_share *share, uint32_t unit, uint32_t units);
 
 #endif

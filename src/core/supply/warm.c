@@ -333,7 +333,7 @@ static bool populate_units(uint32_t first, uint32_t units) {
 }
 
 bool ts_allocator_reserve(ts_allocator *allocator, uint64_t units) {
-    if (units > ts_region.part[TS_NORMAL].units) { /* there is nowhere for so much: nothing is populated in vain */
+    if (units > ts_region.part[TS_NORMAL].units) { /* there is no room for all of them: nothing is populated in vain */
         errno = ENOMEM;
         return false;
     }

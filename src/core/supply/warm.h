@@ -9,7 +9,7 @@
 #include "supply/allocator.h"
 
 #define TS_LOCAL_WARM_UNITS 64u /* 1 MiB: warm units of each part and allocator that a thread keeps for itself */
-#define TS_WARM_UNITS_MOVED 16u /* 256 KiB: it gives so many to the allocator, or takes so many, at a time */
+#define TS_WARM_UNITS_MOVED 16u /* 256 KiB: units that a thread gives to the allocator, or takes, at a time */
 
 /* ---- lists; the caller has what guards the list ------------------------------------------------ */
 
@@ -79,12 +79,13 @@ void ts_zombie_give(uint32_t unit);
 bool ts_allocator_is_sparing(const ts_allocator *allocator);
 /* The budget in units, 0: none. */
 uint64_t ts_allocator_budget_units(const ts_allocator *allocator);
-/* So many more units are the allocator's. false: its budget has no room. */
+/* Counts more units of the allocator. false: its budget has no room. */
 bool ts_commit_within_budget(ts_allocator *allocator, uint64_t units);
 /* Takes units in a row from the pool; if there is no room, or no memory, other retained memory goes back first. 0
    with errno ENOMEM. Holds nothing. */
 uint32_t ts_units_take_fresh(ts_allocator *allocator, unsigned part, unsigned home, uint32_t units, uint32_t align);
-/* Retains so many units, from the pool, with their memory. false with errno ENOMEM: some could not be had. */
+/* Takes `units` units from the pool and retains them, with their memory. false: errno is ENOMEM, and some could not
+   be had. */
 bool ts_allocator_reserve(ts_allocator *allocator, uint64_t units);
 
 /* ---- slabs --------------------------------------------------------------------------------------- */
@@ -98,7 +99,7 @@ uint32_t ts_slab_acquire_churn(ts_heap *heap, ts_share *share, unsigned cls, uns
 uint32_t ts_slab_acquire_scope(ts_heap *heap, ts_share *share, unsigned home, bool *fresh);
 /* The memory of a claimed unit whose generations or tags are used up goes back. Its address is never used again. */
 void ts_allocator_retire(ts_allocator *allocator, uint32_t unit);
-/* The first of so many units is used up, the others can be used again. */
+/* Retires the first unit of a slab, which is used up. The other units can be used again. */
 void ts_slab_retire(ts_allocator *allocator, uint32_t unit, uint32_t units);
 
 #endif
