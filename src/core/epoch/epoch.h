@@ -13,8 +13,8 @@
  *     under the lock.
  *  2. A close and a destroy first shut every block under the lock: they write key, open_id and rolling. Then they hold
  *     the heaps one by one, without the lock. Every operation that began before has ended by then (heap.h).
- *  3. While pins > 0 a thread walks the list without the lock, and no block leaves it. A destroy then makes everything
- *     stale, and the last unpin takes the epoch apart.
+ *  3. While pins > 0 a thread walks the list without the lock, and no block of it ends. A reset or destroy makes them
+ *     stale and moves them to `dying`; the last unpin ends them, and after a destroy takes the epoch apart.
  *  4. An entry whose id is 0 is free. Its id never comes back.
  *
  * "Under the lock" says that only the thread that holds the lock changes a field, "guarded by the lock" that it reads

@@ -1,5 +1,6 @@
 /*
- * Frees off the fast path. Nothing here is called inside an operation or with a lock held.
+ * Frees off the fast path. Nothing here is called with a lock held; object.h names the four functions that are called
+ * inside an operation, and end it.
  *
  * What could go wrong: between the look at an object and its free, the block goes to another thread or the slab to
  * another use. It does no harm. A thread frees in a bin only inside its own heap, and looks at the words again there.

@@ -2,8 +2,8 @@
  * The contract with the operating system: one table of functions, and one file per system. Tests put another table in
  * place to refuse any call. All sizes and addresses are multiples of page_bytes.
  *
- * No function of this layer changes errno, whatever its answer. The upper layers go on after a refusal, and a call of
- * theirs that succeeds leaves errno alone.
+ * No call of the table changes errno, whatever its answer. The upper layers go on after a refusal, and a call of theirs
+ * that succeeds leaves errno alone. Functions beside the table that do change it say so.
  *
  * page_bytes   bytes of a page: a power of two from 4 to 64 KiB; constant.
  * reserve      address space that costs no memory and may not be touched. It has no huge pages, whatever the system
