@@ -27,8 +27,7 @@ bool ts_domain_on_destroy(uint64_t id, void (*fn)(void *), void *arg) {
     c->fn = fn;
     c->arg = arg;
     c->event = ts_domain_next_event();
-    ts_epoch *epoch = ts_domain_epoch_of(d);
-    ts_epoch_acquire(epoch);
+    ts_epoch *epoch = ts_domain_lock(d);
     bool same = ts_load_relaxed(&d->entry.id) == id;
     if (same) {
         c->next = ts_load_relaxed(&d->cleanups);
@@ -43,8 +42,7 @@ bool ts_domain_on_destroy(uint64_t id, void (*fn)(void *), void *arg) {
 bool ts_domain_off_destroy(uint64_t id, void (*fn)(void *), void *arg) {
     ts_domain *d = ts_domain_mine(id, "epoch_domain_off_destroy");
     if (!d) return false;
-    ts_epoch *epoch = ts_domain_epoch_of(d);
-    ts_epoch_acquire(epoch);
+    ts_epoch *epoch = ts_domain_lock(d);
     bool same = ts_load_relaxed(&d->entry.id) == id;
     ts_cleanup *before = NULL, *c = same ? ts_load_relaxed(&d->cleanups) : NULL;
     while (c && (c->fn != fn || c->arg != arg)) {
@@ -106,8 +104,7 @@ TS_COLD void ts_domain_show_cleanups(void (*keep)(void *arg)) {
         const ts_domain *d = ts_table_at(&ts_domains, i);
         uint64_t id = ts_load_acquire(&d->entry.id);
         if (id == 0) continue;
-        ts_epoch *epoch = ts_domain_epoch_of(d);
-        ts_epoch_acquire(epoch);
+        ts_epoch *epoch = ts_domain_lock(d);
         if (ts_load_relaxed(&d->entry.id) == id)
             for (const ts_cleanup *c = ts_load_relaxed(&d->cleanups); c; c = c->next) keep(c->arg);
         ts_epoch_release(epoch);

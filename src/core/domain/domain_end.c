@@ -34,8 +34,7 @@ bool ts_domain_make_busy(ts_domain *d, uint64_t id, uint32_t how) {
     ts_epoch *epoch;
     uint32_t busy;
     for (;;) {
-        epoch = ts_domain_epoch_of(d);
-        ts_epoch_acquire(epoch);
+        epoch = ts_domain_lock(d);
         busy = ts_load_acquire(&d->busy);
         if (TS_LIKELY(busy != TS_TRIED) || ts_load_relaxed(&d->entry.id) != id) break;
         ts_epoch_release(epoch);
@@ -54,8 +53,7 @@ bool ts_domain_make_busy(ts_domain *d, uint64_t id, uint32_t how) {
 }
 
 bool ts_domain_make_quiet(ts_domain *d) {
-    ts_epoch *epoch = ts_domain_epoch_of(d);
-    ts_epoch_acquire(epoch);
+    ts_epoch *epoch = ts_domain_lock(d);
     uint32_t busy = ts_load_relaxed(&d->busy);
     bool ends = busy == TS_RESETS_THEN_ENDS;
     ts_store_release(&d->busy, ends ? TS_ENDS : busy == TS_RESETS_MARKED ? TS_MARKED : TS_QUIET);
@@ -65,8 +63,7 @@ bool ts_domain_make_quiet(ts_domain *d) {
 
 /* Leaves the end of a shared domain to another thread that is emptying it. Not for one of the cleanups that run. */
 bool ts_domain_leave_to_reset(ts_domain *d, uint64_t id) {
-    ts_epoch *epoch = ts_domain_epoch_of(d);
-    ts_epoch_acquire(epoch);
+    ts_epoch *epoch = ts_domain_lock(d);
     bool resets = ts_load_relaxed(&d->entry.id) == id && ts_load_relaxed(&d->busy) == TS_RESETS &&
                   d->busy_by != ts_thread.heap->serial;
     if (resets) ts_store_relaxed(&d->busy, TS_RESETS_THEN_ENDS);
@@ -135,8 +132,7 @@ static void end_use(ts_domain *d) {
 static bool end_if_clean(ts_domain *d) {
     bool kin = ts_load_acquire(&d->kin) != NULL;
     if (kin) ts_lock_acquire(&ts_tree_lock);
-    ts_epoch *epoch = ts_domain_epoch_of(d);
-    ts_epoch_acquire(epoch);
+    ts_epoch *epoch = ts_domain_lock(d);
     bool clean = !ts_load_relaxed(&d->cleanups) && (kin ? !ts_tree_has_child(d) : !ts_load_relaxed(&d->kin));
     if (clean) {
         ts_mark_drop_all(d);
@@ -268,8 +264,7 @@ bool ts_domain_end(uint64_t id) { return end_usually(id, ts_domain_end_other); }
 /* Ends a domain whose allocator has ended; its cleanups do not run. Caller: the thread that made it busy. */
 static void end_without_cleanups(ts_domain *d) {
     ts_lock_acquire(&ts_tree_lock);
-    ts_epoch *epoch = ts_domain_epoch_of(d);
-    ts_epoch_acquire(epoch);
+    ts_epoch *epoch = ts_domain_lock(d);
     struct ts_cleanup *cleanups = ts_load_relaxed(&d->cleanups);
     ts_mark_drop_all(d);
     ts_tree_unlink(d);

@@ -87,6 +87,12 @@ static inline ts_epoch *ts_domain_epoch_of(const ts_domain *d) {
     EpochId epoch = ts_load_acquire(&d->epoch);
     return ts_table_at(&ts_epochs, ts_table_index(&ts_epochs, epoch));
 }
+/* That epoch with its lock taken, in which the caller looks at the domain's id. */
+static inline ts_epoch *ts_domain_lock(const ts_domain *d) {
+    ts_epoch *epoch = ts_domain_epoch_of(d);
+    ts_epoch_acquire(epoch);
+    return epoch;
+}
 
 /* A domain whose cleanups this thread is running; it lies on the thread's stack. */
 typedef struct ts_cleaning {

@@ -91,8 +91,7 @@ bool ts_domain_is_in_cleanup(uint64_t id) {
 /* Tries to make a domain TRIED. Returns 0 or an error. Caller has the lock of the tree. */
 static int mark(ts_domain *d, uint64_t id) {
     uint64_t me = ts_thread.serial;
-    ts_epoch *epoch = ts_domain_epoch_of(d);
-    ts_epoch_acquire(epoch);
+    ts_epoch *epoch = ts_domain_lock(d);
     bool same = ts_load_relaxed(&d->entry.id) == id;
     bool quiet = same && ts_load_relaxed(&d->busy) == TS_QUIET;
     int error = !same ? EINVAL : quiet ? 0 : d->busy_by == me ? EPERM : EBUSY;
@@ -115,8 +114,7 @@ static int mark(ts_domain *d, uint64_t id) {
 /* Takes TRIED away. The domain is MARKED for this thread until its turn comes, or is as it was before. The owner is
    stored last: a thread that finds the owner finds `busy`, too. */
 static void unmark(ts_domain *d, bool ends) {
-    ts_epoch *epoch = ts_domain_epoch_of(d);
-    ts_epoch_acquire(epoch);
+    ts_epoch *epoch = ts_domain_lock(d);
     uint64_t owner = ends ? ts_thread.serial : d->owner_before;
     if (!ends) d->owner_before = 0;
     ts_store_release(&d->busy, ends ? TS_MARKED : TS_QUIET);

@@ -62,8 +62,7 @@ TS_COLD void ts_domain_follow_capture(void) {
 
 /* Whether this thread ends the domain. The epoch's lock guards busy_by. */
 TS_COLD static bool is_ended_by(ts_domain *d, uint64_t id, uint64_t serial) {
-    ts_epoch *epoch = ts_domain_epoch_of(d);
-    ts_epoch_acquire(epoch);
+    ts_epoch *epoch = ts_domain_lock(d);
     bool mine = ts_load_relaxed(&d->entry.id) == id && d->busy_by == serial;
     ts_epoch_release(epoch);
     return mine;

@@ -37,8 +37,7 @@ static ts_kin *kin_of(uint64_t id) {
 
 /* Holds the epoch's lock: so the domain has not ended, and an end that comes next sees `kin`. */
 static bool set_kin(ts_domain *d, uint64_t id, ts_kin *kin) {
-    ts_epoch *epoch = ts_domain_epoch_of(d);
-    ts_epoch_acquire(epoch);
+    ts_epoch *epoch = ts_domain_lock(d);
     bool same = ts_load_relaxed(&d->entry.id) == id;
     if (same) ts_store_release(&d->kin, kin);
     ts_epoch_release(epoch);
