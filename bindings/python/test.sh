@@ -24,6 +24,9 @@ if ! "$work/env/bin/pip" install --quiet scikit-build-core ninja pytest numpy pa
     tail -n 2 "$work/log"
     exit 77
 fi
+if ! "$work/env/bin/pip" install --quiet matplotlib mypy >"$work/log" 2>&1; then
+    echo "python: left out: the page that draws, the types: matplotlib or mypy cannot be installed"
+fi
 PATH="$work/env/bin:$PATH" "$work/env/bin/pip" wheel --quiet --no-deps --no-build-isolation --wheel-dir "$work/wheel" .
 ls "$work/wheel"
 if [ "${1-}" = --manylinux ]; then

@@ -97,7 +97,7 @@ static PyObject *domain_buffer(PyObject *object, PyObject *arg) {
     if (size == -1 && PyErr_Occurred()) return NULL;
     if (size < 0) return PyErr_Format(PyExc_ValueError, "a buffer of %zd bytes", size);
     if (!is_open(self)) return NULL;
-    Buffer *buffer = PyObject_New(Buffer, buffer_type);
+    Buffer *buffer = PyObject_GC_New(Buffer, buffer_type);
     if (!buffer) return NULL;
     buffer->owner = NULL;
     SlabAllocator *allocator = epoch_domain_allocator(self->domain);
@@ -112,6 +112,7 @@ static PyObject *domain_buffer(PyObject *object, PyObject *arg) {
     buffer->size = size;
     buffer->generation = self->generation;
     buffer->owner = (Domain *)Py_NewRef(object);
+    PyObject_GC_Track(buffer);
     return (PyObject *)buffer;
 }
 
@@ -166,12 +167,15 @@ static PyObject *domain_ended(PyObject *object, void *none) {
 
 static PyMethodDef domain_methods[] = {
     {"buffer", domain_buffer, METH_O,
-     "buffer(size)\n--\n\nA writable buffer of size bytes, all zero. MemoryError: no memory, or the limit is met."},
+     "buffer($self, size, /)\n--\n\nA writable buffer of size bytes, all zero. MemoryError: no memory, or the limit is "
+     "met."},
     {"reset", domain_reset, METH_NOARGS,
-     "reset()\n--\n\nEmpties the domain, which goes on. Its buffers are stale. BufferError while a view of one is "
+     "reset($self, /)\n--\n\nEmpties the domain, which goes on. Its buffers are stale. BufferError while a view of one "
+     "is "
      "alive."},
     {"end", domain_end, METH_NOARGS,
-     "end()\n--\n\nEnds the domain: its memory goes back, its buffers are stale. BufferError while a view of one is "
+     "end($self, /)\n--\n\nEnds the domain: its memory goes back, its buffers are stale. BufferError while a view of "
+     "one is "
      "alive;\n"
      "then it ends with the last view, or when it is called again. A second end does nothing."},
     {"__enter__", domain_enter, METH_NOARGS, NULL},
@@ -205,9 +209,20 @@ static bool is_live(const Buffer *self) {
 
 static void buffer_dealloc(PyObject *object) {
     PyTypeObject *type = Py_TYPE(object);
+    PyObject_GC_UnTrack(object);
     Py_XDECREF(((Buffer *)object)->owner);
-    PyObject_Free(object);
+    PyObject_GC_Del(object);
     Py_DECREF(type);
+}
+
+/*
+ * A domain may hold its own buffer as an attribute. There is no tp_clear: a cycle leads through the domain's attributes,
+ * which the collector clears, and a view needs the owner until it is released.
+ */
+static int buffer_traverse(PyObject *object, visitproc visit, void *arg) {
+    Py_VISIT(Py_TYPE(object));
+    Py_VISIT(((Buffer *)object)->owner);
+    return 0;
 }
 
 static int buffer_get(PyObject *object, Py_buffer *view, int flags) {
@@ -251,6 +266,7 @@ static int buffer_set_item(PyObject *object, PyObject *key, PyObject *value) {
 static PyType_Slot buffer_slots[] = {
     {Py_tp_doc, "Memory of a domain. It has the buffer protocol: memoryview(b), bytes(b), numpy.frombuffer(b)."},
     {Py_tp_dealloc, (void *)buffer_dealloc},
+    {Py_tp_traverse, (void *)buffer_traverse},
     {Py_bf_getbuffer, (void *)buffer_get},
     {Py_bf_releasebuffer, (void *)buffer_release},
     {Py_mp_length, (void *)buffer_length},
@@ -259,7 +275,8 @@ static PyType_Slot buffer_slots[] = {
     {0, NULL},
 };
 static PyType_Spec buffer_spec = {"tslab.Buffer", sizeof(Buffer), 0,
-                                  Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION, buffer_slots};
+                                  Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_DISALLOW_INSTANTIATION,
+                                  buffer_slots};
 
 /* ---- module ------------------------------------------------------------------------------------------------------- */
 
@@ -270,7 +287,7 @@ static PyObject *version(PyObject *module, PyObject *none) {
 }
 
 static PyMethodDef functions[] = {
-    {"version", version, METH_NOARGS, "version()\n--\n\nThe version of the C library."},
+    {"version", version, METH_NOARGS, "version($module, /)\n--\n\nThe version of the C library."},
     {NULL, NULL, 0, NULL},
 };
 static struct PyModuleDef definition = {

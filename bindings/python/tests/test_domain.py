@@ -3,6 +3,7 @@ import multiprocessing
 import os
 import pickle
 import threading
+import weakref
 
 import pytest
 
@@ -162,6 +163,20 @@ def test_finalised_by_any_thread():
     ender.start()
     ender.join()
     assert shared.ended
+
+
+def test_a_domain_that_holds_its_own_buffers_is_collected():
+    class Request(tslab.Domain):
+        pass
+
+    ends = []
+    for keep in (lambda b: b, memoryview, lambda b: [b]):
+        d = Request("cycle")
+        d.kept = keep(d.buffer(1000))
+        weakref.finalize(d, ends.append, d.epoch_id)
+        del d
+    gc.collect()
+    assert len(ends) == 3
 
 
 def test_fork():

@@ -52,7 +52,8 @@ def test_another_process(program):
     assert len(held) == 10 and all(e["live_objects"] == 100 for e in held)
     assert isinstance(tslab.findings(program.pid), list)
     stacks = tslab.stacks(program.pid)
-    assert isinstance(stacks, list) and stacks and all(isinstance(s, dict) for s in stacks)
+    assert stacks and {s["label"] for s in stacks} == {"held"}
+    assert all(len(s["at"]) == len(s["frames"]) and s["at"][0].startswith("_core.abi3.so+0x") for s in stacks)
     assert [s["pid"] for s in tslab.watch(program.pid, every=0.01, times=3)] == [program.pid] * 3
 
 
@@ -60,6 +61,23 @@ def test_a_frame(program):
     pytest.importorskip("pandas")
     frame = tslab.frame(program.pid)
     assert (frame[frame["label"] == "held"]["live_objects"] == 100).all()
+    assert tslab.frame(program.pid, "labels").set_index("label")["active_epochs"]["held"] == 10
+    assert (tslab.frame(program.pid, "stacks")["label"] == "held").all()
+    assert tslab.frame(program.pid, "findings").empty
+    for no_list in ("nothing", "global"):
+        with pytest.raises(ValueError, match=no_list):
+            tslab.frame(program.pid, no_list)
+
+
+def test_watch_waits_for_a_process_that_starts():
+    environment = dict(os.environ, TSLAB_SHM="1")
+    code = "import sys, tslab; d = tslab.Domain('late'); b = d.buffer(9); sys.stdin.read()"
+    with subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, env=environment) as process:
+        shown = next(tslab.watch(process.pid, every=0.01, wait=60))
+        assert shown["pid"] == process.pid
+        process.stdin.close()
+    with pytest.raises(tslab.TargetError):
+        next(tslab.watch(process.pid, every=0.01))
 
 
 def test_no_such_process():

@@ -50,7 +50,7 @@ class Domain(_Domain):
     A domain that nobody refers to any more ends, too. A child of fork has a copy of it, as of all memory.
     """
 
-    def array(self, shape: int | tuple[int, ...], dtype: Any = "float64") -> "numpy.ndarray":
+    def array(self, shape: int | tuple[int, ...], dtype: Any = "float64") -> "numpy.ndarray[Any, numpy.dtype[Any]]":
         """A NumPy array of zeros in the domain. It is a view: while it is alive, the domain does not end."""
         import numpy
 

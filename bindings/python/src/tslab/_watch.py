@@ -35,24 +35,31 @@ def stats(pid: int | str) -> dict[str, Any]:
     if done.returncode != 0:
         said = done.stderr.decode(errors="replace").strip()
         raise TargetError(said or f"tslab stats {pid}: exit code {done.returncode}")
-    return json.loads(done.stdout.decode(errors="replace"))
+    shown: dict[str, Any] = json.loads(done.stdout.decode(errors="replace"))
+    return shown
 
 
 def findings(pid: int | str) -> list[dict[str, Any]]:
-    """What is wrong with the process: leaks, lifetimes that grow, limits that are near; worst first."""
-    return _list(stats(pid), "findings")
+    """What is wrong with the process: leaks, lifetimes that grow, limits that were met; worst first."""
+    return list(stats(pid)["findings"])
 
 
 def stacks(pid: int | str) -> list[dict[str, Any]]:
-    """The call stacks that hold the most. The process samples them if it runs with ``TSLAB_SAMPLE_STACKS=BYTES``."""
-    return _list(stats(pid), "stacks")
+    """The call stacks that hold the most. The process samples them if it runs with ``TSLAB_SAMPLE_STACKS=BYTES``.
+
+    ``frames`` are addresses, innermost first; ``at`` are the same as ``FILE+OFFSET`` of the program or library.
+    ``python -m tslab stats --stacks PID`` names functions and lines.
+    """
+    shown = stats(pid)["stacks"]
+    modules = [(int(m["start"], 16), int(m["end"], 16), m) for m in shown["modules"]]
+    return [{**site, "at": [_at(int(frame, 16), modules) for frame in site["frames"]]} for site in shown["sites"]]
 
 
-def _list(shown: dict[str, Any], name: str) -> list[dict[str, Any]]:
-    found = shown.get(name) or []
-    if isinstance(found, dict):  # with figures of its own beside the rows
-        found = next((v for v in found.values() if isinstance(v, list)), [])
-    return found
+def _at(address: int, modules: list[tuple[int, int, dict[str, Any]]]) -> str:
+    for start, end, module in modules:
+        if start <= address < end:
+            return f"{os.path.basename(module['path'])}+{address - int(module['base'], 16):#x}"
+    return f"{address:#x}"
 
 
 def processes() -> list[dict[str, Any]]:
@@ -70,15 +77,25 @@ def processes() -> list[dict[str, Any]]:
     return found
 
 
-def frame(pid: int | str) -> "pandas.DataFrame":
-    """The epochs of a process as a pandas data frame: one row each, the columns of ``stats(pid)["epochs"]``."""
+def frame(pid: int | str, what: str = "epochs") -> "pandas.DataFrame":
+    """A part of the statistics as a pandas data frame: a row for each epoch, and the fields as columns.
+
+    what: a list of ``stats(pid)``, such as ``"epochs"``, ``"labels"``, ``"classes"`` or ``"findings"``; or ``"stacks"``.
+    """
     import pandas
 
-    return pandas.DataFrame(stats(pid)["epochs"])
+    rows = stacks(pid) if what == "stacks" else stats(pid).get(what)
+    if not isinstance(rows, list):
+        raise ValueError(f"the statistics have no list {what!r}")
+    return pandas.DataFrame(rows)
 
 
-def watch(pid: int | str, every: float = 1.0, times: int | None = None) -> Iterator[dict[str, Any]]:
+def watch(
+    pid: int | str, every: float = 1.0, times: int | None = None, wait: float = 0.0
+) -> Iterator[dict[str, Any]]:
     """The statistics again and again, ``every`` so many seconds, until the process ends, or so many ``times``.
+
+    wait: seconds for a process that has just been started to show its first statistics; then TargetError.
 
     In a notebook::
 
@@ -87,14 +104,17 @@ def watch(pid: int | str, every: float = 1.0, times: int | None = None) -> Itera
             display.display(pandas.DataFrame(s["epochs"]))
     """
     shown = 0
+    last = time.monotonic() + wait
     while times is None or shown < times:
         try:
             now = stats(pid)
         except TargetError:
-            if shown == 0:
+            if shown > 0:
+                return
+            if time.monotonic() >= last:
                 raise
-            return
-        yield now
-        shown += 1
+        else:
+            yield now
+            shown += 1
         if times is None or shown < times:
             time.sleep(every)
