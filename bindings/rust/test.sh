@@ -45,8 +45,9 @@ fi
 part "a server with a domain a request" cargo test --quiet --locked -p server
 part "benchmarks, smoke" cargo run --quiet --locked -p bench --bin bench -- --smoke
 if [ -n "$(minor cargo +nightly)" ]; then
-    part "nightly: collections of std, error codes of what must not compile" \
-        cargo +nightly test --quiet --locked --target-dir target/nightly -p tslab --features nightly --test nightly --doc
+    on_nightly=(cargo +nightly test --quiet --locked --target-dir target/nightly -p tslab --features nightly)
+    part "nightly: collections of std" "${on_nightly[@]}" --test nightly
+    part "nightly: error codes of what must not compile" "${on_nightly[@]}" --doc
     if cargo +nightly miri --version >/dev/null 2>&1; then
         part "Miri" cargo +nightly miri test --quiet --locked --target-dir target/miri -p tslab --lib pure
     else

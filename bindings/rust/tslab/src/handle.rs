@@ -17,7 +17,7 @@ use core::marker::PhantomData;
 pub struct Handle<T> {
     pub(crate) raw: sys::SlabHandle,
     pub(crate) epoch: sys::EpochId,
-    what: PhantomData<fn() -> T>,
+    what: PhantomData<fn(T) -> T>, // exactly T: with a T of a longer or shorter life, get_mut could write what dies early
 }
 
 impl<T> Handle<T> {

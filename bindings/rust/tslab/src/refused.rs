@@ -136,3 +136,21 @@
 //! let epoch = tslab::Epoch::new("e");
 //! epoch.insert(std::cell::Cell::new(1)); // another thread may get it at the same time
 //! ```
+//!
+//! A handle names a value of exactly its type, so no value that dies early is written over one that lives for ever:
+//!
+//! ```compile_fail,E0597
+//! let mut epoch = tslab::Epoch::new("e");
+//! let handle = epoch.insert("for ever");
+//! {
+//!     let text = String::from("gone");
+//!     *epoch.get_mut(handle).unwrap() = text.as_str();
+//! }
+//! println!("{:?}", epoch.get(handle));
+//! ```
+//! ```
+//! let mut epoch = tslab::Epoch::new("e");
+//! let handle = epoch.insert("for ever");
+//! *epoch.get_mut(handle).unwrap() = "as long";
+//! println!("{:?}", epoch.get(handle));
+//! ```
