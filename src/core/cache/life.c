@@ -62,13 +62,13 @@ static void work_off_visited(ts_heap *heap) {
 }
 
 /* Before the errands are looked for. An errand that comes later is seen by the next answer. Caller holds the heap. */
-static void hear(ts_heap *heap) {
+static void note_answer(ts_heap *heap) {
     ts_store_release(&heap->answers, ts_load_relaxed(&heap->answers) + 1);
     atomic_fetch_and_explicit(&heap->revoked, TS_REVOKED | TS_UNHOLDABLE, memory_order_seq_cst);
 }
 
 void ts_heap_work_off(ts_heap *heap) {
-    hear(heap);
+    note_answer(heap);
     if (heap != ts_thread.heap && ts_load_relaxed(&heap->state) == TS_HEAP_LIVE) {
         work_off_visited(heap);
         ts_foreign_drain(heap);
@@ -85,7 +85,7 @@ void ts_heap_work_off(ts_heap *heap) {
 /* Does as much as one call should do. The next ones go on. */
 static void answer_own(ts_heap *heap) {
     if (!ts_heap_try_enter(heap)) return; /* its holder looks */
-    hear(heap);
+    note_answer(heap);
     ts_heap_end_condemned_some(heap, TS_CONDEMNED_WORK);
     ts_foreign_drain_some(heap, TS_FOREIGN_WORK);
     bool more = ts_load_relaxed(&heap->ending) != NULL || ts_load_relaxed(&heap->backlog) != 0;
@@ -111,7 +111,7 @@ static void ask_to_shed(ts_heap *heap) {
 }
 
 /* false: it could not be held, or more is left to be shed. */
-static bool visit(ts_heap *heap, ts_allocator *allocator, bool sheds, bool asks) {
+static bool visit_heap(ts_heap *heap, ts_allocator *allocator, bool sheds, bool asks) {
     bool visitor = heap != ts_thread.heap;
     bool left = ts_heap_is_waited_for(heap) || ts_heap_is_called(heap);
     if (!(left ? ts_heap_call(heap) : ts_heap_hold(heap))) return false;
@@ -126,9 +126,9 @@ static bool visit(ts_heap *heap, ts_allocator *allocator, bool sheds, bool asks)
     return !more;
 }
 
-void ts_heap_visit(ts_heap *heap, ts_allocator *allocator) { (void)visit(heap, allocator, false, false); }
+void ts_heap_visit(ts_heap *heap, ts_allocator *allocator) { (void)visit_heap(heap, allocator, false, false); }
 bool ts_heap_visit_resting(ts_heap *heap, ts_allocator *allocator, bool asks) {
-    return visit(heap, allocator, true, asks);
+    return visit_heap(heap, allocator, true, asks);
 }
 
 /* ---- a thread that rests or ends -------------------------------------------------------------- */

@@ -100,7 +100,7 @@ static void let_in(ts_heap *heap) {
 
 /* Caller has the lock of a heap whose thread lives. call: something is left to that one. A thread that is seen in the
    middle of an operation costs no barrier, but to call it. */
-static bool revoke(ts_heap *heap, bool call) {
+static bool revoke_heap(ts_heap *heap, bool call) {
     if (!call && !ts_heap_is_quiet(heap->tls)) return false;
     set_revoked(heap);
     bool barrier = ts_os->barrier_all();
@@ -120,7 +120,7 @@ static bool hold_locked(ts_heap *heap, bool call) {
         }
         return true;
     }
-    if (state == TS_HEAP_LIVE && revoke(heap, call)) return true;
+    if (state == TS_HEAP_LIVE && revoke_heap(heap, call)) return true;
     ts_lock_release(&heap->lock);
     return false;
 }
@@ -131,16 +131,16 @@ static bool hold_locked(ts_heap *heap, bool call) {
  * one of the two sees the other. A count that has changed since the barrier of the last call, or was answered since,
  * may belong to an errand that came too late for that call. So the thread is called again.
  */
-static bool hold(ts_heap *heap, bool call) {
+static bool hold_heap(ts_heap *heap, bool call) {
     if (heap == ts_thread.heap) return ts_heap_try_enter(heap);
     ts_assert(2, !ts_is_in_op(&ts_thread));
     for (;;) {
-        uint32_t answers = ts_load_acquire(&heap->answers); /* acquire: before the next; partner of hear */
+        uint32_t answers = ts_load_acquire(&heap->answers); /* acquire: before the next; partner of note_answer */
         uint32_t before = ts_load_relaxed(&heap->revoked);
         if (!ts_lock_try(&heap->lock)) return false;
         if (hold_locked(heap, call)) return true;
         atomic_thread_fence(memory_order_seq_cst);        /* partner: ts_heap_call */
-        uint32_t after = ts_load_acquire(&heap->revoked); /* acquire: partner of hear */
+        uint32_t after = ts_load_acquire(&heap->revoked); /* acquire: partner of note_answer */
         if (after < TS_CALLED) return false;
         if (call && after / TS_CALLED == before / TS_CALLED && ts_load_relaxed(&heap->answers) == answers) return false;
         if (ts_load_relaxed(&heap->state) != TS_HEAP_LIVE) return false; /* it begins, and looks then; or it is lost */
@@ -148,13 +148,13 @@ static bool hold(ts_heap *heap, bool call) {
     }
 }
 
-bool ts_heap_hold(ts_heap *heap) { return hold(heap, false); }
+bool ts_heap_hold(ts_heap *heap) { return hold_heap(heap, false); }
 
 bool ts_heap_call(ts_heap *heap) {
     /* seq_cst: the errand was written before */
     atomic_fetch_add_explicit(&heap->revoked, TS_CALLED, memory_order_seq_cst);
-    atomic_thread_fence(memory_order_seq_cst); /* partner: in hold and ts_heap_drop */
-    if (hold(heap, true)) return true;
+    atomic_thread_fence(memory_order_seq_cst); /* partner: in hold_heap and ts_heap_drop */
+    if (hold_heap(heap, true)) return true;
     ts_store_relaxed(&ts_heaps_called, 1);
     return false;
 }
@@ -176,7 +176,7 @@ static void list_if_unused(ts_heap *heap, uint64_t serial) {
     ts_lock_release(&registry);
 }
 
-static void drop(ts_heap *heap) {
+static void drop_heap(ts_heap *heap) {
     bool unused = ts_load_relaxed(&heap->state) == TS_HEAP_ABANDONED && !ts_heap_first_block(heap);
     uint64_t serial = heap->serial;
     if (heap != ts_heap_nobody && ts_load_relaxed(&heap->state) == TS_HEAP_ABANDONED)
@@ -192,9 +192,9 @@ void ts_heap_drop(ts_heap *heap) {
         return;
     }
     for (;;) {
-        drop(heap);
+        drop_heap(heap);
         atomic_thread_fence(memory_order_seq_cst); /* partner: ts_heap_call */
-        if (TS_LIKELY(!ts_heap_is_called(heap)) || !hold(heap, true)) return;
+        if (TS_LIKELY(!ts_heap_is_called(heap)) || !hold_heap(heap, true)) return;
         ts_duties->work_off(heap);
     }
 }
@@ -263,7 +263,7 @@ void ts_heap_bind(ts_heap *heap, const ts_share *share) {
     ts_thread.block = &ts_no_block;
     ts_thread.rolling = &ts_no_block;
     ts_thread.last = &ts_no_scope;
-    ts_compiler_fence(); /* partner: barrier_all in revoke */
+    ts_compiler_fence(); /* partner: barrier_all in revoke_heap */
     if (TS_UNLIKELY(ts_load_acquire(&heap->revoked) != 0)) ts_heap_call_thread(heap); /* acquire: partner of let_in */
 }
 
@@ -343,7 +343,7 @@ void ts_heap_fork_parent(void) {
     ts_lock_release_for_fork(&registry);
     atomic_thread_fence(memory_order_seq_cst); /* as in ts_heap_drop: for calls that came meanwhile */
     for (ts_heap *h = ts_heaps(); h; h = h->next) {
-        if (h == ts_thread.heap || !ts_heap_is_called(h) || !hold(h, true)) continue;
+        if (h == ts_thread.heap || !ts_heap_is_called(h) || !hold_heap(h, true)) continue;
         ts_duties->work_off(h);
         ts_heap_drop(h);
     }

@@ -23,8 +23,8 @@
  * its processor. A thread that cannot hold a heap LEAVES an errand to it, and CALLS. Errands are blocks on the heap's
  * list `condemned` (block.c), and slabs on its queue.
  *  1. A call writes the errand, adds TS_CALLED to `revoked`, and tries once more to hold the heap. Each holder reads
- *     that count after it has released the lock (ts_heap_drop, hold, ts_heap_enter_revoked; a seq_cst fence on both
- *     sides). So one of the two sees the other.
+ *     that count after it has released the lock (ts_heap_drop, hold_heap, ts_heap_enter_revoked; a seq_cst fence on
+ *     both sides). So one of the two sees the other.
  *  2. The call sends a thread that is in the middle of an operation out of its usual paths: after the barrier of the
  *     hold it overwrites the thread's token (ts_heap_call_thread). If the thread wrote its token before that barrier,
  *     the token is gone. If it writes it later, it then reads `revoked` (ts_heap_bind), finds the call, and takes the
