@@ -4,8 +4,8 @@
  * that never has a thread, as the blocks of an ended thread wait in its heap. The domain's next thread takes them
  * over (epoch.c).
  *
- * What could go wrong: the thread goes on in such a block, or no thread takes in the cross-thread frees there, or the
- * block is in two lists or in none when another thread looks for it. None of this happens.
+ * What could go wrong: the thread goes on in such a block. Or no thread takes in the cross-thread frees there. Or the
+ * block is in two lists, or in none, when another thread looks for it. None of this happens.
  *  1. The thread gives the block up in a call of its own, so it is in no operation on it. It drops all hints that
  *     lead it there (forget). A hint is believed by the id of the epoch, and the block keeps that id.
  *  2. The block changes its heap while both heaps are held, with its epoch's lock, as in ts_epoch_take_over. So a

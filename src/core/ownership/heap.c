@@ -3,7 +3,7 @@
  *
  * What could go wrong: two threads change the bins of one block at the same time. They do not. An owner's operation
  * says that it is under way. Another thread that wants the heap first writes the words that send the owner out of its
- * fast paths, then runs a barrier of all threads, and then looks whether an operation is under way. If one is, it
+ * fast paths. Then it runs a barrier of all threads, and then it looks whether an operation is under way. If one is, it
  * does not wait. It leaves an errand to the owner, and calls.
  */
 /* Modelled in tests/model: hold, bump, exit, orders. */

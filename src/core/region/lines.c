@@ -72,8 +72,9 @@ static char *extend_lines(size_t size, size_t align) {
 }
 
 /* Blocks are cleared and linked by atomic stores. A free of any address at all reads a UNIT word without order, and
-   then the key of the block that the word leads to (ts_fast_free), however new that block is. The key's address
-   depends on the word. Where such a load comes after the one that it depends on, the key is not older than the word. */
+   then the key of the block that the word leads to (ts_fast_free). That block may be as new as can be. The key's
+   address depends on the word. Where such a load comes after the one that it depends on, the key is not older than
+   the word. */
 typedef _Atomic uint64_t TS_MAY_ALIAS line_word;
 typedef _Atomic(void *) TS_MAY_ALIAS line_link;
 
