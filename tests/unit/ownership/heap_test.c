@@ -24,7 +24,15 @@ static uint64_t units_before; /* each test looks at its own */
 
 static uint64_t units_used(void) { return ts_pool_used_units() - units_before; }
 
-static bool test_barrier(void) { return !refuse_barrier && ts_os_native.barrier_all(); }
+static void (*after_barrier)(void); /* once */
+
+static bool test_barrier(void) {
+    bool done = !refuse_barrier && ts_os_native.barrier_all();
+    void (*then)(void) = after_barrier;
+    after_barrier = NULL;
+    if (done && then) then();
+    return done;
+}
 
 static int start(void **state) {
     (void)state;
@@ -305,6 +313,31 @@ static void cannot_be_held_without_a_barrier(void **state) {
     assert_true(epoch_destroy(allocator, epoch));
 }
 
+static void fill_rolling_magazine(void) {
+    for (int i = 0; i < 40; i++) objects[i] = slab_malloc(allocator, size);
+    for (int i = 0; i < 40; i++) SUP_CHECK(slab_free(allocator, objects[i]), "object %d", i);
+}
+static void allocate_rolling(void) { objects[0] = slab_malloc(allocator, size); }
+static void let_it_allocate(void) {
+    let_begin(allocate_rolling);
+    until_it_waits();
+}
+
+/* The other thread has objects at hand in the rolling epoch that is over. While its heap is held it takes none. */
+static void rolling_epoch_ended(void **state) {
+    (void)state;
+    if (!have_barrier()) skip();
+    begin();
+    let(fill_rolling_magazine);
+    after_barrier = let_it_allocate;
+    EpochId first = epoch_current(allocator), second = epoch_advance(allocator);
+    meet();
+    assert_true(second != EPOCH_NONE);
+    (void)epoch_destroy(allocator, first);
+    assert_true(slab_owns(allocator, objects[0]) && slab_free(allocator, objects[0]));
+    end();
+}
+
 /* ---- without a barrier: the owner does it ------------------------------------------------------------------ */
 
 static void idle(void) { slab_thread_idle(); }
@@ -474,6 +507,7 @@ int main(void) {
         WITH_ALLOCATOR(held_against_a_busy_thread),
         WITH_ALLOCATOR(cannot_be_held_without_a_barrier),
         WITH_ALLOCATOR(condemned),
+        WITH_ALLOCATOR(rolling_epoch_ended),
         WITH_ALLOCATOR(closed_with_objects),
         WITH_ALLOCATOR(closed_and_idle),
         WITH_ALLOCATOR(closed_and_ended),
