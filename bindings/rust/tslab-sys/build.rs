@@ -64,7 +64,14 @@ fn vendored() {
     files(&advice, "c", &mut sources);
     assert!(!sources.is_empty(), "tslab-sys: no C sources in {}", core.display());
     let mut build = cc::Build::new();
-    build.files(&sources).include(&include).include(&core).include(root.join("src")).include(&generated).std("c11").pic(true);
+    build
+        .files(&sources)
+        .include(&include)
+        .include(&core)
+        .include(root.join("src"))
+        .include(&generated)
+        .std("c11")
+        .pic(true);
     // Call stacks go through the library also where C code has no tables by default.
     build.flag("-funwind-tables").flag_if_supported("-fno-semantic-interposition").flag("-fvisibility=hidden");
     if env::var("CARGO_CFG_TARGET_ENV").is_ok_and(|e| e == "gnu") {

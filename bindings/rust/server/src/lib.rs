@@ -56,3 +56,8 @@ pub fn routes() -> Router {
         .route("/words", routing::post(|text: String| async move { POOL.with(|domain| count(domain, &text)) }))
         .route("/statistics", routing::get(|| async { tslab::stats_json() }))
 }
+
+// The program of the crates' common README is a test.
+#[cfg(doctest)]
+#[doc = include_str!("../../README.md")]
+struct Readme;

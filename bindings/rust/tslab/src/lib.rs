@@ -36,7 +36,7 @@
 //! memory, as `Box::new` does. A domain with a limit ([`Domain::set_limit`]) is the place for `try_`.
 #![cfg_attr(feature = "nightly", feature(allocator_api))]
 #![warn(missing_docs)]
-#![deny(unsafe_op_in_unsafe_fn)]
+#![deny(unsafe_op_in_unsafe_fn, clippy::undocumented_unsafe_blocks)]
 
 /// The version of the trait that is there by default.
 #[cfg(feature = "allocator-api2-02")]
@@ -50,6 +50,10 @@ mod error;
 mod global;
 mod handle;
 mod memory;
+// Its programs are tests.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
 #[cfg(doctest)]
 mod refused;
 mod shared;

@@ -77,14 +77,18 @@ pub(crate) unsafe trait Source {
     }
 }
 
+struct WithoutDrop<T>(core::marker::PhantomData<T>);
+
+impl<T> WithoutDrop<T> {
+    const CHECKED: () = assert!(
+        !mem::needs_drop::<T>(),
+        "this type needs dropping, and alloc does not drop: use alloc_with_drop, or Epoch::alloc"
+    );
+}
+
 /// Stops the compilation for a type that needs dropping, with the name of the function that takes it.
 pub(crate) const fn without_drop<T>() {
-    const {
-        assert!(
-            !mem::needs_drop::<T>(),
-            "this type needs dropping, and alloc does not drop: use alloc_with_drop, or Epoch::alloc"
-        )
-    }
+    WithoutDrop::<T>::CHECKED // evaluated for each T that a program uses
 }
 
 /// A place for a value; of a type without bytes any aligned address.

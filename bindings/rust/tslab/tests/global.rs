@@ -75,6 +75,7 @@ impl Drop for Late {
 }
 thread_local! {
     static LATE: RefCell<Option<Late>> = const { RefCell::new(None) };
+    #[allow(clippy::vec_box)] // an allocation for each value
     static LATER: RefCell<Vec<Box<usize>>> = const { RefCell::new(Vec::new()) };
 }
 
@@ -106,5 +107,16 @@ fn panics_free_what_they_unwind() {
             std::panic::resume_unwind(Box::new(kept[3].len()));
         });
         assert_eq!(*caught.unwrap_err().downcast::<usize>().unwrap(), i.to_string().len());
+    }
+}
+
+#[test]
+fn a_panic_ends_a_thread_whose_destructors_allocate() {
+    for i in 0..100 {
+        let ended = std::thread::spawn(move || {
+            LATE.set(Some(Late(vec![String::from("late"); 3])));
+            panic!("thread {i}");
+        });
+        assert_eq!(*ended.join().unwrap_err().downcast::<String>().unwrap(), format!("thread {i}"));
     }
 }
