@@ -50,6 +50,13 @@ if cargo fmt --version >/dev/null 2>&1 && cargo clippy --version >/dev/null 2>&1
 else
     left_out "layout, Clippy: rustup component add rustfmt clippy"
 fi
+if pkg-config --exists tslab tslab-malloc tslab-http 2>/dev/null; then
+    libraries=$(pkg-config --variable=libdir tslab)
+    part "the installed libraries: features system, malloc, http" \
+        env LD_LIBRARY_PATH="$libraries" cargo test --quiet --locked --target-dir target/system -p tslab --features malloc,http --tests
+else
+    left_out "the features system, malloc and http: pkg-config knows no installed library (make install)"
+fi
 part "a server with a domain a request" cargo test --quiet --locked -p server
 part "benchmarks, smoke" cargo run --quiet --locked -p bench --bin bench -- --smoke
 if [ -n "$(minor cargo +nightly)" ]; then
