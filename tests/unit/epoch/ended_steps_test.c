@@ -54,6 +54,7 @@ static ts_block *join_and_stop(ts_heap *heap, ts_allocator *a, EpochId id) {
 #undef ts_table_next_id
 #define ts_epoch_adopt(h, e, id, c) (pass(&before_adopt), (ts_epoch_adopt)((h), (e), (id), (c)))
 #include "object/alloc.c"
+#include "object/refill.c"
 #undef ts_epoch_adopt
 #undef ts_epoch_join
 

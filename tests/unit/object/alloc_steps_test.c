@@ -106,6 +106,7 @@ static void before_care(void);
 static unsigned reports;
 #include "object/alloc.c"
 #include "object/free.c"
+#include "object/refill.c"
 #include "object/resize.c"
 #undef ts_heap_hold
 #undef ts_care_freed
