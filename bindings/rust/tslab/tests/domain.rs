@@ -125,6 +125,20 @@ fn marks_are_scopes() {
 }
 
 #[test]
+fn a_handle_of_a_mark_that_has_ended_names_nothing() {
+    let mut domain = Domain::new();
+    let mut gone = Vec::new();
+    for round in 0..200u64 {
+        let mark = domain.mark();
+        let handles: Vec<_> = (0..50).map(|i| mark.insert([round, i])).collect(); // at the places of those before
+        assert!(handles.iter().enumerate().all(|(i, h)| mark.get(*h) == Some(&[round, i as u64])));
+        assert!(gone.iter().all(|h| mark.get(*h).is_none()));
+        gone.extend(handles.into_iter().step_by(7));
+    }
+    assert!(gone.iter().all(|h| domain.get(*h).is_none()));
+}
+
+#[test]
 fn limits_are_answers() {
     let domain = Domain::new();
     domain.set_limit(256 * 1024).unwrap();
