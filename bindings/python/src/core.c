@@ -59,7 +59,7 @@ static bool is_open(const Domain *self) {
 
 static bool is_unseen(const Domain *self) {
     if (self->exports == 0) return true;
-    PyErr_Format(PyExc_BufferError, "%zd views of the domain's buffers are alive", self->exports);
+    PyErr_Format(PyExc_BufferError, "views of the domain's buffers are alive: %zd", self->exports);
     return false;
 }
 
