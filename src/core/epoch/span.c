@@ -69,6 +69,47 @@ static void count_freed(ts_allocator *allocator, ts_share *share, uint64_t bytes
     atomic_fetch_add_explicit(&allocator->span_counts.units_given, weight, memory_order_release);
 }
 
+/* Gives back what the account has granted, and lets go of it. NULL with errno as it is. */
+TS_COLD static void *refuse_units(ts_account *account, uint64_t taken) {
+    int error = errno;
+    ts_account_give(account, taken);
+    ts_account_unref(account);
+    errno = error;
+    return NULL;
+}
+
+/* *taken: what the account has granted for that many units, 0 without one. false with errno: it grants nothing, and is
+   let go. */
+static inline bool charge_units(const ts_allocator *allocator, ts_account *account, EpochId id, unsigned part,
+                                uint32_t units, uint32_t align_units, uint64_t *taken) {
+    *taken = 0;
+    if (TS_LIKELY(account == NULL)) return true;
+    if (allocator->settings.guard_spans) units = ts_span_guarded_units(part, units, align_units);
+    *taken = ts_part_weight(part, units);
+    if (ts_limit_take(account, *taken, id)) return true;
+    ts_account_unref(account);
+    return false;
+}
+
+/* Adds a span to the epoch, which counts it and whose lock is held. Its object is there now. Returns its UNIT word. */
+static uint64_t add_span(ts_epoch *epoch, uint32_t unit, uint64_t bytes, uint64_t weight) {
+    ts_slab *slab = ts_slab_at(unit);
+    slab->prev = 0;
+    slab->next = epoch->spans;
+    if (epoch->spans) ts_slab_at(epoch->spans)->prev = unit;
+    epoch->spans = unit;
+    ts_add_owned(&epoch->span_allocated, 1);
+    slab->free_count = (uint16_t)ts_load_relaxed(&epoch->span_allocated); /* for ts_span_release_newer */
+    slab->empty_at = (uint16_t)(ts_load_relaxed(&epoch->span_allocated) >> 16);
+    ts_add_owned(&epoch->span_bytes_allocated, bytes);
+    ts_add_owned(&epoch->span_units, (uint32_t)weight);
+    uint64_t word = TS_UNIT_SPAN | ts_load_relaxed(&slab->tag);
+    ts_store_relaxed(&slab->queue_next, epoch->entry.index);
+    /* release: a thread that reads the word sees the record */
+    ts_store_release(ts_unit_word(unit), word);
+    return word;
+}
+
 TS_ALWAYS_INLINE void *alloc_in_part(const unsigned part, ts_allocator *allocator, EpochId id, size_t size,
                                      size_t align, bool *zero, ts_span_note *note) {
     uint64_t units = units_for(part, size > 0 ? size : 1);
@@ -90,28 +131,15 @@ TS_ALWAYS_INLINE void *alloc_in_part(const unsigned part, ts_allocator *allocato
        share has it pinned, and no other thread drops it. */
     ts_share *share = ts_heap_share(heap, allocator);
     if (!share) return NULL;
+    uint64_t taken;
     ts_account *account = ts_limit_hold(epoch, id);
-    uint64_t whole = !account ? 0
-                     : allocator->settings.guard_spans
-                         ? ts_span_guarded_units(part, (uint32_t)units, (uint32_t)align_units)
-                         : units;
-    uint64_t taken = ts_part_weight(part, whole);
-    if (TS_UNLIKELY(account != NULL) && !ts_limit_take(account, taken, id)) {
-        ts_account_unref(account);
-        return NULL;
-    }
+    if (!charge_units(allocator, account, id, part, (uint32_t)units, (uint32_t)align_units, &taken)) return NULL;
     unsigned home = part == TS_FAR ? TS_HOME_ANY : ts_nodes_wanted(allocator, share, account);
     uint32_t unit =
         TS_UNLIKELY(allocator->settings.guard_spans)
             ? ts_span_acquire_guarded(allocator, part, home, (uint32_t)units, (uint32_t)align_units, size, &fresh)
             : ts_span_acquire(allocator, share, part, home, (uint32_t)units, (uint32_t)align_units, &fresh);
-    if (!unit) {
-        int error = errno;
-        ts_account_give(account, taken);
-        ts_account_unref(account);
-        errno = error;
-        return NULL;
-    }
+    if (!unit) return refuse_units(account, taken);
     ts_slab *slab = ts_slab_at(unit);
     char *at = ts_part_unit_address(part, unit);
     ts_store_relaxed(&slab->u.span.epoch, id);
@@ -126,27 +154,15 @@ TS_ALWAYS_INLINE void *alloc_in_part(const unsigned part, ts_allocator *allocato
         ts_account *now = ts_load_relaxed(&epoch->account);
         ts_account_add(now, now == account ? weight - taken : weight);
         if (now == account) taken = 0;
-        slab->prev = 0;
-        slab->next = epoch->spans;
-        if (epoch->spans) ts_slab_at(epoch->spans)->prev = unit;
-        epoch->spans = unit;
-        ts_add_owned(&epoch->span_allocated, 1);
-        slab->free_count = (uint16_t)ts_load_relaxed(&epoch->span_allocated); /* for ts_span_release_newer */
-        slab->empty_at = (uint16_t)(ts_load_relaxed(&epoch->span_allocated) >> 16);
-        ts_add_owned(&epoch->span_bytes_allocated, bytes);
-        ts_add_owned(&epoch->span_units, (uint32_t)weight);
         count_allocated(allocator, share, 1, bytes, weight);
         if (fresh) ts_fetch_add_relaxed(&allocator->span_miss, 1);
-        /* release: a thread that reads the word sees the record */
-        ts_store_relaxed(&slab->queue_next, epoch->entry.index);
-        note->word = TS_UNIT_SPAN | ts_load_relaxed(&slab->tag);
-        ts_store_release(ts_unit_word(unit), note->word);
+        note->word = add_span(epoch, unit, bytes, weight);
     }
     if (epoch) ts_epoch_release(epoch);
     ts_account_give(account, taken);
     ts_account_unref(account);
-    if (!open) ts_span_release(allocator, share, unit, slab->u.span.units);
     if (open) return at;
+    ts_span_release(allocator, share, unit, slab->u.span.units);
     errno = ESTALE;
     return NULL;
 }
