@@ -93,7 +93,8 @@ done
 # Rust and Python: what their builds need of crates.io and PyPI is fetched here, so that the chroot needs no network.
 rust_program() {
     command -v cargo >/dev/null || { say "Rust left out: there is no cargo here"; return 0; }
-    cp -r bindings/rust "$test_in/rust"
+    mkdir "$test_in/rust"
+    tar -C bindings/rust --exclude=./target -cf - . | tar -C "$test_in/rust" -xf -
     mkdir -p "$test_in/program/src"
     cp bindings/rust/Cargo.lock "$test_in/program/"
     cat >"$test_in/program/Cargo.toml" <<END
