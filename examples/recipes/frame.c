@@ -10,7 +10,7 @@ int main(void) {
     for (int number = 0; number < 100; number++) {
         for (int i = 0; i < 1000; i++)
             if (!slab_alloc(200)) return 1;
-        epoch_domain_reset(frame, SIZE_MAX); /* empty; all of its memory stays warm for the next frame */
+        epoch_domain_reset(frame, SIZE_MAX); /* empty; all of its memory stays retained for the next frame */
     }
     puts("100 frames, one domain");
     epoch_domain_exit(frame);

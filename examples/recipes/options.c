@@ -7,7 +7,7 @@
 int main(void) {
     SlabOptions options = {
         .size = sizeof options,
-        .retain_bytes = (size_t)4 << 20,  /* keep 4 MiB warm, give back the rest */
+        .retain_bytes = (size_t)4 << 20,  /* keep 4 MiB retained, give back the rest */
         .budget_bytes = (size_t)64 << 20, /* never more than 64 MiB */
         .on_misuse = SLAB_MISUSE_REPORT,  /* one line for each wrong free */
     };

@@ -22,6 +22,6 @@ int main(void) {
     while ((bytes = slab_maintain(slab_allocator_default(), 1000000)) > 0) given += bytes; /* each for 1 ms at most */
     SlabGlobalStats stats;
     if (!slab_stats_global(slab_allocator_default(), &stats)) return 1;
-    printf("%zu MiB given back; %zu MiB are still warm\n", given / MIB, (size_t)stats.retained_bytes / MIB);
+    printf("%zu MiB given back; %zu MiB are still retained\n", given / MIB, (size_t)stats.retained_bytes / MIB);
     return stats.live_objects == 0 ? 0 : 1;
 }

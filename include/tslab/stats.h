@@ -56,7 +56,7 @@ typedef struct SlabClassStats {
     uint64_t object_size;                /* bytes of a slot; 0 where sizes are mixed */
     uint64_t slow_path_hits;             /* allocations that needed a slab looked for */
     uint64_t new_slab_count;             /* slabs taken into use */
-    uint64_t slow_path_cache_miss;       /* of these, found in no warm cache: fresh memory */
+    uint64_t slow_path_cache_miss;       /* of these, found in no retained cache: fresh memory */
     uint64_t slow_path_epoch_closed;     /* allocations refused: the epoch was not active (whole allocator) */
     uint64_t list_move_partial_to_full;  /* slabs whose last free slot was claimed */
     uint64_t list_move_full_to_partial;  /* of these, full no more: a slot came back, or the end */
@@ -82,7 +82,7 @@ typedef struct SlabClassStats {
     uint64_t allocated_objects_total;
     uint64_t freed_objects_total;  /* including those freed by a destroy */
     uint64_t rejected_frees_total; /* frees, handles and reallocs answered false (whole allocator) */
-    uint64_t cache_size;           /* warm empty slabs (whole allocator) */
+    uint64_t cache_size;           /* retained empty slabs (whole allocator) */
     uint64_t cache_capacity;       /* retain budget in slabs, as it is now; 0 with at_once, UINT64_MAX with keep */
     uint64_t total_partial_slabs;  /* slabs with a slot free */
     uint64_t total_full_slabs;     /* slabs with none */
@@ -153,7 +153,7 @@ typedef struct SlabGlobalStats {
     uint64_t foreign_frees;
     uint64_t live_objects;
     uint64_t live_bytes;
-    uint64_t committed_bytes; /* slabs in use and warm ones: what the budget limits */
+    uint64_t committed_bytes; /* slabs in use and retained ones: what the budget limits */
     uint64_t allocated_objects_total;
     uint64_t freed_objects_total;
     uint64_t rejected_frees_total;
@@ -166,7 +166,7 @@ typedef struct SlabGlobalStats {
     uint64_t metadata_bytes;        /* accessible for tables, of the whole process; less of it is resident */
     uint64_t reserved_bytes;        /* address space, of the whole process; no memory by itself */
     uint64_t budget_bytes;          /* 0: none */
-    uint64_t retained_bytes;        /* warm empty slabs, and left_bytes */
+    uint64_t retained_bytes;        /* retained empty slabs, and left_bytes */
     uint64_t stack_samples_taken;   /* call stacks, by the option sample_stacks */
     uint64_t stack_samples_dropped; /* of these, without a place in the table */
     uint64_t process_lock_waits;    /* for any lock of the core, in the whole process */
@@ -202,10 +202,10 @@ typedef SlabThreadStats ThreadStats;
 typedef struct SlabNodeStats {
     uint32_t version;
     int32_t node;
-    uint64_t committed_bytes;    /* slabs in use and warm ones that were asked for from the node (the option numa,
+    uint64_t committed_bytes;    /* slabs in use and retained ones that were asked for from the node (the option numa,
                                     epoch_bind); of those that are spread over all nodes, its share */
     uint64_t resident_bytes;     /* what the system says is there of all the allocator's memory; not counted is
-                                    what each thread keeps warm for itself, 2 MiB at most */
+                                    what each thread keeps retained for itself, 2 MiB at most */
     uint64_t foreign_bytes;      /* asked for from this node, and resident on another */
     uint64_t remote_frees_total; /* objects of this node that were freed by threads which run on another. Counted when
                                     the slab's owner collects them, by the node of who freed first there */

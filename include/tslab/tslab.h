@@ -87,12 +87,12 @@ typedef uint64_t SlabHandle;                /* unique in the process, never reus
 
 /*
  * What happens to empty slabs: slabs in which no object is live and no slot waits in a thread's cache.
- * Under every policy these give back warm memory: slab_trim(), epoch_domain_reset(), slab_set_budget(), and an
+ * Under every policy these give back retained memory: slab_trim(), epoch_domain_reset(), slab_set_budget(), and an
  * allocation that meets the budget. More: man 3 tslab, OPTIONS.
  */
 typedef enum SlabReclaimPolicy {
-    SLAB_RECLAIM_BUDGET = 0,  /* keep up to retain_bytes warm, beside what threads keep; give back the rest (default) */
-    SLAB_RECLAIM_KEEP = 1,    /* keep all that is warm */
+    SLAB_RECLAIM_BUDGET = 0,  /* keep up to retain_bytes, beside what threads keep; give back the rest (default) */
+    SLAB_RECLAIM_KEEP = 1,    /* keep all that is retained */
     SLAB_RECLAIM_AT_ONCE = 2, /* give back every slab at the moment it is empty */
 } SlabReclaimPolicy;
 
@@ -151,7 +151,7 @@ typedef enum SlabNuma {
  */
 typedef struct SlabOptions {
     size_t size;          /* sizeof(SlabOptions) of the caller */
-    size_t retain_bytes;  /* TSLAB_RETAIN: the retain budget. Empty slabs go back when more than this is warm.
+    size_t retain_bytes;  /* TSLAB_RETAIN: the retain budget. Empty slabs go back when more than this is retained.
                              Default 32 MiB; up to 160 MiB while the program takes back what went back; 4 MiB of it
                              when it has needed no more for a second.
                              Beside it each thread keeps up to 2 MiB */
@@ -208,7 +208,7 @@ TSLAB_API void slab_allocator_free(SlabAllocator *allocator);
  *   - Alignment is at least 16. In a churn epoch an object whose size is a power of two up to 16384 is aligned to it.
  *   - On failure they return NULL and set errno: ENOMEM (no memory, over the budget, or a size that cannot exist),
  *     EINVAL (bad argument, or unknown epoch) or ESTALE (the epoch is closed or destroyed).
- *   - Cost: 2 to 5 ns as a rule. They make a system call only to get a new slab when none is warm.
+ *   - Cost: 2 to 5 ns as a rule. They make a system call only to get a new slab when none is retained.
  * More: man 3 tslab.
  */
 
@@ -393,7 +393,7 @@ TSLAB_API void epoch_domain_destroy(EpochDomain *domain);
 /* Closes the domain's epoch from any thread. false: EINVAL, or it is closed already. */
 TSLAB_API bool epoch_domain_force_close(EpochDomain *domain);
 /* Runs the cleanups, then empties the domain: every object in it dies. It stays entered, with the same EpochId.
-   At most keep_bytes of its memory stay warm; the rest goes back to the system now, under every reclaim policy.
+   At most keep_bytes of its memory stay retained; the rest goes back to the system now, under every reclaim policy.
    false: EPERM, EINVAL (also: a wrapped epoch without auto_close), ESTALE closed: the cleanups have run, once for all.
    Cost: less than a new domain if keep_bytes covers what it held (SIZE_MAX always does). Otherwise the allocator is
    trimmed by the rest, which looks at every thread: 240 to 340 ns each. */
@@ -461,25 +461,25 @@ TSLAB_API void *slab_promote(EpochDomain *to, void *pointer) TSLAB_USED;
 
 /* ---- memory on demand ------------------------------------------------------------------------- */
 /*
- * Warm memory is memory that holds nothing and has not gone back to the system. More: man 3 tslab.
+ * Retained memory is memory that holds nothing and has not gone back to the system. More: man 3 tslab.
  */
 
-/* Populates bytes ahead, so that hot paths do not fault, and keeps them warm beyond the retain budget. They last until
-   slab_trim(), an epoch_domain_reset() that gives memory back, or a budget that is met or set below what is committed.
-   They serve objects of up to 16384 bytes in churn epochs, and of up to 4096 in scopes (man 3 tslab has exceptions).
-   false with ENOMEM: what could be had is kept (nothing, if there are no addresses for so much). */
+/* Populates bytes ahead, so that hot paths do not fault, and keeps them retained beyond the retain budget. They last
+   until slab_trim(), an epoch_domain_reset() that gives memory back, or a budget that is met or set below what is
+   committed. They serve objects of up to 16384 bytes in churn epochs, and of up to 4096 in scopes (man 3 tslab has
+   exceptions). false with ENOMEM: what could be had is kept (nothing, if there are no addresses for so much). */
 TSLAB_API bool slab_reserve(SlabAllocator *allocator, size_t bytes);
-/* Gives all that can be given back to the system now: warm memory of every thread, what idle threads hold of closed
+/* Gives all that can be given back to the system now: retained memory of every thread, what idle threads hold of closed
    epochs, and unused pages in the calling thread's slabs. What other live threads keep in their open epochs stays.
    Returns bytes, those of the allocator's own records not counted.
    Cost: some ns for each slab there ever was, a barrier for each thread (epoch_close), 0.5 to 2 us a system call. */
 TSLAB_API size_t slab_trim(SlabAllocator *allocator);
 /* A hard limit on committed bytes, in units of 16 KiB and one at least; 0: none.
-   If more is committed now, warm memory goes back first; beyond that the limit stops growth only. false: EINVAL. */
+   If more is committed now, retained memory goes back first; beyond that the limit stops growth only. false: EINVAL. */
 TSLAB_API bool slab_set_budget(SlabAllocator *allocator, size_t bytes);
 /* Settles what is due, for max_ns nanoseconds at most, and one step: takes back what threads keep that have not needed
    memory since the last call, ends closed epochs that hold nothing, gives back what exceeds the retain budget. Once no
-   thread has needed memory for 12 s, all that is warm goes back, unless the program gave a budget or a policy.
+   thread has needed memory for 12 s, all that is retained goes back, unless the program gave a budget or a policy.
    Returns bytes given back; 0 with EINVAL: no such allocator. For programs at rest, without the option `background`.
    Cost with nothing to do: some 50 ns a thread. */
 TSLAB_API size_t slab_maintain(SlabAllocator *allocator, uint64_t max_ns);

@@ -222,7 +222,7 @@ class domain {
         forget();
         return true;
     }
-    /* Empties it: as end(), but it can be used on. At most keep_bytes stay warm. Throws std::system_error. */
+    /* Empties it: as end(), but it can be used on. At most keep_bytes stay retained. Throws std::system_error. */
     void reset(std::size_t keep_bytes = std::numeric_limits<std::size_t>::max()) {
         if (!epoch_domain_reset(domain_, keep_bytes)) detail::fail("tslab::domain::reset", false);
     }

@@ -65,7 +65,7 @@ static void back_and_forth(ts_report *r, const SlabGlobalStats *g) {
     ts_say(&r->evidence, "empty_slab_overflowed %, slow_path_cache_miss %", ts_w_u64(g->empty_slab_overflowed),
            ts_w_u64(g->slow_path_cache_miss));
     if (g->cache_capacity == 0)
-        ts_put(&r->advice, "Nothing is kept warm (reclaim policy at_once, or retain_bytes too small): "
+        ts_put(&r->advice, "Nothing is kept retained (reclaim policy at_once, or retain_bytes too small): "
                            "TSLAB_RECLAIM=budget and TSLAB_RETAIN do.");
     else
         ts_put(&r->advice,
@@ -78,7 +78,7 @@ static void locks(ts_report *r, const SlabGlobalStats *g) {
     if (g->lock_contended <= 1000 || g->lock_contended <= g->lock_fast_acquire / 100 ||
         !ts_finding_begin(r, TS_INFO, g->lock_contended, "lock_contention"))
         return;
-    ts_put(&r->what, "threads wait for the locks of the warm cache");
+    ts_put(&r->what, "threads wait for the locks of the retained cache");
     ts_say(&r->evidence, "lock_contended %, lock_fast_acquire %", ts_w_u64(g->lock_contended),
            ts_w_u64(g->lock_fast_acquire));
     ts_put(&r->advice, "Large epochs on many threads: give each thread, or each group of few, an allocator.");

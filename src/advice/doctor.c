@@ -101,7 +101,7 @@ static void limits(ts_report *r, const SlabGlobalStats *g) {
         ts_finding_begin(r, TS_CRITICAL, g->committed_bytes, "budget_near")) {
         ts_say(&r->what, "the memory budget is nearly used up: % of %", ts_w_size(g->committed_bytes),
                ts_w_size(g->budget_bytes));
-        ts_say(&r->evidence, "committed_bytes %, of which warm %", ts_w_u64(g->committed_bytes),
+        ts_say(&r->evidence, "committed_bytes %, of which retained %", ts_w_u64(g->committed_bytes),
                ts_w_u64(g->retained_bytes));
         ts_put(&r->advice,
                "Allocations beyond it fail with ENOMEM. Raise it with slab_set_budget, or see which label holds "

@@ -51,7 +51,7 @@ static bool figures(SlabGlobalStats *stats) {
 
 #ifdef HAS_MALLINFO
 typedef struct sums {
-    size_t committed, live, free, warm;
+    size_t committed, live, free, retained;
 } sums;
 
 static sums sum(void) {
@@ -61,7 +61,7 @@ static sums sum(void) {
     s.committed = (size_t)stats.committed_bytes;
     s.live = (size_t)stats.live_bytes;
     s.free = s.committed > s.live ? s.committed - s.live : 0;
-    s.warm = (size_t)stats.retained_bytes;
+    s.retained = (size_t)stats.retained_bytes;
     return s;
 }
 
@@ -74,7 +74,7 @@ static struct mallinfo clipped_figures(void) {
     info.arena = clipped(s.committed);
     info.uordblks = clipped(s.live);
     info.fordblks = clipped(s.free);
-    info.keepcost = clipped(s.warm);
+    info.keepcost = clipped(s.retained);
     return info;
 }
 
@@ -94,7 +94,7 @@ TS_EXPORT_EXTRA struct mallinfo2 mallinfo2(void) {
     info.arena = s.committed;
     info.uordblks = s.live;
     info.fordblks = s.free;
-    info.keepcost = s.warm;
+    info.keepcost = s.retained;
     return info;
 }
 #endif

@@ -49,7 +49,7 @@ TS_EXPORT int pthread_create(pthread_t *thread, const pthread_attr_t *attributes
     ts_capture_suspend();
     int error = create(thread, attributes, run, arg);
     if (TS_UNLIKELY(error == EAGAIN) && ts_private_is_data_limited() && slab_trim(ts_process_allocator()) > 0)
-        error = create(thread, attributes, run, arg); /* what is warm counts against the limit that a stack does */
+        error = create(thread, attributes, run, arg); /* what is retained counts against the limit that a stack does */
     ts_capture_resume();
     if (error == 0) ts_private_thread_made();
     return error;

@@ -68,7 +68,7 @@ EXPECTED = [
     ("tslab handle scope_handle", r"class scope, format 2\n  accepted\n.*: live: object of 112 bytes in a scope slab"),
     ("tslab handle old_handle", r"format 2\n  stale\n  the place is in generation \d+ now, and free"),
     ("tslab handle 12345", r"never was a handle"),
-    ("tslab allocators", r"allocator 0x[0-9a-f]+: \d+ KiB committed, \d+ KiB of them warm"),
+    ("tslab allocators", r"allocator 0x[0-9a-f]+: \d+ KiB committed, \d+ KiB of them retained"),
     # What is wrong is named.
     ("tslab epoch nosuch", r'tslab: no open epoch has the label "nosuch"'),
     ("tslab heap 99", r"tslab: there is no heap 99"),

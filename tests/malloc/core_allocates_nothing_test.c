@@ -83,8 +83,8 @@ static void *thread_body(void *a) {
 }
 
 int main(void) {
-    SlabAllocator *warm = slab_allocator_create(); /* the library stays loaded from here on */
-    CHECK(warm != NULL);
+    SlabAllocator *retained = slab_allocator_create(); /* the library stays loaded from here on */
+    CHECK(retained != NULL);
     inside++;
     SlabOptions options = {.size = sizeof options, .poison_on_free = 1, .record_rss = 1};
     SlabAllocator *a = slab_allocator_create(), *b = slab_allocator_create_ex(&options);
@@ -99,7 +99,7 @@ int main(void) {
     slab_allocator_free(b);
     slab_allocator_free(a);
     inside--;
-    slab_allocator_free(warm);
+    slab_allocator_free(retained);
     /* This malloc is not the library's: nothing can be captured. */
     errno = 0;
     CHECK(!epoch_domain_create_ex(NULL, NULL, EPOCH_DOMAIN_CAPTURE) && errno == ENOTSUP);

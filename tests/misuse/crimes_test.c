@@ -648,13 +648,13 @@ static void poison_span(int unused) {
     p[77777] = 7;
     expect("tslab: allocation: pointer 0x%" PRIxPTR ": written after free, at byte 77777 (span of 114688, %s)",
            (uintptr_t)p, churn_text());
-    SUP_CHECK(get(world.a, 100000, world.churn) == p, "the warm span");
+    SUP_CHECK(get(world.a, 100000, world.churn) == p, "the retained span");
     release(world.a, p);
-    SUP_CHECK(get(world.a, 100000, world.churn) == p, "the warm span, in order"); /* no second line */
+    SUP_CHECK(get(world.a, 100000, world.churn) == p, "the retained span, in order"); /* no second line */
     unsigned char *zero = q;
     release(world.a, q);
     zero = slab_calloc_epoch(world.a, 1, 100000, world.churn);
-    SUP_CHECK(zero == q, "the warm span");
+    SUP_CHECK(zero == q, "the retained span");
     for (int i = 0; i < 100000; i++) {
         SUP_CHECK(zero[i] == 0, "byte %d of a zeroed span", i);
     }

@@ -34,7 +34,7 @@
 #define TAG(x) ((x) >> 4)
 #define WORD(t, c, b) (((t) << 4) | (((c) & 3) << 2) | (b))
 
-mtype = {IN_BIN, WARM, CLAIMED, ZOMBIE_SLAB}
+mtype = {IN_BIN, RETAINED, CLAIMED, ZOMBIE_SLAB}
 
 byte word = 1;          /* UNIT word */
 byte tag = 1, fw = WORD(1, 0, 0);
@@ -137,7 +137,7 @@ inline drop() { held = false }
 
 #define EMPTY (!live[0] && !live[1])
 
-/* f. The slab is on the warm list afterwards, or stays. */
+/* f. The slab is on the retained list afterwards, or stays. */
 inline release_slab() {
     w = word;
     do
@@ -146,7 +146,7 @@ inline release_slab() {
 #endif
     :: else ->
        if
-       :: atomic { word == w -> assert(where == IN_BIN); word = 0; where = WARM }
+       :: atomic { word == w -> assert(where == IN_BIN); word = 0; where = RETAINED }
           break
        :: atomic { word != w -> w = word }
        fi
@@ -235,7 +235,7 @@ inline drain(visitor) {
           flag_off();                                                    /* b */
 #endif
           if
-          :: w & ZOMBIE -> atomic { assert(where == ZOMBIE_SLAB); where = WARM }
+          :: w & ZOMBIE -> atomic { assert(where == ZOMBIE_SLAB); where = RETAINED }
           :: !(w & ZOMBIE) && alive -> drain_slab()
           :: else -> skip
           fi
@@ -365,7 +365,7 @@ inline free_exactly(i) {
 
 /* ts_slab_claim, next_use, reset, ts_bin_add. Claims and resets hold nothing. */
 inline acquire() {
-    atomic { where == WARM && resets < RESETS -> where = CLAIMED; resets++; w = word };
+    atomic { where == RETAINED && resets < RESETS -> where = CLAIMED; resets++; w = word };
     do
 #ifndef WITHOUT_ZOMBIES
     :: atomic { (w & FOREIGN) ->
@@ -456,9 +456,9 @@ proctype destroyer() {
     killed = true; /* ts_block_kill */
     hold();
     drain(true);
-    atomic { /* ts_block_end: its slabs are warm, their words as they were */
+    atomic { /* ts_block_end: its slabs are retained, their words as they were */
         if
-        :: where == IN_BIN && bin_use == 1 -> where = WARM
+        :: where == IN_BIN && bin_use == 1 -> where = RETAINED
         :: else -> skip
         fi;
         ended = true

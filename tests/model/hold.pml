@@ -402,7 +402,7 @@ proctype trimmer() {
     if
     :: held ->
        work_off();
-       r = mem[UNITS]; /* give_warm */
+       r = mem[UNITS]; /* give_retained */
        atomic { mem[UNITS] = 0; given = given + r; r = 0 };
        drop()
     :: else -> skip

@@ -16,7 +16,7 @@
 
 byte word = MINE;
 bool key = true, state = true, pending, held, in_op;
-bool warm; /* the slab is on a warm list */
+bool retained; /* the slab is on a retained list */
 
 /* Ghosts. */
 bool live = true; /* the object that the pointer is of */
@@ -115,7 +115,7 @@ inline release() {
 #ifndef WITHOUT_CLAIM
            word = NOBODYS;
 #endif
-           warm = true
+           retained = true
         :: else -> skip
         fi
     }
@@ -139,7 +139,7 @@ proctype close() {
     drain();
     key = false;
 #endif
-    if :: !warm -> release() :: else -> skip fi;
+    if :: !retained -> release() :: else -> skip fi;
     held = false
 }
 
@@ -148,8 +148,8 @@ proctype destroy() {
     atomic { key = false; live = false; quiet = false };
     hold();
     if
-    :: atomic { !warm && word == MINE -> warm = true }
-    :: atomic { !warm && word == FLAGGED -> word = NOBODYS; warm = true } /* a zombie, off its queue */
+    :: atomic { !retained && word == MINE -> retained = true }
+    :: atomic { !retained && word == FLAGGED -> word = NOBODYS; retained = true } /* a zombie, off its queue */
     :: else -> skip
     fi;
     held = false
@@ -158,7 +158,7 @@ proctype destroy() {
 /* Another thread takes the slab, and allocates at the same place. */
 proctype taker() {
 end:
-    atomic { warm -> warm = false };
+    atomic { retained -> retained = false };
 #ifndef WITHOUT_CLAIM
     word = NOBODYS;
 #endif

@@ -158,7 +158,7 @@ MODELS = [
         "name": "record",
         "file": "tests/model/record.pml",
         "property": "An allocator's record is given back once for each use, after its free, its last share and its last "
-                    "warm or queued unit, and a share is of the use that it was asked for.",
+                    "retained or queued unit, and a share is of the use that it was asked for.",
         "bound": "1 record used twice, 3 threads that make and drop a share each, or settle, with any value given out "
                  "before, 1 unit on a queue; sequentially consistent",
         "runs": [["-DUSES=2"]],

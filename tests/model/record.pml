@@ -1,7 +1,7 @@
 /*
  * The record of an allocator: found by its value, pinned by each share, given back at the last unpin. One record, used
  * again when it comes back; three threads that make and drop a share, or settle, with a value that may be stale; one that
- * makes and frees allocators. A share that is dropped may leave a warm unit, which is on a queue of foreign frees yet;
+ * makes and frees allocators. A share that is dropped may leave a retained unit, which is on a queue of foreign frees yet;
  * another thread takes it off there, some time. Who settles may find that the system takes nothing, and puts the unit back.
  */
 #ifndef USES
@@ -10,7 +10,7 @@
 
 byte id, era = 1, pins;
 bool free_listed = true; /* guarded by the table's lock: taking and giving are one step */
-byte warm;               /* units on the record's lists, guarded by the warm lock */
+byte retained;               /* units on the record's lists, guarded by the retained lock */
 bool queued;             /* one of them is on a queue of foreign frees */
 bool zombie;             /* it was taken while it was, and pins the record */
 byte left;               /* units that shares may leave yet */
@@ -21,11 +21,11 @@ byte running, shares;
 bool over; /* slab_allocator_free was called for the present use */
 
 /* purge_shared, as far as ts_slab_claim: caller has a pin, or is the last */
-inline give_warm_back() {
+inline give_retained_back() {
     atomic {
         if
-        :: warm > 0 && queued -> queued = false; zombie = true; pins++; warm = 0
-        :: else -> warm = 0
+        :: retained > 0 && queued -> queued = false; zombie = true; pins++; retained = 0
+        :: else -> retained = 0
         fi
     }
 }
@@ -40,12 +40,12 @@ inline unpin() {
        };
        if
        :: seen != 1 -> break
-       :: else -> give_warm_back()
+       :: else -> give_retained_back()
        fi;
 #else
            skip };
        if
-       :: seen == 1 -> give_warm_back(); seen = pins
+       :: seen == 1 -> give_retained_back(); seen = pins
        :: else -> skip
        fi;
        atomic {
@@ -61,13 +61,13 @@ inline unpin() {
        fi;
 #ifndef WITHOUT_LOOK_AT_ZERO
        if
-       :: warm > 0 -> pins = 1; goto again
+       :: retained > 0 -> pins = 1; goto again
        :: else -> skip
        fi;
 #endif
 #endif
        assert(over && shares == 0); /* the record of a living allocator */
-       assert(warm == 0 && !zombie && !queued);
+       assert(retained == 0 && !zombie && !queued);
        id = 0;                      /* ts_table_end */
        era++;
        atomic { assert(!free_listed); free_listed = true }; /* given twice */
@@ -97,9 +97,9 @@ proctype user() {
           :: mine ->
              assert(token == era); /* a share of another use, on its list */
              if
-             :: atomic { left > 0 && !queued && !zombie -> left--; warm++; queued = true }
-             :: atomic { !queued -> taken = warm; warm = 0 }; /* ts_settle_now */
-                atomic { warm = warm + taken; taken = 0 }
+             :: atomic { left > 0 && !queued && !zombie -> left--; retained++; queued = true }
+             :: atomic { !queued -> taken = retained; retained = 0 }; /* ts_settle_now */
+                atomic { retained = retained + taken; taken = 0 }
              :: true
              fi
           :: else -> skip
@@ -126,7 +126,7 @@ proctype drainer() {
     if
     :: atomic { queued -> queued = false }
     :: zombie ->
-       atomic { zombie = false; warm++ };
+       atomic { zombie = false; retained++ };
        unpin()
     :: atomic { running == 1 && !queued && !zombie -> skip }
     fi;
@@ -139,7 +139,7 @@ proctype maker() {
     byte n, mine, seen;
     do
     :: atomic { n < USES && free_listed -> n++; free_listed = false };
-       atomic { pins = 1; warm = 0 }; /* reset_record */
+       atomic { pins = 1; retained = 0 }; /* reset_record */
        atomic { over = false; assert(id == 0) };
        mine = era;
        id = mine;
@@ -169,6 +169,6 @@ init {
     running == 0;
     assert(shares == 0 && !queued && !zombie);
     assert(pins == (free_listed -> 0 : 1));
-    assert(!free_listed || warm == 0);
+    assert(!free_listed || retained == 0);
     assert(free_listed == (id == 0)) /* not lost */
 }

@@ -172,7 +172,7 @@ static void with_each_lock_taken(void **state) {
         {"the allocator's lock", &a->lock},
         {"an epoch's lock", ts_epoch_lock(ts_epoch_find(a, churn))},
         {"the lock of a heap", &ts_thread.heap->lock},
-        {"the lock of the warm units", &a->warm_lock},
+        {"the lock of the retained units", &a->retained_lock},
         {"the table of epochs", &ts_epochs.lock},
         {"the table of domains", &ts_domains.lock},
         {"the table of allocators", &ts_allocators.lock},

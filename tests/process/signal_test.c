@@ -121,10 +121,10 @@ static void asked_in_the_middle(void **state) {
     assert_true(slab_stats_global(a, &global) && global.live_objects == 1);
     ts_heap_leave(ts_thread.heap);
     ts_allocator *record = ts_allocator_find((uintptr_t)a);
-    ts_lock_acquire(&record->warm_lock);
+    ts_lock_acquire(&record->retained_lock);
     assert_int_equal(slab_epochs(a, NULL, 0), 1);
     assert_true(slab_stats_text(a, NULL, 0) > 0);
-    ts_lock_release(&record->warm_lock);
+    ts_lock_release(&record->retained_lock);
     assert_true(slab_stats_global(a, &global) && global.live_objects == 1);
     assert_true(slab_free(a, object));
     slab_allocator_free(a);

@@ -133,8 +133,8 @@ static void check_figures(const struct soak *soak, struct record *record) {
     char why[256] = "";
     SlabAllocator *all[] = {soak->plain, soak->tight, slab_allocator_default()};
     /* Units of dead blocks and zombies wait for a thread that stands at the gate: the public figures do not count them
-       as in use or warm. And asking for an epoch's figures takes foreign frees off the queues of ended threads, so the
-       sums before and after differ. The walk counts both exactly. */
+       as in use or retained. And asking for an epoch's figures takes foreign frees off the queues of ended threads, so
+       the sums before and after differ. The walk counts both exactly. */
     if (record->walk.zombies + record->walk.condemned_units + record->walk.queued != 0) {
         return;
     }

@@ -1,6 +1,6 @@
 /*
  * Threads that end while their objects live: the next ones take over their slabs, verify and free the objects. The
- * memory of the working set stays what it is over any number of generations, and what is warm beside it within its
+ * memory of the working set stays what it is over any number of generations, and what is retained beside it within its
  * budget: how much of that there is depends on how many of a generation's threads ran at the same time.
  *
  *     exit_test [--seconds N] [--seed N] [--threads N]
@@ -14,7 +14,7 @@
 
 #define EACH 300u
 #define EPOCHS 3u
-#define WARM_BYTES ((uint64_t)32 << 20) /* the default budget */
+#define RETAINED_BYTES ((uint64_t)32 << 20) /* the default budget */
 
 struct generation {
     struct sup_args args;
@@ -74,7 +74,7 @@ int main(int argc, char **argv) {
         SUP_CHECK(generation.number <= 10 || in_use <= used * 3,
                   "generation %" PRIu64 ": %" PRIu64 " bytes in use, %" PRIu64 " at the tenth", generation.number,
                   in_use, used);
-        SUP_CHECK(now.retained_bytes <= WARM_BYTES, "generation %" PRIu64 ": %" PRIu64 " bytes are warm",
+        SUP_CHECK(now.retained_bytes <= RETAINED_BYTES, "generation %" PRIu64 ": %" PRIu64 " bytes are retained",
                   generation.number, now.retained_bytes);
     }
     for (unsigned t = 0; t < generation.args.threads; t++) {

@@ -38,15 +38,15 @@ CPUSETS = {"two": (1,), "four": (1, 3), "no_processors": (0, 2), "no_memory": (1
 PLACEMENT = r"unit\.(os\.(placement|numa|refused_numa|native)|region\.home|supply\.nodes)"
 CPUSET = "unit.os.cpuset"  # may not be skipped in a cpuset
 IN_CPUSET = r"unit\.os\.(cpuset|placement|refused_numa)"
-IN_CPUSET_MORE = r"|unit\.(os\.native|region\.pool|ownership\.heap|supply\.warm|epoch\.epoch|domain\.reset|api\.(objects|memory))|process\.fork"
+IN_CPUSET_MORE = r"|unit\.(os\.native|region\.pool|ownership\.heap|supply\.retained|epoch\.epoch|domain\.reset|api\.(objects|memory))|process\.fork"
 # cpuset: memory of a part of the nodes, and all processors; cpuset_whole: the processors of that part only.
 VARIANTS = ("plain", "huge_always", "huge_never", "strict", "cgroup", "cpuset", "cpuset_whole", "no_membarrier", "null_blk")
 # What the variants change is how memory comes and goes, and how threads agree.
 SHORT = ("unit.region.region", "unit.ownership.heap", "unit.cache.hollow")
-QUICK = (r"unit\.(os\.(native|cgroup|huge_pages|numa|refused_numa|placement|watched)|region\..*|slab\..*|ownership\.(heap|blocks)|supply\.(warm|hollow|retain|nodes)|cache\.(scope|bin|closed)|"
+QUICK = (r"unit\.(os\.(native|cgroup|huge_pages|numa|refused_numa|placement|watched)|region\..*|slab\..*|ownership\.(heap|blocks)|supply\.(retained|hollow|retain|nodes)|cache\.(scope|bin|closed)|"
          r"epoch\.epoch|domain\.reset|diagnose\.diagnose|api\.(objects|epochs|domains|memory|handles))|process\.(fork|life)|"
          r"zones\.(emulated|spill|window|figures|device|libzbd)")
-AGAIN = r"unit\.(os\.native|region\.pool|ownership\.heap|supply\.(warm|hollow)|epoch\.epoch|domain\.reset|api\.(objects|memory))"
+AGAIN = r"unit\.(os\.native|region\.pool|ownership\.heap|supply\.(retained|hollow)|epoch\.epoch|domain\.reset|api\.(objects|memory))"
 # Those that know of a system without a barrier for all threads: others expect what only a held heap can give.
 BARE = r"unit\.(region\.region|ownership\.heap|supply\.hollow)"
 DEVICE = "zones.device"  # the emulated device beside a real one

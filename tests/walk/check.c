@@ -128,13 +128,13 @@ typedef struct run_walk {
 
 static bool claim_run(ts_check *check, uint32_t first, uint32_t units) {
     for (uint32_t u = first; u < first + units; u++) {
-        if (!ts_check_claim_unit(check, u, TS_USE_WARM_SPAN)) return false;
-        REQUIRE(ts_load_relaxed(ts_unit_word(u)) == 0, "unit %u is in a warm run, and has an owner", u);
+        if (!ts_check_claim_unit(check, u, TS_USE_RETAINED_SPAN)) return false;
+        REQUIRE(ts_load_relaxed(ts_unit_word(u)) == 0, "unit %u is in a retained run, and has an owner", u);
     }
     return true;
 }
 
-static bool visit_warm_run(void *arg, uint32_t first, uint32_t units) {
+static bool visit_retained_run(void *arg, uint32_t first, uint32_t units) {
     run_walk *walk = arg;
     walk->good = claim_run(walk->check, first, units);
     walk->found += ts_units_weight(first, units);
@@ -143,7 +143,7 @@ static bool visit_warm_run(void *arg, uint32_t first, uint32_t units) {
 
 static bool check_runs(ts_check *check, const ts_allocator *a, uint64_t *units) {
     run_walk walk = {check, 0, true};
-    const char *fault = ts_check_runs(a, visit_warm_run, &walk);
+    const char *fault = ts_check_runs(a, visit_retained_run, &walk);
     if (!walk.good) return false;
     REQUIRE(!fault, "allocator %u: %s", a->entry.index, fault);
     for (uint32_t unit = a->stuck; unit; unit = ts_slab_at(unit)->next) {
@@ -152,10 +152,10 @@ static bool check_runs(ts_check *check, const ts_allocator *a, uint64_t *units) 
         if (!claim_run(check, unit - ts_slab_at(unit)->u.span.guard, ts_slab_at(unit)->u.span.units)) return false;
         walk.found += ts_span_weight(ts_slab_at(unit));
     }
-    REQUIRE(walk.found == ts_load_relaxed(&a->span_warm_units), "%llu units in warm runs, %llu counted",
-            (unsigned long long)walk.found, (unsigned long long)ts_load_relaxed(&a->span_warm_units));
+    REQUIRE(walk.found == ts_load_relaxed(&a->span_retained_units), "%llu units in retained runs, %llu counted",
+            (unsigned long long)walk.found, (unsigned long long)ts_load_relaxed(&a->span_retained_units));
     *units += walk.found;
-    check->warm_units += walk.found;
+    check->retained_units += walk.found;
     return true;
 }
 
@@ -181,9 +181,9 @@ static bool check_cut(ts_check *check, const ts_allocator *a) {
 static bool check_allocator_lists(ts_check *check, uint32_t index, bool forked) {
     const ts_allocator *a = ts_table_at(&ts_allocators, index);
     ts_check_sums *sums = &check->allocator[index];
-    if (!ts_check_warm(check, &a->warm, &sums->warm_units)) return false;
+    if (!ts_check_retained(check, &a->retained, &sums->retained_units)) return false;
     if (!ts_check_groups(check, a)) return false;
-    if (!check_runs(check, a, &sums->warm_units)) return false;
+    if (!check_runs(check, a, &sums->retained_units)) return false;
     const ts_nodes *nodes = ts_nodes_of(a);
     if (nodes && !ts_check_claim_lines(check, nodes, sizeof *nodes, "a record of homes")) return false;
     const ts_past_ring *past = ts_load_relaxed(&a->past);
@@ -279,15 +279,15 @@ static bool check_sums(ts_check *check, uint32_t index, bool forked) {
     const ts_check_sums *sums = &check->allocator[index];
     uint64_t committed = ts_load_relaxed(&a->committed_units), pins = ts_load_relaxed(&a->pins);
     uint64_t found =
-        sums->units + sums->cut_units + sums->warm_units + sums->zombies - sums->zombie_pieces - sums->away_units;
+        sums->units + sums->cut_units + sums->retained_units + sums->zombies - sums->zombie_pieces - sums->away_units;
     bool alive = ts_load_relaxed(&a->entry.id) != 0;
     check->condemned_units += sums->condemned_units;
     if (forked || pins == 0) return true; /* 0: nobody's record, its figures are of its last use */
     REQUIRE(sums->cut_units == ts_load_relaxed(&a->cut_units), "allocator %u: %llu cut units, %llu counted", index,
             (unsigned long long)sums->cut_units, (unsigned long long)ts_load_relaxed(&a->cut_units));
     REQUIRE(committed == found,
-            "allocator %u: committed %llu units, found %llu in slabs and spans, %llu warm, %llu zombies", index,
-            (unsigned long long)committed, (unsigned long long)sums->units, (unsigned long long)sums->warm_units,
+            "allocator %u: committed %llu units, found %llu in slabs and spans, %llu retained, %llu zombies", index,
+            (unsigned long long)committed, (unsigned long long)sums->units, (unsigned long long)sums->retained_units,
             (unsigned long long)sums->zombies);
     REQUIRE(pins == alive + sums->shares + sums->condemned + sums->zombies + sums->spills,
             "allocator %u: %llu pins, found %llu shares, %llu condemned blocks, %llu zombies", index,

@@ -2,8 +2,8 @@
  * The whole deep walk (walk/check_slabs.h): every record of the process is what its header says,
  * every unit and every line is in exactly one place, and the sums agree:
  *
- *     units below the pool's high == free + in blocks + in spans + warm + zombies + retired (+ lost)
- *     committed_units of an allocator == its units in blocks, spans and warm lists + its zombies
+ *     units below the pool's high == free + in blocks + in spans + retained + zombies + retired (+ lost)
+ *     committed_units of an allocator == its units in blocks, spans and retained lists + its zombies
  *     pins of an allocator == 1 + its shares + its condemned blocks + its zombies
  *     table entries below high == in use + on the free list + spares of threads + used up (+ lost)
  *     objects counted by a bin, a scope block, an epoch's spans == live by its state words, bitmaps, list

@@ -1,5 +1,5 @@
 #include "walk/check_slabs.h"
-#include "supply/warm.h"
+#include "supply/retained.h"
 
 #include "base/bits.h"
 #include "cache/bin.h"
@@ -19,8 +19,8 @@ bool ts_check_fail(ts_check *check, const char *format, ...) {
 }
 
 static const char *use_name(unsigned use) {
-    static const char *const names[] = {"nothing", "free",          "in a block",  "in a span",
-                                        "warm",    "in a warm run", "a free piece"};
+    static const char *const names[] = {"nothing",           "free",        "in a block", "in a span", "retained",
+                                        "in a retained run", "a free piece"};
     use &= ~TS_USE_QUEUED;
     return use < sizeof names / sizeof *names ? names[use] : "?";
 }
@@ -80,38 +80,39 @@ static bool owned(uint64_t word) {
     return ts_era(ts_block_of_word(word)) == ts_word_era(word);
 }
 
-bool ts_check_warm(ts_check *check, const ts_warm *warm, uint64_t *units) {
-    uint32_t count = ts_load_relaxed(&warm->count), found = 0, last = 0;
-    for (uint32_t unit = warm->head; unit; unit = ts_slab_at(unit)->next) {
-        REQUIRE(found < count, "a warm list goes on after its %u units, to unit %u", count, unit);
-        if (!ts_check_claim_unit(check, unit, TS_USE_WARM)) return false;
-        REQUIRE(ts_part_of_unit(unit) == TS_NORMAL, "warm unit %u is of the FAR part", unit);
-        REQUIRE(!owned(ts_load_relaxed(ts_unit_word(unit))), "warm unit %u belongs to somebody", unit);
+bool ts_check_retained(ts_check *check, const ts_retained *retained, uint64_t *units) {
+    uint32_t count = ts_load_relaxed(&retained->count), found = 0, last = 0;
+    for (uint32_t unit = retained->head; unit; unit = ts_slab_at(unit)->next) {
+        REQUIRE(found < count, "a retained list goes on after its %u units, to unit %u", count, unit);
+        if (!ts_check_claim_unit(check, unit, TS_USE_RETAINED)) return false;
+        REQUIRE(ts_part_of_unit(unit) == TS_NORMAL, "retained unit %u is of the FAR part", unit);
+        REQUIRE(!owned(ts_load_relaxed(ts_unit_word(unit))), "retained unit %u belongs to somebody", unit);
         found++;
         last = unit;
     }
-    REQUIRE(found == count, "a warm list has %u units, its count is %u", found, count);
+    REQUIRE(found == count, "a retained list has %u units, its count is %u", found, count);
     /* tail is of use only while there is one */
-    REQUIRE(count == 0 || warm->tail == last, "a warm list ends at unit %u, its tail is %u", last, warm->tail);
+    REQUIRE(count == 0 || retained->tail == last, "a retained list ends at unit %u, its tail is %u", last,
+            retained->tail);
     *units += count;
-    check->warm_units += count;
+    check->retained_units += count;
     return true;
 }
 
 bool ts_check_groups(ts_check *check, const ts_allocator *allocator) {
-    uint32_t group = allocator->warm_group, last = 0;
+    uint32_t group = allocator->retained_group, last = 0;
     unsigned left = 0; /* units of the present group from this one on */
-    for (uint32_t unit = allocator->warm.head; unit; unit = ts_slab_at(unit)->next) {
+    for (uint32_t unit = allocator->retained.head; unit; unit = ts_slab_at(unit)->next) {
         if (unit == group) {
-            REQUIRE(left == 0, "warm unit %u begins a group inside of another", unit);
+            REQUIRE(left == 0, "retained unit %u begins a group inside of another", unit);
             last = ts_slab_at(unit)->prev;
-            left = TS_WARM_UNITS_MOVED;
+            left = TS_RETAINED_UNITS_MOVED;
         }
         if (left == 0 || --left > 0) continue;
-        REQUIRE(unit == last, "a group of warm units ends at unit %u, its first says %u", unit, last);
+        REQUIRE(unit == last, "a group of retained units ends at unit %u, its first says %u", unit, last);
         group = ts_slab_at(unit)->prev;
     }
-    REQUIRE(group == 0 && left == 0, "a group of warm units is not in the list, or not whole: %u", group);
+    REQUIRE(group == 0 && left == 0, "a group of retained units is not in the list, or not whole: %u", group);
     return true;
 }
 
@@ -400,22 +401,22 @@ static size_t block_bytes(const ts_block *block) {
     return block->scope ? sizeof(ts_scope_block) : sizeof(ts_churn_block);
 }
 
-static bool check_own_spans(ts_check *check, const ts_share *s, uint64_t *warm) {
+static bool check_own_spans(ts_check *check, const ts_share *s, uint64_t *retained) {
     uint32_t count = ts_load_relaxed(&s->span_units), found = 0;
     for (uint32_t units = 0; units <= TS_LOCAL_SPAN_UNITS; units++) {
         for (uint32_t unit = s->spans[units]; unit; unit = ts_slab_at(unit)->next, found += units) {
             REQUIRE(units > 0 && found < count, "heap %u: more than %u units in the spans that it keeps", s->heap->id,
                     count);
             for (uint32_t u = unit; u < unit + units; u++) {
-                if (!ts_check_claim_unit(check, u, TS_USE_WARM_SPAN)) return false;
+                if (!ts_check_claim_unit(check, u, TS_USE_RETAINED_SPAN)) return false;
                 REQUIRE(ts_load_relaxed(ts_unit_word(u)) == 0, "unit %u is in a span that is kept, and has an owner",
                         u);
             }
         }
     }
     REQUIRE(found == count, "heap %u: %u units in the spans that it keeps, %u counted", s->heap->id, found, count);
-    *warm += found;
-    check->warm_units += found;
+    *retained += found;
+    check->retained_units += found;
     return true;
 }
 
@@ -433,15 +434,15 @@ static bool check_pieces(ts_check *check, const ts_share *s) {
 
 static bool check_shares(ts_check *check, const ts_heap *heap) {
     for (const ts_share *s = heap->shares; s; s = s->heap_next) {
-        uint64_t warm = 0;
+        uint64_t retained = 0;
         if (!ts_check_claim_lines(check, s, sizeof *s, "a share")) return false;
         REQUIRE(s->heap == heap, "heap %u: has the share of another", heap->id);
         REQUIRE(s->index == s->allocator->entry.index, "heap %u: a share of allocator %u says %u", heap->id,
                 s->allocator->entry.index, (unsigned)s->index);
-        if (!ts_check_warm(check, &s->warm, &warm)) return false;
-        if (!check_own_spans(check, s, &warm) || !check_pieces(check, s)) return false;
+        if (!ts_check_retained(check, &s->retained, &retained)) return false;
+        if (!check_own_spans(check, s, &retained) || !check_pieces(check, s)) return false;
         if (!check->allocator) continue;
-        check->allocator[s->allocator->entry.index].warm_units += warm;
+        check->allocator[s->allocator->entry.index].retained_units += retained;
         check->allocator[s->allocator->entry.index].shares++;
     }
     for (unsigned i = 0; i < TS_RECENT_SHARES; i++) {

@@ -18,15 +18,15 @@ typedef enum ts_check_use {
     TS_USE_FREE,
     TS_USE_BLOCK,
     TS_USE_SPAN,
-    TS_USE_WARM,
-    TS_USE_WARM_SPAN,
+    TS_USE_RETAINED,
+    TS_USE_RETAINED_SPAN,
     TS_USE_PIECE /* a piece that is free */
 } ts_check_use;
 #define TS_USE_QUEUED 0x80u /* and it is on a queue of foreign frees */
 
 /* Of one allocator, by its index in the table. */
 typedef struct ts_check_sums {
-    uint64_t units, warm_units, zombies; /* in blocks and spans; in warm lists; nobody's, on a queue */
+    uint64_t units, retained_units, zombies; /* in blocks and spans; in retained lists; nobody's, on a queue */
     uint64_t cut_units, zombie_pieces;
     uint64_t condemned_units;           /* of units: in blocks that are dead and not yet taken apart */
     uint64_t away_units;                /* of units: they do not count (spill/spill.h) */
@@ -43,7 +43,7 @@ typedef struct ts_check {
     uint32_t high[TS_PARTS]; /* units ever taken from the untouched end of each part */
     uint32_t lines;          /* lines ever taken */
     /* Figures of what was walked. */
-    uint64_t heaps, blocks, slabs, spans, live, queued, warm_units, zombies, condemned_units, retired_units;
+    uint64_t heaps, blocks, slabs, spans, live, queued, retained_units, zombies, condemned_units, retired_units;
     uint64_t lost_units;   /* handed out and found nowhere: 0, but in the child of a fork */
     uint64_t lost_entries; /* of the tables: likewise */
 } ts_check;
@@ -61,8 +61,8 @@ bool ts_check_fail(ts_check *check, const char *format, ...) TS_PRINTF(2, 3);
 /* Notes what a unit is, or which lines a record has; false: it is something else already, or no such unit or line. */
 bool ts_check_claim_unit(ts_check *check, uint32_t unit, ts_check_use use);
 bool ts_check_claim_lines(ts_check *check, const void *record, size_t bytes, const char *what);
-/* A list of warm units. */
-bool ts_check_warm(ts_check *check, const ts_warm *warm, uint64_t *units);
+/* A list of retained units. */
+bool ts_check_retained(ts_check *check, const ts_retained *retained, uint64_t *units);
 /* The groups in the allocator's list, which was looked at before. */
 bool ts_check_groups(ts_check *check, const ts_allocator *allocator);
 /* A churn block that nobody has, for ts_block_pool_walk. */

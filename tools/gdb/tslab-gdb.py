@@ -6,9 +6,9 @@
     (gdb) tslab epochs              the open and draining epochs
     (gdb) tslab epoch ID | LABEL    an epoch: its blocks, slabs, spans, live objects
     (gdb) tslab heaps               what each thread owns
-    (gdb) tslab heap NUMBER         a heap: its blocks, warm units, queue of foreign frees
+    (gdb) tslab heap NUMBER         a heap: its blocks, retained units, queue of foreign frees
     (gdb) tslab handle EXPRESSION   a handle taken apart, and whether it is accepted
-    (gdb) tslab allocators          the allocators, committed and warm memory
+    (gdb) tslab allocators          the allocators, committed and retained memory
 
 Works on a running program and on a core file; it reads, and calls nothing. The library needs its debug information (-g,
 which the release build has). Figures of threads that are inside of an operation may be half changed.
@@ -486,7 +486,7 @@ def say_heap(r, heap):
     share = heap["shares"]
     while address_of(share):
         s = share.dereference()
-        print("  share of allocator %#x: %d warm units" % (number(s["token"]), number(s["warm"][0]["count"])))
+        print("  share of allocator %#x: %d retained units" % (number(s["token"]), number(s["retained"]["count"])))
         share = s["heap_next"]
     queue = queue_of(r, heap)
     if queue:
@@ -702,13 +702,13 @@ def allocators_command(r, argument):
         a = at(address_of(table["base"]) + index * number(table["stride"]), "ts_allocator")
         if not number(a["entry"]["id"]):
             continue
-        warm = number(a["warm"][0]["count"]) + number(a["span_warm_units"])
+        retained = number(a["retained"]["count"]) + number(a["span_retained_units"])
         share = a["shares"]
         while address_of(share):
-            warm += number(share["warm"][0]["count"]) + number(share["span_units"])
+            retained += number(share["retained"]["count"]) + number(share["span_units"])
             share = share["allocator_next"]
-        print("allocator %#x: %d KiB committed, %d KiB of them warm, rolling epoch %#x" % (
-            number(a["token"]), number(a["committed_units"]) * 16, warm * 16, number(a["current_epoch"])))
+        print("allocator %#x: %d KiB committed, %d KiB of them retained, rolling epoch %#x" % (
+            number(a["token"]), number(a["committed_units"]) * 16, retained * 16, number(a["current_epoch"])))
 
 
 Tslab()

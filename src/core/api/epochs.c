@@ -5,7 +5,7 @@
 #include "epoch/end.h"
 #include "epoch/label.h"
 #include "ownership/block_pool.h"
-#include "supply/warm.h"
+#include "supply/retained.h"
 
 #include "cache/maintain.h"
 #include "diagnose/misuse.h"

@@ -1,6 +1,6 @@
 #include "api/private.h"
 #include "diagnose/object.h"
-#include "supply/warm.h"
+#include "supply/retained.h"
 
 #include "api/background.h"
 #include "api/page.h"

@@ -2,8 +2,8 @@
 #include "api/runtime.h"
 #include "cache/life.h"
 #include "epoch/end.h"
+#include "supply/retained.h"
 #include "supply/share.h"
-#include "supply/warm.h"
 
 #include "api/background.h"
 #include "api/layout.h"
@@ -78,11 +78,11 @@ static bool fork_ends(void) {
     return false;
 }
 
-static void for_allocator_locks(void (*fn)(ts_lock *), bool warm) {
+static void for_allocator_locks(void (*fn)(ts_lock *), bool retained) {
     for (uint32_t i = 1; i < fork_allocators; i++) {
         ts_allocator *a = ts_table_at(&ts_allocators, i);
         if (a->lock.rank != TS_RANK_ALLOCATOR) continue; /* never used */
-        fn(warm ? &a->warm_lock : &a->lock);
+        fn(retained ? &a->retained_lock : &a->lock);
     }
 }
 
@@ -307,13 +307,13 @@ bool ts_runtime_start_bare(void) {
 
 static void reset_record(ts_allocator *a) {
     if (a->lock.rank != TS_RANK_ALLOCATOR) {
-        ts_lock_init(&a->warm_lock, TS_RANK_WARM);
+        ts_lock_init(&a->retained_lock, TS_RANK_RETAINED);
         ts_lock_init(&a->lock, TS_RANK_ALLOCATOR);
     }
-    ts_lock_reset_counts(&a->warm_lock);
+    ts_lock_reset_counts(&a->retained_lock);
     ts_lock_reset_counts(&a->lock);
-    memset(&a->warm, 0, sizeof a->warm);
-    a->warm_group = 0;
+    memset(&a->retained, 0, sizeof a->retained);
+    a->retained_group = 0;
     memset(a->runs, 0, sizeof a->runs);
     a->stuck = a->cut = 0;
     ts_store_relaxed(&a->nodes, NULL);
@@ -321,7 +321,7 @@ static void reset_record(ts_allocator *a) {
     ts_store_relaxed(&a->past, NULL);
     _Atomic uint64_t *from = &a->current_epoch, *to = &a->span_miss;
     for (_Atomic uint64_t *w = from; w <= to; w++) ts_store_relaxed(w, 0);
-    ts_store_relaxed(&a->span_warm_units, 0);
+    ts_store_relaxed(&a->span_retained_units, 0);
     ts_store_relaxed(&a->reserved_units, 0);
     ts_store_relaxed(&a->pins, 1);
 }

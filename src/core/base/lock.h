@@ -31,7 +31,7 @@ typedef enum ts_rank {
     TS_RANK_EPOCH,     /* stripe of epochs: their states, blocks and spans */
     TS_RANK_HEAP,      /* what one heap owns, for threads other than the heap's */
     TS_RANK_REGISTRY,  /* list of heaps, free heaps */
-    TS_RANK_WARM,      /* retained units that the threads of one allocator share */
+    TS_RANK_RETAINED,  /* retained units that the threads of one allocator share */
     TS_RANK_TABLE,     /* free lists of metadata */
     TS_RANK_GROWTH,    /* the untouched end of a part of the region */
     TS_RANK_POOL,      /* free units of the region */

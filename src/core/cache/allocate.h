@@ -162,8 +162,8 @@ TS_ALWAYS_INLINE void ts_scope_append(ts_scope_block *block, uint32_t unit, ts_s
    generation, which moves on only if a handle was made. */
 TS_ALWAYS_INLINE char *ts_scope_next(ts_scope_block *block, size_t bytes) {
     ts_share *share = block->b.share;
-    ts_warm *warm = &share->warm;
-    uint32_t unit = warm->head, last = ts_load_relaxed(&block->current);
+    ts_retained *retained = &share->retained;
+    uint32_t unit = retained->head, last = ts_load_relaxed(&block->current);
     TS_ASSUME(!ts_is_piece(unit));
     ts_slab *slab = ts_slab_at(unit);
     if (TS_UNLIKELY(!unit || share->looks || block->b.account)) return NULL;
@@ -175,9 +175,9 @@ TS_ALWAYS_INLINE char *ts_scope_next(ts_scope_block *block, size_t bytes) {
     /* handled is read after the claim, seq_cst: as in ts_slab_next_generation */
     if (TS_UNLIKELY(!ts_slab_claim_clean(unit) || ts_load_seq(&slab->handled))) return NULL;
     ts_assert(2, ts_load_relaxed(ts_unit_word(unit)) == 0);
-    warm->head = slab->next;
-    if (!warm->head) warm->tail = 0;
-    ts_add_owned(&warm->count, (uint32_t)-1);
+    retained->head = slab->next;
+    if (!retained->head) retained->tail = 0;
+    ts_add_owned(&retained->count, (uint32_t)-1);
     atomic_thread_fence(memory_order_release); /* as in ts_slab_next_use, and so is the next store */
     ts_store_release(&slab->tag, tag + 1);
     ts_scope_bits *bits = ts_slab_scope_bits(unit);

@@ -89,10 +89,10 @@ static void end_slabs(const ts_block *block, uint32_t unit) {
         ts_care_end(block->share->allocator->care, ts_unit_address(unit), TS_UNIT_BYTES, epoch);
 }
 
-static void keep_slabs(ts_share *share, const ts_warm *list) {
+static void keep_slabs(ts_share *share, const ts_retained *list) {
     uint32_t count = ts_load_relaxed(&list->count);
     ts_thread.released += count;
-    if (ts_share_add_warm(share, list->head, list->tail, count)) ts_share_overflow(share);
+    if (ts_share_add_retained(share, list->head, list->tail, count)) ts_share_overflow(share);
 }
 
 /* Gives the slabs of a LARGE bin back one by one, because they have several units. Slabs on a queue become zombies. */
@@ -107,17 +107,17 @@ static void end_large(ts_share *share, unsigned cls, uint32_t unit) {
 }
 
 TS_NOINLINE static void end_churn(ts_churn_block *block) {
-    ts_warm list = {0, 0, 0};
+    ts_retained list = {0, 0, 0};
     for (uint64_t left = ts_load_relaxed(&block->b.bins_used); left; left &= left - 1) {
         unsigned cls = ts_ctz64(left);
         ts_bin *bin = &block->bin[cls];
-        ts_warm chain = {bin->head, bin->head ? ts_slab_at(bin->head)->prev : 0, 0};
+        ts_retained chain = {bin->head, bin->head ? ts_slab_at(bin->head)->prev : 0, 0};
         if (TS_UNLIKELY(block->b.share->allocator->care)) end_slabs(&block->b, bin->head);
         ts_store_relaxed(&chain.count, ts_load_relaxed(&bin->slabs));
         if (ts_class_units(cls) > 1)
             end_large(block->b.share, cls, bin->head);
         else
-            ts_warm_splice(&list, &chain);
+            ts_retained_splice(&list, &chain);
         ts_share_fold(block->b.share, cls, bin_tally(bin).allocated);
         ts_store_relaxed(&bin->word, 0);
         bin->word_granule = 0;

@@ -90,7 +90,7 @@
 #include "slab/lent.h"
 #include "supply/allocator.h"
 #include "supply/nodes.h"
-#include "supply/warm.h"
+#include "supply/retained.h"
 
 #include <limits.h>
 

@@ -14,7 +14,7 @@
 #include "supply/account.h"
 #include "supply/allocator.h"
 #include "supply/piece.h"
-#include "supply/warm.h"
+#include "supply/retained.h"
 
 /* ---- an object of the thread's own ----------------------------------------------------------------------- */
 
@@ -260,7 +260,7 @@ TS_ALWAYS_INLINE bool ts_scope_empty(ts_heap *heap, ts_scope_block *block, const
         ts_block_set_free(heap, &block->b, true);
     else
         ts_store_relaxed(&block->b.slabs, 0);
-    return ts_share_add_warm(share, head, tail, slabs);
+    return ts_share_add_retained(share, head, tail, slabs);
 }
 TS_ALWAYS_INLINE bool ts_scope_end(ts_heap *heap, ts_scope_block *block) { return ts_scope_empty(heap, block, true); }
 

@@ -121,7 +121,7 @@ static bool visit_heap(ts_heap *heap, ts_allocator *allocator, bool sheds, bool 
     /* Not in this thread's own heap: an allocation that found no memory, and so trims, may be using a share. */
     if (visitor && ts_load_relaxed(&heap->state) == TS_HEAP_ABANDONED) ts_heap_drop_dead_shares(heap);
     for (ts_share *s = heap->shares; s; s = s->heap_next)
-        if (s->allocator == allocator) (void)ts_share_give_warm(s);
+        if (s->allocator == allocator) (void)ts_share_give_retained(s);
     ts_heap_drop(heap);
     return !more;
 }
@@ -146,7 +146,7 @@ static void let_go(ts_heap *heap, const ts_allocator *only) {
         }
     }
     for (ts_share *s = heap->shares; s; s = s->heap_next)
-        if (!only || s->allocator == only) ts_note_warm(s->allocator, ts_share_give_warm(s));
+        if (!only || s->allocator == only) ts_note_retained(s->allocator, ts_share_give_retained(s));
     ts_heap_drop_dead_shares(heap);
     ts_heap_give_blocks(heap, 0, 0, UINT32_MAX);
     ts_check_heap_now(heap);
@@ -205,19 +205,19 @@ static void collect(ts_allocator *allocator) {
         if (!reads || heap == ts_thread.heap || ts_heap_has_errands(heap)) ts_heap_visit(heap, allocator);
     if (!reads) return;
     for (ts_share *s = ts_load_acquire(&allocator->shares); s; s = s->allocator_next) {
-        bool warm = ts_share_warm_units(s) != 0;
+        bool retained = ts_share_retained_units(s) != 0;
         if (s->heap == ts_thread.heap) continue;
         /* Nobody waits for an ended thread's heap; and its shares of ended allocators are dropped. */
-        if (warm || ts_load_relaxed(&s->heap->state) == TS_HEAP_ABANDONED) ts_heap_visit(s->heap, allocator);
+        if (retained || ts_load_relaxed(&s->heap->state) == TS_HEAP_ABANDONED) ts_heap_visit(s->heap, allocator);
     }
     ts_allocator_read_end(allocator);
 }
 
 size_t ts_allocator_trim(ts_allocator *allocator, uint64_t keep_units) {
     collect(allocator);
-    ts_lock_acquire(&allocator->warm_lock);
+    ts_lock_acquire(&allocator->retained_lock);
     ts_retain_forget(&allocator->retain);
-    ts_lock_release(&allocator->warm_lock);
+    ts_lock_release(&allocator->retained_lock);
     return (size_t)ts_purge_shared(allocator, keep_units, UINT64_MAX) * TS_UNIT_BYTES;
 }
 

@@ -40,7 +40,7 @@ static uint64_t slab_work(const ts_share *share) {
 /* Rises with each slab that the thread takes, looks for or gives back. Changes with each cross-thread free that
    waits. */
 static uint64_t work_of(const ts_share *share) {
-    return slab_work(share) + ts_load_relaxed(&share->heap->queue) + ts_share_warm_units(share) + 1;
+    return slab_work(share) + ts_load_relaxed(&share->heap->queue) + ts_share_retained_units(share) + 1;
 }
 
 /* How long the thread has rested; 0: it does not rest. Another thread that looks at this moment may note a time that
@@ -65,7 +65,7 @@ static void look_at(ts_share *share) {
     uint32_t looks = ts_load_relaxed(&share->seen.sheds);
     if (since == 0) return;
     if (!is_to_shed(looks, since)) {
-        if (ts_heap_has_errands(heap) || ts_share_warm_units(share) != 0) ts_heap_visit(heap, share->allocator);
+        if (ts_heap_has_errands(heap) || ts_share_retained_units(share) != 0) ts_heap_visit(heap, share->allocator);
     } else if (ts_heap_visit_resting(heap, share->allocator, looks == SHEDS - 1)) {
         ts_fetch_add_relaxed(&share->seen.sheds, 1);
     }
@@ -118,7 +118,7 @@ static uint64_t work_of_all(ts_allocator *allocator) {
 /* Caller is a reader. Nothing is counted where nothing could go back. */
 static bool all_rest(ts_allocator *allocator) {
     if (!allocator->retain.rises || allocator->settings.reclaim_policy == SLAB_RECLAIM_KEEP ||
-        ts_warm_shared(allocator) <= ts_load_relaxed(&allocator->reserved_units))
+        ts_retained_shared(allocator) <= ts_load_relaxed(&allocator->reserved_units))
         return false;
     return rested(&allocator->seen, work_of_all(allocator), ts_os->wall_ns()) >= ALL_REST_NS;
 }
@@ -128,7 +128,7 @@ void ts_allocator_maintain(ts_allocator *allocator, uint64_t until) {
     (void)look_at_all(allocator, until);
     bool rest = all_rest(allocator);
     ts_allocator_read_end(allocator);
-    ts_note_warm(allocator, 0);
+    ts_note_retained(allocator, 0);
     while (ts_allocator_settle(allocator, STEP_UNITS) + ts_allocator_look(allocator, STEP_UNITS) != 0 &&
            !is_over(until)) {
     }

@@ -7,7 +7,7 @@
 #include "memtools/care.h"
 #include "supply/account.h"
 #include "supply/piece.h"
-#include "supply/warm.h"
+#include "supply/retained.h"
 
 /* Takes a slab out of the block. All of its objects are freed, and no thread frees anything in it any more. */
 static void take_out(ts_scope_block *block, uint32_t unit) {

@@ -332,13 +332,13 @@ void ts_domain_fork_child(void) {
 /* At the end of a reset that retained this many units: no more than keep_bytes of them stay. Another thread may be
    ending the allocator. */
 TS_NOINLINE static void settle_reset(ts_allocator *allocator, uintptr_t token, uint64_t units, size_t keep_bytes) {
-    uint64_t keep = keep_bytes / TS_UNIT_BYTES, excess = units > keep ? units - keep : 0, warm = 0;
+    uint64_t keep = keep_bytes / TS_UNIT_BYTES, excess = units > keep ? units - keep : 0, retained = 0;
     if (excess > 0 && ts_allocator_pin_use(allocator, token)) {
         if (ts_allocator_read_begin(allocator, token)) {
-            warm = ts_allocator_warm_units(allocator);
+            retained = ts_allocator_retained_units(allocator);
             ts_allocator_read_end(allocator);
         }
-        ts_allocator_trim(allocator, warm > excess ? warm - excess : 0);
+        ts_allocator_trim(allocator, retained > excess ? retained - excess : 0);
         ts_allocator_unpin(allocator);
     }
     ts_settle_phase(units);

@@ -139,8 +139,8 @@ static bool shed(uint64_t now) {
     return more;
 }
 
-/* What is warm of the allocators that the thread has begun with last. */
-static void look_at_warm(void) {
+/* What is retained of the allocators that the thread has begun with last. */
+static void look_at_retained(void) {
     const ts_share *share = ts_thread.heap ? ts_thread.heap->shares : NULL;
     for (unsigned n = 0; share && n < TS_RECENT_SHARES; n++, share = share->heap_next)
         (void)ts_allocator_look(share->allocator, TS_PURGE_PIECE_UNITS);
@@ -150,7 +150,7 @@ void ts_decay_look(void) {
     uint64_t now = ts_os->coarse_ns();
     (void)pass(now);
     (void)shed(now);
-    look_at_warm();
+    look_at_retained();
 }
 
 void ts_decay_settle(uint64_t until) {

@@ -134,7 +134,7 @@ TS_ALWAYS_INLINE void *alloc_in_part(const unsigned part, ts_allocator *allocato
     uint64_t taken;
     ts_account *account = ts_limit_hold(epoch, id);
     if (!charge_units(allocator, account, id, part, (uint32_t)units, (uint32_t)align_units, &taken)) return NULL;
-    unsigned home = part == TS_FAR ? TS_HOME_ANY : ts_nodes_wanted(allocator, share, account);
+    unsigned home = part == TS_FAR ? TS_HOME_ANY : ts_share_wanted_home(allocator, share, account);
     uint32_t unit =
         TS_UNLIKELY(allocator->settings.guard_spans)
             ? ts_span_acquire_guarded(allocator, part, home, (uint32_t)units, (uint32_t)align_units, size, &fresh)

@@ -17,9 +17,9 @@
 #include "region/pool.h"
 #include "supply/nodes.h"
 #include "supply/piece.h"
+#include "supply/retained.h"
 #include "supply/share.h"
 #include "supply/span.h"
-#include "supply/warm.h"
 
 #include <errno.h>
 
@@ -233,7 +233,7 @@ void *ts_refill_churn(ts_heap *heap, ts_churn_block *block, unsigned cls, EpochI
         }
         new_slab slab;
         if (!begin_slab(heap, &block->b, id, cls, ts_class_units(cls), &slab)) return NULL;
-        unsigned home = ts_nodes_wanted(slab.share->allocator, slab.share, slab.account);
+        unsigned home = ts_share_wanted_home(slab.share->allocator, slab.share, slab.account);
         slab.unit = ts_slab_acquire_churn(heap, slab.share, cls, home, &slab.fresh);
         no_memory = slab.unit == 0; /* the search has drained cross-thread frees, or the next try does */
         bool added = add_slab(heap, &block->b, id, &slab);
@@ -294,8 +294,8 @@ void *ts_refill_scope(ts_heap *heap, ts_scope_block *block, size_t bytes, size_t
         if (!slab.account && !ts_nodes_of(share->allocator) && ts_scope_takes_piece(block, bytes, align))
             slab.unit = ts_slab_acquire_piece(heap, share);
         if (!slab.unit)
-            slab.unit =
-                ts_slab_acquire_scope(heap, share, ts_nodes_wanted(share->allocator, share, slab.account), &slab.fresh);
+            slab.unit = ts_slab_acquire_scope(heap, share, ts_share_wanted_home(share->allocator, share, slab.account),
+                                              &slab.fresh);
         no_memory = slab.unit == 0;
         (void)add_slab(heap, &block->b, id, &slab);
     }

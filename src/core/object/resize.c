@@ -31,7 +31,7 @@
 #include "object/find.h"
 #include "object/object.h"
 #include "slab/lent.h"
-#include "supply/warm.h"
+#include "supply/retained.h"
 
 #include <errno.h>
 #include <string.h>

@@ -95,11 +95,11 @@ enum {
 #define TS_VERY_SLOW_NS 10000u
 static inline bool ts_sample_is_max(unsigned figure) { return figure % TS_SAMPLE_FREE >= TS_SAMPLE_WALL_MAX; }
 
-/* Retained units: committed, in no slab, linked through `next` of their records (supply/warm.h). */
-typedef struct ts_warm {
+/* Retained units: committed, in no slab, linked through `next` of their records (supply/retained.h). */
+typedef struct ts_retained {
     uint32_t head, tail;
     _Atomic uint32_t count; /* written with the list; read by anyone */
-} ts_warm;
+} ts_retained;
 
 /* Counters per kind. (h) or owner; read by anyone. */
 /* clang-format off */
@@ -143,7 +143,7 @@ typedef struct ts_share {
     struct ts_share *heap_next; /* (h) */
     ts_block *blocks;           /* (h) in use, newest first */
     struct ts_share *allocator_next; /* constant once in the allocator's list */
-    ts_warm warm;                    /* (h) */
+    ts_retained retained;            /* (h) */
     /* (h) retained spans by length, linked by next, their UNIT words 0; and the units in them, read by anyone */
     uint32_t spans[TS_LOCAL_SPAN_UNITS + 1];
     _Atomic uint32_t span_units;

@@ -43,11 +43,11 @@ typedef struct ts_run {
     uint32_t prev; /* first unit of a free run: the run before it. Handed out, with its slab on a queue of cross-thread
                         frees: supply/nodes.h; written by the thread that set FOREIGN */
     _Atomic uint32_t
-        warm_of; /* in a retained run: its allocator (supply/runs.h); of a lent FAR span: slab/lent.h; else 0 */
+        retained_of; /* in a retained run: its allocator (supply/runs.h); of a lent FAR span: slab/lent.h; else 0 */
     uint32_t
         fine; /* the unit's FINE state words were written since they went back to the system; of the unit's owner */
 } ts_run;
-#define TS_RUN_LENT UINT32_MAX /* in warm_of: no allocator has this index */
+#define TS_RUN_LENT UINT32_MAX /* in retained_of: no allocator has this index */
 
 /* Sets up the pools; after ts_region_init. */
 void ts_pool_init(void);

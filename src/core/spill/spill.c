@@ -26,7 +26,7 @@
 #include "spill/spilled.h"
 #include "supply/nodes.h"
 #include "supply/purge.h"
-#include "supply/warm.h"
+#include "supply/retained.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -46,7 +46,7 @@ typedef enum ts_field_unit { TS_COUNT, TS_BYTES, TS_SLABS, TS_NS, TS_PERCENT, TS
     X(empty_slab_recycled, COUNTER, CLASS, SLABS, "slabs_recycled",                                                    \
       "Slabs that became empty, or whose epoch ended.", "")                                                            \
     X(empty_slab_overflowed, COUNTER, WHOLE, SLABS, "slabs_overflowed",                                                \
-      "Units given back to the system, because the warm cache was over its budget, at a trim, or by policy.",          \
+      "Units given back to the system, because the retained cache was over its budget, at a trim, or by policy.",      \
       "Rising as fast as slow_path_cache_miss: memory goes back and is fetched again; raise retain_bytes.")            \
     X(madvise_calls, COUNTER, WHOLE, COUNT, "madvise_calls", "Purge calls to the system.",                             \
       "Hundreds a second: raise retain_bytes, or reclaim_policy is at_once.")                                          \
@@ -63,10 +63,10 @@ typedef enum ts_field_unit { TS_COUNT, TS_BYTES, TS_SLABS, TS_NS, TS_PERCENT, TS
     X(epoch_close_total_ns, COUNTER, WHOLE, NS, "epoch_close_seconds", "Time spent closing epochs, purges included.",  \
       "Per call above a millisecond: purges; raise retain_bytes.")                                                     \
     X(lock_fast_acquire, COUNTER, WHOLE, COUNT, "lock_fast_acquires",                                                  \
-      "Locks of the allocator (rolling epoch, warm cache) got at once. No fast path takes one.", "")                   \
+      "Locks of the allocator (rolling epoch, retained cache) got at once. No fast path takes one.", "")               \
     X(lock_contended, COUNTER, WHOLE, COUNT, "lock_contended",                                                         \
-      "Locks of the allocator (rolling epoch, warm cache) waited for.",                                                \
-      "More than a hundredth of lock_fast_acquire: threads share one warm cache that is too small.")                   \
+      "Locks of the allocator (rolling epoch, retained cache) waited for.",                                            \
+      "More than a hundredth of lock_fast_acquire: threads share one retained cache that is too small.")               \
     X(foreign_free_cas_retries, COUNTER, WHOLE, COUNT, "foreign_free_cas_retries",                                     \
       "Foreign frees that met another writer of the same word and tried again.",                                       \
       "More than a tenth of foreign_frees: several threads free neighbouring objects of another thread.")              \
@@ -87,10 +87,10 @@ typedef enum ts_field_unit { TS_COUNT, TS_BYTES, TS_SLABS, TS_NS, TS_PERCENT, TS
     X(live_bytes, GAUGE, CLASS, BYTES, "live_bytes", "Bytes of their slots.",                                          \
       "Far below committed_bytes for long: few objects keep many slabs.")                                              \
     X(committed_bytes, GAUGE, CLASS, BYTES, "slab_bytes",                                                              \
-      "Of a class: slabs in use. In the global structure: slabs in use and warm ones, which is what the budget "       \
+      "Of a class: slabs in use. In the global structure: slabs in use and retained ones, which is what the budget "   \
       "limits; there the metric is committed_bytes.",                                                                  \
       "Near budget_bytes: allocations will fail with ENOMEM.")                                                         \
-    X(cache_size, GAUGE, WHOLE, SLABS, "cache_slabs", "Warm empty slabs.", "")                                         \
+    X(cache_size, GAUGE, WHOLE, SLABS, "cache_slabs", "Retained empty slabs.", "")                                     \
     X(cache_capacity, GAUGE, WHOLE, SLABS, "cache_capacity_slabs",                                                     \
       "The retain budget in slabs as it is now; each thread keeps up to 128 more. 0: at_once, 2^64 - 1: keep.", "")    \
     X(total_partial_slabs, GAUGE, CLASS, SLABS, "partial_slabs", "Slabs with a free slot.",                            \
@@ -120,7 +120,7 @@ typedef enum ts_field_unit { TS_COUNT, TS_BYTES, TS_SLABS, TS_NS, TS_PERCENT, TS
     X(reserved_bytes, GAUGE, WHOLE, BYTES, "reserved_bytes", "Address space of the whole process. No memory by "       \
       "itself.", "")                                                                                                   \
     X(budget_bytes, GAUGE, WHOLE, BYTES, "budget_bytes", "The hard limit; 0: none.", "")                               \
-    X(retained_bytes, GAUGE, WHOLE, BYTES, "retained_bytes", "Warm empty slabs in bytes, and left_bytes.", "")         \
+    X(retained_bytes, GAUGE, WHOLE, BYTES, "retained_bytes", "Retained empty slabs in bytes, and left_bytes.", "")     \
     X(stack_samples_taken, COUNTER, WHOLE, COUNT, "stack_samples", "Call stacks taken by the option "                  \
       "sample_stacks.", "")                                                                                            \
     X(stack_samples_dropped, COUNTER, WHOLE, COUNT, "stack_samples_dropped",                                           \
@@ -139,7 +139,8 @@ typedef enum ts_field_unit { TS_COUNT, TS_BYTES, TS_SLABS, TS_NS, TS_PERCENT, TS
     X(region_bytes, GAUGE, WHOLE, BYTES, "region_bytes",                                                               \
       "Address space for objects of up to 16 MiB, of the whole process; larger ones have their own where there is "    \
       "room.", "")                                                                                                     \
-    X(region_used_bytes, GAUGE, WHOLE, BYTES, "region_used_bytes", "How much of that is taken, warm memory included.", \
+    X(region_used_bytes, GAUGE, WHOLE, BYTES, "region_used_bytes",                                                     \
+      "How much of that is taken, retained memory included.",                                                          \
       "Near region_bytes: allocations fail with ENOMEM.")                                                              \
     X(allocation_failures_total, COUNTER, WHOLE, COUNT, "allocation_failures",                                         \
       "Allocations that failed with ENOMEM: no memory, beyond the budget, or beyond a limit.",                         \
@@ -236,7 +237,8 @@ typedef enum ts_field_unit { TS_COUNT, TS_BYTES, TS_SLABS, TS_NS, TS_PERCENT, TS
    metrics with the label `node`. The system is asked for the others, page by page. */
 #define TS_STATS_NODE_COUNTED(X)                                                                                       \
     X(committed_bytes, GAUGE, WHOLE, BYTES, "node_committed_bytes",                                                    \
-      "Slabs in use and warm ones that were asked for from the node; of memory spread over all nodes, its share.", "") \
+      "Slabs in use and retained ones that were asked for from the node; of memory spread over all nodes, its share.", \
+      "")                                                                                                              \
     X(remote_frees_total, COUNTER, WHOLE, COUNT, "node_remote_frees",                                                  \
       "Objects of this node freed by threads that run on another; counted when the slab's owner collects "             \
       "them, by the node of the thread that freed first there.",                                                       \

@@ -40,19 +40,19 @@ static void look(count *c, uint32_t unit, uint32_t units) {
     }
 }
 
-/* Units of a warm run of the allocator that begins there; 0: none does. */
-static uint32_t warm_units(const count *c, uint32_t unit) {
+/* Units of a retained run of the allocator that begins there; 0: none does. */
+static uint32_t retained_units(const count *c, uint32_t unit) {
     ts_allocator *allocator = c->allocator;
     uint32_t index = ts_allocator_index(allocator), units = 0;
     const ts_run *run = &ts_region.run[unit];
-    if (ts_load_relaxed(&run->warm_of) != index) return 0;
-    ts_lock_acquire(&allocator->warm_lock);
-    if (ts_load_relaxed(&run->warm_of) == index) units = run->next;
+    if (ts_load_relaxed(&run->retained_of) != index) return 0;
+    ts_lock_acquire(&allocator->retained_lock);
+    if (ts_load_relaxed(&run->retained_of) == index) units = run->next;
     /* The last unit of a run has the index of its allocator, too. */
     if (units > 1 && (units > ts_pool_highest(ts_part_of_unit(unit)) - ts_unit_in_part(unit) ||
-                      ts_load_relaxed(&ts_region.run[unit + units - 1].warm_of) != index))
+                      ts_load_relaxed(&ts_region.run[unit + units - 1].retained_of) != index))
         units = 0;
-    ts_lock_release(&allocator->warm_lock);
+    ts_lock_release(&allocator->retained_lock);
     return units;
 }
 
@@ -83,7 +83,7 @@ static void look_at_part(count *c, unsigned part) {
         else if (word & TS_UNIT_SPAN)
             units = span_units(c, unit);
         else
-            units = word == 0 ? warm_units(c, unit) : slab_units(c, word);
+            units = word == 0 ? retained_units(c, unit) : slab_units(c, word);
         if (units > 0 && units <= end - unit) look(c, unit, units);
     }
 }
@@ -127,8 +127,8 @@ bool ts_node_stats(ts_allocator *allocator, int node, SlabNodeStats *out) {
     if (!read_counts(allocator, node, out)) return false;
     count c = {.allocator = allocator, .node = node};
     (void)ts_home_of_node(node, &c.home);
-    /* Single warm units are found once they are runs. */
-    for (uint64_t left = ts_load_relaxed(&allocator->warm.count); left > 0;) {
+    /* Single retained units are found once they are runs. */
+    for (uint64_t left = ts_load_relaxed(&allocator->retained.count); left > 0;) {
         unsigned n = ts_purge_gather(allocator, left);
         if (n == 0) break;
         left -= n < left ? n : left;

@@ -92,10 +92,11 @@ static uint64_t above(uint64_t a, uint64_t b) { return a > b ? a - b : 0; }
 /* Every slow path has one reason, so that the sum over the reasons is the number of slow paths. */
 static void slow_paths(const out *o, const ts_view *v) {
     char text[16];
-    family(o, "slow_path_hits", TS_COUNTER,
-           "Allocations off the fast path. reason: cache_miss, fresh memory; warm_slab, a slab from the warm cache; "
-           "other, "
-           "what another thread had freed or left; epoch_closed, refused (class all).");
+    family(
+        o, "slow_path_hits", TS_COUNTER,
+        "Allocations off the fast path. reason: cache_miss, fresh memory; warm_slab, a slab from the retained cache; "
+        "other, "
+        "what another thread had freed or left; epoch_closed, refused (class all).");
     for (unsigned k = 0; k < TS_COUNT_KINDS; k++) {
         const SlabClassStats *c = &v->cls[k];
         if (c->allocated_objects_total == 0) continue;
@@ -312,7 +313,7 @@ void ts_render_prometheus(ts_sink *sink, const ts_view *v, bool openmetrics) {
     whole(&o, metric, TS_##type, TS_##unit, help, (uint64_t)v->global.field);
     TS_STATS_GLOBAL(X)
 #undef X
-    whole(&o, "committed_bytes", TS_GAUGE, TS_BYTES, "Slabs in use and warm ones: what the budget limits.",
+    whole(&o, "committed_bytes", TS_GAUGE, TS_BYTES, "Slabs in use and retained ones: what the budget limits.",
           v->global.committed_bytes);
     whole(&o, "sample_rate", TS_GAUGE, TS_COUNT, "One operation in so many is timed; 0: none.", v->samples.sample_rate);
 #define X(field, type, scope, unit, metric, help, ...) whole(&o, metric, TS_##type, TS_##unit, help, v->samples.field);

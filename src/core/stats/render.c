@@ -278,7 +278,7 @@ static void text_ended(ts_sink *s, const ts_view *v) {
 
 void ts_render_text(ts_sink *s, const ts_view *v) {
     const SlabGlobalStats *g = &v->global;
-    ts_say(s, "temporal-slab: % live objects, % bytes live, % committed, % warm; % epochs active, % closing\n",
+    ts_say(s, "temporal-slab: % live objects, % bytes live, % committed, % retained; % epochs active, % closing\n",
            ts_w_u64(g->live_objects), ts_w_u64(g->live_bytes), ts_w_u64(g->committed_bytes),
            ts_w_u64(g->retained_bytes), ts_w_u64(g->active_epoch_count), ts_w_u64(g->closing_epoch_count));
 #define X(field, type, scope, unit, ...) text_line(s, #field, TS_##unit, g->field);

@@ -219,7 +219,7 @@ static void add_shares(ts_allocator *a, ts_snapshot *out) {
 #undef X
         }
         out->refused += ts_load_relaxed(&s->refused_closed);
-        out->warm_units += ts_share_warm_units(s);
+        out->retained_units += ts_share_retained_units(s);
     }
     out->sums.used = ((uint64_t)1 << TS_COUNT_KINDS) - 1;
 }
@@ -245,8 +245,9 @@ static uint64_t pieces_of(const ts_block *b) {
     return ts_least(ts_load_relaxed(&((const ts_scope_block *)(const void *)b)->pieces), ts_load_relaxed(&b->slabs));
 }
 
-/* Slabs in blocks that are dead and left to their thread, which is to take them apart: in no epoch, and not warm yet.
-   The lists are walked as they are; blocks never go from where they are, and one that is off its list leads nowhere.
+/* Slabs in blocks that are dead and left to their thread, which is to take them apart: in no epoch, and not retained
+   yet. The lists are walked as they are; blocks never go from where they are, and one that is off its list leads
+      nowhere.
    */
 static void add_left(const ts_allocator *a, ts_snapshot *out) {
     for (const ts_heap *h = ts_heaps(); h; h = h->next) {
@@ -274,7 +275,7 @@ void ts_snapshot_take(ts_allocator *a, ts_snapshot *out, ts_epoch_fn *fn, ts_pen
     add_shares(a, out);
     atomic_thread_fence(memory_order_acquire); /* the shares before the epochs: snapshot.h, 2 */
     add_spans(&out->sums, a);
-    out->warm_units += (uint64_t)ts_load_relaxed(&a->warm.count) + ts_load_relaxed(&a->span_warm_units);
+    out->retained_units += (uint64_t)ts_load_relaxed(&a->retained.count) + ts_load_relaxed(&a->span_retained_units);
     ts_sums of_epoch;
     memset(&of_epoch, 0, sizeof of_epoch);
     uint32_t high = ts_table_high(&ts_epochs);
@@ -424,11 +425,11 @@ bool ts_snapshot_class(const ts_snapshot *s, uint32_t cls, SlabClassStats *out) 
     out->epoch_close_scanned_slabs = ts_load_relaxed(&a->close_scanned);
     out->epoch_close_recycled_slabs = ts_load_relaxed(&a->close_recycled);
     out->epoch_close_total_ns = ts_load_relaxed(&a->close_ns);
-    out->lock_fast_acquire = ts_load_relaxed(&a->lock.fast_acquired) + ts_load_relaxed(&a->warm_lock.fast_acquired);
-    out->lock_contended = ts_load_relaxed(&a->lock.contended) + ts_load_relaxed(&a->warm_lock.contended);
+    out->lock_fast_acquire = ts_load_relaxed(&a->lock.fast_acquired) + ts_load_relaxed(&a->retained_lock.fast_acquired);
+    out->lock_contended = ts_load_relaxed(&a->lock.contended) + ts_load_relaxed(&a->retained_lock.contended);
     out->foreign_free_cas_retries = ts_load_relaxed(&a->cas_retries);
     out->rejected_frees_total = ts_load_relaxed(&a->rejected_frees);
-    out->cache_size = s->warm_units;
+    out->cache_size = s->retained_units;
     out->cache_capacity = cache_capacity(a);
     uint64_t all = out->empty_slab_recycled + out->empty_slab_overflowed;
     out->recycle_rate_pct = all ? 100.0 * (double)out->empty_slab_recycled / (double)all : 0.0;

@@ -44,7 +44,7 @@ typedef struct ts_snapshot {
         TS_SHARE_COUNTERS(X)
 #undef X
     } count[TS_COUNT_KINDS];
-    uint64_t refused, warm_units, left_units, active, closing;
+    uint64_t refused, retained_units, left_units, active, closing;
     /* Before this snapshot. */
     uint64_t shown_allocated[TS_COUNT_KINDS + 1], shown_freed[TS_COUNT_KINDS + 1], shown_foreign[TS_COUNT_KINDS];
 } ts_snapshot;

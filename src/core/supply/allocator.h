@@ -46,15 +46,15 @@ typedef struct ts_allocator {
     _Atomic uint8_t sampled;     /* its stacks are; see diagnose/stacks.h, as for the next */
     _Atomic uint64_t stack_rate; /* samples a byte, 0: none; the bits of a double */
     /* The end of a large epoch touches these fields, which are out of the caches by then. So they lie together. */
-    TS_ALIGNED(64) ts_lock warm_lock; /* rank WARM: the lists of warm units and spans */
-    ts_warm warm;
-    uint32_t warm_group;              /* the first unit in warm that begins a group, 0: none (warm.c) */
-    _Atomic uint64_t span_warm_units; /* in runs and stuck; read by anyone */
-    _Atomic uint64_t reserved_units;  /* warm units kept beyond the retain budget, by slab_reserve */
+    TS_ALIGNED(64) ts_lock retained_lock; /* rank RETAINED: the lists of retained units and spans */
+    ts_retained retained;
+    uint32_t retained_group;              /* the first unit in retained that begins a group, 0: none (retained.c) */
+    _Atomic uint64_t span_retained_units; /* in runs and stuck; read by anyone */
+    _Atomic uint64_t reserved_units;      /* retained units kept beyond the retain budget, by slab_reserve */
     ts_retain retain;
     ts_runs runs[TS_PARTS];
     _Atomic(struct ts_nodes *)
-        nodes;      /* NULL: homes are not told apart (nodes.h), the usual case; written under warm_lock */
+        nodes;      /* NULL: homes are not told apart (nodes.h), the usual case; written under retained_lock */
     uint32_t cut;   /* cut units that have free pieces here, linked by next and prev (piece.h) */
     uint32_t stuck; /* guarded spans that the system does not make accessible again, linked by next: ts_purge_guarded */
     ts_lock lock;   /* rank ALLOCATOR: rolling epoch, list of shares */

@@ -11,10 +11,10 @@ bool ts_nodes_make(ts_allocator *allocator) {
         errno = ENOMEM;
         return false;
     }
-    ts_lock_acquire(&allocator->warm_lock);
+    ts_lock_acquire(&allocator->retained_lock);
     bool first = ts_load_relaxed(&allocator->nodes) == NULL;
     if (first) ts_store_release(&allocator->nodes, made); /* partner: ts_nodes_of */
-    ts_lock_release(&allocator->warm_lock);
+    ts_lock_release(&allocator->retained_lock);
     if (!first) ts_lines_give(TS_LINES_NODES, made);
     return true;
 }

@@ -13,8 +13,9 @@
  *     a retained span of a thread        is of share->home, the home that the thread wanted last
  *
  * Invariants
- *  1. The record is made once, under the warm lock, before any unit of a home other than ANY comes to the allocator.
- *     It stays for the use of the allocator. A thread that has such a unit got it from one that saw the record.
+ *  1. The record is made once, under the retained lock, before any unit of a home other than ANY comes to the
+ *     allocator. It stays for the use of the allocator. A thread that has such a unit got it from one that saw the
+ *     record.
  *  2. committed_units of a home counts the allocator's units of that home. The count of ANY is the rest.
  */
 #ifndef TS_SUPPLY_NODES_H
@@ -26,7 +27,7 @@
 #include "supply/allocator.h"
 
 typedef struct ts_nodes {
-    ts_runs runs[TS_HOMES]; /* guarded by the warm lock; runs of ANY are the allocator's own, and empty here */
+    ts_runs runs[TS_HOMES]; /* guarded by the retained lock; runs of ANY are the allocator's own, and empty here */
     _Atomic uint64_t committed_units[TS_HOMES]; /* ANY has none */
     _Atomic uint64_t remote_frees[TS_HOMES];    /* objects of that home */
 } ts_nodes;

@@ -14,8 +14,8 @@
  *     skipped. A handle made in a piece has a generation below the unit's next one, and a handle made in the unit has
  *     one below those of its pieces.
  *  4. The word of a cut unit is CUT from before the first piece is handed out until all are back. Only a thread with
- *     the warm lock and all 32 bits changes it. A thread that has read CUT finds the pieces' words and records there
- *     for ever (region.h, 2).
+ *     the retained lock and all 32 bits changes it. A thread that has read CUT finds the pieces' words and records
+ *     there for ever (region.h, 2).
  * The pieces of a unit may be different threads'. Each piece has its own words of the bitmaps.
  */
 /* Modelled in tests/model: foreign. */
@@ -25,7 +25,7 @@
 #include "base/bits.h"
 #include "region/home.h"
 #include "supply/purge.h"
-#include "supply/warm.h"
+#include "supply/retained.h"
 
 #include <errno.h>
 
@@ -57,13 +57,13 @@ bool ts_scope_is_in_pieces(const ts_scope_block *block) {
     const ts_share *share = block->b.share;
     if (!may_take_piece(block)) return false;
     if (ts_load_relaxed(&block->pieces) > 0) return true;
-    return ts_load_relaxed(&share->warm.count) == 0 && !ts_load_relaxed(&share->allocator->nodes) &&
+    return ts_load_relaxed(&share->retained.count) == 0 && !ts_load_relaxed(&share->allocator->nodes) &&
            begins_with_piece(block, share->firsts);
 }
 
 /* ---- cut, and whole ------------------------------------------------------------------------------------------ */
 
-/* A claimed unit, on no list. false: it has become warm, or is retired. */
+/* A claimed unit, on no list. false: it has become retained, or is retired. */
 static bool cut_unit(ts_heap *heap, ts_share *share, uint32_t unit) {
     ts_allocator *allocator = share->allocator;
     ts_slab *slab = ts_slab_at(unit);
@@ -117,7 +117,7 @@ static void make_whole(uint32_t unit) {
     ts_store_release(ts_unit_word(unit), 0);
 }
 
-/* ---- the allocator's; the caller has the warm lock ------------------------------------------------------------ */
+/* ---- the allocator's; the caller has the retained lock ------------------------------------------------------- */
 
 static void list_unit(ts_allocator *allocator, uint32_t unit) {
     ts_slab *slab = ts_slab_at(unit);
@@ -136,7 +136,7 @@ static void unlist_unit(ts_allocator *allocator, uint32_t unit) {
     if (slab->next) ts_slab_at(slab->next)->prev = slab->prev;
 }
 
-/* A claimed piece. Whether its unit is warm now. */
+/* A claimed piece. Whether its unit is retained now. */
 static bool give_claimed(ts_allocator *allocator, uint32_t piece) {
     uint32_t unit = ts_unit_of(piece);
     ts_slab *slab = ts_slab_at(unit);
@@ -149,20 +149,20 @@ static bool give_claimed(ts_allocator *allocator, uint32_t piece) {
     if (pieces != ALL_PIECES) return false;
     unlist_unit(allocator, unit);
     make_whole(unit);
-    ts_warm_push(&allocator->warm, unit);
+    ts_retained_push(&allocator->retained, unit);
     ts_fetch_sub_relaxed(&allocator->cut_units, 1);
     return true;
 }
 
 /* Gives some of the share's pieces; zombies come when they are off their queues. Returns units that are whole now. */
 static uint32_t give_some(ts_share *share, uint32_t most) {
-    uint32_t warm = 0;
+    uint32_t retained = 0;
     for (uint32_t piece; most > 0 && (piece = share->pieces) != 0; most--) {
         share->pieces = ts_slab_at(piece)->next;
         share->piece_count--;
-        if (ts_slab_claim(piece, &share->allocator->pins)) warm += give_claimed(share->allocator, piece);
+        if (ts_slab_claim(piece, &share->allocator->pins)) retained += give_claimed(share->allocator, piece);
     }
-    return warm;
+    return retained;
 }
 
 /* ---- the share's ---------------------------------------------------------------------------------------------- */
@@ -173,22 +173,22 @@ void ts_share_keep_piece(ts_share *share, uint32_t piece) {
     uint32_t most = share->heap->keeps_nothing ? 0 : TS_LOCAL_PIECES;
     if (++share->piece_count <= most) return;
     ts_allocator *allocator = share->allocator;
-    ts_lock_acquire(&allocator->warm_lock);
-    uint32_t warm = give_some(share, TS_PIECES_MOVED);
-    ts_lock_release(&allocator->warm_lock);
-    if (warm == 0) return;
-    ts_thread.released += warm;
-    ts_note_warm(allocator, warm);
+    ts_lock_acquire(&allocator->retained_lock);
+    uint32_t retained = give_some(share, TS_PIECES_MOVED);
+    ts_lock_release(&allocator->retained_lock);
+    if (retained == 0) return;
+    ts_thread.released += retained;
+    ts_note_retained(allocator, retained);
 }
 
 uint32_t ts_share_give_pieces(ts_share *share) { return give_some(share, UINT32_MAX); }
 
 void ts_piece_give_zombie(uint32_t piece) {
     ts_allocator *allocator = ts_table_at(&ts_allocators, ts_slab_at(piece)->allocator);
-    ts_lock_acquire(&allocator->warm_lock);
-    bool warm = give_claimed(allocator, piece);
-    ts_lock_release(&allocator->warm_lock);
-    if (warm) ts_note_warm(allocator, 1);
+    ts_lock_acquire(&allocator->retained_lock);
+    bool retained = give_claimed(allocator, piece);
+    ts_lock_release(&allocator->retained_lock);
+    if (retained) ts_note_retained(allocator, 1);
     ts_allocator_unpin(allocator);
 }
 
@@ -196,14 +196,14 @@ void ts_piece_give_zombie(uint32_t piece) {
 static bool fetch_pieces(ts_heap *heap, ts_share *share) {
     ts_allocator *allocator = share->allocator;
     uint64_t pieces = 0;
-    ts_lock_acquire(&allocator->warm_lock);
+    ts_lock_acquire(&allocator->retained_lock);
     uint32_t unit = allocator->cut;
     if (unit) {
         pieces = ts_load_relaxed(&ts_slab_at(unit)->u.pieces);
         unlist_unit(allocator, unit);
         ts_store_relaxed(&ts_slab_at(unit)->u.pieces, 0);
     }
-    ts_lock_release(&allocator->warm_lock);
+    ts_lock_release(&allocator->retained_lock);
     if (!unit) {
         bool fresh;
         unit = ts_unit_acquire(heap, share, TS_HOME_ANY, &fresh);

@@ -33,11 +33,12 @@ uint32_t ts_slab_acquire_piece(ts_heap *heap, ts_share *share);
 uint32_t ts_share_take_piece(ts_share *share);
 /* Keeps a piece that is on no list and has no live object. Caller holds the heap. */
 void ts_share_keep_piece(ts_share *share, uint32_t piece);
-/* Gives all pieces of the share. Returns the units that became whole. Caller has the warm lock, and holds the heap. */
+/* Gives all pieces of the share. Returns the units that became whole. Caller has the retained lock, and holds the heap.
+   */
 uint32_t ts_share_give_pieces(ts_share *share);
 /* Takes the pieces out of a block whose objects are dead; they are the last of its list. Caller holds the heap. */
 void ts_scope_part_pieces(ts_scope_block *block);
-/* As ts_zombie_give (warm.h). */
+/* As ts_zombie_give (retained.h). */
 void ts_piece_give_zombie(uint32_t piece);
 
 #endif

@@ -2,13 +2,13 @@
  * How retained memory goes back to the system.
  *
  * What could go wrong: pages go from under an object, or units are lost or counted twice when the system refuses.
- * They do not. A run is first taken off the allocator's lists, under the warm lock, so nobody else has it while the
+ * They do not. A run is first taken off the allocator's lists, under the retained lock, so nobody else has it while the
  * system is asked. No lock is held meanwhile. A run that the system refuses goes back to the lists, and counts as
  * retained.
  */
 #include "supply/purge.h"
+#include "supply/retained.h"
 #include "supply/share.h"
-#include "supply/warm.h"
 
 #include "base/bits.h"
 #include "base/probe.h"
@@ -32,18 +32,18 @@ uint64_t ts_purge_limit(const ts_allocator *allocator) {
 }
 
 bool ts_purge_is_over(ts_allocator *allocator) {
-    if (ts_warm_shared(allocator) <= ts_purge_limit(allocator)) return false;
+    if (ts_retained_shared(allocator) <= ts_purge_limit(allocator)) return false;
     if (!allocator->retain.rises) return true;
-    ts_lock_acquire(&allocator->warm_lock);
-    uint64_t warm = ts_warm_shared(allocator), committed = ts_load_relaxed(&allocator->committed_units);
-    ts_retain_adapt(&allocator->retain, ts_load_relaxed(&allocator->taken_units), warm,
-                    committed > warm ? committed - warm : 0, ts_os->coarse_ns());
-    ts_lock_release(&allocator->warm_lock);
-    return ts_warm_shared(allocator) > ts_purge_limit(allocator);
+    ts_lock_acquire(&allocator->retained_lock);
+    uint64_t retained = ts_retained_shared(allocator), committed = ts_load_relaxed(&allocator->committed_units);
+    ts_retain_adapt(&allocator->retain, ts_load_relaxed(&allocator->taken_units), retained,
+                    committed > retained ? committed - retained : 0, ts_os->coarse_ns());
+    ts_lock_release(&allocator->retained_lock);
+    return ts_retained_shared(allocator) > ts_purge_limit(allocator);
 }
 
-uint64_t ts_warm_shared(ts_allocator *allocator) {
-    return (uint64_t)ts_load_relaxed(&allocator->warm.count) + ts_load_relaxed(&allocator->span_warm_units);
+uint64_t ts_retained_shared(ts_allocator *allocator) {
+    return (uint64_t)ts_load_relaxed(&allocator->retained.count) + ts_load_relaxed(&allocator->span_retained_units);
 }
 
 /* Purges the state words of a run of units that are in no slab: a thirty-second of their data, and an eighth for FINE
@@ -147,20 +147,20 @@ void ts_uncommit(ts_allocator *allocator, uint64_t units) { ts_fetch_sub_relaxed
 unsigned ts_purge_gather(ts_allocator *allocator, uint64_t most) {
     uint32_t units[TS_PURGE_BATCH];
     unsigned n = 0, claimed = 0;
-    ts_lock_acquire(&allocator->warm_lock);
+    ts_lock_acquire(&allocator->retained_lock);
     while (n < most && n < TS_PURGE_BATCH) {
-        uint32_t unit = ts_allocator_warm_pop(allocator);
+        uint32_t unit = ts_allocator_retained_pop(allocator);
         if (!unit) break;
         units[n++] = unit;
     }
-    ts_lock_release(&allocator->warm_lock);
+    ts_lock_release(&allocator->retained_lock);
     for (unsigned i = 0; i < n; i++) {
         ts_slab_at(units[i])->allocator = ts_allocator_index(allocator);
         if (ts_slab_claim(units[i], &allocator->pins)) units[claimed++] = units[i];
     }
-    ts_lock_acquire(&allocator->warm_lock);
+    ts_lock_acquire(&allocator->retained_lock);
     for (unsigned i = 0; i < claimed; i++) ts_runs_give(allocator, units[i], 1);
-    ts_lock_release(&allocator->warm_lock);
+    ts_lock_release(&allocator->retained_lock);
     return n;
 }
 
@@ -183,26 +183,26 @@ bool ts_purge_span(ts_allocator *allocator, uint32_t unit, uint32_t units) {
 /* FAR ones first, and as much of one as is too much: each is longer than any that takes several calls. */
 uint32_t ts_purge_take_longest(ts_allocator *allocator, uint64_t keep, uint32_t least, uint64_t most, uint32_t *units) {
     uint32_t first = 0;
-    ts_lock_acquire(&allocator->warm_lock);
-    uint64_t have = ts_warm_shared(allocator), over = have > keep ? have - keep : 0;
+    ts_lock_acquire(&allocator->retained_lock);
+    uint64_t have = ts_retained_shared(allocator), over = have > keep ? have - keep : 0;
     if (over < most) most = over;
     if (most > TS_PURGE_BATCH) most = TS_PURGE_BATCH;
     unsigned homes = ts_nodes_of(allocator) ? TS_HOMES : 1;
     if (most > 0) first = ts_runs_take_longest(allocator, TS_FAR, TS_HOME_ANY, 1, ts_far_units(over), units);
     for (unsigned home = 0; home < homes && !first && most > 0; home++)
         first = ts_runs_take_longest(allocator, TS_NORMAL, home, least, (uint32_t)most, units);
-    ts_lock_release(&allocator->warm_lock);
+    ts_lock_release(&allocator->retained_lock);
     return first;
 }
 
 uint32_t ts_purge_take_stuck(ts_allocator *allocator) {
-    ts_lock_acquire(&allocator->warm_lock);
+    ts_lock_acquire(&allocator->retained_lock);
     uint32_t unit = allocator->stuck;
     if (unit) {
         allocator->stuck = ts_slab_at(unit)->next;
-        ts_fetch_sub_relaxed(&allocator->span_warm_units, ts_span_weight(ts_slab_at(unit)));
+        ts_fetch_sub_relaxed(&allocator->span_retained_units, ts_span_weight(ts_slab_at(unit)));
     }
-    ts_lock_release(&allocator->warm_lock);
+    ts_lock_release(&allocator->retained_lock);
     return unit;
 }
 
@@ -220,7 +220,7 @@ static uint64_t purge_runs(ts_allocator *allocator, uint64_t keep, uint32_t leas
 }
 
 uint64_t ts_purge_shared(ts_allocator *allocator, uint64_t keep, uint64_t most) {
-    uint64_t have = ts_warm_shared(allocator), over = have > keep ? have - keep : 0, gathered = 0;
+    uint64_t have = ts_retained_shared(allocator), over = have > keep ? have - keep : 0, gathered = 0;
     if (most > over) most = over;
     /* Neighbours first grow together. */
     for (unsigned n = 1; n > 0 && gathered < most; gathered += n) n = ts_purge_gather(allocator, most - gathered);
@@ -235,10 +235,10 @@ uint64_t ts_purge_shared(ts_allocator *allocator, uint64_t keep, uint64_t most) 
 }
 
 static void note_given(ts_allocator *allocator, uint64_t given) {
-    ts_lock_acquire(&allocator->warm_lock);
-    ts_retain_give(&allocator->retain, ts_load_relaxed(&allocator->taken_units), ts_warm_shared(allocator), given,
+    ts_lock_acquire(&allocator->retained_lock);
+    ts_retain_give(&allocator->retain, ts_load_relaxed(&allocator->taken_units), ts_retained_shared(allocator), given,
                    ts_os->coarse_ns());
-    ts_lock_release(&allocator->warm_lock);
+    ts_lock_release(&allocator->retained_lock);
 }
 
 uint64_t ts_allocator_settle(ts_allocator *allocator, uint64_t most) {
@@ -256,10 +256,10 @@ uint64_t ts_allocator_look(ts_allocator *allocator, uint64_t most) {
         return 0;
     uint64_t reserved = ts_load_relaxed(&allocator->reserved_units), keep = retain->usual / TS_RETAIN_KEEP;
     if (reserved > keep) keep = reserved;
-    ts_lock_acquire(&allocator->warm_lock);
-    uint64_t units =
-        ts_retain_look(retain, ts_load_relaxed(&allocator->taken_units), ts_warm_shared(allocator), keep, most, now);
-    ts_lock_release(&allocator->warm_lock);
+    ts_lock_acquire(&allocator->retained_lock);
+    uint64_t units = ts_retain_look(retain, ts_load_relaxed(&allocator->taken_units), ts_retained_shared(allocator),
+                                    keep, most, now);
+    ts_lock_release(&allocator->retained_lock);
     return units > 0 ? ts_purge_shared(allocator, keep, units) : 0;
 }
 
@@ -272,8 +272,8 @@ static uint64_t settle_step(ts_allocator *allocator, uint64_t owed) {
     bool piece = debt_may_wait(allocator, ts_purge_limit(allocator));
     if (piece && owed < TS_PURGE_LEAST_UNITS) return owed;
     if (!ts_purge_is_over(allocator)) return 0;
-    uint64_t limit = ts_purge_limit(allocator), warm = ts_warm_shared(allocator),
-             over = warm > limit ? warm - limit : 0;
+    uint64_t limit = ts_purge_limit(allocator), retained = ts_retained_shared(allocator),
+             over = retained > limit ? retained - limit : 0;
     if (owed > 2 * over) owed = 2 * over;
     /* A piece. Where far too much is retained, a quarter of the debt, so that a thread that frees long spans keeps
        up. */
@@ -281,9 +281,9 @@ static uint64_t settle_step(ts_allocator *allocator, uint64_t owed) {
     if (owed / 4 > most && over > allocator->retain.usual / 4) most = owed / 4;
     if (!piece || most > owed) most = owed;
     (void)ts_purge_gather(allocator, most < 2 * TS_PURGE_LEAST_UNITS ? most : 2 * TS_PURGE_LEAST_UNITS);
-    uint32_t least = !piece || warm / 2 > limit ? 1
-                     : warm - warm / 3 > limit  ? TS_PURGE_LEAST_UNITS
-                                                : TS_PURGE_PIECE_UNITS;
+    uint32_t least = !piece || retained / 2 > limit    ? 1
+                     : retained - retained / 3 > limit ? TS_PURGE_LEAST_UNITS
+                                                       : TS_PURGE_PIECE_UNITS;
     if (piece && (owed < least || over < least)) return owed;
     uint64_t given = purge_runs(allocator, limit, least, most, piece ? TS_PURGE_CALLS : UINT_MAX, piece);
     /* No run is long enough. Later frees make longer ones, and note their debts anew. The end of a phase sees the
@@ -295,7 +295,7 @@ static uint64_t settle_step(ts_allocator *allocator, uint64_t owed) {
 
 /* ---- debts ---------------------------------------------------------------------------------------------- */
 
-void ts_note_warm(ts_allocator *allocator, uint64_t added) {
+void ts_note_retained(ts_allocator *allocator, uint64_t added) {
     if (!ts_purge_is_over(allocator)) return;
     if (ts_thread.settle != allocator)
         ts_thread.settle_units = 0; /* later calls for the other allocator note its debt anew */
@@ -326,10 +326,10 @@ void ts_purge_owed(uint64_t purge_units) {
     ts_allocator_unpin(allocator);
 }
 
-uint64_t ts_allocator_warm_units(ts_allocator *allocator) {
-    uint64_t sum = ts_warm_shared(allocator);
+uint64_t ts_allocator_retained_units(ts_allocator *allocator) {
+    uint64_t sum = ts_retained_shared(allocator);
     /* acquire: partner of the release in ts_heap_share */
-    for (ts_share *s = ts_load_acquire(&allocator->shares); s; s = s->allocator_next) sum += ts_share_warm_units(s);
+    for (ts_share *s = ts_load_acquire(&allocator->shares); s; s = s->allocator_next) sum += ts_share_retained_units(s);
     return sum;
 }
 
@@ -341,9 +341,9 @@ void ts_purge_guarded(ts_allocator *allocator, uint32_t unit) {
         return;
     }
     ts_fetch_add_relaxed(&allocator->madvise_failures, 1);
-    ts_lock_acquire(&allocator->warm_lock);
+    ts_lock_acquire(&allocator->retained_lock);
     slab->next = allocator->stuck;
     allocator->stuck = unit;
-    ts_fetch_add_relaxed(&allocator->span_warm_units, ts_span_weight(slab));
-    ts_lock_release(&allocator->warm_lock);
+    ts_fetch_add_relaxed(&allocator->span_retained_units, ts_span_weight(slab));
+    ts_lock_release(&allocator->retained_lock);
 }

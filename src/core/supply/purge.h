@@ -28,18 +28,18 @@
 /* ---- how much ------------------------------------------------------------------------------------ */
 
 /* Units in the allocator's own lists, spans included. */
-uint64_t ts_warm_shared(ts_allocator *allocator);
+uint64_t ts_retained_shared(ts_allocator *allocator);
 /* Retained units, all shares included. */
-uint64_t ts_allocator_warm_units(ts_allocator *allocator);
+uint64_t ts_allocator_retained_units(ts_allocator *allocator);
 /* How many may be in the allocator's lists; and whether they are more, which may raise the budget (retain.h). The
-   last holding no lock of rank WARM or above. */
+   last holding no lock of rank RETAINED or above. */
 uint64_t ts_purge_limit(const ts_allocator *allocator);
 bool ts_purge_is_over(ts_allocator *allocator);
 
 /* ---- debts --------------------------------------------------------------------------------------- */
 
 /* Units were added to the allocator's. If it retains more than its limit, this thread owes. */
-void ts_note_warm(ts_allocator *allocator, uint64_t added);
+void ts_note_retained(ts_allocator *allocator, uint64_t added);
 /* This thread pays its debt, up to `units` units, or one step (TS_PURGE_STEP). Caller holds nothing. */
 void ts_purge_owed(uint64_t units);
 /* Purges up to `most` of the units beyond the limit. Returns units given back. Holds nothing. */

@@ -71,7 +71,7 @@ bool ts_allocator_pin_use(ts_allocator *allocator, uintptr_t token) {
 }
 
 /* Gives all retained memory back. By the last pin. */
-static void give_warm_back(ts_allocator *allocator) {
+static void give_retained_back(ts_allocator *allocator) {
     ts_purge_shared(allocator, 0, UINT64_MAX);
     /* Memory that the system refuses to take even now goes to the pool as it is. */
     uint32_t unit, units;
@@ -94,14 +94,14 @@ void ts_allocator_unpin(ts_allocator *allocator) {
     uint64_t pins = ts_load_acquire(&allocator->pins);
     for (;;) {
         if (pins == 1) {
-            give_warm_back(allocator);
+            give_retained_back(allocator);
             pins = ts_load_acquire(&allocator->pins);
         }
         if (!atomic_compare_exchange_strong_explicit(&allocator->pins, &pins, pins - 1, memory_order_acq_rel,
                                                      memory_order_acquire))
             continue;
         if (pins != 1) return;
-        if (ts_warm_shared(allocator) == 0) break;
+        if (ts_retained_shared(allocator) == 0) break;
         /* Put there by a pin that came and went meanwhile; at 0 no other comes. */
         ts_store_relaxed(&allocator->pins, pins);
     }

@@ -14,8 +14,7 @@
  *    falls by as much. Nothing goes back if the least and the most that was retained in that second differ by more
  *    than a quarter: such a program needs runs of many lengths.
  *
- * The lock of the allocator's retained units guards all fields. Some may be read by any thread, too. "warm" in names
- * is retained.
+ * The lock of the allocator's retained units guards all fields. Some may be read by any thread, too.
  */
 #ifndef TS_SUPPLY_RETAIN_H
 #define TS_SUPPLY_RETAIN_H
@@ -47,17 +46,17 @@ static inline bool ts_retain_is_past(uint64_t since_ns, uint64_t now_ns) {
     return (int64_t)(now_ns - since_ns) > (int64_t)TS_RETAIN_NS;
 }
 
-static inline void ts_retain_begin_window(ts_retain *retain, uint64_t warm, uint64_t now_ns) {
+static inline void ts_retain_begin_window(ts_retain *retain, uint64_t retained, uint64_t now_ns) {
     retain->window_ns = now_ns;
     retain->given = retain->left = 0;
     retain->out -= retain->out / 16;
-    retain->need = warm + retain->out;
+    retain->need = retained + retain->out;
 }
 
-static inline void ts_retain_begin_calm(ts_retain *retain, uint64_t warm, uint64_t now_ns) {
+static inline void ts_retain_begin_calm(ts_retain *retain, uint64_t retained, uint64_t now_ns) {
     ts_store_relaxed(&retain->calm_ns, now_ns);
     ts_store_relaxed(&retain->spare, 0);
-    retain->least = retain->most = warm;
+    retain->least = retain->most = retained;
 }
 
 /* Sets the usual budget, and forgets all that came before. */
@@ -76,55 +75,57 @@ static inline void ts_retain_init(ts_retain *retain, uint64_t units, bool rises)
 }
 
 /* Follows the figures: units ever taken from the pool, and units retained. */
-static inline void ts_retain_follow(ts_retain *retain, uint64_t taken, uint64_t warm, uint64_t now_ns) {
+static inline void ts_retain_follow(ts_retain *retain, uint64_t taken, uint64_t retained, uint64_t now_ns) {
     uint64_t back = taken - retain->taken;
     retain->taken = taken;
     retain->out -= back < retain->out ? back : retain->out;
     retain->left -= back < retain->left ? back : retain->left;
-    if (warm + retain->out > retain->need) retain->need = warm + retain->out;
-    if (back != 0) ts_retain_begin_calm(retain, warm, now_ns);
+    if (retained + retain->out > retain->need) retain->need = retained + retain->out;
+    if (back != 0) ts_retain_begin_calm(retain, retained, now_ns);
 }
 
-/* Notes that units went back. warm: units that are retained still. */
-static inline void ts_retain_give(ts_retain *retain, uint64_t taken, uint64_t warm, uint64_t units, uint64_t now_ns) {
-    ts_retain_follow(retain, taken, warm + units, now_ns);
+/* Notes that units went back. retained: units that are retained still. */
+static inline void ts_retain_give(ts_retain *retain, uint64_t taken, uint64_t retained, uint64_t units,
+                                  uint64_t now_ns) {
+    ts_retain_follow(retain, taken, retained + units, now_ns);
     retain->out += units;
     retain->given += units;
     retain->left += units;
-    ts_retain_begin_calm(retain, warm, now_ns);
+    ts_retain_begin_calm(retain, retained, now_ns);
 }
 
 /* Notes how much was retained at a moment, after some of it was taken. */
-static inline void ts_retain_note(ts_retain *retain, uint64_t warm) {
-    if (warm < retain->least) retain->least = warm;
-    if (warm > retain->most) retain->most = warm;
+static inline void ts_retain_note(ts_retain *retain, uint64_t retained) {
+    if (retained < retain->least) retain->least = retained;
+    if (retained > retain->most) retain->most = retained;
 }
 
 /* Called when more is retained than the budget: it rises, falls, or stays. live: units in use. */
-static inline void ts_retain_adapt(ts_retain *retain, uint64_t taken, uint64_t warm, uint64_t live, uint64_t now_ns) {
+static inline void ts_retain_adapt(ts_retain *retain, uint64_t taken, uint64_t retained, uint64_t live,
+                                   uint64_t now_ns) {
     uint64_t most = TS_RETAIN_MOST * retain->usual;
-    ts_retain_follow(retain, taken, warm, now_ns);
-    if (ts_retain_is_past(retain->window_ns, now_ns)) ts_retain_begin_window(retain, warm, now_ns);
-    if (retain->need > most && (warm + retain->out) / TS_RETAIN_SPIKE > live) {
+    ts_retain_follow(retain, taken, retained, now_ns);
+    if (ts_retain_is_past(retain->window_ns, now_ns)) ts_retain_begin_window(retain, retained, now_ns);
+    if (retain->need > most && (retained + retain->out) / TS_RETAIN_SPIKE > live) {
         retain->given = retain->left = 0;
         ts_store_relaxed(&retain->units, retain->usual);
     } else if (retain->given >= retain->usual / 4 && retain->left <= retain->given / 4) {
         ts_store_relaxed(&retain->units, most);
-        ts_retain_begin_window(retain, warm, now_ns);
+        ts_retain_begin_window(retain, retained, now_ns);
     }
 }
 
 /* How many units that are not needed go back in this call: `at_once` at most. `keep` units stay retained. */
-static inline uint64_t ts_retain_look(ts_retain *retain, uint64_t taken, uint64_t warm, uint64_t keep, uint64_t at_once,
-                                      uint64_t now_ns) {
-    ts_retain_follow(retain, taken, warm, now_ns);
-    ts_retain_note(retain, warm);
+static inline uint64_t ts_retain_look(ts_retain *retain, uint64_t taken, uint64_t retained, uint64_t keep,
+                                      uint64_t at_once, uint64_t now_ns) {
+    ts_retain_follow(retain, taken, retained, now_ns);
+    ts_retain_note(retain, retained);
     uint64_t unused = retain->least > keep ? retain->least - keep : 0, spare = ts_load_relaxed(&retain->spare);
     if (ts_retain_is_past(ts_load_relaxed(&retain->calm_ns), now_ns)) {
         uint64_t budget = ts_load_relaxed(&retain->units);
         spare = retain->most - retain->least <= retain->least / 4 ? unused : 0;
         ts_store_relaxed(&retain->units, budget > retain->usual + spare ? budget - spare : retain->usual);
-        ts_retain_begin_calm(retain, warm, now_ns);
+        ts_retain_begin_calm(retain, retained, now_ns);
     }
     if (spare > unused) spare = unused;
     if (spare < at_once) at_once = spare;

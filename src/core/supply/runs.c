@@ -19,7 +19,7 @@ static ts_runs *runs_of(ts_allocator *allocator, unsigned part, unsigned home) {
    the caller has. */
 static uint32_t length_at(const ts_allocator *allocator, uint32_t unit) {
     const ts_run *r = &ts_region.run[unit];
-    return ts_load_relaxed(&r->warm_of) == ts_allocator_index(allocator) ? r->next : 0;
+    return ts_load_relaxed(&r->retained_of) == ts_allocator_index(allocator) ? r->next : 0;
 }
 
 /* Units beyond have no record yet. A part does not go on into the other, whose unit 0 is in no run. */
@@ -32,12 +32,12 @@ TS_ALWAYS_INLINE bool was_handed_out(uint32_t unit) {
 /* Whether a run that ends before the unit may be one with a run that begins there. */
 TS_ALWAYS_INLINE bool ends_before(uint32_t unit) { return was_handed_out(unit) && ts_home_is_same(unit - 1, unit); }
 
-static void set_ends(uint32_t first, uint32_t units, uint32_t warm_of) {
+static void set_ends(uint32_t first, uint32_t units, uint32_t retained_of) {
     ts_run *a = &ts_region.run[first], *b = &ts_region.run[first + units - 1];
     a->next = b->next = units;
     /* relaxed: only a holder of the same lock reads more than the word */
-    ts_store_relaxed(&a->warm_of, warm_of);
-    ts_store_relaxed(&b->warm_of, warm_of);
+    ts_store_relaxed(&a->retained_of, retained_of);
+    ts_store_relaxed(&b->retained_of, retained_of);
 }
 
 static void insert_run(ts_allocator *allocator, uint32_t first, uint32_t units) {
@@ -66,7 +66,7 @@ static void remove_run(ts_allocator *allocator, uint32_t first, uint32_t units) 
 }
 
 void ts_runs_give(ts_allocator *allocator, uint32_t first, uint32_t units) {
-    ts_fetch_add_relaxed(&allocator->span_warm_units, ts_units_weight(first, units));
+    ts_fetch_add_relaxed(&allocator->span_retained_units, ts_units_weight(first, units));
     /* Unit 0 is nobody's. */
     uint32_t before = ts_home_is_same(first - 1, first) ? length_at(allocator, first - 1) : 0;
     if (before) {
@@ -83,18 +83,18 @@ void ts_runs_give(ts_allocator *allocator, uint32_t first, uint32_t units) {
 }
 
 void ts_runs_return(ts_allocator *allocator, uint32_t first, uint32_t units) {
-    ts_lock_acquire(&allocator->warm_lock);
+    ts_lock_acquire(&allocator->retained_lock);
     ts_runs_give(allocator, first, units);
-    ts_lock_release(&allocator->warm_lock);
+    ts_lock_release(&allocator->retained_lock);
 }
 
-/* The first list at or above it that is not empty; TS_WARM_LISTS: none. */
+/* The first list at or above it that is not empty; TS_RETAINED_LISTS: none. */
 static unsigned list_from(const ts_runs *runs, unsigned list) {
-    for (unsigned word = list / 64; word < 2 && list < TS_WARM_LISTS; word++, list = 64 * word) {
+    for (unsigned word = list / 64; word < 2 && list < TS_RETAINED_LISTS; word++, list = 64 * word) {
         uint64_t some = runs->some[word] & (UINT64_MAX << list % 64);
         if (some) return 64 * word + ts_ctz64(some);
     }
-    return TS_WARM_LISTS;
+    return TS_RETAINED_LISTS;
 }
 
 /* A run that is long enough: one of its own list, of which some are looked at, or the first of the next list. */
@@ -103,14 +103,14 @@ static uint32_t find_run(const ts_runs *runs, uint32_t units) {
     for (uint32_t first = runs->head[list]; first && looks < LOOKS; first = ts_slab_at(first)->next, looks++)
         if (ts_region.run[first].next >= units) return first;
     list = list_from(runs, list + 1);
-    return list < TS_WARM_LISTS ? runs->head[list] : 0;
+    return list < TS_RETAINED_LISTS ? runs->head[list] : 0;
 }
 
 static void take_units(ts_allocator *allocator, uint32_t first, uint32_t units) {
     uint32_t length = ts_region.run[first].next;
     remove_run(allocator, first, length);
     if (length > units) insert_run(allocator, first + units, length - units);
-    ts_fetch_sub_relaxed(&allocator->span_warm_units, ts_units_weight(first, units));
+    ts_fetch_sub_relaxed(&allocator->span_retained_units, ts_units_weight(first, units));
 }
 
 uint32_t ts_runs_take(ts_allocator *allocator, unsigned part, unsigned home, uint32_t units) {
@@ -131,7 +131,7 @@ uint32_t ts_runs_take_longest(ts_allocator *allocator, unsigned part, unsigned h
     uint32_t keep = length - *units;
     remove_run(allocator, first, length);
     if (keep) insert_run(allocator, first, keep);
-    ts_fetch_sub_relaxed(&allocator->span_warm_units, ts_units_weight(first, *units));
+    ts_fetch_sub_relaxed(&allocator->span_retained_units, ts_units_weight(first, *units));
     return first + keep;
 }
 

@@ -6,15 +6,15 @@
  * Finding, splitting and merging take a fixed number of steps. Each allocator has its own runs, and keeps those of
  * each home (nodes.h) apart, if it tells homes apart.
  *
- * Invariants (guarded by the allocator's warm lock)
- *  1. In the pool's record (pool.h) of the first and of the last unit of a run, `warm_of` is the allocator's index, and
- *     `next` is the run's length. In all other units that the pool has handed out `warm_of` is 0. So two words of a
- *     unit beside a run tell whether a run of the same allocator begins or ends there. Only the holder of an
+ * Invariants (guarded by the allocator's retained lock)
+ *  1. In the pool's record (pool.h) of the first and of the last unit of a run, `retained_of` is the allocator's index,
+ *     and `next` is the run's length. In all other units that the pool has handed out `retained_of` is 0. So two words
+ *     of a unit beside a run tell whether a run of the same allocator begins or ends there. Only the holder of an
  *     allocator's lock writes its index.
  *  2. No two runs of one allocator and home touch.
  *  3. A run is in the list of its length. The list links through the records of the slabs of its first unit.
- *  4. The UNIT words of a run are 0. Its units are in `committed_units` and in `span_warm_units`, in 16 KiB as in all
- *     counts of memory.
+ *  4. The UNIT words of a run are 0. Its units are in `committed_units` and in `span_retained_units`, in 16 KiB as in
+ *     all counts of memory.
  */
 #ifndef TS_SUPPLY_RUNS_H
 #define TS_SUPPLY_RUNS_H
@@ -23,11 +23,11 @@
 #include "base/attr.h"
 #include "base/bits.h"
 
-#define TS_WARM_LISTS 96u /* four to a doubling, for up to 2^24 units */
+#define TS_RETAINED_LISTS 96u /* four to a doubling, for up to 2^24 units */
 
 typedef struct ts_runs {
     uint64_t some[2]; /* bit per list: it is not empty */
-    uint32_t head[TS_WARM_LISTS];
+    uint32_t head[TS_RETAINED_LISTS];
 } ts_runs;
 
 struct ts_allocator;
@@ -39,7 +39,7 @@ static inline unsigned ts_runs_list(uint32_t units) {
     return 4 * (log2 - 1) + ((units >> (log2 - 2)) & 3u);
 }
 
-/* All of these: the caller has the warm lock. Units that are in no slab, with UNIT words 0, become a run. */
+/* All of these: the caller has the retained lock. Units that are in no slab, with UNIT words 0, become a run. */
 void ts_runs_give(struct ts_allocator *allocator, uint32_t first, uint32_t units);
 /* As ts_runs_give, but it takes the lock itself. */
 void ts_runs_return(struct ts_allocator *allocator, uint32_t first, uint32_t units);

@@ -12,8 +12,8 @@
 #include "base/assert.h"
 #include "memtools/care.h"
 #include "supply/piece.h"
+#include "supply/retained.h"
 #include "supply/span.h"
-#include "supply/warm.h"
 
 #include <errno.h>
 
@@ -105,14 +105,14 @@ void ts_share_set_slow(ts_share *share) {
     share->slow[true] = sampled | (share->allocator->settings.guard_spans != 0);
 }
 
-uint64_t ts_share_give_warm(ts_share *share) {
+uint64_t ts_share_give_retained(ts_share *share) {
     ts_allocator *a = share->allocator;
-    ts_lock_acquire(&a->warm_lock);
-    uint64_t units = ts_load_relaxed(&share->warm.count);
-    ts_warm_splice(&a->warm, &share->warm);
+    ts_lock_acquire(&a->retained_lock);
+    uint64_t units = ts_load_relaxed(&share->retained.count);
+    ts_retained_splice(&a->retained, &share->retained);
     units += ts_share_give_spans(share);
     units += ts_share_give_pieces(share);
-    ts_lock_release(&a->warm_lock);
+    ts_lock_release(&a->retained_lock);
     return units;
 }
 
@@ -126,7 +126,7 @@ void ts_heap_drop_dead_shares(ts_heap *heap) {
             continue;
         }
         *at = share->heap_next;
-        (void)ts_share_give_warm(share);
+        (void)ts_share_give_retained(share);
         ts_allocator *allocator = share->allocator;
         if (ts_thread.share_key == ts_share_key(share)) ts_heap_unbind();
         for (unsigned i = 0; i < TS_RECENT_SHARES; i++)
@@ -142,13 +142,13 @@ void ts_heap_drop_dead_shares(ts_heap *heap) {
 static void leave_home(ts_share *share, unsigned home) {
     ts_heap *heap = ts_thread.heap;
     ts_heap_enter(heap);
-    uint64_t given = ts_share_give_warm(share);
+    uint64_t given = ts_share_give_retained(share);
     share->home = (uint8_t)home;
     ts_heap_leave(heap);
-    ts_note_warm(share->allocator, given);
+    ts_note_retained(share->allocator, given);
 }
 
-unsigned ts_nodes_choose(ts_allocator *allocator, ts_share *share, const ts_account *account) {
+unsigned ts_share_choose_home(ts_allocator *allocator, ts_share *share, const ts_account *account) {
     if (account && ts_load_relaxed(&account->bound) != 0) return ts_load_relaxed(&account->bound) - 1u;
     unsigned home = ts_nodes_by_option(allocator);
     if (share && TS_UNLIKELY(share->home != home)) leave_home(share, home);

@@ -27,18 +27,18 @@ void ts_share_set_slow(ts_share *share);
    allocation; or the holder of an ended thread's heap. Only there no call can be using a share. */
 void ts_heap_drop_dead_shares(ts_heap *heap);
 /* All that a share retains goes to its allocator. Returns how many units. Caller holds the heap. */
-uint64_t ts_share_give_warm(ts_share *share);
+uint64_t ts_share_give_retained(ts_share *share);
 /* Units that a share retains. Any thread. */
-static inline uint64_t ts_share_warm_units(const ts_share *share) {
-    return (uint64_t)ts_load_relaxed(&share->warm.count) + ts_load_relaxed(&share->span_units);
+static inline uint64_t ts_share_retained_units(const ts_share *share) {
+    return (uint64_t)ts_load_relaxed(&share->retained.count) + ts_load_relaxed(&share->span_units);
 }
 
 /* The home (nodes.h) of the memory that is wanted for an epoch with that account (NULL: none). share: the calling
    thread's, or NULL. If the thread has come to another node, all that it retains goes to the allocator. Holds
    nothing. */
-unsigned ts_nodes_choose(ts_allocator *allocator, ts_share *share, const ts_account *account);
-static inline unsigned ts_nodes_wanted(ts_allocator *allocator, ts_share *share, const ts_account *account) {
-    return TS_LIKELY(!ts_nodes_of(allocator)) ? TS_HOME_ANY : ts_nodes_choose(allocator, share, account);
+unsigned ts_share_choose_home(ts_allocator *allocator, ts_share *share, const ts_account *account);
+static inline unsigned ts_share_wanted_home(ts_allocator *allocator, ts_share *share, const ts_account *account) {
+    return TS_LIKELY(!ts_nodes_of(allocator)) ? TS_HOME_ANY : ts_share_choose_home(allocator, share, account);
 }
 
 #endif

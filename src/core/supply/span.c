@@ -11,13 +11,13 @@
 #include "slab/lent.h"
 #include "supply/nodes.h"
 #include "supply/purge.h"
-#include "supply/warm.h"
+#include "supply/retained.h"
 
 #include <errno.h>
 
 void ts_run_keep(ts_allocator *allocator, uint32_t first, uint32_t units) {
     ts_runs_return(allocator, first, units);
-    ts_note_warm(allocator, ts_units_weight(first, units));
+    ts_note_retained(allocator, ts_units_weight(first, units));
 }
 
 /* Takes free units behind others, within the budget. whole: units of the span with them. */
@@ -35,15 +35,15 @@ static bool take_behind(ts_allocator *allocator, uint32_t first, uint32_t units,
 
 /* Takes a run; or one of half the length and the free units behind it, as units that went back lie between retained
    ones. */
-static uint32_t take_warm_span(ts_allocator *allocator, unsigned part, unsigned home, uint32_t units) {
+static uint32_t take_retained_span(ts_allocator *allocator, unsigned part, unsigned home, uint32_t units) {
     uint32_t unit, length = 0;
-    if (ts_load_relaxed(&allocator->span_warm_units) < units / 2) return 0;
-    ts_lock_acquire(&allocator->warm_lock);
+    if (ts_load_relaxed(&allocator->span_retained_units) < units / 2) return 0;
+    ts_lock_acquire(&allocator->retained_lock);
     unit = ts_runs_take(allocator, part, home, units);
     bool whole = unit != 0;
     if (!whole && units > 1) unit = ts_runs_take_longest(allocator, part, home, (units + 1) / 2, units, &length);
-    ts_retain_note(&allocator->retain, ts_warm_shared(allocator));
-    ts_lock_release(&allocator->warm_lock);
+    ts_retain_note(&allocator->retain, ts_retained_shared(allocator));
+    ts_lock_release(&allocator->retained_lock);
     if (whole || !unit) return unit;
     if (!take_behind(allocator, unit + length, units - length, units)) {
         ts_runs_return(allocator, unit, length);
@@ -119,7 +119,7 @@ void ts_share_keep_slab(ts_share *share, uint32_t unit, uint32_t units) {
     ts_run_keep(share->allocator, unit, units);
 }
 
-/* Caller has the warm lock, and holds the heap. */
+/* Caller has the retained lock, and holds the heap. */
 uint32_t ts_share_give_spans(ts_share *share) {
     uint32_t sum = ts_load_relaxed(&share->span_units);
     for (uint32_t units = 1, unit; sum > 0 && units <= TS_LOCAL_SPAN_UNITS; units++) {
@@ -141,7 +141,7 @@ uint32_t ts_slab_acquire_large(ts_heap *heap, ts_share *share, unsigned cls, uns
         ts_heap_enter(heap);
         uint32_t unit = may_take_span(share, home) ? ts_share_take_span(share, units) : 0;
         ts_heap_leave(heap);
-        if (!unit) unit = take_warm_span(allocator, TS_NORMAL, home, units);
+        if (!unit) unit = take_retained_span(allocator, TS_NORMAL, home, units);
         *fresh = unit == 0;
         if (!unit) unit = ts_units_take_fresh(allocator, TS_NORMAL, home, units, 1);
         if (!unit) return 0;
@@ -173,7 +173,7 @@ uint32_t ts_span_acquire(ts_allocator *allocator, ts_share *share, unsigned part
     for (;;) {
         bool own = align_units == 1 && share && part == TS_NORMAL && may_take_span(share, home);
         uint32_t unit = own ? take_own_span(share, &units) : 0;
-        if (!unit && align_units == 1) unit = take_warm_span(allocator, part, home, units);
+        if (!unit && align_units == 1) unit = take_retained_span(allocator, part, home, units);
         size_t written = TS_CARE_CLEAN;
         *fresh = false;
         if (!unit) {
@@ -192,10 +192,10 @@ uint32_t ts_span_acquire(ts_allocator *allocator, ts_share *share, unsigned part
 }
 
 bool ts_span_acquire_behind(ts_allocator *allocator, uint32_t first, uint32_t units, uint32_t whole, bool *fresh) {
-    ts_lock_acquire(&allocator->warm_lock);
+    ts_lock_acquire(&allocator->retained_lock);
     *fresh = !ts_runs_take_at(allocator, first, units);
-    ts_retain_note(&allocator->retain, ts_warm_shared(allocator));
-    ts_lock_release(&allocator->warm_lock);
+    ts_retain_note(&allocator->retain, ts_retained_shared(allocator));
+    ts_lock_release(&allocator->retained_lock);
     return !*fresh || take_behind(allocator, first, units, whole);
 }
 

@@ -20,7 +20,7 @@ uint32_t ts_span_acquire_guarded(ts_allocator *allocator, unsigned part, unsigne
                                  uint32_t align_units, size_t size, bool *fresh);
 /* How many units such a span takes. */
 uint64_t ts_span_guarded_units(unsigned part, uint32_t units, uint32_t align_units);
-/* Takes units behind a span of the caller's, if they are warm, or free and within the budget. Nothing is given back
+/* Takes units behind a span of the caller's, if they are retained, or free and within the budget. Nothing is given back
    for them. whole: units of the span with them. *fresh: they come from the pool. */
 bool ts_span_acquire_behind(ts_allocator *allocator, uint32_t first, uint32_t units, uint32_t whole, bool *fresh);
 /* Gives such units back, untouched. */
@@ -35,7 +35,7 @@ void ts_span_release_bare(ts_allocator *allocator, uint32_t unit, uint32_t units
 
 /* Takes a span of `units` units that the share retains. 0: there is none. */
 uint32_t ts_share_take_span(ts_share *share, uint32_t units);
-/* Makes runs of the spans that the share retains. Caller has the warm lock, too. Returns their units. */
+/* Makes runs of the spans that the share retains. Caller has the retained lock, too. Returns their units. */
 uint32_t ts_share_give_spans(ts_share *share);
 
 /* Retains units in a row, which are in no slab and on no list. */

@@ -76,7 +76,7 @@ function remember(stats) {
   if (stats.other_bytes) point.labels.set("(other)", stats.other_bytes);
   const fresh = per("slow_path_cache_miss"), slabs = per("new_slab_count"), hits = per("slow_path_hits");
   point.miss = fresh;
-  point.warm = slabs === null || fresh === null ? null : Math.max(slabs - fresh, 0);
+  point.retained = slabs === null || fresh === null ? null : Math.max(slabs - fresh, 0);
   point.rest = hits === null || slabs === null ? null : Math.max(hits - slabs, 0);
   for (const what of ["alloc", "free"]) {
     const n = delta(stats.samples, before && before.samples, what + "_samples");
@@ -202,7 +202,7 @@ function rebuild() {
   purged = history.some((p) => p.purged > 0);
   plot("memory", [stroke("resident", 3, size), stroke("committed", 0, size), stroke("live", 1, size),
     ...(purged ? [stroke("purged/s", 2, size, { scale: "right", dash: [4, 3] })] : [])], size, purged ? { right: size } : {});
-  plot("slow", [stroke("fresh memory", 4, rate), stroke("warm slab", 0, rate), stroke("other", 7, rate), stroke("epoch closed", 2, rate)], rate);
+  plot("slow", [stroke("fresh memory", 4, rate), stroke("retained slab", 0, rate), stroke("other", 7, rate), stroke("epoch closed", 2, rate)], rate);
   plot("latency", [stroke("alloc wall", 0, time), stroke("alloc cpu", 1, time), stroke("alloc wait", 2, time),
     stroke("free wall", 3, time), stroke("free cpu", 5, time), stroke("free wait", 6, time)], time);
   plot("rejected", [stroke("rejected", 4, rate)], rate);
@@ -213,7 +213,7 @@ function rebuild() {
 function showCharts() {
   const some = (...names) => history.some((p) => names.some((n) => p[n] > 0));
   const here = { "by-label": history.some((p) => [...p.labels.values()].some((b) => b > 0)), memory: history.length > 0,
-    slow: some("miss", "warm", "rest", "closed"), latency: some("alloc_wall", "free_wall"), rejected: some("rejected") };
+    slow: some("miss", "retained", "rest", "closed"), latency: some("alloc_wall", "free_wall"), rejected: some("rejected") };
   const why = { "by-label": "slabs by label (none so far)", slow: "slow paths (none so far)",
     latency: "timed operations (TSLAB_SAMPLE=N times one operation in N)", rejected: "rejected frees (none so far)" };
   const missing = Object.keys(why).filter((id) => !here[id]).map((id) => why[id]);
@@ -235,7 +235,7 @@ function fill() {
   const layers = ["(other)", ...shown].map((l) => (sum = history.map((p, i) => sum[i] + held(p, l))));
   charts["by-label"].setData([t, ...layers.reverse(), t.map(() => null)]);
   charts.memory.setData(get("resident", "committed", "live", ...(purged ? ["purged"] : [])));
-  charts.slow.setData(get("miss", "warm", "rest", "closed"));
+  charts.slow.setData(get("miss", "retained", "rest", "closed"));
   charts.latency.setData(get("alloc_wall", "alloc_cpu", "alloc_wait", "free_wall", "free_cpu", "free_wait"));
   charts.rejected.setData(get("rejected"));
   /* The legends show the newest figures while nobody points at a chart. */
@@ -298,8 +298,8 @@ function showFindings(stats) {
 
 function showTiles(g) {
   const part = g.budget_bytes ? g.committed_bytes / g.budget_bytes : 0;
-  const tiles = [["Resident", size(g.resident_bytes), "of the whole process"], ["Committed", size(g.committed_bytes), "slabs in use and warm"],
-    ["Live", size(g.live_bytes), "objects not freed"], ["Live objects", count(g.live_objects), "of all epochs"], ["Warm", size(g.retained_bytes), "empty slabs kept for the next"],
+  const tiles = [["Resident", size(g.resident_bytes), "of the whole process"], ["Committed", size(g.committed_bytes), "slabs in use and retained"],
+    ["Live", size(g.live_bytes), "objects not freed"], ["Live objects", count(g.live_objects), "of all epochs"], ["Retained", size(g.retained_bytes), "empty slabs kept for the next"],
     ["Budget", g.budget_bytes ? Math.round(100 * part) + " %" : "none", g.budget_bytes ? "committed, of " + size(g.budget_bytes) : "TSLAB_BUDGET sets one", part > 0.9],
     ["Memory left", size(about.left_bytes), about.left_of ? "of " + about.left_of.replace(/^the /, "") : ""],
     ["Epochs open", count(g.active_epoch_count), `${count(g.closing_epoch_count)} closed hold objects`],

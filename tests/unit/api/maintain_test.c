@@ -133,7 +133,7 @@ typedef struct rester {
     sem_t rests, ends;
 } rester;
 
-static void *makes_warm_and_rests(void *arg) {
+static void *makes_retained_and_rests(void *arg) {
     rester *r = arg;
     EpochDomain *d = epoch_domain_create(r->a);
     for (int i = 0; i < 8000; i++)
@@ -161,7 +161,7 @@ static void resting_thread(SlabAllocator *a, bool call) {
     pthread_t t;
     assert_int_equal(sem_init(&r.rests, 0, 0), 0);
     assert_int_equal(sem_init(&r.ends, 0, 0), 0);
-    assert_int_equal(pthread_create(&t, NULL, makes_warm_and_rests, &r), 0);
+    assert_int_equal(pthread_create(&t, NULL, makes_retained_and_rests, &r), 0);
     sem_wait(&r.rests);
     assert_true(committed(a) > 0);
     for (int i = 0; i < 300 && committed(a) > 0; i++) { /* far longer than two looks take */

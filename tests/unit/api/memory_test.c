@@ -265,7 +265,7 @@ static void reserve_populates(void **state) {
     assert_true(slab_stats_global(allocator, &stats));
     assert_true(stats.retained_bytes >= 48 * MIB);
     sup_check_identities(allocator);
-    /* It is used, and stays warm through a destroy although it is more than the retain budget. */
+    /* It is used, and stays retained through a destroy although it is more than the retain budget. */
     EpochId epoch = epoch_open(allocator, NULL, EPOCH_SCOPE);
     for (int i = 0; i < 20000; i++) {
         memset(slab_malloc_epoch(allocator, 1000, epoch), 1, 1000);

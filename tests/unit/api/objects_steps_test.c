@@ -82,7 +82,7 @@ static void leave_domain(void) {
     epoch_domain_destroy(domain);
 }
 
-/* Warm units for the next domain. */
+/* Retained units for the next domain. */
 static void warm_up(void) {
     enter_domain();
     for (unsigned i = 0; i < 8; i++) {

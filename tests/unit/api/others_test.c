@@ -113,7 +113,7 @@ static void without_being_bound_anew(void **state) {
     assert_true(slab_free(allocators[0], first));
     /* With a tool there a thread is not bound to another allocator by the usual paths either. */
     if (ts_heap_find_share(ts_thread.heap, (uintptr_t)allocators[0])->care) skip();
-    for (unsigned warm = 0; warm < 2; warm++) {
+    for (unsigned retained = 0; retained < 2; retained++) {
         changes = calls = 0;
         for (unsigned i = 0; i < 1000; i++) {
             unsigned owner = i % 4;

@@ -10,8 +10,8 @@
 #include "cache/foreign.h"
 #include "diagnose/object.h"
 #include "epoch/end.h"
+#include "supply/retained.h"
 #include "supply/share.h"
-#include "supply/warm.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -671,7 +671,7 @@ static void late_by_a_whole_life(void **state) {
         assert_true(epoch_destroy(allocator, epoch));
         epoch = epoch_open(allocator, NULL, kinds[k].flags);
         void *b = slab_malloc_epoch(allocator, kinds[k].size, epoch);
-        assert_true(b == a); /* the slab is warm, and used again */
+        assert_true(b == a); /* the slab is retained, and used again */
         /* Steps 5 and 6. */
         (void)ts_cas_seq(foreign, &x, tag << TS_FOREIGN_TAG_SHIFT | (uint32_t)x_before | bit);
         uint64_t expected = u;
@@ -743,9 +743,9 @@ static void zombie(void **state) {
         assert_int_equal(foreign_free(a, TS_ANY_GENERATION), TS_FOREIGN_NOT_LIVE);
         uint64_t pins = ts_load_relaxed(&record->pins);
         uint64_t used = ts_pool_used_units();
-        /* The only warm unit cannot be had. */
+        /* The only retained unit cannot be had. */
         ts_share *share = ts_heap_share(ts_thread.heap, record);
-        assert_int_equal(share->warm.head, unit);
+        assert_int_equal(share->retained.head, unit);
         bool fresh;
         uint32_t got = ts_unit_acquire(ts_thread.heap, share, TS_HOME_ANY, &fresh);
         assert_true(got != 0 && got != unit && fresh);
@@ -757,7 +757,7 @@ static void zombie(void **state) {
         drain();
         assert_int_equal(ts_load_relaxed(ts_unit_word(unit)), 0);
         assert_int_equal(ts_load_relaxed(&record->pins), pins);
-        assert_int_equal(record->warm.head, unit); /* warm again, for any thread */
+        assert_int_equal(record->retained.head, unit); /* retained again, for any thread */
         assert_int_equal(ts_pool_used_units(), used + 1);
         ts_heap_enter(ts_thread.heap);
         ts_share_keep(share, got);
@@ -791,15 +791,15 @@ static void zombie_of_a_trim(void **state) {
     assert_int_equal(sup_committed_bytes(allocator), TS_UNIT_BYTES);
     ts_store_seq(&ts_thread.heap->queue, queue);
     drain();
-    assert_int_equal(sup_committed_bytes(allocator), TS_UNIT_BYTES); /* warm */
+    assert_int_equal(sup_committed_bytes(allocator), TS_UNIT_BYTES); /* retained */
     (void)slab_trim(allocator);
     assert_int_equal(sup_committed_bytes(allocator), 0);
     assert_true(epoch_destroy(allocator, id));
     sup_check_identities(allocator);
 }
 
-/* All that is warm is on the queue of a thread that drains nothing: another one goes through it round by round, then
-   takes fresh memory. Within a budget that has no more it drains that queue. */
+/* All that is retained is on the queue of a thread that drains nothing: another one goes through it round by round,
+   then takes fresh memory. Within a budget that has no more it drains that queue. */
 static void *take_one(void *argument) {
     EpochId *epoch = argument;
     void *p = slab_malloc_epoch(allocator, 4096, *epoch);
@@ -817,7 +817,7 @@ static void nothing_but_zombies(void **state) {
             assert_int_equal(foreign_free(all[i], TS_ANY_GENERATION), TS_FOREIGN_FREED);
         assert_true(slab_set_budget(allocator, budget * UNITS * (size_t)TS_UNIT_BYTES));
         end_without_drain(id, block_of(all[0]));
-        assert_int_equal(record->warm.count, UNITS);
+        assert_int_equal(record->retained.count, UNITS);
         uint64_t pins = ts_load_relaxed(&record->pins);
         void *p;
         pthread_t thread;
@@ -826,12 +826,12 @@ static void nothing_but_zombies(void **state) {
         assert_non_null(p);
         assert_true(ts_load_relaxed(&record->committed_units) <= UNITS + (budget ? 0 : 1));
         if (!budget) {
-            assert_int_equal(record->warm.count, 0);
+            assert_int_equal(record->retained.count, 0);
             assert_int_equal(ts_load_relaxed(&record->pins), pins + UNITS + 1); /* one is that thread's share */
             assert_int_equal(sup_committed_bytes(allocator), (UNITS + 1) * (size_t)TS_UNIT_BYTES);
         }
         drain();
-        assert_true(budget || record->warm.count == UNITS);
+        assert_true(budget || record->retained.count == UNITS);
         sup_check_identities(allocator);
         assert_true(slab_set_budget(allocator, 0));
         assert_true(epoch_destroy(allocator, id) && epoch_destroy(allocator, others));

@@ -220,7 +220,7 @@ static void what_was_a_span_goes_too(void **state) {
     for (int i = NEXT * IN_ONE; i < (NEXT + 1) * IN_ONE; i++)
         if (objects[i]) drop(i);
     (void)slab_trim(allocator);
-    size_t bytes = 2000 * (size_t)TS_UNIT_BYTES; /* more than may stay warm */
+    size_t bytes = 2000 * (size_t)TS_UNIT_BYTES; /* more than may stay retained */
     size_t far = ts_region.far_bytes;
     ts_region.far_bytes = SIZE_MAX;
     char *span = slab_malloc_epoch(allocator, bytes, epoch);

@@ -173,7 +173,7 @@ static void long_bins(void **state) {
 
 /* Many threads that rest, and calls that have time for no more than one of them each. */
 enum { MANY = 12 };
-static void *keeps_warm(void *arg) {
+static void *keeps_retained(void *arg) {
     keeper *k = arg;
     EpochDomain *d = epoch_domain_create(k->a);
     bool right = d != NULL && epoch_domain_enter(d);
@@ -184,11 +184,11 @@ static void *keeps_warm(void *arg) {
     return NULL;
 }
 
-static unsigned count_warm(SlabAllocator *a) {
+static unsigned count_retained(SlabAllocator *a) {
     unsigned n = 0;
     const ts_allocator *record = ts_allocator_find(ts_token(a));
     for (const ts_share *s = ts_load_acquire(&record->shares); s; s = s->allocator_next)
-        n += s->heap != ts_thread.heap && ts_share_warm_units(s) != 0;
+        n += s->heap != ts_thread.heap && ts_share_retained_units(s) != 0;
     return n;
 }
 
@@ -196,24 +196,24 @@ static void each_gets_its_turn(void **state) {
     (void)state;
     static keeper keepers[MANY];
     pthread_t threads[MANY];
-    begin(&keepers[0], &threads[0], keeps_warm);
+    begin(&keepers[0], &threads[0], keeps_retained);
     SlabAllocator *a = keepers[0].a;
     for (unsigned i = 1; i < MANY; i++) {
         keepers[i].a = a;
         assert_int_equal(sem_init(&keepers[i].rests, 0, 0) | sem_init(&keepers[i].goes_on, 0, 0), 0);
-        assert_int_equal(pthread_create(&threads[i], NULL, keeps_warm, &keepers[i]), 0);
+        assert_int_equal(pthread_create(&threads[i], NULL, keeps_retained, &keepers[i]), 0);
         sem_wait(&keepers[i].rests);
     }
     if (!ts_os->barrier_all()) {
         print_message("skipped: no barrier for all threads, so nobody visits a thread that rests\n");
     } else {
-        assert_int_equal(count_warm(a), MANY);
+        assert_int_equal(count_retained(a), MANY);
         /* Two looks each, and as many at this thread. */
         for (unsigned i = 0; i < 2 * (MANY + 1); i++) {
             (void)slab_maintain(a, 0);
             atomic_fetch_add(&now_ns, 300000000);
         }
-        assert_int_equal(count_warm(a), 0);
+        assert_int_equal(count_retained(a), 0);
     }
     for (unsigned i = 0; i < MANY; i++) {
         sem_post(&keepers[i].goes_on);
@@ -225,7 +225,7 @@ static void each_gets_its_turn(void **state) {
     ts_os = &ts_os_native;
 }
 
-/* What is warm of an allocator of which nobody needs memory. */
+/* What is retained of an allocator of which nobody needs memory. */
 #define MIB ((uint64_t)1 << 20)
 enum { SPANS = 160, SPAN_KIB = 128, LESS_HALVES = 20, MORE_HALVES = 20 };
 static bool spans(SlabAllocator *a, unsigned count) {
@@ -236,7 +236,7 @@ static bool spans(SlabAllocator *a, unsigned count) {
     return right;
 }
 
-static void *makes_warm(void *arg) {
+static void *makes_retained(void *arg) {
     keeper *k = arg;
     bool right = spans(k->a, SPANS) && pairs(k->a, 1000, SMALL);
     rest(k);
@@ -244,7 +244,7 @@ static void *makes_warm(void *arg) {
     return NULL;
 }
 
-static void *makes_warm_and_works(void *arg) {
+static void *makes_retained_and_works(void *arg) {
     keeper *k = arg;
     bool right = spans(k->a, SPANS);
     for (unsigned half = 0; half < LESS_HALVES + MORE_HALVES; half++) {
@@ -267,7 +267,7 @@ static void all_rest(void **state) {
     (void)state;
     keeper k;
     pthread_t t;
-    begin_with(&k, &t, makes_warm, 0);
+    begin_with(&k, &t, makes_retained, 0);
     half_seconds(&k, LESS_HALVES);
     assert_true(committed(k.a) > 4 * MIB);
     half_seconds(&k, MORE_HALVES);
@@ -283,19 +283,19 @@ static void budget_of_its_own(void **state) {
     (void)state;
     keeper k;
     pthread_t t;
-    begin_with(&k, &t, makes_warm, 32 * MIB);
+    begin_with(&k, &t, makes_retained, 32 * MIB);
     half_seconds(&k, LESS_HALVES + MORE_HALVES);
     assert_true(committed(k.a) > 4 * MIB);
     sem_post(&k.goes_on);
     end(&k, t);
 }
 
-/* A large object twice a second, which is nothing but warm memory taken and given. */
+/* A large object twice a second, which is nothing but retained memory taken and given. */
 static void one_works(void **state) {
     (void)state;
     keeper k;
     pthread_t t;
-    begin_with(&k, &t, makes_warm_and_works, 0);
+    begin_with(&k, &t, makes_retained_and_works, 0);
     for (unsigned half = 0; half < LESS_HALVES + MORE_HALVES; half++) {
         half_seconds(&k, 1);
         sem_post(&k.goes_on);

@@ -170,7 +170,7 @@ static void release_at_the_change(void **state) {
     enum { SLOTS = 16, COUNT = SLOTS * 4 };
     char *objects[COUNT];
     (void)state;
-    slab_free(allocator, slab_malloc_epoch(allocator, 1024, epoch)); /* a warm unit for the first domain */
+    slab_free(allocator, slab_malloc_epoch(allocator, 1024, epoch)); /* a retained unit for the first domain */
     for (int round = 0; round < 3; round++) {
         EpochDomain *domain = epoch_domain_create(allocator);
         assert_true(epoch_domain_enter(domain));
@@ -196,7 +196,7 @@ static void release_at_the_change(void **state) {
     }
 }
 
-/* An object of a new domain. The unit that lay on top of the warm ones is its slab. */
+/* An object of a new domain. The unit that lay on top of the retained ones is its slab. */
 static char *in_a_domain(EpochDomain **domain, size_t size) {
     *domain = epoch_domain_create(allocator);
     assert_true(epoch_domain_enter(*domain));

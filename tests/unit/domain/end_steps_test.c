@@ -2,7 +2,7 @@
 #include "ending.h"
 
 #include "ownership/barrier.h"
-#include "supply/warm.h"
+#include "supply/retained.h"
 
 #include <sys/wait.h>
 #include <unistd.h>
@@ -107,15 +107,15 @@ static void *lock_the_epoch(void *argument) {
 }
 
 /* A lock for which the thread that ends its domain has to wait. */
-static void lock_the_warm_units(void) {
-    ts_lock *warm = &ts_allocator_find(ts_token(allocator))->warm_lock;
-    ts_lock_acquire(warm);
+static void lock_the_retained_units(void) {
+    ts_lock *retained = &ts_allocator_find(ts_token(allocator))->retained_lock;
+    ts_lock_acquire(retained);
     atomic_store(&has_lock, true);
-    while (atomic_load(&warm->word) != TS_LOCK_WAITED) {
+    while (atomic_load(&retained->word) != TS_LOCK_WAITED) {
         sup_sleep_ms(1);
     }
     sup_in_thread(lock_the_epoch, NULL);
-    ts_lock_release(warm);
+    ts_lock_release(retained);
 }
 
 static void waits_without_the_lock(void **state) {
@@ -123,12 +123,12 @@ static void waits_without_the_lock(void **state) {
     large = epoch_domain_create(allocator);
     large_entry = entry_of(large);
     assert_true(epoch_domain_enter(large));
-    for (unsigned i = 0; i < 4 * (TS_LOCAL_WARM_UNITS + 8); i++) {
+    for (unsigned i = 0; i < 4 * (TS_LOCAL_RETAINED_UNITS + 8); i++) {
         assert_non_null(slab_alloc(4000));
     }
     assert_true(epoch_domain_exit(large));
     atomic_store(&has_lock, false);
-    let_begin(lock_the_warm_units);
+    let_begin(lock_the_retained_units);
     while (!atomic_load(&has_lock)) {
         sup_sleep_ms(1);
     }

@@ -11,7 +11,7 @@
 #include "domain/domain.h"
 #include "epoch/end.h"
 #include "region/pool.h"
-#include "supply/warm.h"
+#include "supply/retained.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -416,7 +416,7 @@ static void leaves_no_block_to_itself(void **state) {
     epoch_domain_destroy(shared);
 }
 
-/* No more than keep_bytes stay warm of what it held, to the slab. */
+/* No more than keep_bytes stay retained of what it held, to the slab. */
 static void keeps_as_much_as_is_asked_for(void **state) {
     (void)state;
     enum { SLABS = 8 };
@@ -433,7 +433,7 @@ static void keeps_as_much_as_is_asked_for(void **state) {
     }
 }
 
-/* A thread keeps no more warm slabs for itself than others leave it, whichever way the reset goes. */
+/* A thread keeps no more retained slabs for itself than others leave it, whichever way the reset goes. */
 static void leaves_warm_slabs_to_others(void **state) {
     (void)state;
     const ts_share *share = ts_heap_find_share(ts_thread.heap, ts_token(allocator));
@@ -441,11 +441,11 @@ static void leaves_warm_slabs_to_others(void **state) {
         ts_store_relaxed(&ts_sample_rate, timed);
         assert_true(epoch_domain_enter(domain));
         do assert_non_null(slab_alloc(4096));
-        while (ts_load_relaxed(&only()->slabs) < TS_LOCAL_WARM_UNITS + 8);
+        while (ts_load_relaxed(&only()->slabs) < TS_LOCAL_RETAINED_UNITS + 8);
         assert_true(epoch_domain_exit(domain));
         assert_true(epoch_domain_reset(domain, SIZE_MAX));
-        assert_int_equal(ts_load_relaxed(&share->warm.count), 0);
-        assert_true(sup_committed_bytes(allocator) >= TS_LOCAL_WARM_UNITS * TS_UNIT_BYTES);
+        assert_int_equal(ts_load_relaxed(&share->retained.count), 0);
+        assert_true(sup_committed_bytes(allocator) >= TS_LOCAL_RETAINED_UNITS * TS_UNIT_BYTES);
     }
     ts_store_relaxed(&ts_sample_rate, 0);
     assert_non_null(slab_malloc_epoch(allocator, 100, epoch));

@@ -65,7 +65,7 @@ static bool has_a_lock(void) {
     }
     for (uint32_t i = 1; i < ts_table_high(&ts_allocators); i++) {
         const ts_allocator *a = ts_table_at(&ts_allocators, i);
-        if (atomic_load(&a->lock.word) != TS_LOCK_FREE || atomic_load(&a->warm_lock.word) != TS_LOCK_FREE) {
+        if (atomic_load(&a->lock.word) != TS_LOCK_FREE || atomic_load(&a->retained_lock.word) != TS_LOCK_FREE) {
             return true;
         }
     }

@@ -472,7 +472,7 @@ static void spans(void **state) {
     SlabHandle handle = slab_handle_of(allocator, a);
     assert_true(slab_free(allocator, a));
     char *again = slab_malloc_epoch(allocator, 100000, epoch);
-    assert_true(again == a); /* warm, by its length */
+    assert_true(again == a); /* retained, by its length */
     assert_null(slab_handle_get(allocator, handle));
     assert_false(free_obj(allocator, handle));
     SlabEpochStats stats;

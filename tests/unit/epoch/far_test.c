@@ -214,7 +214,7 @@ static void limits_and_budgets(void **state) {
     q = made(4 * MIB, 2);
     assert_null(slab_malloc_epoch(allocator, 2 * MIB, epoch));
     assert_true(slab_free(allocator, p) && slab_free(allocator, q));
-    p = made(8 * MIB - LIMIT, 3); /* of what is warm, or instead of it */
+    p = made(8 * MIB - LIMIT, 3); /* of what is retained, or instead of it */
     assert_true(slab_free(allocator, p));
 }
 
@@ -247,14 +247,15 @@ static void statistics(void **state) {
     assert_true(w.found == 1 && w.count == 2);
     assert_true(slab_free(allocator, p) && slab_free(allocator, small));
     assert_true(slab_stats_global(allocator, &during));
-    assert_true(during.retained_bytes >= 3 * MIB); /* within the budget it is warm */
+    assert_true(during.retained_bytes >= 3 * MIB); /* within the budget it is retained */
     assert_true(slab_trim(allocator) >= 3 * MIB);
     assert_true(slab_stats_global(allocator, &after));
     assert_int_equal(after.live_bytes, before.live_bytes);
     assert_true(after.committed_bytes <= before.committed_bytes);
 }
 
-/* One that is larger than all that may be warm goes back with its end, in one call; what is warm is used again. */
+/* One that is larger than all that may be retained goes back with its end, in one call; what is retained is used again.
+   */
 static void memory_goes_back(void **state) {
     SlabGlobalStats stats;
     (void)state;
@@ -398,7 +399,7 @@ static void poisoned(void **state) {
     assert_non_null(p);
     memset(p, 1, 2 * MIB);
     assert_true(slab_free(other, p));
-    for (size_t i = 0; i < 2 * MIB; i += 997) assert_int_equal(p[i], 0xdb); /* it is warm */
+    for (size_t i = 0; i < 2 * MIB; i += 997) assert_int_equal(p[i], 0xdb); /* it is retained */
     unsigned char *q = slab_malloc(other, 2 * MIB);
     assert_ptr_equal(q, p);
     assert_true(slab_free(other, q));

@@ -271,7 +271,7 @@ static void destroy_elsewhere(void) { let(destroy_it); }
    which may come upon it in that very operation. Nothing of the operation is left to the block's next epoch. */
 static bool destroyed_inside_an_allocation_round(unsigned at) {
     other = epoch_open(allocator, NULL, flags);
-    for (unsigned i = 0; i < 400; i++) { /* so there are warm units */
+    for (unsigned i = 0; i < 400; i++) { /* so there are retained units */
         SUP_CHECK(slab_malloc_epoch(allocator, 100, other) != NULL, "slab_malloc_epoch");
     }
     assert_true(epoch_destroy(allocator, other));

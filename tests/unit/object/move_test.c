@@ -151,7 +151,7 @@ static void by_copying(void **state) {
 }
 
 /* What moved leaves no memory behind, and is not counted as if it had. */
-static void moved_memory_is_not_warm(void **state) {
+static void moved_memory_is_not_retained(void **state) {
     SlabGlobalStats before, after;
     (void)state;
     unsigned char *p = made(8 * MIB, 1), *behind = made_behind(p, 8 * MIB);
@@ -233,7 +233,7 @@ int main(void) {
         MOVES(by_halves),
         MOVES(by_a_half),
         MOVES(by_copying),
-        MOVES(moved_memory_is_not_warm),
+        MOVES(moved_memory_is_not_retained),
         MOVES(two_in_turn),
         MOVES(freed_meanwhile_it_is_not_moved),
     };

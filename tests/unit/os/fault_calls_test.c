@@ -143,7 +143,7 @@ static void make_world(void) {
     }
     spare = alloc_obj_epoch(a, 200, churn, &handle);
     must(spare != NULL, "alloc_obj_epoch");
-    (void)slab_trim(a); /* nothing is warm: who needs memory asks the system */
+    (void)slab_trim(a); /* nothing is retained: who needs memory asks the system */
 }
 
 static void check_objects(void) {
@@ -544,7 +544,7 @@ static const struct call calls[] = {
 
 struct attempt {
     const struct call *call;
-    bool thread, warm;
+    bool thread, retained;
 };
 
 static void *try_call(void *argument) {
@@ -569,7 +569,7 @@ static void run_attempt(void *argument) {
     const struct attempt *attempt = argument;
     install();
     make_world();
-    if (attempt->warm) {
+    if (attempt->retained) {
         must(slab_reserve(a, MIB), "slab_reserve");
         must(slab_malloc_epoch(guarded, 100, epoch_open(guarded, NULL, 0)) != NULL, "slab_malloc_epoch");
     }
@@ -582,8 +582,8 @@ static void run_attempt(void *argument) {
     _exit(atomic_load(&refusals) ? 0 : NOTHING_REFUSED);
 }
 
-static long refuse_in_turn(const struct call *call, bool thread, bool warm, bool on, long *failed) {
-    struct attempt attempt = {call, thread, warm};
+static long refuse_in_turn(const struct call *call, bool thread, bool retained, bool on, long *failed) {
+    struct attempt attempt = {call, thread, retained};
     char err[2048];
     refused_on = on;
     for (refused_from = 1; refused_from < 1000; refused_from += SUP_EMULATED && refused_from > 1 ? 29 : 1) {
@@ -593,7 +593,7 @@ static long refuse_in_turn(const struct call *call, bool thread, bool warm, bool
         }
         if (status != 0) {
             print_error("%s%s%s, refused %s %ld: status %#x\n%s", call->name, thread ? ", new thread" : "",
-                        warm ? ", warm" : "", on ? "from" : "at", refused_from, (unsigned)status, err);
+                        retained ? ", retained" : "", on ? "from" : "at", refused_from, (unsigned)status, err);
             if (++*failed > 5) {
                 break; /* the rest would say the same */
             }

@@ -165,7 +165,7 @@ static void purge_lies(void **state) {
     child_says(with_a_table_that_lies, NULL, "mappings");
 }
 
-/* What is not given back is refused, counted, and stays warm. */
+/* What is not given back is refused, counted, and stays retained. */
 static void mappings_lie_too(void **state) {
     bool (*purge_anew)(void *, size_t) = lie;
     (void)state;

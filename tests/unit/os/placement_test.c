@@ -235,7 +235,7 @@ static void interleave_child(void *arg) {
     slab_allocator_free(a);
 }
 
-/* What the option is for: without it warm memory goes from node to node. Shown, and not asked for. */
+/* What the option is for: without it retained memory goes from node to node. Shown, and not asked for. */
 static void off_child(void *arg) {
     (void)arg;
     SlabAllocator *a = make(SLAB_NUMA_OFF, SLAB_HUGE_DEFAULT);

@@ -429,8 +429,8 @@ static void two_ended_threads(void **state) {
     assert_true(epoch_destroy(allocator, epochs[0]) && epoch_destroy(allocator, epochs[1]));
 }
 
-/* Nobody allocates from the bins of a thread that has ended: what of them becomes empty later is warm, and goes back in
-   a trim. */
+/* Nobody allocates from the bins of a thread that has ended: what of them becomes empty later is retained, and goes
+   back in a trim. */
 static void *fill_and_end(void *argument) {
     char **all = argument;
     for (int i = 0; i < COUNT; i++) {

@@ -330,7 +330,7 @@ static bool count_barriers(void) {
     return ts_os_native.barrier_all();
 }
 
-static void make_warm(void) {
+static void make_retained(void) {
     EpochId phase = epoch_open(allocator, NULL, EPOCH_SCOPE);
     SUP_CHECK(slab_malloc_epoch(allocator, 100, phase) != NULL && epoch_destroy(allocator, phase), "a phase");
 }
@@ -347,10 +347,10 @@ static void holds_who_has_something(void **state) {
     barriers = 0;
     (void)slab_trim(allocator);
     SUP_CHECK(barriers == 0, "%u barriers for nothing", barriers);
-    let(make_warm);
-    assert_int_equal(ts_load_relaxed(&share->warm.count), 1);
+    let(make_retained);
+    assert_int_equal(ts_load_relaxed(&share->retained.count), 1);
     (void)slab_trim(allocator);
-    SUP_CHECK(barriers > 0 && ts_load_relaxed(&share->warm.count) == 0, "what a thread keeps was not taken");
+    SUP_CHECK(barriers > 0 && ts_load_relaxed(&share->retained.count) == 0, "what a thread keeps was not taken");
     barriers = 0;
     assert_true(slab_free(allocator, objects[0])); /* another thread's */
     (void)slab_trim(allocator);

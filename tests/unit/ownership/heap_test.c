@@ -435,14 +435,14 @@ static void closed_and_ended(void **state) {
 }
 
 /* The whole allocator goes; what the other thread holds of it comes back when that thread acts. */
-static void allocator_freed(void (*act)(void), bool warm) {
+static void allocator_freed(void (*act)(void), bool retained) {
     SlabAllocator *kept = allocator;
     allocator = slab_allocator_create();
     epoch = epoch_open(allocator, NULL, EPOCH_CHURN);
     begin();
     let(make_objects);
-    if (warm) {
-        let(free_objects); /* in the warm units of the thread's share */
+    if (retained) {
+        let(free_objects); /* in the retained units of the thread's share */
     }
     refuse_barrier = true;
     slab_allocator_free(allocator);

@@ -312,7 +312,7 @@ static void takes_no_lock(void **state) {
     ts_lock_acquire_for_fork(&a->lock);
     ts_epoch_fork_prepare();
     ts_heap_fork_prepare();
-    ts_lock_acquire_for_fork(&a->warm_lock);
+    ts_lock_acquire_for_fork(&a->retained_lock);
     ts_lock_acquire_for_fork(&ts_epochs.lock);
     SlabGlobalStats global;
     SlabClassStats cls;
@@ -330,7 +330,7 @@ static void takes_no_lock(void **state) {
     good = good && slab_stats_dump_fd(allocator, null);
     (void)close(null);
     ts_lock_release_for_fork(&ts_epochs.lock);
-    ts_lock_release_for_fork(&a->warm_lock);
+    ts_lock_release_for_fork(&a->retained_lock);
     ts_heap_fork_parent();
     ts_epoch_fork_done();
     ts_lock_release_for_fork(&a->lock);

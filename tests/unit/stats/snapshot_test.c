@@ -76,7 +76,7 @@ static void slabs_of_a_class(void **state) {
     SlabClassStats stats = class_stats(cls);
     assert_int_equal(stats.object_size, 128);
     assert_int_equal(stats.new_slab_count, 5);
-    assert_int_equal(stats.slow_path_cache_miss, 5); /* none was warm */
+    assert_int_equal(stats.slow_path_cache_miss, 5); /* none was retained */
     assert_int_equal(stats.slow_path_hits, 5);
     assert_int_equal(stats.list_move_partial_to_full, 5);
     assert_int_equal(stats.total_full_slabs, 5);
@@ -103,7 +103,7 @@ static void slabs_of_a_class(void **state) {
     make(objects, COUNT, 128);
     stats = class_stats(cls);
     assert_int_equal(stats.new_slab_count, 5 + 5 - kept);
-    assert_int_equal(stats.slow_path_cache_miss, 5); /* all of them warm this time */
+    assert_int_equal(stats.slow_path_cache_miss, 5); /* all of them retained this time */
     sup_check_identities(allocator);
     assert_int_equal(stats.list_move_full_to_partial, 5);
     /* The end of the epoch takes all of them back. */

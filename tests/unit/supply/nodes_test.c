@@ -87,7 +87,7 @@ static void local_child(void *arg) {
 }
 SUP_IN_CHILD(local)
 
-/* Memory that a thread has warm when it comes to another node is not what it allocates there; it serves who is at
+/* Memory that a thread has retained when it comes to another node is not what it allocates there; it serves who is at
    home. */
 static void wanders_child(void *arg) {
     (void)arg;
@@ -109,7 +109,7 @@ static void wanders_child(void *arg) {
         epoch_domain_destroy(d);
         check_sums(a);
         if (round == 5) committed = sup_committed_bytes(a);
-        if (round > 5) SUP_CHECK(sup_committed_bytes(a) <= committed, "what is warm is used again");
+        if (round > 5) SUP_CHECK(sup_committed_bytes(a) <= committed, "what is retained is used again");
     }
     slab_allocator_free(a);
     ts_pool_check();
@@ -341,7 +341,7 @@ static void bind_within_limits_child(void *arg) {
     SUP_CHECK(epoch_set_limit(a, epoch, 0) && slab_set_budget(a, 40 * UNIT), "a budget");
     while (slab_malloc_epoch(a, 1000, epoch)) n++;
     SUP_CHECK(errno == ENOMEM && sup_committed_bytes(a) <= 40 * UNIT, "%u objects", n);
-    /* Warm memory of another node makes room. */
+    /* Retained memory of another node makes room. */
     SUP_CHECK(epoch_destroy(a, epoch), "ends");
     sup_topology_go_to(0);
     epoch = epoch_open(a, NULL, EPOCH_CHURN);

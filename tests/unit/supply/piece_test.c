@@ -355,7 +355,7 @@ static void of_a_thread_that_ended(void **state) {
 
 /* ---- what it costs ---------------------------------------------------------------------------------------------- */
 
-/* So much is committed for each of many small scopes, and a scope that is alone gets a unit, which is warm for the
+/* So much is committed for each of many small scopes, and a scope that is alone gets a unit, which is retained for the
    next. */
 static void small_scopes_cost_little(void **state) {
     (void)state;
@@ -391,7 +391,7 @@ static void a_buffer_lies_beside(void **state) {
     void *small[SMALL];
     for (unsigned first = 0; first <= SMALL; first += SMALL / 2) {
         slab_thread_idle();
-        (void)slab_trim(allocator); /* no unit is warm */
+        (void)slab_trim(allocator); /* no unit is retained */
         EpochDomain *d = epoch_domain_create_ex(allocator, NULL, EPOCH_CHURN);
         void *buffer = NULL;
         for (unsigned i = 0; i <= SMALL; i++) {

@@ -19,29 +19,29 @@ static int begin(void **state) {
 
 static uint64_t budget(void) { return ts_load_relaxed(&retain.units); }
 
-/* `warm` is warm beside `live`: more than the budget goes back at once. Returns what went back. */
-static uint64_t settle(uint64_t warm, uint64_t live) {
-    if (warm <= budget()) return 0;
-    ts_retain_adapt(&retain, taken, warm, live, now);
-    if (warm <= budget()) return 0;
-    uint64_t units = warm - budget();
+/* `retained` is retained beside `live`: more than the budget goes back at once. Returns what went back. */
+static uint64_t settle(uint64_t retained, uint64_t live) {
+    if (retained <= budget()) return 0;
+    ts_retain_adapt(&retain, taken, retained, live, now);
+    if (retained <= budget()) return 0;
+    uint64_t units = retained - budget();
     ts_retain_give(&retain, taken, budget(), units, now);
     return units;
 }
 
-/* So much is freed, 100 units at a time, and `beside` stay in use; first it is taken, from what is warm as far as that
-   goes. */
+/* So much is freed, 100 units at a time, and `beside` stay in use; first it is taken, from what is retained as far as
+   that goes. */
 static uint64_t swing(uint64_t units, uint64_t beside) {
-    static uint64_t warm;
+    static uint64_t retained;
     uint64_t given = 0;
-    if (taken == 0) warm = 0;
-    taken += units > warm ? units - warm : 0;
-    warm = 0;
+    if (taken == 0) retained = 0;
+    taken += units > retained ? units - retained : 0;
+    retained = 0;
     ts_retain_note(&retain, 0);
     for (uint64_t freed = 100; freed <= units; freed += 100) {
-        warm += 100;
-        uint64_t back = settle(warm, beside + units - freed);
-        warm -= back;
+        retained += 100;
+        uint64_t back = settle(retained, beside + units - freed);
+        retained -= back;
         given += back;
     }
     return given;
@@ -49,7 +49,7 @@ static uint64_t swing(uint64_t units, uint64_t beside) {
 
 static uint64_t spike(uint64_t units) { return swing(units, 0); }
 
-static uint64_t look(uint64_t warm) { return ts_retain_look(&retain, taken, warm, KEEP, PIECE, now); }
+static uint64_t look(uint64_t retained) { return ts_retain_look(&retain, taken, retained, KEEP, PIECE, now); }
 static void end_second(void) { now += TS_RETAIN_NS + 1; }
 
 static void spikes_that_fit_stay(void **state) {
@@ -74,18 +74,18 @@ static void spikes_that_do_not_fit_go_back(void **state) {
 
 /* Also where one takes as long as several windows. */
 static void slow_spikes_do_not_fit_either(void **state) {
-    uint64_t warm = 0;
+    uint64_t retained = 0;
     (void)state;
     for (uint64_t i = 0; i < 50; i++) {
-        taken += 2 * MOST - warm;
+        taken += 2 * MOST - retained;
         ts_retain_note(&retain, 0);
         (void)look(0);
-        warm = 0;
+        retained = 0;
         for (uint64_t freed = 100; freed <= 2 * MOST; freed += 100) {
-            warm += 100;
-            warm -= settle(warm, 2 * MOST - freed);
+            retained += 100;
+            retained -= settle(retained, 2 * MOST - freed);
             now += TS_RETAIN_NS / (25 + i); /* two to six windows */
-            (void)look(warm);
+            (void)look(retained);
             assert_int_equal(budget(), USUAL);
         }
     }
@@ -114,7 +114,7 @@ static void a_large_spike_lowers_the_budget(void **state) {
     assert_int_equal(spike(3 * MOST), 3 * MOST - USUAL);
 }
 
-/* Not where much more is in use than what is warm. */
+/* Not where much more is in use than what is retained. */
 static void what_is_in_use_keeps_it_up(void **state) {
     (void)state;
     (void)spike(4000);
@@ -197,19 +197,19 @@ static void one_spike_is_forgotten(void **state) {
 
 /* Piece by piece, and what stays, stays. */
 static void what_nobody_needs_goes_back(void **state) {
-    uint64_t warm = USUAL;
+    uint64_t retained = USUAL;
     (void)state;
-    assert_int_equal(look(warm), 0); /* begins the window */
+    assert_int_equal(look(retained), 0); /* begins the window */
     now += TS_RETAIN_NS;
-    assert_int_equal(look(warm), 0);
+    assert_int_equal(look(retained), 0);
     now++;
-    for (uint64_t units; (units = look(warm)) > 0;) {
+    for (uint64_t units; (units = look(retained)) > 0;) {
         assert_in_range(units, 1, PIECE);
-        warm -= units;
+        retained -= units;
     }
-    assert_int_equal(warm, KEEP);
+    assert_int_equal(retained, KEEP);
     end_second();
-    assert_int_equal(look(warm), 0);
+    assert_int_equal(look(retained), 0);
 }
 
 /* A tenth of it is needed now and then. */

@@ -1,4 +1,4 @@
-/* Warm runs (runs.h): what touches grows together, what is taken is split, and what goes back goes in pieces. */
+/* Retained runs (runs.h): what touches grows together, what is taken is split, and what goes back goes in pieces. */
 #include "check.h"
 #include "identities.h"
 #include "proc.h"
@@ -8,8 +8,8 @@
 #include "os/os.h"
 #include "region/pool.h"
 #include "supply/purge.h"
+#include "supply/retained.h"
 #include "supply/share.h"
-#include "supply/warm.h"
 #include "walk/check_runs.h"
 
 #include <string.h>
@@ -75,7 +75,7 @@ static bool visit(void *arg, uint32_t first, uint32_t units) {
 static found runs_of(SlabAllocator *a) {
     found f = {0, 0, 0};
     assert_null(ts_check_runs(record_of(a), visit, &f));
-    assert_int_equal(f.units, ts_load_relaxed(&record_of(a)->span_warm_units));
+    assert_int_equal(f.units, ts_load_relaxed(&record_of(a)->span_retained_units));
     return f;
 }
 
@@ -145,7 +145,7 @@ static void runs_are_an_allocators_own(void **state) {
     assert_ptr_equal(again, b);
 }
 
-/* The units behind a warm run, which went back before, are taken along where the run alone is too short. */
+/* The units behind a retained run, which went back before, are taken along where the run alone is too short. */
 static void a_run_and_what_is_free_behind_it(void **state) {
     (void)state;
     char *a = span(30), *b = span(30), *c = span(1);
@@ -159,7 +159,7 @@ static void a_run_and_what_is_free_behind_it(void **state) {
     assert_int_equal(runs_of(allocator).runs, 0);
 }
 
-static void grows_into_a_warm_run(void **state) {
+static void grows_into_a_retained_run(void **state) {
     (void)state;
     char *a = span(20), *b = span(20), *c = span(1);
     assert_non_null(c);
@@ -186,9 +186,9 @@ static void goes_back_in_pieces(void **state) {
     SlabGlobalStats stats;
     assert_true(slab_stats_global(allocator, &stats));
     /* Half as much again waits for longer pieces. */
-    assert_true(stats.retained_bytes <= (600 + 3 * TS_LOCAL_WARM_UNITS) * UNIT);
+    assert_true(stats.retained_bytes <= (600 + 3 * TS_LOCAL_RETAINED_UNITS) * UNIT);
     /* Of the first half only what is beyond twice the budget goes back unit by unit. */
-    assert_true(purges.small <= SLABS / 2 - 2 * 400 + 2 * TS_LOCAL_WARM_UNITS);
+    assert_true(purges.small <= SLABS / 2 - 2 * 400 + 2 * TS_LOCAL_RETAINED_UNITS);
     assert_true(purges.calls > purges.small && purges.calls - purges.small <= SLABS / TS_PURGE_LEAST_UNITS / 2);
 }
 
@@ -281,7 +281,7 @@ static void refused_it_stays_a_run(void **state) {
     assert_int_equal(slab_trim(allocator), 600 * UNIT);
 }
 
-/* Buffers of megabytes that come and go lie between others that live: what is warm among them is taken again, and
+/* Buffers of megabytes that come and go lie between others that live: what is retained among them is taken again, and
    stays. */
 static void buffers_that_come_and_go(void **state) {
     enum { LIVE = 20, ROUNDS = 40000, LEAST = 70, MOST = 512 };
@@ -300,7 +300,7 @@ static void buffers_that_come_and_go(void **state) {
     }
     assert_true(purges.calls < ROUNDS / 200);
     for (unsigned i = 0; i < LIVE; i++) assert_true(slab_free(other, buffer[i]));
-    assert_true(ts_warm_shared(record_of(other)) <= TS_RETAIN_MOST * TS_RETAIN_BYTES / UNIT);
+    assert_true(ts_retained_shared(record_of(other)) <= TS_RETAIN_MOST * TS_RETAIN_BYTES / UNIT);
 }
 
 #define RUNS(test) cmocka_unit_test_setup_teardown(test, begin, end)
@@ -312,7 +312,7 @@ int main(void) {
         RUNS(of_the_same_list_one_that_is_long_enough),
         RUNS(runs_are_an_allocators_own),
         RUNS(a_run_and_what_is_free_behind_it),
-        RUNS(grows_into_a_warm_run),
+        RUNS(grows_into_a_retained_run),
         RUNS(goes_back_in_pieces),
         RUNS(refused_it_stays_a_run),
         RUNS(buffers_that_come_and_go),

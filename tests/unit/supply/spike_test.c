@@ -8,7 +8,7 @@
 #include "os/os.h"
 #include "ownership/heap.h"
 #include "supply/purge.h"
-#include "supply/warm.h"
+#include "supply/retained.h"
 
 #include <stdlib.h>
 
@@ -95,7 +95,7 @@ static void stay(size_t bytes, uint64_t operation_ns, size_t least, size_t limit
         if (i < SETTLED) continue;
         if (i == SETTLED) committed = stats.committed_bytes;
         assert_in_range(stats.committed_bytes, committed - UNIT, committed + UNIT);
-        assert_in_range(stats.retained_bytes, least, limit + 2 * TS_LOCAL_WARM_UNITS * UNIT);
+        assert_in_range(stats.retained_bytes, least, limit + 2 * TS_LOCAL_RETAINED_UNITS * UNIT);
     }
 }
 

@@ -96,7 +96,7 @@ static int make(void **state) {
     void *another = slab_malloc_epoch(allocator, 100000, churn);
     void *third = slab_malloc_epoch(allocator, 70000, churn);
     if (!another || !third) return 1;
-    /* Warm units. */
+    /* Retained units. */
     EpochId ended = epoch_open(allocator, NULL, EPOCH_SCOPE);
     for (int i = 0; i < MANY; i++) (void)slab_malloc_epoch(allocator, 100, ended);
     if (!epoch_destroy(allocator, ended) || !epoch_close(allocator, closing)) return 1;
@@ -105,8 +105,8 @@ static int make(void **state) {
     if (!epoch_domain_enter(domain) || !slab_alloc(10) || !epoch_domain_on_destroy(domain, nothing, NULL)) return 1;
     if (!slab_malloc(allocator, 100)) return 1;
     if (pthread_create(&thread, NULL, other_thread, NULL) || pthread_join(thread, NULL)) return 1;
-    /* A span that this thread keeps, and a warm run: the last, as slabs are made of runs where no single units are
-       warm. */
+    /* A span that this thread keeps, and a retained run: the last, as slabs are made of runs where no single units are
+       retained. */
     return !slab_free(allocator, slab_malloc_epoch(allocator, 70000, churn)) ||
            !slab_free(allocator, slab_malloc_epoch(allocator, 500000, churn));
 }
@@ -351,29 +351,29 @@ static void epoch_not_clean_of_spans(void) { CHANGE(clean_entry()->span_bytes_fr
 static void epoch_allocator(void) { CHANGE(epoch_of(scope)->allocator, 0); }
 static ts_share *my_share(void) { return churn_block()->b.share; }
 static void share_list(void) { CHANGE(record()->shares, (uintptr_t)record()->shares->allocator_next); }
-static void warm_count(void) { ADD(my_share()->warm.count, 1); }
-static void warm_short(void) { ADD(my_share()->warm.count, -1); }
-static void warm_tail(void) { ADD(my_share()->warm.tail, 1); }
+static void retained_count(void) { ADD(my_share()->retained.count, 1); }
+static void retained_short(void) { ADD(my_share()->retained.count, -1); }
+static void retained_tail(void) { ADD(my_share()->retained.tail, 1); }
 static void warm_loop(void) {
-    uint32_t head = my_share()->warm.head;
+    uint32_t head = my_share()->retained.head;
     CHANGE(ts_slab_at(head)->next, head);
 }
-static void warm_owned(void) {
+static void retained_owned(void) {
     uint64_t entry;
     uint64_t word = ts_load_relaxed(word_of(objects[0])) & ~TS_UNIT_FOREIGN;
     (void)unit_of(objects[0], &entry);
-    CHANGE(*ts_unit_word(my_share()->warm.head), word);
+    CHANGE(*ts_unit_word(my_share()->retained.head), word);
 }
-static void warm_spans(void) { ADD(record()->span_warm_units, 1); }
-/* The first of the shortest warm runs of part NORMAL. */
-static uint32_t *warm_run_list(void) {
+static void retained_spans(void) { ADD(record()->span_retained_units, 1); }
+/* The first of the shortest retained runs of part NORMAL. */
+static uint32_t *retained_run_list(void) {
     uint32_t *head = record()->runs[TS_NORMAL].head;
-    for (unsigned i = 0; i < TS_WARM_LISTS; i++)
+    for (unsigned i = 0; i < TS_RETAINED_LISTS; i++)
         if (head[i]) return &head[i];
-    SUP_CHECK(false, "no warm run");
+    SUP_CHECK(false, "no retained run");
     return NULL;
 }
-static ts_run *warm_run(void) { return &ts_region.run[*warm_run_list()]; }
+static ts_run *retained_run(void) { return &ts_region.run[*retained_run_list()]; }
 static void kept_spans(void) { ADD(my_share()->span_units, 1); }
 static void kept_span_list(void) {
     SUP_CHECK(my_share()->spans[5] != 0, "no span that is kept");
@@ -384,12 +384,14 @@ static void kept_span_loop(void) {
     CHANGE(ts_slab_at(unit)->next, unit);
 }
 static void kept_span_owned(void) { CHANGE(*ts_unit_word(my_share()->spans[5] + 3), 5); }
-static void warm_run_off_its_list(void) { CHANGE(*warm_run_list(), 0); }
-static void warm_run_bit(void) { CHANGE(record()->runs[TS_NORMAL].some[0], 0); }
-static void warm_run_length(void) { ADD(warm_run()->next, 1); }
-static void warm_run_end(void) { ADD(ts_region.run[*warm_run_list() + warm_run()->next - 1].warm_of, 1); }
-static void warm_run_begin(void) { ADD(warm_run()->warm_of, 1); }
-static void warm_run_link(void) { ADD(ts_slab_at(*warm_run_list())->prev, 1); }
+static void retained_run_off_its_list(void) { CHANGE(*retained_run_list(), 0); }
+static void retained_run_bit(void) { CHANGE(record()->runs[TS_NORMAL].some[0], 0); }
+static void retained_run_length(void) { ADD(retained_run()->next, 1); }
+static void retained_run_end(void) {
+    ADD(ts_region.run[*retained_run_list() + retained_run()->next - 1].retained_of, 1);
+}
+static void retained_run_begin(void) { ADD(retained_run()->retained_of, 1); }
+static void retained_run_link(void) { ADD(ts_slab_at(*retained_run_list())->prev, 1); }
 static void allocator_committed(void) { ADD(record()->committed_units, 1); }
 static void allocator_pins(void) { ADD(record()->pins, 1); }
 static void domain_busy(void) { CHANGE(ts_domain_find((uintptr_t)domain)->busy, 1); }
@@ -653,38 +655,38 @@ static void shares_elsewhere(void) { CHANGE(record()->shares, NOT_A_LINE); }
 static void shares_of_another(void) { CHANGE(record()->shares, (uintptr_t)second_share()); }
 static void shares_allocator(void) { CHANGE(second_share()->allocator, (uintptr_t)record()); }
 static void rolling_of_another(void) { CHANGE(record()->current_epoch, guarded); }
-static void warm_nowhere(void) { CHANGE(my_share()->warm.head, UINT32_MAX); }
-static void warm_untaken(void) { CHANGE(my_share()->warm.head, ts_pool_high(TS_NORMAL)); }
-static void warm_of_a_span(void) { CHANGE(*ts_unit_word(my_share()->warm.head), TS_UNIT_SPAN | 5); }
-static void warm_zombie(void) { CHANGE(*ts_unit_word(my_share()->warm.head), TS_UNIT_ZOMBIE); }
-static void warm_zombie_queued(void) {
-    uint32_t unit = my_share()->warm.head;
+static void retained_nowhere(void) { CHANGE(my_share()->retained.head, UINT32_MAX); }
+static void retained_untaken(void) { CHANGE(my_share()->retained.head, ts_pool_high(TS_NORMAL)); }
+static void retained_of_a_span(void) { CHANGE(*ts_unit_word(my_share()->retained.head), TS_UNIT_SPAN | 5); }
+static void retained_zombie(void) { CHANGE(*ts_unit_word(my_share()->retained.head), TS_UNIT_ZOMBIE); }
+static void retained_zombie_queued(void) {
+    uint32_t unit = my_share()->retained.head;
     CHANGE(ts_slab_at(unit)->queue_next, ts_load_relaxed(&mine()->queue));
     CHANGE(mine()->queue, unit);
     CHANGE(*ts_unit_word(unit), TS_UNIT_ZOMBIE | TS_UNIT_FOREIGN);
 }
-static void allocator_warm(void) { ADD(record()->warm.count, 1); }
-static void group_elsewhere(void) { CHANGE(record()->warm_group, my_unit(objects[0])); }
+static void allocator_retained(void) { ADD(record()->retained.count, 1); }
+static void group_elsewhere(void) { CHANGE(record()->retained_group, my_unit(objects[0])); }
 static void stuck_of_a_block(void) { CHANGE(record()->stuck, my_unit(objects[0])); }
-static void warm_run_elsewhere(void) { CHANGE(*warm_run_list(), my_unit(objects[0])); }
-static void warm_run_owned(void) { CHANGE(*ts_unit_word(*warm_run_list() + 1), 5); }
+static void retained_run_elsewhere(void) { CHANGE(*retained_run_list(), my_unit(objects[0])); }
+static void retained_run_owned(void) { CHANGE(*ts_unit_word(*retained_run_list() + 1), 5); }
 static void free_unit_owned(void) { CHANGE(*ts_unit_word(free_unit()), 5); }
 static void free_unit_zombie(void) { CHANGE(*ts_unit_word(free_unit()), TS_UNIT_ZOMBIE); }
 
-/* A unit leaves the warm list and is nobody's. */
-static uint32_t lose_warm_unit(void) {
-    ts_warm *warm = &my_share()->warm;
-    uint32_t unit = warm->head;
-    CHANGE(warm->head, ts_slab_at(unit)->next);
-    ADD(warm->count, -1);
+/* A unit leaves the retained list and is nobody's. */
+static uint32_t lose_retained_unit(void) {
+    ts_retained *retained = &my_share()->retained;
+    uint32_t unit = retained->head;
+    CHANGE(retained->head, ts_slab_at(unit)->next);
+    ADD(retained->count, -1);
     return unit;
 }
 static void unit_lost(void) {
-    (void)lose_warm_unit();
+    (void)lose_retained_unit();
     ADD(record()->committed_units, -1);
 }
 static void make_zombie(void) {
-    uint32_t unit = lose_warm_unit();
+    uint32_t unit = lose_retained_unit();
     CHANGE(ts_slab_at(unit)->allocator, record()->entry.index);
     CHANGE(ts_slab_at(unit)->queue_next, ts_load_relaxed(&mine()->queue));
     CHANGE(mine()->queue, unit);
@@ -798,22 +800,22 @@ static const struct {
     CASE(epoch_not_clean_of_spans, "says it is clean"),
     CASE(epoch_allocator, "allocator has ended"),
     CASE(share_list, "shares"),
-    CASE(warm_count, "warm list"),
-    CASE(warm_short, "warm list"),
-    CASE(warm_tail, "tail"),
-    CASE(warm_loop, "warm and warm"),
-    CASE(warm_owned, "belongs to somebody"),
-    CASE(warm_spans, "warm runs"),
-    CASE(warm_run_off_its_list, "a list of warm runs and its bit"),
+    CASE(retained_count, "retained list"),
+    CASE(retained_short, "retained list"),
+    CASE(retained_tail, "tail"),
+    CASE(warm_loop, "retained and retained"),
+    CASE(retained_owned, "belongs to somebody"),
+    CASE(retained_spans, "retained runs"),
+    CASE(retained_run_off_its_list, "a list of retained runs and its bit"),
     CASE(kept_spans, "units in the spans that it keeps, "),
     CASE(kept_span_list, "units in the spans that it keeps, "),
     CASE(kept_span_loop, "more than 5 units in the spans that it keeps"),
     CASE(kept_span_owned, "is in a span that is kept, and has an owner"),
-    CASE(warm_run_bit, "a list of warm runs and its bit"),
-    CASE(warm_run_length, "a warm run with two lengths"),
-    CASE(warm_run_end, "a warm run with two lengths"),
-    CASE(warm_run_begin, "the length of a warm run"),
-    CASE(warm_run_link, "a list of warm runs that is broken"),
+    CASE(retained_run_bit, "a list of retained runs and its bit"),
+    CASE(retained_run_length, "a retained run with two lengths"),
+    CASE(retained_run_end, "a retained run with two lengths"),
+    CASE(retained_run_begin, "the length of a retained run"),
+    CASE(retained_run_link, "a list of retained runs that is broken"),
     CASE(allocator_committed, "committed"),
     CASE(allocator_pins, "pins"),
     CASE(domain_busy, "being ended"),
@@ -923,16 +925,16 @@ static const struct {
     CASE(shares_of_another, "list of shares is broken"),
     CASE(shares_allocator, ""),
     CASE(rolling_of_another, "its rolling epoch is another's"),
-    CASE(warm_nowhere, "there is no unit"),
-    CASE(warm_untaken, "was never taken"),
-    CASE(warm_of_a_span, "belongs to somebody"),
-    CASE(warm_zombie, "is a zombie, and somewhere else"),
-    CASE(warm_zombie_queued, "is a zombie, and somewhere else"),
-    CASE(allocator_warm, "warm list"),
-    CASE(group_elsewhere, "group of warm units"),
+    CASE(retained_nowhere, "there is no unit"),
+    CASE(retained_untaken, "was never taken"),
+    CASE(retained_of_a_span, "belongs to somebody"),
+    CASE(retained_zombie, "is a zombie, and somewhere else"),
+    CASE(retained_zombie_queued, "is a zombie, and somewhere else"),
+    CASE(allocator_retained, "retained list"),
+    CASE(group_elsewhere, "group of retained units"),
     CASE(stuck_of_a_block, "among the spans whose guards stay, and has none"),
-    CASE(warm_run_elsewhere, "the length of a warm run"),
-    CASE(warm_run_owned, "is in a warm run, and has an owner"),
+    CASE(retained_run_elsewhere, "the length of a retained run"),
+    CASE(retained_run_owned, "is in a retained run, and has an owner"),
     CASE(free_unit_owned, "is free, and its word is"),
     CASE(free_unit_zombie, "is a zombie, and somewhere else"),
     CASE(unit_lost, "units and 0 table entries are nobody's"),
@@ -962,13 +964,14 @@ static void nothing_wrong_is_found(void **state) {
     (void)state;
     ts_check check;
     SUP_CHECK(ts_check_all(&check, false), "%s", check.why);
-    assert_true(check.heaps >= 2 && check.blocks >= 5 && check.slabs > 20 && check.spans == 4 && check.warm_units > 0);
+    assert_true(check.heaps >= 2 && check.blocks >= 5 && check.slabs > 20 && check.spans == 4 &&
+                check.retained_units > 0);
     assert_true(check.queued > 0 && check.retired_units == 0);
     /* To the walk, what is on the queue is live until it is drained; in the figures it counts as freed. */
     assert_int_equal(check.live, sup_live_objects(allocator) + sup_live_objects(second) + FOREIGN_FREES);
     SlabGlobalStats stats, more;
     assert_true(slab_stats_global(allocator, &stats) && slab_stats_global(second, &more));
-    assert_int_equal(check.warm_units * TS_UNIT_BYTES, stats.retained_bytes + more.retained_bytes);
+    assert_int_equal(check.retained_units * TS_UNIT_BYTES, stats.retained_bytes + more.retained_bytes);
 }
 
 /* A slab that is nobody's and on a queue is accounted for. */

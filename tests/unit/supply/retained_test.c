@@ -1,4 +1,4 @@
-/* Warm units and the reclaim policies, by the purge calls that they make. */
+/* Retained units and the reclaim policies, by the purge calls that they make. */
 #include "identities.h"
 #include "proc.h"
 #include "rng.h"
@@ -8,8 +8,8 @@
 
 #include "cache/life.h"
 #include "supply/purge.h"
+#include "supply/retained.h"
 #include "supply/share.h"
-#include "supply/warm.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -45,7 +45,7 @@ static bool test_populate(void *at, size_t bytes) {
     return ts_os_native.populate(at, bytes);
 }
 
-/* What a thread has not used for seconds becomes warm by the clock: not in here, however slow this machine is. */
+/* What a thread has not used for seconds becomes retained by the clock: not in here, however slow this machine is. */
 static uint64_t now = 1;
 static uint64_t test_time(void) { return now; }
 
@@ -117,9 +117,9 @@ static void lists(void **state) {
     struct sup_rng rng = {41};
     SlabAllocator *allocator = make(SLAB_RECLAIM_KEEP, 0);
     uint32_t units[2][MOST], counts[2] = {0, 0}, first = ts_pool_take(TS_NORMAL, MOST, 1), unused[MOST], n = MOST;
-    ts_warm warm[2];
+    ts_retained retained[2];
     (void)state;
-    memset(warm, 0, sizeof warm);
+    memset(retained, 0, sizeof retained);
     for (uint32_t i = 0; i < MOST; i++) {
         unused[i] = first + i;
     }
@@ -127,24 +127,24 @@ static void lists(void **state) {
         unsigned k = (unsigned)sup_rng_below(&rng, 2), other = 1 - k;
         uint64_t what = sup_rng_below(&rng, 10);
         if (what < 5 && n > 0) {
-            ts_warm_push(&warm[k], unused[--n]);
+            ts_retained_push(&retained[k], unused[--n]);
             units[k][counts[k]++] = unused[n];
         } else if (what < 9) {
-            uint32_t unit = ts_warm_pop(&warm[k]);
+            uint32_t unit = ts_retained_pop(&retained[k]);
             assert_int_equal(unit, counts[k] ? units[k][counts[k] - 1] : 0); /* the newest */
             if (unit) {
                 counts[k]--;
                 unused[n++] = unit;
             }
         } else {
-            ts_warm_splice(&warm[k], &warm[other]);
+            ts_retained_splice(&retained[k], &retained[other]);
             memcpy(units[k] + counts[k], units[other], counts[other] * sizeof **units);
             counts[k] += counts[other];
             counts[other] = 0;
         }
-        assert_int_equal(ts_load_relaxed(&warm[k].count), counts[k]);
-        assert_int_equal(ts_load_relaxed(&warm[other].count), counts[other]);
-        assert_int_equal(warm[k].tail, counts[k] ? units[k][0] : 0);
+        assert_int_equal(ts_load_relaxed(&retained[k].count), counts[k]);
+        assert_int_equal(ts_load_relaxed(&retained[other].count), counts[other]);
+        assert_int_equal(retained[k].tail, counts[k] ? units[k][0] : 0);
     }
     ts_pool_give(first, MOST);
     finish(allocator);
@@ -155,7 +155,7 @@ static void lists(void **state) {
 enum { GROUPED = 2000 }; /* objects, four to a unit */
 static void *grouped[GROUPED];
 
-static uint32_t listed(const ts_allocator *record) { return ts_load_relaxed(&record->warm.count); }
+static uint32_t listed(const ts_allocator *record) { return ts_load_relaxed(&record->retained.count); }
 
 /* Freed one by one, so all that is beyond what the bin and the thread keep is in groups. */
 static ts_allocator *make_groups(SlabAllocator *allocator, EpochId epoch) {
@@ -168,9 +168,9 @@ static ts_allocator *make_groups(SlabAllocator *allocator, EpochId epoch) {
         if (i % 100 == 0) sup_check_identities(allocator);
     }
     ts_allocator *record = ts_allocator_find((uintptr_t)allocator);
-    assert_int_not_equal(record->warm_group, 0);
-    assert_int_equal(record->warm_group, record->warm.head);
-    assert_true(listed(record) >= 8 * TS_WARM_UNITS_MOVED && listed(record) % TS_WARM_UNITS_MOVED == 0);
+    assert_int_not_equal(record->retained_group, 0);
+    assert_int_equal(record->retained_group, record->retained.head);
+    assert_true(listed(record) >= 8 * TS_RETAINED_UNITS_MOVED && listed(record) % TS_RETAINED_UNITS_MOVED == 0);
     return record;
 }
 
@@ -179,13 +179,13 @@ static void allocate_by_groups(SlabAllocator *allocator, EpochId epoch, const ts
     unsigned whole = 0, single = 0;
     for (int i = 0; i < GROUPED; i++) {
         uint32_t before = listed(record);
-        bool group = record->warm_group && record->warm_group == record->warm.head;
+        bool group = record->retained_group && record->retained_group == record->retained.head;
         grouped[i] = slab_malloc_epoch(allocator, 4096, epoch);
         assert_non_null(grouped[i]);
         uint32_t taken = before - listed(record);
         if (taken == 0) continue;
-        if (group && before >= 4 * TS_WARM_UNITS_MOVED) {
-            assert_int_equal(taken, TS_WARM_UNITS_MOVED);
+        if (group && before >= 4 * TS_RETAINED_UNITS_MOVED) {
+            assert_int_equal(taken, TS_RETAINED_UNITS_MOVED);
             whole++;
         } else {
             assert_in_range(taken, 1, before / 8 + 1);
@@ -195,7 +195,7 @@ static void allocate_by_groups(SlabAllocator *allocator, EpochId epoch, const ts
     }
     assert_true(whole >= 4 && single >= 4);
     assert_int_equal(listed(record), 0);
-    assert_int_equal(record->warm_group, 0);
+    assert_int_equal(record->retained_group, 0);
 }
 
 static void groups(void **state) {
@@ -206,18 +206,18 @@ static void groups(void **state) {
         EpochId epoch = epoch_open(allocator, NULL, EPOCH_CHURN);
         ts_allocator *record = make_groups(allocator, epoch);
         if (begun) { /* a purge has taken some of the first: the others are no group */
-            uint32_t first = record->warm_group;
+            uint32_t first = record->retained_group;
             assert_int_equal(ts_purge_gather(record, 5), 5);
-            assert_true(record->warm_group != first && record->warm_group != record->warm.head);
+            assert_true(record->retained_group != first && record->retained_group != record->retained.head);
             sup_check_identities(allocator);
         }
         allocate_by_groups(allocator, epoch, record);
         for (int i = 0; i < GROUPED; i++) {
             assert_true(slab_free(allocator, grouped[i]));
         }
-        assert_int_not_equal(record->warm_group, 0);
+        assert_int_not_equal(record->retained_group, 0);
         (void)slab_trim(allocator);
-        assert_int_equal(record->warm_group, 0);
+        assert_int_equal(record->retained_group, 0);
         assert_true(epoch_destroy(allocator, epoch));
         finish(allocator);
     }
@@ -234,7 +234,7 @@ static void keep_everything(void **state) {
         assert_true(epoch_destroy(allocator, epoch));
         assert_int_equal(purges.calls, 0);
         assert_int_equal(stats_of(allocator).retained_bytes, 500 * UNIT);
-        /* What is warm is used again. */
+        /* What is retained is used again. */
         epoch = fill(allocator, 500, kinds[1 - k]);
         assert_int_equal(stats_of(allocator).committed_bytes, 500 * UNIT);
         assert_true(epoch_destroy(allocator, epoch));
@@ -251,11 +251,11 @@ static void keep_everything(void **state) {
 }
 
 static uint64_t local_units(SlabAllocator *allocator) {
-    return ts_allocator_warm_units(ts_allocator_find(ts_token(allocator))) -
-           ts_warm_shared(ts_allocator_find(ts_token(allocator)));
+    return ts_allocator_retained_units(ts_allocator_find(ts_token(allocator))) -
+           ts_retained_shared(ts_allocator_find(ts_token(allocator)));
 }
 
-/* A thread takes several of the allocator's warm units under one lock: at most 16, and an eighth and one more of
+/* A thread takes several of the allocator's retained units under one lock: at most 16, and an eighth and one more of
    few. */
 static void taken_several_at_a_time(void **state) {
     (void)state;
@@ -338,8 +338,8 @@ static void retain_a_budget(void **state) {
         assert_true(epoch_destroy(allocator, fill(allocator, 600, kinds[k])));
         SlabGlobalStats stats = stats_of(allocator);
         assert_true(purges.calls > 0 && stats.retained_bytes <= 200 * UNIT);
-        assert_true(stats.retained_bytes >= (200 - TS_LOCAL_WARM_UNITS) * UNIT); /* no further */
-        /* At the same size again and again it settles: what is warm is used first. */
+        assert_true(stats.retained_bytes >= (200 - TS_LOCAL_RETAINED_UNITS) * UNIT); /* no further */
+        /* At the same size again and again it settles: what is retained is used first. */
         for (int i = 0; i < 5; i++) {
             assert_true(epoch_destroy(allocator, fill(allocator, 150, kinds[k])));
         }
@@ -408,7 +408,7 @@ static void what_is_taken_back_stays(void **state) {
     }
 }
 
-/* Over the budget one free purges a few units, the next goes on: no free pays for all of them, and yet what is warm
+/* Over the budget one free purges a few units, the next goes on: no free pays for all of them, and yet what is retained
    stays near the budget. Objects of four and 64 to a unit, and of two units each. */
 static void free_by_free(void **state) {
     static const size_t sizes[] = {4096, 256, 2 * UNIT - 100};
@@ -431,11 +431,12 @@ static void free_by_free(void **state) {
             most = purges.bytes - before > most ? purges.bytes - before : most;
             if (i % 64 == 0) {
                 /* 64 local ones beyond what is shared, and as many again until the next note. */
-                assert_true(stats_of(allocator).retained_bytes <= (200 + 3 * TS_LOCAL_WARM_UNITS) * UNIT);
+                assert_true(stats_of(allocator).retained_bytes <= (200 + 3 * TS_LOCAL_RETAINED_UNITS) * UNIT);
             }
         }
         assert_true(most > 0 && most <= TS_PURGE_PIECE_UNITS * UNIT);
-        assert_true(stats_of(allocator).retained_bytes <= (300 + TS_LOCAL_WARM_UNITS + TS_PURGE_PIECE_UNITS) * UNIT);
+        assert_true(stats_of(allocator).retained_bytes <=
+                    (300 + TS_LOCAL_RETAINED_UNITS + TS_PURGE_PIECE_UNITS) * UNIT);
         assert_true(epoch_destroy(allocator, epoch));
         /* Slabs of two units are kept apart. */
         assert_true(stats_of(allocator).retained_bytes <= (200 + (k == 2 ? TS_LOCAL_SPANS_UNITS : 0)) * UNIT);
@@ -460,12 +461,12 @@ static void a_close_pays_for_the_frees_before_it(void **state) {
             assert_true(slab_free(allocator, objects[i]));
         }
     }
-    assert_true(stats_of(allocator).retained_bytes > (200 + TS_LOCAL_WARM_UNITS) * UNIT);
+    assert_true(stats_of(allocator).retained_bytes > (200 + TS_LOCAL_RETAINED_UNITS) * UNIT);
     size_t before = purges.bytes;
     ts_settle_now(10); /* as the end of a phase that released five */
     assert_in_range(purges.bytes - before, UNIT, 10 * UNIT);
     assert_true(epoch_close(allocator, epoch));
-    assert_true(stats_of(allocator).retained_bytes <= (200 + TS_LOCAL_WARM_UNITS) * UNIT);
+    assert_true(stats_of(allocator).retained_bytes <= (200 + TS_LOCAL_RETAINED_UNITS) * UNIT);
     for (int i = 0; i < OBJECTS; i += 16 * EACH) {
         for (int k = i; k < i + EACH; k++) {
             assert_true(slab_free(allocator, objects[k]));
@@ -474,7 +475,7 @@ static void a_close_pays_for_the_frees_before_it(void **state) {
     finish(allocator);
 }
 
-/* The end of a small domain pays for a small one, however many are warm. */
+/* The end of a small domain pays for a small one, however many are retained. */
 static void domain_by_domain(void **state) {
     enum { DOMAINS = 300, OBJECTS = 20 }; /* five units each */
     EpochDomain *domains[DOMAINS];
@@ -493,10 +494,10 @@ static void domain_by_domain(void **state) {
         size_t before = purges.bytes;
         epoch_domain_destroy(domains[i]);
         most = purges.bytes - before > most ? purges.bytes - before : most;
-        assert_true(stats_of(allocator).retained_bytes <= (200 + 3 * TS_LOCAL_WARM_UNITS) * UNIT);
+        assert_true(stats_of(allocator).retained_bytes <= (200 + 3 * TS_LOCAL_RETAINED_UNITS) * UNIT);
     }
     assert_true(most > 0 && most <= 2 * TS_PURGE_PIECE_UNITS * UNIT); /* two steps */
-    assert_true(stats_of(allocator).retained_bytes <= (300 + TS_LOCAL_WARM_UNITS + TS_PURGE_PIECE_UNITS) * UNIT);
+    assert_true(stats_of(allocator).retained_bytes <= (300 + TS_LOCAL_RETAINED_UNITS + TS_PURGE_PIECE_UNITS) * UNIT);
     finish(allocator);
 }
 
@@ -515,13 +516,14 @@ static void one_large_domain_after_the_other(void **state) {
         size_t before = purges.bytes;
         epoch_domain_destroy(domain);
         assert_true(purges.bytes - before >= 100 * UNIT);
-        assert_in_range(ts_load_relaxed(&ts_thread.heap->shares->warm.count), 0, TS_LOCAL_WARM_UNITS);
-        assert_true(stats_of(allocator).retained_bytes <= (300 + TS_LOCAL_WARM_UNITS + TS_PURGE_PIECE_UNITS) * UNIT);
+        assert_in_range(ts_load_relaxed(&ts_thread.heap->shares->retained.count), 0, TS_LOCAL_RETAINED_UNITS);
+        assert_true(stats_of(allocator).retained_bytes <=
+                    (300 + TS_LOCAL_RETAINED_UNITS + TS_PURGE_PIECE_UNITS) * UNIT);
     }
     finish(allocator);
 }
 
-static void *leave_warm_units(void *allocator) {
+static void *leave_retained_units(void *allocator) {
     SUP_CHECK(epoch_destroy(allocator, fill(allocator, 300, EPOCH_SCOPE)), "epoch_destroy");
     return NULL;
 }
@@ -553,8 +555,8 @@ static void owed_to_one_that_ended(void **state) {
     assert_ptr_equal(ts_thread.settle, record);
     SlabAllocator *next = make(SLAB_RECLAIM_BUDGET, 400 * UNIT);
     assert_ptr_equal(ts_allocator_find(ts_token(next)), record);
-    sup_in_thread(leave_warm_units, next);
-    assert_int_equal(ts_allocator_warm_units(ts_allocator_find(ts_token(next))), 300);
+    sup_in_thread(leave_retained_units, next);
+    assert_int_equal(ts_allocator_retained_units(ts_allocator_find(ts_token(next))), 300);
     unsigned calls = purges.calls;
     assert_ptr_equal(ts_thread.settle, record);
     ts_settle_now(UINT64_MAX);
@@ -585,7 +587,7 @@ static void idle_settles_every_allocator(void **state) {
 
 /* ---- refusals --------------------------------------------------------------------------------------------- */
 
-static void refused_purges_stay_warm(void **state) {
+static void refused_purges_stay_retained(void **state) {
     (void)state;
     SlabAllocator *allocator = make(SLAB_RECLAIM_AT_ONCE, 0);
     EpochId epoch = fill(allocator, 300, EPOCH_CHURN);
@@ -613,7 +615,7 @@ static void refused_purges_stay_warm(void **state) {
 
 /* ---- spans ------------------------------------------------------------------------------------------------ */
 
-static void spans_stay_warm(void **state) {
+static void spans_stay_retained(void **state) {
     (void)state;
     SlabAllocator *allocator = make(SLAB_RECLAIM_BUDGET, 0);
     EpochId epoch = epoch_open(allocator, NULL, EPOCH_CHURN);
@@ -752,12 +754,12 @@ int main(void) {
         WITH_TABLE(one_large_domain_after_the_other),
         WITH_TABLE(owed_to_one_that_ended),
         WITH_TABLE(idle_settles_every_allocator),
-        WITH_TABLE(refused_purges_stay_warm),
-        WITH_TABLE(spans_stay_warm),
+        WITH_TABLE(refused_purges_stay_retained),
+        WITH_TABLE(spans_stay_retained),
         WITH_TABLE(reserved_units),
         WITH_TABLE(reserve_beyond_the_budget),
         WITH_TABLE(states_go_and_handles_stay_stale),
         WITH_TABLE(states_go_piece_by_piece),
     };
-    return cmocka_run_group_tests_name("supply.warm", tests, NULL, NULL);
+    return cmocka_run_group_tests_name("supply.retained", tests, NULL, NULL);
 }

@@ -1,21 +1,21 @@
 /*
- * Retained ("warm") units: slabs without an object whose memory is still there. Each share keeps a few, without a
+ * Retained units: slabs without an object whose memory is still there. Each share keeps a few, without a
  * lock for the owner. The others go to the allocator. Units beyond the allocator's limit are purged (purge.h). Spans
  * become runs (runs.h).
  *
  * What could go wrong: a unit is on two lists, or is handed out while a thread still frees an object of its last use.
- * It is not. A share's list is its thread's alone. The allocator's lists are changed under the warm lock, and a unit
- * moves between the two under that lock. A unit on a queue of cross-thread frees is a zombie, and is retained when it
- * comes off that queue.
+ * It is not. A share's list is its thread's alone. The allocator's lists are changed under the retained lock, and a
+ * unit moves between the two under that lock. A unit on a queue of cross-thread frees is a zombie, and is retained when
+ * it comes off that queue.
  *
- * Units that a thread gives up one by one go to the allocator's list in groups of TS_WARM_UNITS_MOVED. A thread that
- * takes a group reads only the records of its first and its last unit. The others are out of the caches, and each
+ * Units that a thread gives up one by one go to the allocator's list in groups of TS_RETAINED_UNITS_MOVED. A thread
+ * that takes a group reads only the records of its first and its last unit. The others are out of the caches, and each
  * would be a miss for which the next waits. `prev` of a group's first unit is its last one, whose `prev` is the first
- * of the next group, 0: none. warm_group is the first of all. A list changes only at its head. So a group stays whole
- * until its first unit is taken, which the taker sees.
+ * of the next group, 0: none. retained_group is the first of all. A list changes only at its head. So a group stays
+ * whole until its first unit is taken, which the taker sees.
  */
 /* Modelled in tests/model: exit. */
-#include "supply/warm.h"
+#include "supply/retained.h"
 
 #include "base/bits.h"
 #include "base/probe.h"
@@ -32,92 +32,92 @@
 #define HOME_LOOKS 4u  /* rounds of a look for a unit of a home */
 #define SORT_UNITS 64u /* single units that become runs in each */
 
-void ts_warm_push(ts_warm *warm, uint32_t unit) {
-    ts_slab_at(unit)->next = warm->head;
-    if (!warm->head) warm->tail = unit;
-    warm->head = unit;
-    ts_add_owned(&warm->count, 1);
+void ts_retained_push(ts_retained *retained, uint32_t unit) {
+    ts_slab_at(unit)->next = retained->head;
+    if (!retained->head) retained->tail = unit;
+    retained->head = unit;
+    ts_add_owned(&retained->count, 1);
 }
 
-void ts_warm_push_run(ts_warm *warm, uint32_t first, uint32_t count) {
+void ts_retained_push_run(ts_retained *retained, uint32_t first, uint32_t count) {
     for (uint32_t i = count; i-- > 0;) {
         ts_slab_at(first + i)->touched = TS_SLAB_ALL_PAGES;
         ts_slab_at(first + i)->given = 0;
-        ts_warm_push(warm, first + i);
+        ts_retained_push(retained, first + i);
     }
 }
 
-uint32_t ts_allocator_warm_pop(ts_allocator *allocator) {
-    uint32_t unit = ts_warm_pop(&allocator->warm);
-    if (unit && unit == allocator->warm_group)
-        allocator->warm_group = ts_slab_at(ts_slab_at(unit)->prev)->prev; /* the rest of it is no group */
+uint32_t ts_allocator_retained_pop(ts_allocator *allocator) {
+    uint32_t unit = ts_retained_pop(&allocator->retained);
+    if (unit && unit == allocator->retained_group)
+        allocator->retained_group = ts_slab_at(ts_slab_at(unit)->prev)->prev; /* the rest of it is no group */
     return unit;
 }
 
 /* Moves the first `count` units of a list, which has more, before another's. Owner of both lists. */
-static void move_first(ts_warm *to, ts_warm *from, uint32_t last, uint32_t count) {
+static void move_first(ts_retained *to, ts_retained *from, uint32_t last, uint32_t count) {
     ts_slab *slab = ts_slab_at(last);
-    ts_warm first = {from->head, last, count};
+    ts_retained first = {from->head, last, count};
     from->head = slab->next;
     ts_add_owned(&from->count, 0u - count);
-    ts_warm_splice(to, &first);
+    ts_retained_splice(to, &first);
 }
 
 /* The newest units of the share become a group. Their records are in the caches yet. Caller holds the heap. */
 static void give_group(ts_share *share) {
     ts_allocator *allocator = share->allocator;
-    ts_warm *from = &share->warm;
+    ts_retained *from = &share->retained;
     uint32_t first = from->head, last = first;
-    for (unsigned i = 1; i < TS_WARM_UNITS_MOVED; i++) last = ts_slab_at(last)->next;
-    ts_lock_acquire(&allocator->warm_lock);
+    for (unsigned i = 1; i < TS_RETAINED_UNITS_MOVED; i++) last = ts_slab_at(last)->next;
+    ts_lock_acquire(&allocator->retained_lock);
     ts_slab_at(first)->prev = last;
-    ts_slab_at(last)->prev = allocator->warm_group;
-    allocator->warm_group = first;
-    move_first(&allocator->warm, from, last, TS_WARM_UNITS_MOVED);
-    ts_lock_release(&allocator->warm_lock);
-    ts_note_warm(allocator, TS_WARM_UNITS_MOVED);
+    ts_slab_at(last)->prev = allocator->retained_group;
+    allocator->retained_group = first;
+    move_first(&allocator->retained, from, last, TS_RETAINED_UNITS_MOVED);
+    ts_lock_release(&allocator->retained_lock);
+    ts_note_retained(allocator, TS_RETAINED_UNITS_MOVED);
 }
 
-/* Takes the first group, if the list begins with one and has four times as many units. Caller has the warm lock. */
+/* Takes the first group, if the list begins with one and has four times as many units. Caller has the retained lock. */
 static bool take_group(ts_allocator *allocator, ts_share *share) {
-    ts_warm *from = &allocator->warm;
+    ts_retained *from = &allocator->retained;
     uint32_t first = from->head;
-    if (first != allocator->warm_group || ts_load_relaxed(&from->count) < 4 * TS_WARM_UNITS_MOVED) return false;
+    if (first != allocator->retained_group || ts_load_relaxed(&from->count) < 4 * TS_RETAINED_UNITS_MOVED) return false;
     uint32_t last = ts_slab_at(first)->prev;
-    allocator->warm_group = ts_slab_at(last)->prev;
-    move_first(&share->warm, from, last, TS_WARM_UNITS_MOVED);
+    allocator->retained_group = ts_slab_at(last)->prev;
+    move_first(&share->retained, from, last, TS_RETAINED_UNITS_MOVED);
     __builtin_prefetch(ts_slab_at(from->head)); /* of the next group, most likely */
     return true;
 }
 
 void ts_share_overflow(ts_share *share) {
     ts_allocator *allocator = share->allocator;
-    uint32_t most = allocator->settings.reclaim_policy == SLAB_RECLAIM_AT_ONCE ? 0 : TS_LOCAL_WARM_UNITS;
-    if (ts_load_relaxed(&share->warm.count) <= most) return;
-    uint32_t added = ts_load_relaxed(&share->warm.count);
-    ts_lock_acquire(&allocator->warm_lock);
-    ts_warm_splice(&allocator->warm, &share->warm);
-    ts_lock_release(&allocator->warm_lock);
-    ts_note_warm(allocator, added);
+    uint32_t most = allocator->settings.reclaim_policy == SLAB_RECLAIM_AT_ONCE ? 0 : TS_LOCAL_RETAINED_UNITS;
+    if (ts_load_relaxed(&share->retained.count) <= most) return;
+    uint32_t added = ts_load_relaxed(&share->retained.count);
+    ts_lock_acquire(&allocator->retained_lock);
+    ts_retained_splice(&allocator->retained, &share->retained);
+    ts_lock_release(&allocator->retained_lock);
+    ts_note_retained(allocator, added);
 }
 
 static void keep_unit(ts_allocator *allocator, uint32_t unit) {
-    ts_lock_acquire(&allocator->warm_lock);
-    ts_warm_push(&allocator->warm, unit);
-    ts_lock_release(&allocator->warm_lock);
-    ts_note_warm(allocator, 1);
+    ts_lock_acquire(&allocator->retained_lock);
+    ts_retained_push(&allocator->retained, unit);
+    ts_lock_release(&allocator->retained_lock);
+    ts_note_retained(allocator, 1);
 }
 
 void ts_share_keep(ts_share *share, uint32_t unit) {
     ts_thread.released++;
     if (TS_LIKELY(ts_nodes_keeps(share, unit)))
-        ts_warm_push(&share->warm, unit);
+        ts_retained_push(&share->retained, unit);
     else
         keep_unit(share->allocator, unit);
     TS_PROBE2(slab__recycle, ts_unit_address(unit), (uint64_t)1);
     if (share->allocator->settings.reclaim_policy == SLAB_RECLAIM_AT_ONCE)
         ts_share_overflow(share);
-    else if (ts_load_relaxed(&share->warm.count) > TS_LOCAL_WARM_UNITS)
+    else if (ts_load_relaxed(&share->retained.count) > TS_LOCAL_RETAINED_UNITS)
         give_group(share);
 }
 
@@ -145,7 +145,7 @@ uint64_t ts_allocator_budget_units(const ts_allocator *allocator) {
 
 bool ts_allocator_is_sparing(const ts_allocator *allocator) {
     uint64_t budget = ts_allocator_budget_units(allocator);
-    bool near = budget != 0 && ts_load_relaxed(&allocator->committed_units) + TS_WARM_UNITS_MOVED > budget;
+    bool near = budget != 0 && ts_load_relaxed(&allocator->committed_units) + TS_RETAINED_UNITS_MOVED > budget;
     return near || allocator->settings.reclaim_policy == SLAB_RECLAIM_AT_ONCE;
 }
 
@@ -200,27 +200,27 @@ void ts_allocator_retire(ts_allocator *allocator, uint32_t unit) {
    single units, a piece of a run is taken. Caller holds the heap. */
 static void take_shared(ts_share *share) {
     ts_allocator *allocator = share->allocator;
-    ts_warm *from = &allocator->warm, *to = &share->warm;
-    if ((ts_load_relaxed(&from->count) | ts_load_relaxed(&allocator->span_warm_units)) == 0) return;
-    uint32_t most = ts_allocator_is_sparing(allocator) ? 1 : TS_WARM_UNITS_MOVED, unit;
-    ts_lock_acquire(&allocator->warm_lock);
+    ts_retained *from = &allocator->retained, *to = &share->retained;
+    if ((ts_load_relaxed(&from->count) | ts_load_relaxed(&allocator->span_retained_units)) == 0) return;
+    uint32_t most = ts_allocator_is_sparing(allocator) ? 1 : TS_RETAINED_UNITS_MOVED, unit;
+    ts_lock_acquire(&allocator->retained_lock);
     if (ts_load_relaxed(&from->count) == 0) {
         unit = ts_runs_take(allocator, TS_NORMAL, TS_HOME_ANY, most);
         if (!unit && most > 1) unit = ts_runs_take(allocator, TS_NORMAL, TS_HOME_ANY, most = 1);
-        if (unit) ts_warm_push_run(to, unit, most);
-        ts_retain_note(&allocator->retain, ts_warm_shared(allocator));
-        ts_lock_release(&allocator->warm_lock);
+        if (unit) ts_retained_push_run(to, unit, most);
+        ts_retain_note(&allocator->retain, ts_retained_shared(allocator));
+        ts_lock_release(&allocator->retained_lock);
         return;
     }
-    if (most < TS_WARM_UNITS_MOVED || !take_group(allocator, share)) {
+    if (most < TS_RETAINED_UNITS_MOVED || !take_group(allocator, share)) {
         uint32_t some = ts_load_relaxed(&from->count) / 8 + 1;
-        for (uint32_t n = some < most ? some : most; n > 0 && (unit = ts_allocator_warm_pop(allocator)) != 0; n--) {
-            ts_warm_push(to, unit);
-            if (from->head == allocator->warm_group) break; /* it stays whole */
+        for (uint32_t n = some < most ? some : most; n > 0 && (unit = ts_allocator_retained_pop(allocator)) != 0; n--) {
+            ts_retained_push(to, unit);
+            if (from->head == allocator->retained_group) break; /* it stays whole */
         }
     }
-    ts_retain_note(&allocator->retain, ts_warm_shared(allocator));
-    ts_lock_release(&allocator->warm_lock);
+    ts_retain_note(&allocator->retain, ts_retained_shared(allocator));
+    ts_lock_release(&allocator->retained_lock);
 }
 
 /* Takes one of the thread's own. Units of other homes that come before it become runs. Caller holds the heap. */
@@ -237,14 +237,14 @@ static uint32_t take_own(ts_share *share, unsigned home) {
    heap. */
 static uint32_t take_run(ts_share *share, unsigned home) {
     ts_allocator *allocator = share->allocator;
-    uint32_t most = share->home == home && !ts_allocator_is_sparing(allocator) ? TS_WARM_UNITS_MOVED : 1;
-    if (ts_load_relaxed(&allocator->span_warm_units) == 0) return 0;
-    ts_lock_acquire(&allocator->warm_lock);
+    uint32_t most = share->home == home && !ts_allocator_is_sparing(allocator) ? TS_RETAINED_UNITS_MOVED : 1;
+    if (ts_load_relaxed(&allocator->span_retained_units) == 0) return 0;
+    ts_lock_acquire(&allocator->retained_lock);
     uint32_t unit = ts_runs_take(allocator, TS_NORMAL, home, most);
     if (!unit && most > 1) unit = ts_runs_take(allocator, TS_NORMAL, home, most = 1);
-    ts_lock_release(&allocator->warm_lock);
+    ts_lock_release(&allocator->retained_lock);
     if (!unit) return 0;
-    ts_warm_push_run(&share->warm, unit, most);
+    ts_retained_push_run(&share->retained, unit, most);
     return ts_share_take(share);
 }
 
@@ -256,7 +256,7 @@ static uint32_t take_of_home(ts_heap *heap, ts_share *share, unsigned home) {
         if (!unit) unit = take_run(share, home);
         ts_heap_leave(heap);
         if (unit) return unit;
-        if (ts_load_relaxed(&allocator->warm.count) == 0) break;
+        if (ts_load_relaxed(&allocator->retained.count) == 0) break;
         (void)ts_purge_gather(allocator, SORT_UNITS);
     }
     return 0;
@@ -272,7 +272,7 @@ uint32_t ts_unit_acquire(ts_heap *heap, ts_share *share, unsigned home, bool *fr
             take_shared(share);
             unit = ts_share_take(share);
         }
-        more = ts_load_relaxed(&share->allocator->warm.count) != 0;
+        more = ts_load_relaxed(&share->allocator->retained.count) != 0;
         ts_heap_leave(heap);
     }
     *fresh = unit == 0;
@@ -354,9 +354,9 @@ bool ts_allocator_reserve(ts_allocator *allocator, uint64_t units) {
         if (TS_UNLIKELY(allocator->care))
             ts_care_fill(allocator->care, ts_unit_address(first), n * (size_t)TS_UNIT_BYTES);
         ts_fetch_add_relaxed(&allocator->reserved_units, n);
-        ts_lock_acquire(&allocator->warm_lock);
-        ts_warm_push_run(&allocator->warm, first, n);
-        ts_lock_release(&allocator->warm_lock);
+        ts_lock_acquire(&allocator->retained_lock);
+        ts_retained_push_run(&allocator->retained, first, n);
+        ts_lock_release(&allocator->retained_lock);
         if (!populated) {
             errno = ENOMEM;
             return false;
