@@ -110,7 +110,7 @@ static void head(frame *f, const ts_view *v, const char *note) {
     char text[512];
     const SlabGlobalStats *g = &v->global;
     ts_sink s = ts_sink_buffer(text, sizeof text);
-    ts_say(&s, "process %  resident %  committed %  warm %  live % in % objects", ts_w_u64(v->pid),
+    ts_say(&s, "process %  resident %  committed %  retained %  live % in % objects", ts_w_u64(v->pid),
            ts_w_size(g->resident_bytes), ts_w_size(g->committed_bytes), ts_w_size(g->retained_bytes),
            ts_w_size(g->live_bytes), ts_w_u64(g->live_objects));
     (void)ts_sink_end(&s);

@@ -33,7 +33,7 @@ static void help(FILE *to) {
           "holds.\n"
           "\n"
           "  --http ADDRESS   serves the statistics and their page there, e.g. 127.0.0.1:9464 or 9464\n"
-          "  --retain BYTES   keeps so much memory warm (TSLAB_RETAIN; 64M, 1G, ...)\n"
+          "  --retain BYTES   retains so much memory (TSLAB_RETAIN; 64M, 1G, ...)\n"
           "  --budget BYTES   allows it no more memory than that, 1M at least (TSLAB_BUDGET)\n"
           "  --poison         fills what is freed, and looks at it before it is used again\n"
           "  --report         says on standard error what is wrong with a pointer that is freed\n"

@@ -4,6 +4,7 @@
 #include "base/bits.h"
 #include "cache/allocate.h"
 #include "cache/foreign.h"
+#include "cache/scope.h"
 #include "memtools/care.h"
 #include "supply/allocator.h"
 
@@ -64,17 +65,6 @@ static uint32_t kill_from(ts_scope_block *block, uint32_t unit, uint32_t entry) 
     return killed;
 }
 
-/* Ends adding to the current slab, which stays. */
-static void seal_current(ts_scope_block *block) {
-    uint32_t unit = ts_load_relaxed(&block->current);
-    if (!unit) return;
-    ts_scope_seal(block, ts_slab_at(unit));
-    ts_store_relaxed(&block->current, 0);
-    block->bits = NULL;
-    ts_store_relaxed(&block->limit, 0);
-    ts_store_release(&block->bump, 0);
-}
-
 /* Whether the memory behind the place can be used again. No handle was made in the slab, so none names an object that
    has died there. No other thread has freed an object behind the place, or is seen to be freeing one. (A free that is
    under way and not seen yet frees an object that has died: two threads free it at once, as in foreign.c, 8.) */
@@ -124,7 +114,7 @@ bool ts_scope_is_there(const ts_scope_block *block, const ts_place *place) {
 
 bool ts_scope_rewind(ts_scope_block *block, const ts_place *place, uint32_t anchors) {
     if (!ts_scope_is_there(block, place)) return false;
-    if (ts_load_relaxed(&block->current) != place->unit) seal_current(block);
+    if (ts_load_relaxed(&block->current) != place->unit) ts_scope_seal_current(block);
     for (uint32_t unit = block->head, next; unit != place->unit; unit = next) {
         next = ts_slab_at(unit)->next;
         ts_slab *newer = ts_slab_at(unit);

@@ -94,7 +94,7 @@ void ts_scope_add(ts_scope_block *block, uint32_t unit) {
     append(block, unit);
 }
 
-void ts_scope_retire_current(ts_scope_block *block) {
+void ts_scope_seal_current(ts_scope_block *block) {
     uint32_t unit = ts_load_relaxed(&block->current);
     if (!unit) return;
     ts_scope_seal(block, ts_slab_at(unit));
@@ -102,7 +102,12 @@ void ts_scope_retire_current(ts_scope_block *block) {
     block->bits = NULL;
     ts_store_relaxed(&block->limit, 0);
     ts_store_release(&block->bump, 0);
-    ts_scope_release_if_empty(block, unit);
+}
+
+void ts_scope_retire_current(ts_scope_block *block) {
+    uint32_t unit = ts_load_relaxed(&block->current);
+    ts_scope_seal_current(block);
+    if (unit) ts_scope_release_if_empty(block, unit);
 }
 
 /* Takes a retained unit of the share, or else a piece if the block gets one for this object, and resets it. */
@@ -169,7 +174,7 @@ void ts_scope_release_if_empty(ts_scope_block *block, uint32_t unit) {
 
 size_t ts_scope_object_bytes(const ts_scope_block *block, uint32_t unit, uint32_t entry_in_unit) {
     const ts_slab *slab = ts_slab_at(unit);
-    /* acquire: partner of the releases in ts_scope_retire_current and in the allocation path: start bits of all
+    /* acquire: partner of the releases in ts_scope_seal_current and in the allocation path: start bits of all
        that lies below the end are seen */
     uint32_t end = ts_load_acquire(&slab->end);
     if (end == 0) {

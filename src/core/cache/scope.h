@@ -19,6 +19,8 @@ void *ts_scope_bump_aligned(ts_scope_block *block, size_t align, size_t bytes);
 TS_ALWAYS_INLINE bool ts_scope_may_align(size_t align, size_t bytes) {
     return align - 32 <= TS_QUARTER_BYTES - 32 && bytes - 16 <= TS_QUARTER_BYTES - 16;
 }
+/* Ends adding to the current slab, which stays. Caller holds the heap. */
+void ts_scope_seal_current(ts_scope_block *block);
 /* Ends adding to the current slab; if all of it is free it goes to the share. Caller holds the heap. */
 void ts_scope_retire_current(ts_scope_block *block);
 /* Objects begun in the current slab. A gap for an alignment counts as an object that was freed
