@@ -52,6 +52,20 @@ uint64_t loop_large(unsigned amount) {
     return sum;
 }
 
+uint64_t loop_big(unsigned amount) {
+    enum { BLOCKS = 20, MB = 1000000 };
+    unsigned char *block[BLOCKS] = {NULL};
+    uint64_t seed = 11, sum = 0;
+    for (unsigned n = 0; n < amount * 10; n++) {
+        unsigned i = (unsigned)(loop_random(&seed) % BLOCKS);
+        if (block[i]) sum += block[i][0];
+        free(block[i]);
+        block[i] = loop_take((size_t)(5 * MB + loop_random(&seed) % (20 * MB)), (unsigned char)n);
+    }
+    for (unsigned i = 0; i < BLOCKS; i++) free(block[i]);
+    return sum;
+}
+
 /* P(size > s) = 16 / s, to 1 MiB; so all powers of two have the same share of the bytes. */
 static size_t power_size(uint64_t *seed) {
     uint64_t u = loop_random(seed) >> 40; /* 24 bits */

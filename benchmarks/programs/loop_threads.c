@@ -1,4 +1,4 @@
-/* Objects that change their thread. */
+/* Loops of several threads; in most of them objects change their thread. */
 #include "loops.h"
 
 #include <pthread.h>
@@ -49,9 +49,8 @@ uint64_t loop_server(unsigned amount) {
     return sum;
 }
 
-/* ---- cross: batches go from who allocates to who frees ---------------------------------------------------------------- */
+/* ---- cross and produce: batches go from who allocates to who frees ---------------------------------------------------------------- */
 
-#define BATCH 128u
 #define QUEUE 64u
 
 typedef struct queue {
@@ -60,6 +59,8 @@ typedef struct queue {
     unsigned char **batch[QUEUE];
     unsigned head, tail;
     unsigned batches; /* that will come */
+    unsigned objects; /* in a batch */
+    size_t least, most;
     uint64_t seed, sum;
 } queue;
 
@@ -83,8 +84,9 @@ static unsigned char **take(queue *q) {
 static void *produce(void *arg) {
     queue *q = arg;
     for (unsigned n = 0; n < q->batches; n++) {
-        unsigned char **batch = (unsigned char **)(void *)loop_take(BATCH * sizeof *batch, 0);
-        for (unsigned i = 0; i < BATCH; i++) batch[i] = loop_take(8 + loop_random(&q->seed) % 15993, (unsigned char)i);
+        unsigned char **batch = (unsigned char **)(void *)loop_take(q->objects * sizeof *batch, 0);
+        for (unsigned i = 0; i < q->objects; i++)
+            batch[i] = loop_take(q->least + loop_random(&q->seed) % (q->most - q->least + 1), (unsigned char)i);
         put(q, batch);
     }
     return NULL;
@@ -94,7 +96,7 @@ static void *consume(void *arg) {
     queue *q = arg;
     for (unsigned n = 0; n < q->batches; n++) {
         unsigned char **batch = take(q);
-        for (unsigned i = 0; i < BATCH; i++) {
+        for (unsigned i = 0; i < q->objects; i++) {
             q->sum += batch[i][0];
             free(batch[i]);
         }
@@ -103,7 +105,7 @@ static void *consume(void *arg) {
     return NULL;
 }
 
-uint64_t loop_cross(unsigned amount) {
+static uint64_t pass_batches(unsigned batches, unsigned objects, size_t least, size_t most) {
     static queue queues[THREADS / 2];
     pthread_t thread[THREADS];
     uint64_t sum = 0;
@@ -111,11 +113,60 @@ uint64_t loop_cross(unsigned amount) {
         queue *q = &queues[k];
         loop_need(pthread_mutex_init(&q->lock, NULL) == 0 && pthread_cond_init(&q->changed, NULL) == 0);
         q->seed = k + 1;
-        q->batches = amount * 20;
+        q->batches = batches;
+        q->objects = objects;
+        q->least = least;
+        q->most = most;
         create(&thread[2 * k], produce, q);
         create(&thread[2 * k + 1], consume, q);
     }
     for (unsigned k = 0; k < THREADS; k++) join(thread[k]);
     for (unsigned k = 0; k < THREADS / 2; k++) sum += queues[k].sum;
+    return sum;
+}
+
+uint64_t loop_cross(unsigned amount) { return pass_batches(amount * 20, 128, 8, 16000); }
+uint64_t loop_produce(unsigned amount) { return pass_batches(amount, 4096, 64, 64); }
+
+/* ---- simple: one size ------------------------------------------------------------------------------------------------ */
+
+typedef struct list {
+    uint64_t seed, sum;
+    unsigned rounds;
+} list;
+
+static void *allocate_lists(void *arg) {
+    enum { LONGEST = 100, BYTES = 48 };
+    list *l = arg;
+    unsigned char *object[LONGEST];
+    for (unsigned round = 0; round < l->rounds; round++) {
+        unsigned length = 1 + (unsigned)(loop_random(&l->seed) % LONGEST);
+        for (unsigned i = 0; i < length; i++) object[i] = loop_take(BYTES, (unsigned char)i);
+        for (unsigned i = 0; i < length; i++) {
+            l->sum += object[i][0];
+            free(object[i]);
+        }
+    }
+    return NULL;
+}
+
+uint64_t loop_simple(unsigned amount) {
+    list l = {1, 0, amount * 10000};
+    allocate_lists(&l);
+    return l.sum;
+}
+
+uint64_t loop_threads(unsigned amount) {
+    list lists[THREADS];
+    pthread_t thread[THREADS];
+    uint64_t sum = 0;
+    for (unsigned k = 0; k < THREADS; k++) {
+        lists[k] = (list){k + 1, 0, amount * 10000};
+        create(&thread[k], allocate_lists, &lists[k]);
+    }
+    for (unsigned k = 0; k < THREADS; k++) {
+        join(thread[k]);
+        sum += lists[k].sum;
+    }
     return sum;
 }

@@ -6,8 +6,10 @@
 static const struct {
     const char *name;
     loop_run *run;
-} loops[] = {{"factor", loop_factor}, {"logic", loop_logic},   {"fragment", loop_fragment}, {"large", loop_large},
-             {"power", loop_power},   {"server", loop_server}, {"cross", loop_cross}};
+} loops[] = {{"factor", loop_factor},   {"logic", loop_logic},   {"fragment", loop_fragment},
+             {"large", loop_large},     {"power", loop_power},   {"server", loop_server},
+             {"cross", loop_cross},     {"simple", loop_simple}, {"threads", loop_threads},
+             {"produce", loop_produce}, {"big", loop_big}};
 
 int main(int argc, char **argv) {
     int waits = argc > 1 && strcmp(argv[1], "--wait") == 0;
@@ -24,6 +26,8 @@ int main(int argc, char **argv) {
         }
         return 0;
     }
-    fputs("usage: programs_loops [--wait] factor|logic|fragment|large|power|server|cross AMOUNT\n", stderr);
+    fputs("usage: programs_loops [--wait] "
+          "factor|logic|fragment|large|power|server|cross|simple|threads|produce|big AMOUNT\n",
+          stderr);
     return 2;
 }

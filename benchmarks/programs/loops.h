@@ -18,6 +18,10 @@ loop_run loop_large;    /* blocks of 32 KiB to 16 MiB */
 loop_run loop_power;    /* sizes by a power law */
 loop_run loop_server;   /* threads with tables of objects, which they hand on to the next thread */
 loop_run loop_cross;    /* 8 to 16,000 bytes, allocated by one thread and freed by another */
+loop_run loop_simple;   /* one size, in lists of up to a hundred objects */
+loop_run loop_threads;  /* the same in four threads */
+loop_run loop_produce;  /* 64 bytes, allocated by two threads and freed by two others */
+loop_run loop_big;      /* blocks of 5 to 25 MB */
 
 /* xorshift64* (Vigna) */
 static inline uint64_t loop_random(uint64_t *state) {

@@ -57,9 +57,11 @@ def c_source(n):
 
 # Loop, (usual, smoke) amount of work.
 LOOPS = [("factor", (5000, 20)), ("logic", (8000, 20)), ("fragment", (180, 2)), ("large", (60, 1)), ("power", (250, 1)), ("server", (250, 2)),
-         ("cross", (120, 1))]
+         ("cross", (120, 1)), ("simple", (100, 1)), ("threads", (30, 1)), ("produce", (800, 2)), ("big", (60, 1))]
 
 
 def loop_rows(tools):
     path = os.path.join(tools, "programs_loops")
-    return [("loop " + name, [path], amounts, {}, [path, name, "%s"]) for name, amounts in LOOPS]
+    sized = os.path.join(tools, "programs_sized")
+    return [("loop " + name, [path], amounts, {}, [path, name, "%s"]) for name, amounts in LOOPS] + \
+        [("loop sized", [sized], (250, 2), {}, [sized, "%s"])]
