@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Real programs and loops under one malloc after the other: processor time, peak memory, memory after the work, and how long a malloc takes.
 
-usage: programs_bench.py LIBRARY [--tools DIR] [--hard] [--quick] [--rounds N] [--parts PART,...] [--without ROW,...] [--csv FILE] [--smoke] [ROW...]
+usage: programs_bench.py LIBRARY [--tools DIR] [--hard] [--quick] [--rounds N] [--parts PART,...] [--without ROW,...] [--peers DIR] [--csv FILE] [--smoke] [ROW...]
 
 Parts (all without --parts):
   time     each row is a command or a server under load that takes about a second: processor time and peak resident memory
@@ -11,6 +11,7 @@ Parts (all without --parts):
 In a round every allocator runs a row once, in an order that turns; figures are medians of the rounds, and ratios are to glibc's. --hard: the
 library in its usual mode and with TSLAB_HARDEN=1, and ratios are to the former. Peak memory is at least this script's own, some 15 MB, which the
 system counts for what it starts. An allocator or a program that is not there is left out, by name. --quick: fewer rounds, about ten minutes.
+--peers: also each NAME-VERSION.so of that directory (benchmarks/peers/newest.sh builds them).
 --smoke: one round of short runs, for whether it works. --tools: where programs_loops and malloc_timer are built.
 """
 import argparse
@@ -35,7 +36,7 @@ IDLE_SECONDS = 20
 OURS = ("tslab", "tslab hard")
 
 
-def allocators(library, hard):
+def allocators(library, hard, peers):
     """Name: what is set in the environment. Ratios are to the first."""
     preload = [f"LD_PRELOAD={library}"]
     if hard:
@@ -48,6 +49,11 @@ def allocators(library, hard):
             found[name] = [f"LD_PRELOAD={paths[0]}"]
         else:
             print(f"{name}: not installed")
+    if peers:
+        newest = sorted(pathlib.Path(peers).glob("*-*.so"))
+        if not newest:
+            sys.exit(f"programs_bench.py: no NAME-VERSION.so in {peers}: benchmarks/peers/newest.sh builds them")
+        found |= {p.stem: [f"LD_PRELOAD={p.resolve()}"] for p in newest}
     return found
 
 
@@ -55,6 +61,9 @@ def versions(found, tools):
     """Name: what core_bench of that allocator says it is, where it is built."""
     said = {}
     for a in found:
+        if "-" in a:
+            said[a] = a.partition("-")[2]
+            continue
         program = pathlib.Path(tools) / f"core_bench_{a.split()[0]}"
         fields = run_bench.call(program, "--identify").stdout.split(",") if program.is_file() else []
         said[a] = fields[1] if len(fields) == 4 else "of an unknown version"
@@ -361,6 +370,7 @@ def said(arguments):
     words = [f"--{name}" for name in ("quick", "smoke", "hard") if getattr(arguments, name)] + arguments.rows
     words += ["--rounds", str(arguments.rounds)] + (["--parts", arguments.parts] if arguments.parts != ",".join(PARTS) else [])
     words += ["--without", arguments.without] if arguments.without else []
+    words += ["--peers", "DIR"] if arguments.peers else []
     return [f'ARGS="{" ".join(words)}"']
 
 
@@ -372,6 +382,7 @@ def main():
     parser.add_argument("--rounds", type=int, default=None)
     parser.add_argument("--parts", default=",".join(PARTS))
     parser.add_argument("--without", default="", metavar="ROW,...")
+    parser.add_argument("--peers", default=None, metavar="DIR")
     parser.add_argument("--hard", action="store_true")
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--smoke", action="store_true")
@@ -383,7 +394,7 @@ def main():
         parser.error(f"--parts: of {', '.join(PARTS)}")
     arguments.rounds = 1 if arguments.smoke else arguments.rounds or (3 if arguments.quick else 5)
     arguments.tools = os.path.abspath(arguments.tools or os.path.join(os.path.dirname(arguments.library), "..", "..", "benchmarks"))
-    found, lines = allocators(os.path.abspath(arguments.library), arguments.hard), []
+    found, lines = allocators(os.path.abspath(arguments.library), arguments.hard, arguments.peers), []
     header = run_bench.header_lines(["make bench-programs", *said(arguments)], versions(found, arguments.tools), {})
     if sum([PARTS[p](arguments, found, lines) for p in arguments.parts.split(",")]) == 0:
         sys.exit("no row was run")
