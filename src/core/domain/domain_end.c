@@ -130,10 +130,10 @@ static void end_use(ts_domain *d) {
 /* The last step of an end, by the thread that made the domain busy. false: another thread has registered a cleanup
    meanwhile, or made a child. These come first. */
 static bool end_if_clean(ts_domain *d) {
-    bool kin = ts_load_acquire(&d->kin) != NULL;
+    const ts_kin *kin = ts_load_acquire(&d->kin);
     if (kin) ts_lock_acquire(&ts_tree_lock);
     ts_epoch *epoch = ts_domain_lock(d);
-    bool clean = !ts_load_relaxed(&d->cleanups) && (kin ? !ts_tree_has_child(d) : !ts_load_relaxed(&d->kin));
+    bool clean = !ts_load_relaxed(&d->cleanups) && (kin ? !kin->child : !ts_load_relaxed(&d->kin));
     if (clean) {
         ts_mark_drop_all(d);
         ts_tree_unlink(d);

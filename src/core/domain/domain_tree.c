@@ -35,7 +35,7 @@ uint64_t ts_domain_create_child(uint64_t parent, const char *label, unsigned fla
     if (!id) return 0;
     EpochId below = epoch_of(id);
     int error = ts_tree_kin(id) && ts_tree_kin(parent) && ts_limit_link(allocator, below, above)
-                    ? ts_tree_link(id, parent)
+                    ? ts_tree_link(id, parent, true)
                     : errno;
     if (!error) return id;
     ts_domain_destroy(id);
@@ -54,11 +54,10 @@ bool ts_domain_move(uint64_t child, uint64_t parent) {
     if (!ts_tree_kin(child) || (parent && !ts_tree_kin(parent))) return false;
     /* Its memory is charged at its new place before it is there, so nothing can fail in between. */
     ts_allocator *allocator = ts_load_relaxed(&c->allocator);
-    EpochId epoch = ts_load_relaxed(&c->epoch), before = ts_tree_parent_epoch(child);
-    EpochId above = parent ? epoch_of(parent) : EPOCH_NONE;
-    int error = ts_tree_may_link(child, parent);
-    if (!error && !ts_limit_link(allocator, epoch, above)) error = errno;
-    if (!error && (error = ts_tree_link(child, parent)) != 0) (void)ts_limit_link(allocator, epoch, before);
+    EpochId epoch = ts_load_relaxed(&c->epoch), before = epoch_of(ts_tree_parent(child));
+    int error = ts_tree_link(child, parent, false);
+    if (!error && !ts_limit_link(allocator, epoch, epoch_of(parent))) error = errno;
+    if (!error && (error = ts_tree_link(child, parent, true)) != 0) (void)ts_limit_link(allocator, epoch, before);
     return error ? ts_domain_fail(error) : true;
 }
 
@@ -123,37 +122,23 @@ static void unmark(ts_domain *d, bool ends) {
     ts_epoch_release(epoch);
 }
 
-static bool is_another_inside(const ts_domain *d, uint64_t id) {
+static bool is_another_inside(const ts_domain *d) {
+    uint64_t id = ts_load_relaxed(&d->entry.id);
     uint32_t own = 0;
     for (const ts_domain_scope *s = ts_thread.domain; s; s = s->outer) own += s->domain == id;
     return ts_domain_inside(d) != own;
-}
-
-static ts_domain *domain_of(const ts_kin *kin) {
-    return ts_table_of_strided(&ts_domains, kin->domain, TS_DOMAIN_STRIDE);
 }
 
 /* Marks a domain and all below it under one hold of the lock, so that none of them ends, and none is added. */
 static int mark_all(ts_domain *d, uint64_t id) {
     ts_lock_acquire(&ts_tree_lock);
     int error = mark(d, id);
-    ts_kin *root = error ? NULL : ts_load_acquire(&d->kin), *last = NULL;
-    for (ts_kin *k = root ? ts_tree_next(root, root) : NULL; k && !error; k = ts_tree_next(root, k)) {
-        error = mark(domain_of(k), k->domain);
-        if (error) last = k; /* the domains before it are marked */
-    }
-    bool marked = last != NULL || error == 0;
-    if (!error) {
-        ts_barrier_or_wait(); /* partner: count_in_own */
-        if (is_another_inside(d, id)) error = EBUSY;
-        for (ts_kin *k = root ? ts_tree_next(root, root) : NULL; k && !error; k = ts_tree_next(root, k))
-            if (is_another_inside(domain_of(k), k->domain)) error = EBUSY;
-    }
-    if (marked) {
-        unmark(d, !error);
-        for (ts_kin *k = root ? ts_tree_next(root, root) : NULL; k && k != last; k = ts_tree_next(root, k))
-            unmark(domain_of(k), !error);
-    }
+    ts_domain *end = d; /* the domains before it are marked; NULL: all */
+    while (!error && (end = ts_tree_next(d, end)) != NULL) error = mark(end, ts_load_relaxed(&end->entry.id));
+    if (!error) ts_barrier_or_wait(); /* partner: count_in_own */
+    for (const ts_domain *x = d; x && !error; x = ts_tree_next(d, x))
+        if (is_another_inside(x)) error = EBUSY;
+    for (ts_domain *x = d; x != end; x = ts_tree_next(d, x)) unmark(x, !error);
     ts_lock_release(&ts_tree_lock);
     return error;
 }

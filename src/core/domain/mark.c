@@ -56,48 +56,38 @@ static ts_scope_block *only_block(const ts_domain *d) {
     return block ? ts_scope(block) : NULL;
 }
 
-static void forget(const ts_mark *m, const ts_heap *heap) {
-    if (ts_load_relaxed(&m->block->b.heap) == heap && ts_load_relaxed(&m->block->b.open_id) != TS_ID_NEVER)
-        ts_scope_forget(m->block, &m->place);
+static bool is_open_in(const ts_mark *m, const ts_heap *heap) {
+    return ts_load_relaxed(&m->block->b.heap) == heap && ts_load_relaxed(&m->block->b.open_id) != TS_ID_NEVER;
 }
 
 /* Drops the mark's anchor. If the mark's block has ended since, the anchor exists no more; the close of an epoch
    drops all of them. Caller: the owner. The block may still belong to the thread that handed the domain over. */
-static void give_up(ts_mark *m) {
+static void drop_anchor(ts_mark *m) {
     ts_heap *heap = ts_load_acquire(&m->block->b.heap);
-    if (heap == ts_thread.heap) {
+    if (heap == ts_thread.heap)
         ts_heap_enter(heap);
-        forget(m, heap);
-        ts_heap_leave(heap);
-    } else if (heap && ts_heap_hold(heap)) {
-        forget(m, heap);
-        ts_heap_drop(heap);
-    }
+    else if (!heap || !ts_heap_hold(heap))
+        return;
+    if (is_open_in(m, heap)) ts_scope_forget(m->block, &m->place);
+    ts_heap_drop(heap);
+}
+
+/* Drops the newest mark; anchored: its anchor, too. */
+static void drop_newest(ts_kin *kin, bool anchored) {
+    ts_mark *m = kin->marks;
+    kin->marks = m->older;
+    kin->mark_count--;
+    if (anchored) drop_anchor(m);
     ts_lines_give(TS_LINES_CLEANUP, m);
 }
 
-void ts_mark_drop_all(ts_domain *d) {
+static void drop_all(const ts_domain *d, bool anchored) {
     ts_kin *kin = ts_load_relaxed(&d->kin);
-    ts_mark *m = kin ? kin->marks : NULL;
-    if (!m) return;
-    kin->marks = NULL;
-    kin->mark_count = 0;
-    while (m) {
-        ts_mark *older = m->older;
-        ts_lines_give(TS_LINES_CLEANUP, m);
-        m = older;
-    }
+    while (kin && kin->marks) drop_newest(kin, anchored);
 }
 
-void ts_mark_give_up_all(ts_domain *d) {
-    ts_kin *kin = ts_load_relaxed(&d->kin);
-    while (kin && kin->marks) {
-        ts_mark *m = kin->marks;
-        kin->marks = m->older;
-        kin->mark_count--;
-        give_up(m);
-    }
-}
+void ts_mark_drop_all(ts_domain *d) { drop_all(d, false); }
+void ts_mark_give_up_all(ts_domain *d) { drop_all(d, true); }
 
 static void drop_oldest(ts_kin *kin) {
     ts_mark **at = &kin->marks;
@@ -105,7 +95,8 @@ static void drop_oldest(ts_kin *kin) {
     ts_mark *oldest = *at;
     *at = NULL;
     kin->mark_count--;
-    give_up(oldest);
+    drop_anchor(oldest);
+    ts_lines_give(TS_LINES_CLEANUP, oldest);
 }
 
 static ts_mark *find(const ts_kin *kin, SlabMark mark, uint32_t *newer_in_slab) {
@@ -118,8 +109,7 @@ static ts_mark *find(const ts_kin *kin, SlabMark mark, uint32_t *newer_in_slab) 
     return m;
 }
 
-/* ---- mark ---------------------------------------------------------------------------------------------------------
-   */
+/* ---- mark ------------------------------------------------------------------------------------------------------ */
 
 static ts_domain *markable(uint64_t id, const char *call) {
     ts_domain *d = ts_domain_mine(id, call);
@@ -196,25 +186,16 @@ bool ts_mark_make(uint64_t id, SlabMark *out) {
     return true;
 }
 
-/* ---- rewind
-   --------------------------------------------------------------------------------------------------------- */
+/* ---- rewind ---------------------------------------------------------------------------------------------------- */
 
-/* Drops a mark of before a reset that came by way of another domain of the epoch. */
-static bool is_gone(const ts_mark *m) {
+/* Goes back to the mark, or only looks whether that is possible. false: a reset has come since, by way of another
+   domain of the epoch. */
+static bool go_back(const ts_mark *m, uint32_t anchors, bool now) {
     ts_heap *heap = ts_thread.heap;
     ts_heap_enter(heap);
-    bool open = ts_load_relaxed(&m->block->b.heap) == heap && ts_load_relaxed(&m->block->b.open_id) != TS_ID_NEVER;
-    bool gone = !open || !ts_scope_is_there(m->block, &m->place);
-    ts_heap_leave(heap);
-    return gone;
-}
-
-static bool go_back(const ts_mark *m, uint32_t anchors) {
-    ts_heap *heap = ts_thread.heap;
-    ts_heap_enter(heap);
-    ts_foreign_drain(heap);
-    bool open = ts_load_relaxed(&m->block->b.heap) == heap && ts_load_relaxed(&m->block->b.open_id) != TS_ID_NEVER;
-    bool done = open && ts_scope_rewind(m->block, &m->place, anchors);
+    if (now) ts_foreign_drain(heap);
+    bool done = is_open_in(m, heap) &&
+                (now ? ts_scope_rewind(m->block, &m->place, anchors) : ts_scope_is_there(m->block, &m->place));
     ts_heap_leave(heap);
     return done;
 }
@@ -229,22 +210,17 @@ bool ts_mark_rewind(uint64_t id, SlabMark mark) {
     if (!m) return ts_domain_fail(EINVAL);
     /* Before anything has happened: another thread has objects in its epoch; it is closed; or the mark's place is no
        more. */
-    if (only_block(d) != m->block || is_gone(m)) return ts_domain_fail(EINVAL);
+    if (only_block(d) != m->block || !go_back(m, anchors, false)) return ts_domain_fail(EINVAL);
     if (!ts_domain_make_busy(d, id, TS_RESETS)) return ts_domain_refuse("epoch_domain_rewind", id, TS_IS_ENDING, EPERM);
     ts_domain_end_children(id, m->events);
     ts_domain_run_cleanups(d, m->events);
     /* The cleanups may have made marks. */
     m = find(kin, mark, &anchors);
     ts_allocator *allocator = ts_load_relaxed(&d->allocator);
-    bool done = m && only_block(d) == m->block && go_back(m, anchors);
+    bool done = m && only_block(d) == m->block && go_back(m, anchors, true);
     if (done) {
         ts_span_release_newer(allocator, ts_load_relaxed(&d->epoch), m->spans);
-        while (kin->marks != m) { /* their anchors are gone */
-            ts_mark *newer = kin->marks;
-            kin->marks = newer->older;
-            kin->mark_count--;
-            ts_lines_give(TS_LINES_CLEANUP, newer);
-        }
+        while (kin->marks != m) drop_newest(kin, false); /* their anchors are gone */
     }
     (void)ts_domain_make_quiet(d); /* no thread leaves the end of such a domain to this one */
     ts_epoch_settle();

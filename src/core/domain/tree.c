@@ -83,7 +83,8 @@ static void put_in(ts_kin *kin, ts_kin *parent) {
     kin->born = ts_domain_next_event();
 }
 
-bool ts_tree_is_below(const ts_kin *kin, const ts_kin *above) {
+/* Whether it is `above`, or below it. Caller has the lock. */
+static bool is_below(const ts_kin *kin, const ts_kin *above) {
     while (kin && kin != above) kin = kin->parent;
     return kin != NULL;
 }
@@ -95,11 +96,11 @@ static bool is_busy(uint64_t id) {
 
 /* A domain gets busy under its epoch's lock alone, so it may do so meanwhile. Then it ends with the child that it
    gets here: the end looks for children under this lock until there is none. */
-static int link(uint64_t child, uint64_t parent, bool now) {
+int ts_tree_link(uint64_t child, uint64_t parent, bool now) {
     int error = 0;
     ts_lock_acquire(&ts_tree_lock);
     ts_kin *kin = kin_of(child), *above = parent ? kin_of(parent) : NULL;
-    if (!kin || (parent && !above) || (above && ts_tree_is_below(above, kin)))
+    if (!kin || (parent && !above) || (above && is_below(above, kin)))
         error = EINVAL;
     else if (is_busy(child) || (parent && is_busy(parent)))
         error = ESTALE;
@@ -110,9 +111,6 @@ static int link(uint64_t child, uint64_t parent, bool now) {
     ts_lock_release(&ts_tree_lock);
     return error;
 }
-
-int ts_tree_link(uint64_t child, uint64_t parent) { return link(child, parent, true); }
-int ts_tree_may_link(uint64_t child, uint64_t parent) { return link(child, parent, false); }
 
 void ts_tree_wait(void) {
     ts_lock_acquire(&ts_tree_lock);
@@ -138,20 +136,12 @@ uint64_t ts_tree_parent(uint64_t id) {
     return parent;
 }
 
-uint64_t ts_tree_newest_child(uint64_t id) {
-    ts_lock_acquire(&ts_tree_lock);
-    const ts_kin *kin = kin_of(id);
-    uint64_t child = kin && kin->child ? kin->child->domain : 0;
-    ts_lock_release(&ts_tree_lock);
-    return child;
-}
-
 uint64_t ts_tree_leaf(uint64_t id, uint64_t from, uint64_t after) {
     ts_lock_acquire(&ts_tree_lock);
     const ts_kin *root = kin_of(id), *top = root ? root->child : NULL;
     if (top && top->born <= after) top = NULL;
     const ts_kin *kin = top && from ? kin_of(from) : NULL;
-    if (!kin || !ts_tree_is_below(kin, top)) kin = top;
+    if (!kin || !is_below(kin, top)) kin = top;
     while (kin && kin->child) kin = kin->child;
     uint64_t leaf = kin ? kin->domain : 0;
     ts_lock_release(&ts_tree_lock);
@@ -168,22 +158,9 @@ void ts_tree_detach(uint64_t id) {
 bool ts_tree_is_of(uint64_t id, uint64_t above) {
     ts_lock_acquire(&ts_tree_lock);
     const ts_kin *kin = kin_of(id), *top = kin ? kin_of(above) : NULL;
-    bool is = kin && top && ts_tree_is_below(kin, top);
+    bool is = kin && top && is_below(kin, top);
     ts_lock_release(&ts_tree_lock);
     return is;
-}
-
-EpochId ts_tree_parent_epoch(uint64_t id) {
-    ts_lock_acquire(&ts_tree_lock);
-    const ts_kin *kin = kin_of(id);
-    EpochId epoch = kin && kin->parent ? ts_load_relaxed(&domain_of(kin->parent)->epoch) : EPOCH_NONE;
-    ts_lock_release(&ts_tree_lock);
-    return epoch;
-}
-
-bool ts_tree_has_child(const ts_domain *d) {
-    const ts_kin *kin = ts_load_relaxed(&d->kin);
-    return kin && kin->child;
 }
 
 void ts_tree_unlink(ts_domain *d) {
@@ -195,49 +172,51 @@ void ts_tree_unlink(ts_domain *d) {
     ts_lines_give(TS_LINES_KIN, kin);
 }
 
-ts_kin *ts_tree_next(const ts_kin *root, ts_kin *kin) {
-    if (kin->child) return kin->child;
-    while (kin != root && !kin->older) kin = kin->parent;
-    return kin == root ? NULL : kin->older;
+ts_domain *ts_tree_next(const ts_domain *root, const ts_domain *d) {
+    const ts_kin *top = ts_load_relaxed(&root->kin), *kin = ts_load_relaxed(&d->kin);
+    if (!kin) return NULL;
+    if (kin->child) return domain_of(kin->child);
+    while (kin != top && !kin->older) kin = kin->parent;
+    return kin == top ? NULL : domain_of(kin->older);
 }
 
 /* ---- hand over ------------------------------------------------------------------------------------------------ */
 
 bool ts_tree_may_go(uint64_t id) {
-    bool may = true;
     ts_lock_acquire(&ts_tree_lock);
-    ts_kin *root = kin_of(id);
-    if (root && root->parent) may = false;
-    for (ts_kin *kin = root; kin && may; kin = ts_tree_next(root, kin)) {
-        const ts_domain *d = domain_of(kin);
+    const ts_kin *kin = kin_of(id);
+    bool may = !kin || !kin->parent;
+    const ts_domain *root = ts_domain_find(id);
+    for (const ts_domain *d = root; d && may; d = ts_tree_next(root, d))
         if (!ts_load_relaxed(&d->shared))
             may = ts_load_relaxed(&d->inside) == 0 && ts_load_relaxed(&d->busy) == TS_QUIET;
-    }
     ts_lock_release(&ts_tree_lock);
     return may;
 }
 
+/* Of a domain in a tree. */
+static uint64_t nobody_of(const ts_domain *d) { return ts_domain_nobody(ts_load_relaxed(&d->entry.id)); }
+
 /* The domain itself keeps its owner; the caller changes that. */
 void ts_tree_give_up(uint64_t id, uint64_t serial) {
     ts_lock_acquire(&ts_tree_lock);
-    ts_kin *root = kin_of(id);
-    for (ts_kin *kin = root ? ts_tree_next(root, root) : NULL; kin; kin = ts_tree_next(root, kin)) {
+    const ts_domain *root = ts_domain_find(id);
+    for (ts_domain *d = root ? ts_tree_next(root, root) : NULL; d; d = ts_tree_next(root, d)) {
         uint64_t owner = serial;
-        const ts_domain *d = domain_of(kin);
         (void)ts_epoch_give_up_blocks(ts_load_relaxed(&d->allocator), ts_load_relaxed(&d->epoch));
         /* release: as in ts_domain_hand_over */
-        (void)atomic_compare_exchange_strong_explicit(&domain_of(kin)->owner, &owner, ts_domain_nobody(kin->domain),
-                                                      memory_order_release, memory_order_relaxed);
+        (void)atomic_compare_exchange_strong_explicit(&d->owner, &owner, nobody_of(d), memory_order_release,
+                                                      memory_order_relaxed);
     }
     ts_lock_release(&ts_tree_lock);
 }
 
 void ts_tree_take_over(uint64_t id, uint64_t serial) {
     ts_lock_acquire(&ts_tree_lock);
-    ts_kin *root = kin_of(id);
-    for (ts_kin *kin = root ? ts_tree_next(root, root) : NULL; kin; kin = ts_tree_next(root, kin)) {
-        uint64_t nobody = ts_domain_nobody(kin->domain);
-        (void)atomic_compare_exchange_strong_explicit(&domain_of(kin)->owner, &nobody, serial, memory_order_acq_rel,
+    const ts_domain *root = ts_domain_find(id);
+    for (ts_domain *d = root ? ts_tree_next(root, root) : NULL; d; d = ts_tree_next(root, d)) {
+        uint64_t nobody = nobody_of(d);
+        (void)atomic_compare_exchange_strong_explicit(&d->owner, &nobody, serial, memory_order_acq_rel,
                                                       memory_order_relaxed);
     }
     ts_lock_release(&ts_tree_lock);

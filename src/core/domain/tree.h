@@ -38,20 +38,15 @@ void ts_tree_init(void);
    nothing. */
 ts_kin *ts_tree_kin(uint64_t domain);
 /* Makes a domain the child of another one; parent 0: the child of none. Returns 0 or an error. EINVAL: there are no
-   such domains, or it would make a circle. ESTALE: one of them is ending. */
-int ts_tree_link(uint64_t child, uint64_t parent);
+   such domains, or it would make a circle. ESTALE: one of them is ending. now false: only returns the answer. */
+int ts_tree_link(uint64_t child, uint64_t parent, bool now);
 /* The owner of a domain; TS_OWNER_ENDING only if its id is over. Waits while another thread finds out whether it can
    end the domain. Caller holds nothing. */
 uint64_t ts_tree_owner(const ts_domain *d, uint64_t id);
 /* Returns when no domain is TRIED any more that was so before the call. Caller holds nothing. */
 void ts_tree_wait(void);
-/* The answer that ts_tree_link would give. */
-int ts_tree_may_link(uint64_t child, uint64_t parent);
-/* The id of the parent, or of the newest child. 0: there is none, or no such domain. */
+/* The id of the parent. 0: there is none, or no such domain. */
 uint64_t ts_tree_parent(uint64_t domain);
-uint64_t ts_tree_newest_child(uint64_t domain);
-/* The epoch of the domain's parent. */
-EpochId ts_tree_parent_epoch(uint64_t domain);
 /* The next domain to end among those below `domain`. It goes from the newest child, if that was born after the event,
    down to a domain without children. It begins at `from` if that is below this child. 0: there is none. */
 uint64_t ts_tree_leaf(uint64_t domain, uint64_t from, uint64_t after);
@@ -59,8 +54,6 @@ uint64_t ts_tree_leaf(uint64_t domain, uint64_t from, uint64_t after);
 void ts_tree_detach(uint64_t domain);
 /* Whether `domain` is `above`, or below it. */
 bool ts_tree_is_of(uint64_t domain, uint64_t above);
-/* Whether the domain has a child. Caller has the lock. */
-bool ts_tree_has_child(const ts_domain *d);
 /* Takes an ending domain out of its tree: its record of kin goes, and its children have no parent. Caller has the
    lock. */
 void ts_tree_unlink(ts_domain *d);
@@ -70,10 +63,8 @@ void ts_tree_unlink(ts_domain *d);
 bool ts_tree_may_go(uint64_t domain);
 void ts_tree_give_up(uint64_t domain, uint64_t serial);
 void ts_tree_take_over(uint64_t domain, uint64_t serial);
-/* The next domain of a walk through a tree, in which each comes after its parent. NULL: that was all. Caller has the
-   lock. */
-ts_kin *ts_tree_next(const ts_kin *root, ts_kin *kin);
-/* Whether domain is `above`, or below it. Caller has the lock. */
-bool ts_tree_is_below(const ts_kin *kin, const ts_kin *above);
+/* The next domain of a walk through the tree of `root`, which begins there. Each comes after its parent. NULL: that was
+   all. Caller has the lock since it found that `root` has not ended. */
+ts_domain *ts_tree_next(const ts_domain *root, const ts_domain *d);
 
 #endif
