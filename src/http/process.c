@@ -1,7 +1,7 @@
 #include "http/process.h"
 
+#include "advice/room.h"
 #include "http/loaded.h"
-#include "os/room.h"
 #include "os/small_file.h"
 #include "stats/sink.h"
 #include "stats/view.h"

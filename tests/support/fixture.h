@@ -6,6 +6,7 @@
 
 #include "os/os.h"
 #include "region/pool.h"
+#include "walk/check_pool.h"
 
 static SlabAllocator *allocator;
 

@@ -3,6 +3,7 @@
 #include "check.h"
 #include "region/pool.h"
 #include "walk/check.h"
+#include "walk/check_pool.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -11,6 +11,8 @@
 #include "slab/lent.h"
 #include "spill/spill.h"
 #include "supply/nodes.h"
+#include "walk/check_lines.h"
+#include "walk/check_pool.h"
 #include "walk/check_runs.h"
 
 #include <stdlib.h>

@@ -184,12 +184,5 @@ void ts_records_trim(void) {
     ts_chunk_purge(&ts_magazine_pool, 0, UINT32_MAX);
 }
 
-const char *ts_block_pool_walk(ts_chunk_visit *visit, void *arg) {
-    ts_lock_acquire(&lock);
-    const char *fault = ts_chunk_pool_walk(&ts_churn_pool, visit, arg);
-    ts_lock_release(&lock);
-    return fault;
-}
-
 void ts_block_pool_fork_prepare(void) { ts_lock_acquire_for_fork(&lock); }
 void ts_block_pool_fork_done(void) { ts_lock_release_for_fork(&lock); }

@@ -47,8 +47,6 @@ static inline void ts_records_settle(void) {
 }
 /* All of them give their memory back. */
 void ts_records_trim(void);
-/* Shows each churn block that nobody has, as ts_chunk_pool_walk. */
-const char *ts_block_pool_walk(ts_chunk_visit *visit, void *arg);
 void ts_block_pool_fork_prepare(void);
 void ts_block_pool_fork_done(void);
 

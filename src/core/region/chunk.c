@@ -65,16 +65,3 @@ void ts_chunk_purge(ts_chunk_pool *pool, uint32_t keep, uint32_t calls) {
         ts_lock_release(pool->lock);
     }
 }
-
-const char *ts_chunk_pool_walk(const ts_chunk_pool *pool, ts_chunk_visit *visit, void *arg) {
-    uint32_t all = ts_region.line_limit / (TS_LINES_CHUNK / TS_CACHE_LINE), found = 0;
-    for (unsigned bare = 0; bare < 2; bare++)
-        for (uint32_t chunk = bare ? ts_load_relaxed(&pool->bare) : pool->first; chunk;
-             chunk = ts_chunk_note_of(chunk)->next) {
-            if (chunk >= all) return "chunks: a list leads out of the lines";
-            if (found++ == all) return "chunks: a list is a circle";
-            if (!visit(arg, chunk, bare)) return "chunks: one of a pool";
-            if (!bare && found > ts_load_relaxed(&pool->count)) return "chunks: a pool has more than it counts";
-        }
-    return NULL;
-}

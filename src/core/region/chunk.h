@@ -22,6 +22,14 @@ static inline ts_chunk_note *ts_chunk_note_of(uint32_t chunk) {
     return (ts_chunk_note *)(void *)(ts_region.chunk + (size_t)chunk * TS_CHUNK_NOTE_BYTES);
 }
 
+/* A chunk of magazines. Its note has a bit for each free one. The last magazine ends with the chunk. */
+#define TS_MAGAZINES (TS_LINES_CHUNK / TS_LINES_MAGAZINE_BYTES)
+#define TS_MAGAZINES_ALL (((uint32_t)1 << TS_MAGAZINES) - 1)
+#define TS_FIRST_MAGAZINE (TS_LINES_CHUNK - TS_MAGAZINES * TS_LINES_MAGAZINE_BYTES)
+static inline char *ts_magazine_at(uint32_t chunk, unsigned which) {
+    return (char *)ts_chunk_address(chunk) + TS_FIRST_MAGAZINE + which * TS_LINES_MAGAZINE_BYTES;
+}
+
 typedef struct ts_chunk_pool {
     ts_lock *lock;          /* belongs to the user of the pool; guards the other fields */
     uint32_t first;         /* first chunk with memory */
@@ -43,9 +51,5 @@ uint32_t ts_chunk_take(ts_chunk_pool *pool, bool *bare);
    Neighbours that follow one another in the list go back together. Does nothing where pages are larger than a chunk.
    Caller holds no lock. */
 void ts_chunk_purge(ts_chunk_pool *pool, uint32_t keep, uint32_t calls);
-/* Shows each chunk of the pool to visit (false ends the walk). Returns the invariant that does not hold, or NULL.
-   Caller has the lock. */
-typedef bool ts_chunk_visit(void *arg, uint32_t chunk, bool bare);
-const char *ts_chunk_pool_walk(const ts_chunk_pool *pool, ts_chunk_visit *visit, void *arg);
 
 #endif

@@ -81,13 +81,6 @@ bool ts_pool_grow(ts_pool *pool, uint32_t count, uint32_t seen) {
 /* acquire: the units below it were made accessible before */
 uint32_t ts_pool_highest(unsigned part) { return ts_load_acquire(&ts_pools[part].high); }
 
-uint32_t ts_pool_high(unsigned part) {
-    ts_lock_acquire(&ts_pools[part].lock);
-    uint32_t high = ts_pool_high_of(&ts_pools[part]);
-    ts_lock_release(&ts_pools[part].lock);
-    return high;
-}
-
 /* ---- a limit on data ---------------------------------------------------------------------------------- */
 
 /* Shorter runs stay writable: each run that is not is a mapping of its own, and the system limits their number. */

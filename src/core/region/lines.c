@@ -21,16 +21,16 @@
 static ts_lock lock;
 static size_t used_bytes;
 static _Atomic size_t accessible_bytes; /* read by any thread */
-static void *free_list[TS_LINES_KINDS]; /* by kind; magazines have none */
-static uint32_t some_free;              /* chunks in which some magazines are free, linked both ways */
+void *ts_lines_free[TS_LINES_KINDS];
+uint32_t ts_some_magazines;
 ts_chunk_pool ts_magazine_pool;
 
 void ts_lines_init(void) {
     ts_lock_init(&lock, TS_RANK_TABLE);
     used_bytes = 0;
     ts_store_relaxed(&accessible_bytes, 0);
-    memset(free_list, 0, sizeof free_list);
-    some_free = 0;
+    memset(ts_lines_free, 0, sizeof ts_lines_free);
+    ts_some_magazines = 0;
     ts_chunk_pool_init(&ts_magazine_pool, &lock);
 }
 
@@ -84,30 +84,22 @@ static void clear_record(void *record, size_t size) {
 }
 
 static void push_record(ts_line_kind kind, void *record) {
-    ts_store_relaxed((line_link *)record, free_list[kind]);
-    free_list[kind] = record;
+    ts_store_relaxed((line_link *)record, ts_lines_free[kind]);
+    ts_lines_free[kind] = record;
 }
 
 /* ---- magazines: a bit in the note of the chunk for each free one ------------------------------------------------- */
 
-#define MAGAZINES (TS_LINES_CHUNK / TS_LINES_MAGAZINE_BYTES)
-#define ALL_FREE (((uint32_t)1 << MAGAZINES) - 1)
-
-/* The last magazine of a chunk ends with the chunk. */
-#define FIRST_MAGAZINE (TS_LINES_CHUNK - MAGAZINES * TS_LINES_MAGAZINE_BYTES)
-static char *magazine_at(uint32_t chunk, unsigned which) {
-    return (char *)ts_chunk_address(chunk) + FIRST_MAGAZINE + which * TS_LINES_MAGAZINE_BYTES;
-}
 static unsigned magazine_number(const void *magazine) {
-    return (unsigned)(((uintptr_t)magazine % TS_LINES_CHUNK - FIRST_MAGAZINE) / TS_LINES_MAGAZINE_BYTES);
+    return (unsigned)(((uintptr_t)magazine % TS_LINES_CHUNK - TS_FIRST_MAGAZINE) / TS_LINES_MAGAZINE_BYTES);
 }
 
 static void link_some(uint32_t chunk) {
     ts_chunk_note *note = ts_chunk_note_of(chunk);
     note->prev = 0;
-    note->next = some_free;
-    if (some_free) ts_chunk_note_of(some_free)->prev = chunk;
-    some_free = chunk;
+    note->next = ts_some_magazines;
+    if (ts_some_magazines) ts_chunk_note_of(ts_some_magazines)->prev = chunk;
+    ts_some_magazines = chunk;
 }
 
 static void unlink_some(uint32_t chunk) {
@@ -115,13 +107,13 @@ static void unlink_some(uint32_t chunk) {
     if (note->prev)
         ts_chunk_note_of(note->prev)->next = note->next;
     else
-        some_free = note->next;
+        ts_some_magazines = note->next;
     if (note->next) ts_chunk_note_of(note->next)->prev = note->prev;
 }
 
 /* Takes from a chunk in which other magazines are in use, if there is one: so other chunks stay wholly free. */
 static void *take_magazine(void) {
-    uint32_t chunk = some_free;
+    uint32_t chunk = ts_some_magazines;
     bool bare;
     if (chunk) {
         unlink_some(chunk);
@@ -129,20 +121,20 @@ static void *take_magazine(void) {
         const char *at = extend_lines(TS_LINES_CHUNK, TS_LINES_CHUNK);
         if (!at) return NULL;
         chunk = ts_chunk_of(at);
-        ts_chunk_note_of(chunk)->kept = ALL_FREE;
+        ts_chunk_note_of(chunk)->kept = TS_MAGAZINES_ALL;
     }
     ts_assert(2, chunk != 0);
     uint32_t *left = &ts_chunk_note_of(chunk)->kept, which = ts_ctz64(*left);
     *left &= *left - 1;
     if (*left) link_some(chunk);
-    return magazine_at(chunk, which);
+    return ts_magazine_at(chunk, which);
 }
 
 static void give_magazine(const void *magazine) {
     uint32_t chunk = ts_chunk_of(magazine), *left = &ts_chunk_note_of(chunk)->kept;
     if (*left) unlink_some(chunk);
     *left |= (uint32_t)1 << magazine_number(magazine);
-    if (*left == ALL_FREE)
+    if (*left == TS_MAGAZINES_ALL)
         ts_chunk_give(&ts_magazine_pool, chunk);
     else
         link_some(chunk);
@@ -168,10 +160,10 @@ static void extend_scope_blocks(size_t size) {
 void *ts_lines_take(ts_line_kind kind, size_t bytes) {
     size_t size = ts_align_up(bytes, TS_CACHE_LINE);
     ts_lock_acquire(&lock);
-    if (kind == TS_LINES_SCOPE_BLOCK && !free_list[kind]) extend_scope_blocks(size);
-    void *record = free_list[kind];
+    if (kind == TS_LINES_SCOPE_BLOCK && !ts_lines_free[kind]) extend_scope_blocks(size);
+    void *record = ts_lines_free[kind];
     if (record)
-        free_list[kind] = ts_load_relaxed((line_link *)record);
+        ts_lines_free[kind] = ts_load_relaxed((line_link *)record);
     else if (kind == TS_LINES_CHURN_BLOCK)
         record = extend_lines(TS_LINES_CHUNK, TS_LINES_CHUNK);
     else if (kind == TS_LINES_MAGAZINE)
@@ -200,57 +192,6 @@ uint32_t ts_lines_used(void) {
     size_t used = used_bytes;
     ts_lock_release(&lock);
     return (uint32_t)(used / TS_CACHE_LINE);
-}
-
-typedef struct walk_state {
-    ts_lines_visit *visit;
-    void *arg;
-} walk_state;
-
-static bool walk_magazines(void *arg, uint32_t chunk, bool bare) {
-    const walk_state *w = arg;
-    (void)bare;
-    for (uint32_t left = ts_chunk_note_of(chunk)->kept; left; left &= left - 1)
-        if (!w->visit(w->arg, TS_LINES_MAGAZINE, magazine_at(chunk, ts_ctz64(left)))) return false;
-    return true;
-}
-
-static bool walk_whole_chunk(void *arg, uint32_t chunk, bool bare) {
-    return ts_chunk_note_of(chunk)->kept == ALL_FREE && walk_magazines(arg, chunk, bare);
-}
-
-static const char *walk_all_magazines(ts_lines_visit *visit, void *arg) {
-    walk_state w = {visit, arg};
-    size_t left = used_bytes / TS_LINES_CHUNK;
-    uint32_t before = 0;
-    for (uint32_t chunk = some_free; chunk; before = chunk, chunk = ts_chunk_note_of(chunk)->next) {
-        const ts_chunk_note *note = ts_chunk_note_of(chunk);
-        if (left-- == 0 || note->prev != before) return "lines: the list of chunks with magazines is broken";
-        if (note->kept == 0 || note->kept >= ALL_FREE) return "lines: a chunk with magazines is in the wrong list";
-        if (!walk_magazines(&w, chunk, false)) return "lines: a free magazine";
-    }
-    return ts_chunk_pool_walk(&ts_magazine_pool, walk_whole_chunk, &w);
-}
-
-static const char *walk_locked(ts_lines_visit *visit, void *arg) {
-    for (unsigned kind = 0; kind < TS_LINES_KINDS; kind++) {
-        size_t left = used_bytes / TS_CACHE_LINE;
-        for (const char *record = free_list[kind]; record; memcpy(&record, record, sizeof(void *))) {
-            size_t at = (size_t)(record - ts_region.lines);
-            if (record < ts_region.lines || at >= used_bytes || at % TS_CACHE_LINE != 0)
-                return "lines: a free list leads out of the lines";
-            if (left-- == 0) return "lines: a free list is a circle";
-            if (!visit(arg, (ts_line_kind)kind, record)) return "lines: a free record";
-        }
-    }
-    return walk_all_magazines(visit, arg);
-}
-
-const char *ts_lines_walk(ts_lines_visit *visit, void *arg) {
-    ts_lock_acquire(&lock);
-    const char *fault = walk_locked(visit, arg);
-    ts_lock_release(&lock);
-    return fault;
 }
 
 void ts_lines_fork_prepare(void) { ts_lock_acquire_for_fork(&lock); }

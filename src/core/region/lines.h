@@ -40,7 +40,10 @@ void ts_lines_init(void);
 void *ts_lines_take(ts_line_kind kind, size_t bytes);
 /* Gives a record back. Its first 8 bytes become the link of the free list. */
 void ts_lines_give(ts_line_kind kind, void *record);
-/* Chunks in which every magazine is free. */
+/* Free records by kind, and chunks in which some magazines are free, linked both ways. Guarded by the lines' lock. */
+extern TS_HIDDEN void *ts_lines_free[TS_LINES_KINDS];
+extern TS_HIDDEN uint32_t ts_some_magazines;
+/* Chunks in which every magazine is free. Its lock is the lines' lock. */
 struct ts_chunk_pool;
 extern TS_HIDDEN struct ts_chunk_pool ts_magazine_pool;
 
@@ -55,11 +58,6 @@ size_t ts_lines_accessible(void);
 void ts_lines_shrink(size_t bytes);
 /* Lines ever taken. For checks. */
 uint32_t ts_lines_used(void);
-/* Shows each free record to visit (false ends the walk). Returns the invariant that does not hold, or NULL. For
-   checks. */
-typedef bool ts_lines_visit(void *arg, ts_line_kind kind, const void *record);
-const char *ts_lines_walk(ts_lines_visit *visit, void *arg);
-
 void ts_lines_fork_prepare(void);
 void ts_lines_fork_done(void);
 

@@ -181,16 +181,6 @@ uint64_t ts_pool_used(unsigned part) {
     return sum;
 }
 
-uint64_t ts_pool_used_units(void) {
-    uint64_t sum = 0;
-    for (unsigned p = 0; p < ts_pools_count(); p++) {
-        ts_lock_acquire(&ts_pools[p].lock);
-        sum += used_of(&ts_pools[p]);
-        ts_lock_release(&ts_pools[p].lock);
-    }
-    return sum;
-}
-
 void ts_pool_init(void) {
     for (unsigned part = 0; part < TS_PARTS; part++) {
         ts_free_runs_init(ts_any_pool(part), part, TS_HOME_ANY);

@@ -16,7 +16,6 @@
  *     growth       the untouched end, and the limits on it
  *     pool_homes   huge pages that pass from the pool of one home to that of another
  *     pool         takes units and gives them back
- *     pool_check   a walk that checks every invariant
  *
  * Invariants (guarded by the pool's lock; only taking a unit of a cell needs no lock)
  *  1. Each unit below `high` is in one free run, or in one cell, or handed out, or on its way from one pool to
@@ -86,21 +85,10 @@ bool ts_pool_is_zero(void);
 void ts_pool_take_around(uint32_t *first, uint32_t *count, uint32_t page_units);
 /* Units of a part that are handed out. Takes no lock, so the answer is of a moment ago. */
 uint64_t ts_pool_used(unsigned part);
-/* Units of both parts that are handed out, exactly: for tests. */
-uint64_t ts_pool_used_units(void);
 /* The first unit of a part that was never handed out. Takes no lock. */
 uint32_t ts_pool_highest(unsigned part);
-/* ts_pool_highest under the lock: no other thread is in the middle of a change. */
-uint32_t ts_pool_high(unsigned part);
 
 void ts_pool_fork_prepare(void);
 void ts_pool_fork_done(void);
-/* Checks every list, length and cell of a part's pools, and shows each free run and cell to visit (may be NULL; false
-   ends the walk). Returns the invariant that does not hold, or NULL. forked: the process is the child of a fork, in
-   which units that another thread had in its hands may be nowhere. */
-typedef bool ts_pool_visit(void *arg, uint32_t first, uint32_t count);
-const char *ts_pool_walk(unsigned part, ts_pool_visit *visit, void *arg, bool forked);
-/* Walks the pools of both parts; aborts when an invariant does not hold. For tests. */
-void ts_pool_check(void);
 
 #endif

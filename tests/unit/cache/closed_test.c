@@ -13,6 +13,7 @@
 #include "epoch/epoch.h"
 #include "os/os.h"
 #include "region/pool.h"
+#include "walk/check_pool.h"
 
 enum { COUNT = 2000 };
 

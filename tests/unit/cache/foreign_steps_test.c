@@ -15,6 +15,7 @@
 #include "object/object.h"
 #include "ownership/block_pool.h"
 #include "supply/allocator.h"
+#include "walk/check_pool.h"
 
 #include "steps.h"
 

@@ -12,6 +12,7 @@
 #include "epoch/end.h"
 #include "supply/retained.h"
 #include "supply/share.h"
+#include "walk/check_pool.h"
 
 #include <errno.h>
 #include <pthread.h>

@@ -9,6 +9,7 @@
 #include "unit.h"
 
 #include "bins.h"
+#include "walk/check_pool.h"
 
 #include <stdio.h>
 #include <string.h>

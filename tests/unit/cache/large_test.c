@@ -9,6 +9,7 @@
 #include "bins.h"
 #include "cache/foreign.h"
 #include "supply/allocator.h"
+#include "walk/check_pool.h"
 
 #include <errno.h>
 #include <string.h>

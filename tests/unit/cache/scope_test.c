@@ -8,6 +8,7 @@
 #include "cache/allocate.h"
 #include "cache/block.h"
 #include "cache/scope.h"
+#include "walk/check_pool.h"
 
 static SlabAllocator *allocator;
 static EpochId epoch;

@@ -21,6 +21,7 @@
 #include "region/pool.h"
 #include "supply/allocator.h"
 #include "supply/piece.h"
+#include "walk/check_pool.h"
 
 #include <pthread.h>
 #include <sys/wait.h>

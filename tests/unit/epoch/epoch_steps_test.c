@@ -37,6 +37,7 @@ static void condemns(void);
 #include "epoch/end.c"
 #include "epoch/epoch.c"
 #include "epoch/hand_over.c"
+#include "walk/check_pool.h"
 #undef ts_heap_condemn
 #undef ts_heap_enter
 #undef ts_block_flush

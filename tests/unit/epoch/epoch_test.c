@@ -15,6 +15,7 @@
 #include "epoch/end.h"
 #include "os/os.h"
 #include "region/pool.h"
+#include "walk/check_pool.h"
 
 #include <errno.h>
 #include <pthread.h>

@@ -18,6 +18,7 @@
 #include "os/machine.h"
 #include "os/os.h"
 #include "region/pool.h"
+#include "walk/check_pool.h"
 
 #include <errno.h>
 #include <signal.h>

@@ -18,6 +18,7 @@
 #include "os/os.h"
 #include "region/pool.h"
 #include "region/region.h"
+#include "walk/check_pool.h"
 
 #include <errno.h>
 #include <fcntl.h>

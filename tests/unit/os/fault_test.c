@@ -17,6 +17,7 @@
 #include "os/os.h"
 #include "region/pool.h"
 #include "region/region.h"
+#include "walk/check_pool.h"
 
 #include <errno.h>
 #include <pthread.h>

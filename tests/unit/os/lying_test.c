@@ -15,6 +15,7 @@
 #include "os/os.h"
 #include "os/purge_probe.h"
 #include "region/pool.h"
+#include "walk/check_pool.h"
 
 #include <errno.h>
 #include <stdio.h>

@@ -17,6 +17,7 @@
 #include "errands.h"
 #include "supply/allocator.h"
 #include "supply/share.h"
+#include "walk/check_pool.h"
 
 #include <errno.h>
 #include <pthread.h>

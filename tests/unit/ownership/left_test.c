@@ -15,6 +15,7 @@
 #include "errands.h"
 #include "os/os.h"
 #include "region/pool.h"
+#include "walk/check_pool.h"
 #include "walk/check_slabs.h"
 
 #include <stdatomic.h>

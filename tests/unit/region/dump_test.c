@@ -10,6 +10,7 @@
 #include "os/os.h"
 #include "region/dump.h"
 #include "region/pool.h"
+#include "walk/check_pool.h"
 
 #include <pthread.h>
 

@@ -9,6 +9,7 @@
 #include "api/runtime.h"
 #include "region/home.h"
 #include "region/pool.h"
+#include "walk/check_pool.h"
 
 static void start(const sup_topology *topology) {
     sup_topology_use(topology);

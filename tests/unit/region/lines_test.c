@@ -10,6 +10,7 @@
 #include "region/lines.h"
 #include "region/pool.h"
 #include "region/region.h"
+#include "walk/check_lines.h"
 
 #include <string.h>
 

@@ -19,6 +19,7 @@ static uint32_t take_step(ts_pool *pool) {
 }
 #define ts_cells_take take_step
 #include "region/pool.c"
+#include "walk/check_pool.h"
 #undef ts_cells_take
 
 /* Other threads take all that a thread has just filled the cells with, while it has the lock. It takes a unit of a

@@ -14,6 +14,7 @@
 #include "region/dump.h"
 #include "region/pool.h"
 #include "region/region.h"
+#include "walk/check_pool.h"
 
 #include <pthread.h>
 #include <stdlib.h>

@@ -10,6 +10,7 @@
 #include "object/object.h"
 #include "region/pool.h"
 #include "slab/slab.h"
+#include "walk/check_pool.h"
 
 #include <stdlib.h>
 

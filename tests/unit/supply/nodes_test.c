@@ -13,6 +13,7 @@
 #include "api/runtime.h"
 #include "region/pool.h"
 #include "supply/nodes.h"
+#include "walk/check_pool.h"
 
 #include <errno.h>
 #include <pthread.h>

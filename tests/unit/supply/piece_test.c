@@ -11,6 +11,7 @@
 #include "bins.h"
 #include "errands.h"
 #include "supply/piece.h"
+#include "walk/check_pool.h"
 
 #include <errno.h>
 #include <string.h>

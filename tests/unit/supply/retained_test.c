@@ -10,6 +10,7 @@
 #include "supply/purge.h"
 #include "supply/retained.h"
 #include "supply/share.h"
+#include "walk/check_pool.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -12,6 +12,7 @@
 #include "bins.h"
 #include "domain/domain.h"
 #include "walk/check.h"
+#include "walk/check_pool.h"
 
 #include <pthread.h>
 #include <stdio.h>

@@ -1,6 +1,6 @@
 /* How much memory the process can have, and how much more. */
-#ifndef TS_OS_ROOM_H
-#define TS_OS_ROOM_H
+#ifndef TS_ADVICE_ROOM_H
+#define TS_ADVICE_ROOM_H
 
 #include <stdint.h>
 

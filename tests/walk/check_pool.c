@@ -1,5 +1,4 @@
-/* A walk of the pools that checks the invariants of pool.h. */
-#include "region/pool.h"
+#include "walk/check_pool.h"
 
 #include "base/assert.h"
 #include "region/cells.h"
@@ -98,4 +97,23 @@ void ts_pool_check(void) {
         const char *fault = ts_pool_walk(part, NULL, NULL, false);
         if (fault) ts_assert_failed(fault, __FILE__, __LINE__);
     }
+}
+
+uint64_t ts_pool_used_units(void) {
+    uint64_t sum = 0;
+    for (unsigned p = 0; p < ts_pools_count(); p++) {
+        ts_lock_acquire(&ts_pools[p].lock);
+        uint64_t used = ts_load_relaxed(&ts_pools[p].used), waiting = 0;
+        for (unsigned i = 0; i < TS_POOL_CELLS; i++) waiting += ts_cell_units(ts_load_relaxed(&ts_pools[p].cell[i]));
+        sum += used > waiting ? used - waiting : 0;
+        ts_lock_release(&ts_pools[p].lock);
+    }
+    return sum;
+}
+
+uint32_t ts_pool_high(unsigned part) {
+    ts_lock_acquire(&ts_pools[part].lock);
+    uint32_t high = ts_pool_high_of(&ts_pools[part]);
+    ts_lock_release(&ts_pools[part].lock);
+    return high;
 }

@@ -1,7 +1,7 @@
 #if !defined(_GNU_SOURCE)
 #define _GNU_SOURCE
 #endif
-#include "os/room.h"
+#include "advice/room.h"
 
 #include "os/small_file.h"
 
