@@ -76,7 +76,7 @@ enum class reuse : unsigned char {
     never,   /* it stays until the domain ends */
 };
 
-/* From this many bytes on, a block of a scope is worth a free: most have pages of their own, which go back at once. */
+/* From this many bytes on, a block of a scope is worth a free: it is a quarter of its slab, or more. */
 inline constexpr std::size_t large_block_bytes = 4096;
 
 namespace detail {

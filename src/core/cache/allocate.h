@@ -67,8 +67,6 @@ TS_ALWAYS_INLINE void *ts_fast_claim(const ts_tls *tls, ts_churn_block *block, t
 
 /* ---- from the current slab of a scope -------------------------------------------------------------------- */
 
-#define TS_SCOPE_MAX_BYTES 4096u
-
 /* size rounded to granules, 0 if it is not for a scope slab; size 0 is one granule. */
 TS_ALWAYS_INLINE size_t ts_scope_round(size_t size) {
     size_t n = (size + 15) & ~(size_t)15;

@@ -124,9 +124,9 @@ static bool small_has_room(const ts_scope_block *block, size_t size, size_t alig
 }
 
 bool ts_has_as_span(const ts_allocator *allocator, EpochId id, size_t size) {
-    const ts_epoch *epoch = size > TS_SCOPE_MAX_BYTES ? ts_epoch_at_id(id) : NULL;
+    const ts_epoch *epoch = size > TS_QUARTER_BYTES ? ts_epoch_at_id(id) : NULL;
     bool scope = epoch && (ts_load_relaxed(&epoch->flags) & EPOCH_SCOPE);
-    return size > (scope ? TS_SCOPE_MAX_BYTES : ts_allocator_class_bytes(allocator));
+    return size > (scope ? ts_allocator_scope_bytes(allocator) : ts_allocator_class_bytes(allocator));
 }
 
 /* zero: the bytes have to be zero. align is a power of two. */

@@ -144,7 +144,7 @@ TS_ENTRY static void *resize_object(uintptr_t token, void *p, size_t alignment, 
         return NULL;
     }
     if (object.kind == TS_COUNT_SCOPE) {
-        size_t bytes = size <= TS_SCOPE_MAX_BYTES ? ts_scope_round(size) : 0;
+        size_t bytes = size <= ts_allocator_scope_bytes(object.care_of) ? ts_scope_round(size) : 0;
         if (bytes != 0 && scope_resize(&object, bytes)) {
             if (bytes < object.bytes) ts_care_fill(object.care_of->care, object.address + bytes, object.bytes - bytes);
             return resized(&object, size, bytes > object.bytes ? bytes : object.bytes);

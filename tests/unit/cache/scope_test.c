@@ -8,6 +8,7 @@
 #include "cache/allocate.h"
 #include "cache/block.h"
 #include "cache/scope.h"
+#include "epoch/end.h"
 #include "walk/check_pool.h"
 
 static SlabAllocator *allocator;
@@ -366,6 +367,33 @@ static void counted_once_between_two_slabs(void **state) {
     assert_int_equal(live_bytes(), bytes);
 }
 
+static bool has_own_pages(const void *p) {
+    uint64_t entry;
+    return (ts_load_relaxed(ts_unit_word(unit_of(p, &entry))) & TS_UNIT_SPAN) != 0;
+}
+
+/* Objects of up to half a unit share slabs. With guards those above a quarter have pages of their own, also where they
+   grew. */
+static void up_to_half_a_unit(void **state) {
+    static const size_t sizes[] = {4097, 4200, 5456, 6000, 8192};
+    SlabOptions options = {.size = sizeof options, .guard_spans = 1, .memory_tools = SLAB_TOOLS_OFF};
+    SlabAllocator *guarded = slab_allocator_create_ex(&options);
+    EpochId among_guards = epoch_open(guarded, NULL, EPOCH_SCOPE);
+    (void)state;
+    for (unsigned s = 0; s < sizeof sizes / sizeof *sizes; s++) {
+        const unsigned in_unit = TS_UNIT_BYTES / (unsigned)rounded(sizes[s]);
+        const ts_block *block = NULL;
+        for (unsigned i = 0; i < 10 * in_unit; i++) block = block_of(slab_malloc_epoch(allocator, sizes[s], epoch));
+        assert_int_equal(ts_load_relaxed(&block->slabs), 10);
+        uint64_t ended;
+        assert_true(ts_epoch_reset(ts_allocator_find((uintptr_t)allocator), epoch, &ended) && ended == 10);
+        assert_true(has_own_pages(slab_malloc_epoch(guarded, sizes[s], among_guards)));
+        void *small = slab_malloc_epoch(guarded, 100, among_guards);
+        assert_true(!has_own_pages(small) && has_own_pages(slab_realloc(guarded, small, sizes[s])));
+    }
+    slab_allocator_free(guarded);
+}
+
 #define WITH_EPOCH(test) cmocka_unit_test_setup_teardown(test, start, stop)
 
 int main(void) {
@@ -382,6 +410,7 @@ int main(void) {
         WITH_EPOCH(not_any_unit_is_the_next),
         WITH_EPOCH(counted_once_between_two_slabs),
         WITH_EPOCH(objects_counted_once_between_two_slabs),
+        WITH_EPOCH(up_to_half_a_unit),
     };
     return cmocka_run_group_tests_name("cache.scope", tests, NULL, NULL);
 }

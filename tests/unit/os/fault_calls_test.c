@@ -688,7 +688,7 @@ static void budgets(void *unused) {
                 EpochId epoch = epoch_open(allocator, NULL, flags);
                 unsigned first = fill_up(allocator, epoch, sizes[s], budget, objects, MOST), again = first;
                 size_t units = budget < TS_UNIT_BYTES ? 1 : budget / TS_UNIT_BYTES;
-                size_t in_scope = sizes[s] > 4096 ? 1 : TS_UNIT_BYTES / ((sizes[s] + 15) / 16 * 16);
+                size_t in_scope = sizes[s] > 8192 ? 1 : TS_UNIT_BYTES / ((sizes[s] + 15) / 16 * 16);
                 size_t a_unit = flags == EPOCH_CHURN ? in_churn[s] : in_scope;
                 size_t fit = units / ((sizes[s] + TS_UNIT_BYTES - 1) / TS_UNIT_BYTES) * a_unit;
                 SUP_CHECK(first == fit, "%u objects of %zu bytes under %zu, not %zu", first, sizes[s], budget, fit);

@@ -35,7 +35,7 @@ unsafe impl Source for Domain<'_> {
         unsafe { sys::epoch_domain_epoch(self.raw.as_ptr()) }
     }
     fn free_from(&self) -> usize {
-        4096 // most have pages of their own, which go back at once; smaller ones end with the domain
+        4096 // a quarter of a slab, or pages of their own, so the free gives memory back; smaller ones end with the domain
     }
     fn take(&self, layout: Layout) -> Option<NonNull<u8>> {
         let p = if layout.align() <= memory::NATURAL {
