@@ -59,6 +59,11 @@ void ts_lock_acquire(ts_lock *lock) {
         take_counting(lock);
 }
 
+void ts_lock_acquire_uncounted(ts_lock *lock) {
+    note_acquire(lock->rank);
+    if (!ts_lock_take_free(lock)) take_counting(lock);
+}
+
 bool ts_lock_try(ts_lock *lock) {
     if (!ts_lock_take_free(lock)) return false;
     note_acquire(lock->rank);

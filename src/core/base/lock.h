@@ -58,6 +58,8 @@ void ts_lock_init(ts_lock *lock, ts_rank rank);
 /* For the next use of a record. No thread has or wants the lock. */
 void ts_lock_reset_counts(ts_lock *lock);
 void ts_lock_acquire(ts_lock *lock);
+/* As ts_lock_acquire, but does not count a lock that was free: for a lock that no statistics tell of. */
+void ts_lock_acquire_uncounted(ts_lock *lock);
 void ts_lock_release(ts_lock *lock);
 /* false: another thread has it. That does not count as a wait. */
 bool ts_lock_try(ts_lock *lock);

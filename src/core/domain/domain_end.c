@@ -158,7 +158,7 @@ TS_ALWAYS_INLINE ts_epoch *lock_quiet(const ts_domain *d, uint64_t id) {
        next use. acquire: as in ts_domain_epoch_of. */
     EpochId epoch_id = ts_load_acquire(&d->epoch);
     ts_epoch *epoch = ts_table_of_strided(&ts_epochs, epoch_id, TS_EPOCH_STRIDE);
-    ts_epoch_acquire(epoch);
+    ts_lock_acquire_uncounted(ts_epoch_lock(epoch));
     if (is_quiet(d, id) && TS_LIKELY(ts_load_relaxed(&epoch->entry.id) == epoch_id)) return epoch;
     ts_epoch_release(epoch);
     return NULL;
