@@ -5,8 +5,10 @@
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
+#include "api/page.h"
 #include "check.h"
 #include "in_child.h"
+#include "os/os.h"
 #include "proc.h"
 #include "unit.h"
 
@@ -14,10 +16,13 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -65,6 +70,40 @@ static void numbers_stay_the_programs_child(void *unused) {
     SUP_CHECK(fstat(number, &st) == 0 && st.st_ino == file.st_ino, "the number is another file's");
 }
 SUP_IN_CHILD(numbers_stay_the_programs)
+
+/* ---- the first bank ---------------------------------------------------------------------------------------------- */
+
+static ts_os_table waiting;
+static pthread_t program;
+
+static const ts_page *page_once_written(void) {
+    int fd = page_descriptor();
+    if (fd < 0) return NULL;
+    const ts_page *page = mmap(NULL, sizeof *page, PROT_READ, MAP_SHARED, fd, 0);
+    SUP_CHECK(page != MAP_FAILED, "%s", strerror(errno));
+    while (ts_load_acquire(&page->turn) == 0) (void)sched_yield();
+    return page;
+}
+
+/* A page that is there before the allocator is has written a bank by the time that memory comes for the allocator. */
+static bool commit_behind_the_page(void *at, size_t bytes) {
+    if (pthread_equal(pthread_self(), program)) (void)page_once_written();
+    return ts_os_native.commit(at, bytes);
+}
+
+static void the_first_bank_shows_the_allocator_child(void *unused) {
+    (void)unused;
+    (void)setenv("TSLAB_SHM", "1", 1);
+    program = pthread_self();
+    waiting = *ts_os;
+    waiting.commit = commit_behind_the_page;
+    ts_os = &waiting;
+    SUP_CHECK(slab_allocator_default() != NULL, "%s", strerror(errno));
+    const ts_page *page = page_once_written();
+    SUP_CHECK(page && page->bank[1].allocators == 1 && page->bank[1].views == 1, "%u allocators",
+              page ? page->bank[1].allocators : 0);
+}
+SUP_IN_CHILD(the_first_bank_shows_the_allocator)
 
 /* ---- limits ------------------------------------------------------------------------------------------------------ */
 
@@ -128,6 +167,7 @@ static void no_limit_ends_the_program(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(numbers_stay_the_programs),
+        cmocka_unit_test(the_first_bank_shows_the_allocator),
         cmocka_unit_test(no_limit_ends_the_program),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

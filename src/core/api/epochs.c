@@ -1,5 +1,6 @@
 /* Allocators, epochs, domains, memory on demand: arguments checked, then one call below. */
 /* Modelled in tests/model: record, orders. */
+#include "api/page.h"
 #include "api/runtime.h"
 #include "cache/life.h"
 #include "epoch/end.h"
@@ -33,8 +34,10 @@ const char *slab_version(void) {
 
 SlabAllocator *slab_allocator_create_ex(const SlabOptions *options) {
     ts_settings settings;
-    if (!ts_settings_resolve(options, &settings) || !ts_runtime_start()) return NULL;
+    bool first;
+    if (!ts_settings_resolve(options, &settings) || !ts_runtime_start(&first)) return NULL;
     ts_allocator *a = ts_allocator_make(&settings);
+    if (first) ts_page_start(); /* a reader finds the allocator in its first bank */
     return a ? ts_public(ts_load_relaxed(&a->token)) : NULL;
 }
 
@@ -69,19 +72,13 @@ void slab_allocator_free(SlabAllocator *allocator) {
 
 /* ---- epochs -------------------------------------------------------------------------------------------- */
 
-static ts_allocator *find(SlabAllocator *allocator) {
-    ts_allocator *a = ts_allocator_find(ts_token(allocator));
-    if (!a) errno = EINVAL;
-    return a;
-}
-
 EpochId epoch_current(SlabAllocator *allocator) {
-    ts_allocator *a = find(allocator);
+    ts_allocator *a = ts_api_find(allocator);
     return a ? ts_epoch_current(a, ts_token(allocator)) : EPOCH_NONE;
 }
 
 EpochId epoch_advance(SlabAllocator *allocator) {
-    ts_allocator *a = find(allocator);
+    ts_allocator *a = ts_api_find(allocator);
     return a ? ts_epoch_advance(a, ts_token(allocator)) : EPOCH_NONE;
 }
 
@@ -110,24 +107,24 @@ TS_COLD static void tell_flags(const SlabAllocator *allocator, const char *call,
 }
 
 EpochId epoch_open(SlabAllocator *allocator, const char *label, unsigned flags) {
-    ts_allocator *a = find(allocator);
+    ts_allocator *a = ts_api_find(allocator);
     EpochId id = a ? ts_epoch_open(a, ts_token(allocator), label, flags, false) : EPOCH_NONE;
     if (TS_UNLIKELY(id == EPOCH_NONE)) tell_flags(allocator, "epoch_open", flags, false, TS_CALLER());
     return id;
 }
 
 bool epoch_close(SlabAllocator *allocator, EpochId epoch) {
-    ts_allocator *a = find(allocator);
+    ts_allocator *a = ts_api_find(allocator);
     return a && ts_epoch_close(a, epoch);
 }
 
 bool epoch_destroy(SlabAllocator *allocator, EpochId epoch) {
-    ts_allocator *a = find(allocator);
+    ts_allocator *a = ts_api_find(allocator);
     return a && ts_epoch_destroy(a, epoch);
 }
 
 int epoch_state(SlabAllocator *allocator, EpochId epoch) {
-    ts_allocator *a = find(allocator);
+    ts_allocator *a = ts_api_find(allocator);
     ts_epoch *e = a ? ts_epoch_find(a, epoch) : NULL;
     if (!e) return EPOCH_CLOSED;
     int state = (int)ts_load_relaxed(&e->state);
@@ -140,7 +137,7 @@ int epoch_state(SlabAllocator *allocator, EpochId epoch) {
 }
 
 bool slab_epoch_set_label(SlabAllocator *allocator, EpochId epoch, const char *label) {
-    ts_allocator *a = find(allocator);
+    ts_allocator *a = ts_api_find(allocator);
     ts_epoch *e = a ? ts_epoch_find(a, epoch) : NULL;
     if (!e) return false;
     ts_epoch_acquire(e);
@@ -157,7 +154,7 @@ static EpochDomain *domain_public(uint64_t id) { return (EpochDomain *)(uintptr_
 
 EpochDomain *epoch_domain_create_ex(SlabAllocator *allocator, const char *label, unsigned flags) {
     if (!allocator) allocator = slab_allocator_default();
-    ts_allocator *a = allocator ? find(allocator) : NULL;
+    ts_allocator *a = allocator ? ts_api_find(allocator) : NULL;
     uint64_t id = a ? ts_domain_open(a, ts_token(allocator), label, flags) : 0;
     if (TS_UNLIKELY(id == 0)) tell_flags(allocator, "epoch_domain_create_ex", flags, true, TS_CALLER());
     return domain_public(id);
@@ -177,7 +174,7 @@ bool epoch_domain_move(EpochDomain *child, EpochDomain *parent) {
 }
 
 bool epoch_set_limit(SlabAllocator *allocator, EpochId epoch, size_t bytes) {
-    ts_allocator *a = find(allocator);
+    ts_allocator *a = ts_api_find(allocator);
     return a && ts_limit_set(a, epoch, bytes);
 }
 
@@ -206,7 +203,7 @@ EpochDomain *epoch_domain_create(SlabAllocator *allocator) {
 
 EpochDomain *epoch_domain_wrap(SlabAllocator *allocator, EpochId epoch, bool auto_close) {
     if (!allocator) allocator = slab_allocator_default();
-    ts_allocator *a = allocator ? find(allocator) : NULL;
+    ts_allocator *a = allocator ? ts_api_find(allocator) : NULL;
     if (!a) return NULL;
     ts_epoch *e = ts_epoch_find(a, epoch);
     if (!e || ts_load_acquire(&e->state) != EPOCH_ACTIVE) {
@@ -263,17 +260,8 @@ TS_ENTRY void *slab_promote(EpochDomain *to, void *p) { return ts_domain_promote
 
 static uint64_t units_of(size_t bytes) { return bytes / TS_UNIT_BYTES + (bytes % TS_UNIT_BYTES != 0); }
 
-/* For calls that use the record itself: another thread may free the allocator meanwhile, and the record stays until
-   they are done. */
-static ts_allocator *find_pinned(SlabAllocator *allocator) {
-    ts_allocator *a = find(allocator);
-    if (!a || ts_allocator_pin_use(a, ts_token(allocator))) return a;
-    errno = EINVAL;
-    return NULL;
-}
-
 bool slab_reserve(SlabAllocator *allocator, size_t bytes) {
-    ts_allocator *a = find_pinned(allocator);
+    ts_allocator *a = ts_api_find_pinned(allocator);
     if (!a) return false;
     bool done = ts_allocator_reserve(a, units_of(bytes));
     int error = errno;
@@ -283,7 +271,7 @@ bool slab_reserve(SlabAllocator *allocator, size_t bytes) {
 }
 
 size_t slab_trim(SlabAllocator *allocator) {
-    ts_allocator *a = find_pinned(allocator);
+    ts_allocator *a = ts_api_find_pinned(allocator);
     if (!a) return 0;
     ts_store_relaxed(&a->reserved_units, 0);
     /* All that goes back during the call, by whichever way. */
@@ -299,7 +287,7 @@ size_t slab_trim(SlabAllocator *allocator) {
 }
 
 size_t slab_maintain(SlabAllocator *allocator, uint64_t max_ns) {
-    ts_allocator *a = find_pinned(allocator);
+    ts_allocator *a = ts_api_find_pinned(allocator);
     if (!a) return 0;
     uint64_t now = ts_os->wall_ns(), before = ts_load_relaxed(&a->madvise_bytes);
     ts_allocator_maintain(a, max_ns < UINT64_MAX - now ? now + max_ns : UINT64_MAX);
@@ -312,7 +300,7 @@ size_t slab_maintain(SlabAllocator *allocator, uint64_t max_ns) {
 }
 
 bool slab_set_sample_stacks(SlabAllocator *allocator, size_t bytes) {
-    ts_allocator *a = find_pinned(allocator);
+    ts_allocator *a = ts_api_find_pinned(allocator);
     if (!a) return false;
     bool done = bytes == 0 || ts_stacks_start();
     if (done) {
@@ -325,7 +313,7 @@ bool slab_set_sample_stacks(SlabAllocator *allocator, size_t bytes) {
 }
 
 bool slab_set_budget(SlabAllocator *allocator, size_t bytes) {
-    ts_allocator *a = find_pinned(allocator);
+    ts_allocator *a = ts_api_find_pinned(allocator);
     if (!a) return false;
     ts_store_relaxed(&a->budget_bytes, bytes);
     uint64_t units = ts_allocator_budget_units(a);

@@ -40,10 +40,8 @@ void slab_set_message_sink(void (*fn)(const char *, size_t, void *), void *arg) 
 
 void slab_message(const char *text) {
     if (!text) return;
-    ts_line line = {.used = 0};
-    for (size_t i = 0; text[i] && text[i] != '\n'; i++) {
-        const char character[2] = {text[i], 0};
-        ts_line_text(&line, character);
-    }
+    ts_line line = {.used = strcspn(text, "\n")};
+    if (line.used > TS_LINE_BYTES - 1) line.used = TS_LINE_BYTES - 1;
+    memcpy(line.text, text, line.used);
     ts_line_write(&line);
 }

@@ -8,16 +8,7 @@
 
 #include <tslab/stats.h>
 
-#include <errno.h>
 #include <stddef.h>
-#include <string.h>
-
-static ts_allocator *find_pinned(SlabAllocator *allocator) {
-    ts_allocator *a = ts_allocator_find(ts_token(allocator));
-    if (a && ts_allocator_pin_use(a, ts_token(allocator))) return a;
-    errno = EINVAL;
-    return NULL;
-}
 
 /* Which home a node is. 0, or the error. */
 static int home_of(int node, unsigned *home) {
@@ -43,7 +34,7 @@ static int bind_epoch(ts_allocator *a, EpochId epoch, int node) {
 }
 
 bool epoch_bind(SlabAllocator *allocator, EpochId epoch, int node) {
-    ts_allocator *a = find_pinned(allocator);
+    ts_allocator *a = ts_api_find_pinned(allocator);
     if (!a) return false;
     int before = errno, error = bind_epoch(a, epoch, node);
     ts_allocator_unpin(a);
@@ -52,7 +43,7 @@ bool epoch_bind(SlabAllocator *allocator, EpochId epoch, int node) {
 }
 
 bool slab_stats_node_sized(SlabAllocator *allocator, int node, SlabNodeStats *out, size_t bytes) {
-    ts_allocator *a = find_pinned(allocator);
+    ts_allocator *a = ts_api_find_pinned(allocator);
     if (!a) return false;
     SlabNodeStats stats;
     unsigned home;
@@ -64,9 +55,7 @@ bool slab_stats_node_sized(SlabAllocator *allocator, int node, SlabNodeStats *ou
         errno = !out || error == 0 ? EINVAL : error;
         return false;
     }
-    size_t known_bytes = bytes < sizeof stats ? bytes : sizeof stats;
-    memcpy(out, &stats, known_bytes);
-    memset((char *)out + known_bytes, 0, bytes - known_bytes);
+    ts_api_give(out, bytes, &stats, sizeof stats);
     errno = before;
     return true;
 }

@@ -1,9 +1,9 @@
 #include "api/runtime.h"
 
 #include "api/private.h"
-#include "base/line.h"
 #include "diagnose/misuse.h"
 #include "os/env.h"
+#include "stats/sink.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -40,7 +40,8 @@ enum {
 #define X(member, name, type, words, fallback) OPTION_##member,
     OPTIONS(X)
 #undef X
-        OPTION_harden /* of the process, and of no allocator */
+        OPTION_harden, /* these two of the process, and of no allocator */
+    OPTION_shm
 };
 
 static bool parse_number(const char *text, bool suffix, uint64_t max, uint64_t *out) {
@@ -125,17 +126,9 @@ static bool from_environment(unsigned option, const char *name, option_type type
     bool good = parse(text, type, words, value);
     if (good || !is_news(&met, option)) return good;
     char shown[65];
-    ts_line line = {.used = 0};
-    ts_line_text(&line, "tslab: ");
-    ts_line_text(&line, name);
-    ts_line_text(&line, "=\"");
-    ts_line_text(&line, printable(text, strlen(text), shown));
-    ts_line_text(&line, "\" is not ");
     static const char *const what[] = {"a size such as 64M", "a number", "one of ", "a list of "};
-    ts_line_text(&line, what[type]);
-    if (words) ts_line_text(&line, words);
-    ts_line_text(&line, "; using the default");
-    ts_line_write(&line);
+    ts_tell("%=\"%\" is not %%; using the default", ts_w_text(name), ts_w_text(printable(text, strlen(text), shown)),
+            ts_w_text(what[type]), ts_w_text(words ? words : ""));
     return false;
 }
 
@@ -143,15 +136,9 @@ static bool from_environment(unsigned option, const char *name, option_type type
 TS_COLD static void warn_of_member(unsigned option, const char *member, int64_t value, const char *words) {
     static _Atomic uint32_t met;
     if (!is_news(&met, option)) return;
-    ts_line line = {.used = 0};
-    ts_line_text(&line, "tslab: SlabOptions.");
-    ts_line_text(&line, member);
-    ts_line_text(&line, value < 0 ? " = -" : " = ");
-    ts_line_decimal(&line, value < 0 ? (uint64_t)0 - (uint64_t)value : (uint64_t)value);
-    ts_line_text(&line, " is none of its values (");
-    ts_line_text(&line, words);
-    ts_line_text(&line, "): as if not given");
-    ts_line_write(&line);
+    ts_tell("SlabOptions.% = %% is none of its values (%): as if not given", ts_w_text(member),
+            ts_w_text(value < 0 ? "-" : ""), ts_w_u64(value < 0 ? (uint64_t)0 - (uint64_t)value : (uint64_t)value),
+            ts_w_text(words));
 }
 
 /* The variables that begin with TSLAB_ and mean nothing to the library; once per process. */
@@ -174,12 +161,13 @@ static void warn_unknown(void) {
             found |= strlen(known[i]) == n && strncmp(*e, known[i], n) == 0;
         char shown[65];
         if (found) continue;
-        ts_line line = {.used = 0};
-        ts_line_text(&line, "tslab: unknown variable ");
-        ts_line_text(&line, printable(*e, n, shown));
-        ts_line_text(&line, " ignored");
-        ts_line_write(&line);
+        ts_tell("unknown variable % ignored", ts_w_text(printable(*e, n, shown)));
     }
+}
+
+bool ts_settings_want_page(void) {
+    uint64_t value;
+    return from_environment(OPTION_shm, "TSLAB_SHM", WORD, "0|1", &value) && value;
 }
 
 /* The words from the third on are the parts, in the order of their bits. */

@@ -1,10 +1,9 @@
 #define _GNU_SOURCE
 #include "api/page.h"
+#include "api/runtime.h"
 
 #include "advice/advice.h"
 #include "advice/growth.h"
-#include "base/line.h"
-#include "os/env.h"
 #include "os/os.h"
 #include "os/own_threads.h"
 #include "os/shared.h"
@@ -13,25 +12,6 @@
 #include <pthread.h>
 #include <string.h>
 #include <unistd.h>
-
-static bool is_wanted(void) {
-    const char *text = ts_env("TSLAB_SHM");
-    if (!text || !*text || strcmp(text, "0") == 0) return false;
-    if (strcmp(text, "1") == 0) return true;
-    ts_line line = {.used = 0};
-    ts_line_text(&line, "tslab: TSLAB_SHM=");
-    ts_line_quoted(&line, text, 64);
-    ts_line_text(&line, " is not one of 0|1; using the default");
-    ts_line_write(&line);
-    return false;
-}
-
-static void say(const char *what) {
-    ts_line line = {.used = 0};
-    ts_line_text(&line, "tslab: TSLAB_SHM=1: ");
-    ts_line_text(&line, what);
-    ts_line_write(&line);
-}
 
 static ts_shared memory = {.file = {.fd = -1}};
 static ts_page *page; /* in it; written by the page's thread only, once it runs */
@@ -82,11 +62,8 @@ static bool start(void) {
 
 static void start_or_say(void) {
     if (start()) return;
-    int error = errno;
-    ts_line line = {.used = 0};
-    ts_line_text(&line, "tslab: TSLAB_SHM=1: no statistics page: ");
-    ts_line_text(&line, error == EFBIG ? "ulimit -f allows no file of its size" : strerror(error));
-    ts_line_write(&line);
+    const char *why = errno == EFBIG ? "ulimit -f allows no file of its size" : strerror(errno);
+    ts_tell("TSLAB_SHM=1: no statistics page: %", ts_w_text(why));
     let_go();
 }
 
@@ -102,9 +79,12 @@ static void in_child(void) {
 
 void ts_page_start(void) {
     static _Atomic uint32_t started;
-    if (!is_wanted() || atomic_exchange(&started, 1)) return;
+    int before = errno;
+    if (!ts_settings_want_page() || atomic_exchange(&started, 1)) return;
     ts_growth_watch();
     /* First: in a child of a fork that comes between nobody waits for a thread that is not there. */
-    if (pthread_atfork(NULL, NULL, in_child) != 0) say("children of fork will have no statistics page");
+    if (pthread_atfork(NULL, NULL, in_child) != 0)
+        ts_tell("TSLAB_SHM=1: % will have no statistics page", ts_w_text("children of fork"));
     start_or_say();
+    errno = before;
 }

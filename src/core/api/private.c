@@ -156,19 +156,13 @@ char *ts_private_region(size_t *bytes) {
 }
 /* ---- spills ----------------------------------------------------------------------------------------------------- */
 
-static ts_allocator *find(SlabAllocator *allocator) {
-    ts_allocator *a = ts_allocator_find(ts_token(allocator));
-    if (!a) errno = EINVAL;
-    return a;
-}
-
 size_t ts_private_spill_most(SlabAllocator *allocator, EpochId epoch) {
-    ts_allocator *a = find(allocator);
+    ts_allocator *a = ts_api_find(allocator);
     return a ? ts_spill_most(a, epoch) : 0;
 }
 
 bool ts_private_spill_begin(SlabAllocator *allocator, EpochId epoch, ts_spill *spill) {
-    ts_allocator *a = find(allocator);
+    ts_allocator *a = ts_api_find(allocator);
     return a && ts_spill_begin(a, epoch, spill);
 }
 

@@ -7,11 +7,9 @@
 
 #include "api/background.h"
 #include "api/layout.h"
-#include "api/page.h"
 #include "api/private.h"
 #include "api/shrink.h"
 #include "base/assert.h"
-#include "base/line.h"
 #include "base/message.h"
 #include "diagnose/hint.h"
 #include "diagnose/listen.h"
@@ -26,6 +24,7 @@
 #include "os/purge_probe.h"
 #include "ownership/barrier.h"
 #include "region/pool.h"
+#include "stats/sink.h"
 #include "supply/nodes.h"
 
 #include <errno.h>
@@ -210,29 +209,20 @@ static void choose_calls(void) {
 }
 
 TS_COLD static void say_how_it_purges(void) {
-    ts_line line = {.used = 0};
-    ts_line_text(&line, "tslab: this system's madvise keeps what it says it took back: ");
-    ts_line_text(&line, purges == TS_PURGE_BY_MAPS ? "memory is given back by mappings anew, which take longer"
-                                                   : "no memory is given back");
-    ts_line_write(&line);
+    const char *how = purges == TS_PURGE_BY_MAPS ? "memory is given back by mappings anew, which take longer"
+                                                 : "no memory is given back";
+    ts_tell("this system's madvise keeps what it says it took back: %", ts_w_text(how));
 }
 
 /* Once per process: every call comes here until it goes well. Caller holds no lock, because the program's function
    may get the line. */
 TS_COLD static void tell_limit(void) {
     static _Atomic uint32_t told;
-    ts_line line = {.used = 0};
     uint64_t bytes;
     const char *name = ts_os_limit_met(&bytes);
     if (!name || atomic_exchange(&told, 1)) return;
-    ts_line_text(&line, "tslab: no memory: the smallest region takes ");
-    ts_line_decimal(&line, ts_region_least_bytes());
-    ts_line_text(&line, " bytes of address space, which ");
-    ts_line_text(&line, name);
-    ts_line_text(&line, " (");
-    ts_line_decimal(&line, bytes);
-    ts_line_text(&line, " bytes) has no room for");
-    ts_line_write(&line);
+    ts_tell("no memory: the smallest region takes % bytes of address space, which % (% bytes) has no room for",
+            ts_w_u64(ts_region_least_bytes()), ts_w_text(name), ts_w_u64(bytes));
 }
 
 static bool start_locked(void) {
@@ -286,14 +276,13 @@ static bool start(bool *first) {
     return done;
 }
 
-bool ts_runtime_start(void) {
+bool ts_runtime_start(bool *first) {
+    *first = false;
     if (TS_LIKELY(ts_runtime_started())) return true;
-    bool first;
     int before = errno;
     ts_os_stay_loaded();
     ts_care_prepare();
-    bool done = start(&first);
-    if (first) ts_page_start();
+    bool done = start(first);
     errno = done ? before : ENOMEM;
     return done;
 }
@@ -304,6 +293,26 @@ bool ts_runtime_start_bare(void) {
 }
 
 /* ---- allocators ------------------------------------------------------------------------------------------- */
+
+ts_allocator *ts_api_find_pinned(const SlabAllocator *allocator) {
+    ts_allocator *a = ts_api_find(allocator);
+    if (!a || ts_allocator_pin_use(a, ts_token(allocator))) return a;
+    errno = EINVAL;
+    return NULL;
+}
+
+ts_allocator *ts_api_find_to_read(const SlabAllocator *allocator) {
+    ts_allocator *a = ts_api_find(allocator);
+    if (!a || ts_allocator_read_begin(a, ts_token(allocator))) return a;
+    errno = EINVAL;
+    return NULL;
+}
+
+void ts_api_give(void *out, size_t bytes, const void *from, size_t filled) {
+    size_t both = bytes < filled ? bytes : filled;
+    memcpy(out, from, both);
+    memset((char *)out + both, 0, bytes - both);
+}
 
 static void reset_record(ts_allocator *a) {
     if (a->lock.rank != TS_RANK_ALLOCATOR) {
@@ -331,13 +340,8 @@ static void reset_record(ts_allocator *a) {
 TS_COLD static void warn_of_reserve(ts_allocator *a, size_t bytes) {
     static _Atomic uint32_t warned;
     if (atomic_exchange(&warned, 1)) return;
-    ts_line line = {.used = 0};
-    ts_line_text(&line, "tslab: of the ");
-    ts_line_decimal(&line, bytes);
-    ts_line_text(&line, " bytes of TSLAB_RESERVE ");
-    ts_line_decimal(&line, ts_load_relaxed(&a->reserved_units) * TS_UNIT_BYTES);
-    ts_line_text(&line, " could be had");
-    ts_line_write(&line);
+    ts_tell("of the % bytes of TSLAB_RESERVE % could be had", ts_w_u64(bytes),
+            ts_w_u64(ts_load_relaxed(&a->reserved_units) * TS_UNIT_BYTES));
 }
 
 void ts_private_limit_address_space(uint64_t bytes) {

@@ -8,8 +8,11 @@
 
 #include <tslab/tslab.h>
 
-/* Makes sure that the region and the tables exist. false: errno is ENOMEM; the call may be repeated. */
-bool ts_runtime_start(void);
+#include <errno.h>
+
+/* Makes sure that the region and the tables exist. *first: this call has made them. false: errno is ENOMEM; the call
+   may be repeated. */
+bool ts_runtime_start(bool *first);
 /* ts_runtime_start without the steps that may allocate by the process's malloc (private.h). */
 bool ts_runtime_start_bare(void);
 /* Whether the region and the tables exist. Takes no lock. */
@@ -20,6 +23,8 @@ bool ts_runtime_started(void);
 void ts_runtime_lock(void);
 void ts_runtime_unlock(void);
 
+/* Whether TSLAB_SHM asks for the statistics page. */
+bool ts_settings_want_page(void);
 /* Reads where messages go from the environment; before the first message. */
 void ts_messages_begin(void);
 
@@ -41,5 +46,19 @@ SlabAllocator *ts_outside_of_domains(const void *caller);
 
 static inline uintptr_t ts_token(const SlabAllocator *allocator) { return (uintptr_t)allocator; }
 static inline SlabAllocator *ts_public(uintptr_t token) { return (SlabAllocator *)token; }
+
+/* NULL: there is none such; errno is EINVAL, as in the next two. */
+static inline ts_allocator *ts_api_find(const SlabAllocator *allocator) {
+    ts_allocator *a = ts_allocator_find(ts_token(allocator));
+    if (!a) errno = EINVAL;
+    return a;
+}
+/* For calls that use the record itself: another thread may free the allocator meanwhile, and the record stays until
+   ts_allocator_unpin. */
+ts_allocator *ts_api_find_pinned(const SlabAllocator *allocator);
+/* The same until ts_allocator_read_end, for a call that reads statistics. */
+ts_allocator *ts_api_find_to_read(const SlabAllocator *allocator);
+/* Copies a structure to a caller that knows `bytes` of it; 0 in those that only he knows. */
+void ts_api_give(void *out, size_t bytes, const void *from, size_t filled);
 
 #endif

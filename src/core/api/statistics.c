@@ -19,65 +19,44 @@ int slab_class_of(size_t size) {
     return -1;
 }
 
-static ts_allocator *find(SlabAllocator *allocator) {
-    ts_allocator *a = ts_allocator_find(ts_token(allocator));
-    if (!a) errno = EINVAL;
-    return a;
-}
-
-/* The allocator, with a reader in it. */
-static ts_allocator *begin(SlabAllocator *allocator) {
-    ts_allocator *a = find(allocator);
-    if (!a || ts_allocator_read_begin(a, ts_token(allocator))) return a;
-    errno = EINVAL;
-    return NULL;
-}
-
-/* The members that the caller knows; 0 in those that only he knows. */
-static void give(void *out, size_t bytes, const void *from, size_t filled) {
-    size_t both = bytes < filled ? bytes : filled;
-    memcpy(out, from, both);
-    memset((char *)out + both, 0, bytes - both);
-}
-
 bool slab_stats_global_sized(SlabAllocator *allocator, SlabGlobalStats *out, size_t bytes) {
-    ts_allocator *a = out ? begin(allocator) : NULL;
+    ts_allocator *a = out ? ts_api_find_to_read(allocator) : NULL;
     if (!a) return false;
     ts_snapshot snapshot;
     SlabGlobalStats stats;
     ts_snapshot_take(a, &snapshot, NULL, NULL, NULL);
     ts_snapshot_global(&snapshot, &stats, true);
     ts_allocator_read_end(a);
-    give(out, bytes, &stats, sizeof stats);
+    ts_api_give(out, bytes, &stats, sizeof stats);
     return true;
 }
 
 bool slab_stats_class_sized(SlabAllocator *allocator, uint32_t cls, SlabClassStats *out, size_t bytes) {
-    ts_allocator *a = out ? begin(allocator) : NULL;
+    ts_allocator *a = out ? ts_api_find_to_read(allocator) : NULL;
     if (!a) return false;
     ts_snapshot snapshot;
     SlabClassStats stats;
     ts_snapshot_take(a, &snapshot, NULL, NULL, NULL);
     bool known = ts_snapshot_class(&snapshot, cls, &stats);
     ts_allocator_read_end(a);
-    if (known) give(out, bytes, &stats, sizeof stats);
+    if (known) ts_api_give(out, bytes, &stats, sizeof stats);
     return known;
 }
 
 bool slab_stats_epoch_sized(SlabAllocator *allocator, uint32_t cls, EpochId epoch, SlabEpochStats *out, size_t bytes) {
-    ts_allocator *a = out ? begin(allocator) : NULL;
+    ts_allocator *a = out ? ts_api_find_to_read(allocator) : NULL;
     if (!a) return false;
     SlabEpochStats stats;
     bool known = ts_snapshot_epoch(a, cls, epoch, &stats);
     ts_allocator_read_end(a);
-    if (known) give(out, bytes, &stats, sizeof stats);
+    if (known) ts_api_give(out, bytes, &stats, sizeof stats);
     return known;
 }
 
 bool slab_stats_thread_sized(SlabThreadStats *out, size_t bytes) {
     if (!out) return false;
     SlabThreadStats stats = ts_snapshot_thread();
-    give(out, bytes, &stats, sizeof stats);
+    ts_api_give(out, bytes, &stats, sizeof stats);
     return true;
 }
 
@@ -108,7 +87,7 @@ bool get_perf_counters_sized(SlabAllocator *allocator, uint32_t cls, PerfCounter
     TS_STATS_PERF(X)
 #undef X
     counters.current_partial_miss = c.current_partial_null + c.current_partial_full;
-    give(out, bytes, &counters, sizeof counters);
+    ts_api_give(out, bytes, &counters, sizeof counters);
     return true;
 }
 
@@ -119,7 +98,7 @@ bool get_perf_counters(SlabAllocator *allocator, uint32_t cls, PerfCounters *out
 /* Ends epochs that are over, which takes locks. A signal handler may have interrupted its thread inside of an
    operation or with a lock taken, and would wait for ever. It gets an answer that says to ask again. */
 size_t slab_epochs(SlabAllocator *allocator, EpochId *out, size_t capacity) {
-    const ts_allocator *a = find(allocator);
+    const ts_allocator *a = ts_api_find(allocator);
     if (!a) return 0;
     return ts_snapshot_epochs(a, out, out ? capacity : 0);
 }
@@ -135,7 +114,7 @@ static void doctor(ts_sink *sink, const ts_view *view) { (void)ts_render_doctor(
 
 static size_t render(SlabAllocator *allocator, char *buffer, size_t capacity, render_fn *fn, bool places) {
     ts_sink sink = ts_sink_buffer(buffer, buffer ? capacity : 0);
-    ts_allocator *a = find(allocator);
+    ts_allocator *a = ts_api_find(allocator);
     ts_view *view = a ? ts_advised_view(a, ts_token(allocator)) : NULL;
     if (view && places) ts_view_modules(view);
     if (view)
@@ -173,7 +152,7 @@ size_t slab_stacks_json(SlabAllocator *allocator, char *buffer, size_t capacity)
 }
 
 size_t slab_stacks(SlabAllocator *allocator, EpochId epoch, SlabStackSample *out, size_t capacity) {
-    ts_allocator *a = begin(allocator);
+    ts_allocator *a = ts_api_find_to_read(allocator);
     bool memory;
     if (!a) return 0;
     size_t count = ts_stacks_sum(a, ts_token(allocator), epoch, out, out ? capacity : 0, &memory);
@@ -202,7 +181,7 @@ static void show_total(void *arg, const ts_stack_total *total) {
 }
 
 size_t slab_stack_totals(SlabAllocator *allocator, SlabStackTotal *out, size_t capacity) {
-    ts_allocator *a = begin(allocator);
+    ts_allocator *a = ts_api_find_to_read(allocator);
     totals t = {out, 0, out ? capacity : 0};
     if (!a) return 0;
     ts_stack_totals_walk(a, ts_token(allocator), show_total, &t);
@@ -213,13 +192,13 @@ size_t slab_stack_totals(SlabAllocator *allocator, SlabStackTotal *out, size_t c
 size_t slab_stats_epochs_json(SlabAllocator *allocator, SlabEpochOrder order, size_t limit, char *buffer,
                               size_t capacity) {
     ts_sink sink = ts_sink_buffer(buffer, buffer ? capacity : 0);
-    ts_allocator *a = find(allocator);
+    ts_allocator *a = ts_api_find(allocator);
     if (a && !ts_render_epochs(&sink, a, ts_token(allocator), order, limit)) errno = ENOMEM;
     return ts_sink_end(&sink);
 }
 
 size_t slab_stats_view(SlabAllocator *allocator, char *buffer, size_t capacity) {
-    ts_allocator *a = find(allocator);
+    ts_allocator *a = ts_api_find(allocator);
     ts_view *view = a ? ts_advised_view(a, ts_token(allocator)) : NULL;
     if (a && !view) errno = ENOMEM;
     if (view) ts_view_modules(view);
@@ -251,7 +230,7 @@ bool slab_stats_dump_fd(SlabAllocator *allocator, int fd) {
         return false;
     }
     ts_sink sink = ts_sink_fd(fd, buffer, sizeof buffer);
-    ts_allocator *a = find(allocator);
+    ts_allocator *a = ts_api_find(allocator);
     if (!a) return false;
     ts_view *view = ts_advised_view(a, ts_token(allocator));
     if (!view) {

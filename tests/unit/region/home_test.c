@@ -12,8 +12,9 @@
 #include "walk/check_pool.h"
 
 static void start(const sup_topology *topology) {
+    bool first;
     sup_topology_use(topology);
-    SUP_CHECK(ts_runtime_start(), "start");
+    SUP_CHECK(ts_runtime_start(&first) && first, "start");
     (void)ts_runtime_start_homes();
 }
 
