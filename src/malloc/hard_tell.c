@@ -6,7 +6,7 @@ void ts_hard_tell(const char *call, const void *p, const char *why) {
 }
 
 ts_hard_answer ts_hard_refuse(const char *call, const void *p, const char *why) {
-    ts_private_refuse_because(ts_target_allocator(&ts_hard), call, p, why);
+    ts_private_refuse(ts_target_allocator(&ts_hard), call, p, why);
     return TS_HARD_REFUSED;
 }
 

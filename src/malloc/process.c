@@ -185,7 +185,7 @@ static bool is_refusal_dealt_with(void *p) {
         }
         if (!owner && ts_libc_heap_free(p)) return true;
     }
-    ts_private_refuse(ts_process_allocator(), "free", p);
+    ts_private_refuse(ts_process_allocator(), "free", p, NULL);
     return true;
 }
 
@@ -194,7 +194,7 @@ TS_COLD static void free_early(void *p) {
     if (ts_process_start())
         (void)slab_free(ts_process_allocator(), p);
     else
-        ts_private_refuse(NULL, "free", p);
+        ts_private_refuse(NULL, "free", p, NULL);
 }
 
 /* In the hard mode that is a part of it. */
@@ -276,7 +276,7 @@ TS_COLD void *ts_process_realloc_rest(void *p, size_t size) {
     }
     size_t bytes = ts_process_usable(p);
     if (bytes == 0) {
-        ts_private_refuse(mine, "realloc", p);
+        ts_private_refuse(mine, "realloc", p, NULL);
         errno = EINVAL;
         return NULL;
     }

@@ -35,7 +35,7 @@ static void refuse_handle(SlabAllocator *allocator, SlabHandle handle) {
 
 /* Units of a part from its mark to its end, the next ones closely. */
 static void sweep(SlabAllocator *allocator, EpochDomain *domain, struct sup_rng *rng) {
-    static const uint64_t kind[] = {5, TS_HANDLE_SCOPE, TS_HANDLE_SPAN, TS_HANDLE_FAR};
+    static const uint64_t kind[] = {5, TS_COUNT_SCOPE, TS_COUNT_SPAN, TS_HANDLE_FAR};
     for (unsigned part = 0; part < TS_PARTS; part++) {
         const ts_part *p = &ts_region.part[part];
         if (p->units == 0) continue;

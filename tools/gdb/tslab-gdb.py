@@ -579,7 +579,7 @@ def say_handle(r, handle):
         unit, entry = r.units + (entry << 22 | unit), 0
     print("handle %#x: unit %d, generation %d, entry %d, class %s, format %d" % (
         handle, unit, generation, entry,
-        {L.HANDLE_SCOPE: "scope", L.HANDLE_SPAN: "span", L.HANDLE_FAR: "span of the FAR part"}.get(cls, cls), fmt))
+        {L.COUNT_SCOPE: "scope", L.COUNT_SPAN: "span", L.HANDLE_FAR: "span of the FAR part"}.get(cls, cls), fmt))
     end = r.units + r.far_marked if far else r.units
     if fmt != L.HANDLE_FORMAT or unit >= end or unit == 0 or generation == 0:
         print("  never was a handle")
@@ -588,8 +588,8 @@ def say_handle(r, handle):
     place = look(r, p)
     unit = r.slab_at(unit, entry * 16)
     word = r.word(unit)
-    of_span = L.HANDLE_FAR if far else L.HANDLE_SPAN
-    actual = of_span if word & L.UNIT_SPAN else L.HANDLE_SCOPE if word & L.UNIT_SCOPE else r.block(word)[1] if word else None
+    of_span = L.HANDLE_FAR if far else L.COUNT_SPAN
+    actual = of_span if word & L.UNIT_SPAN else L.COUNT_SCOPE if word & L.UNIT_SCOPE else r.block(word)[1] if word else None
     good = (place.state == "live" and place.generation & 0xffffff == generation and actual == cls and
             number(r.slab(unit)["handled"]))
     print("  accepted" if good else "  stale")

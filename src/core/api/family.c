@@ -225,7 +225,7 @@ TS_ENTRY void *epoch_domain_alloc(EpochDomain *domain, size_t size) {
 /* ---- in whichever allocator owns it ---------------------------------------------------------------------- */
 
 TS_COLD static bool owned_by_none(const char *call, const void *p) {
-    ts_misuse_foreign(call, p);
+    ts_misuse_free(TS_ANY_ALLOCATOR, call, p, NULL, NULL);
     return false;
 }
 

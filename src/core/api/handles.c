@@ -29,7 +29,7 @@ TS_ALWAYS_INLINE uint64_t new_scope_handles(ts_scope_block *block) {
     uint32_t unit = ts_load_relaxed(&block->current);
     ts_slab *slab = ts_slab_at(unit);
     ts_keep_relaxed(&slab->handled, 1); /* as in new_handle */
-    uint64_t handle = ts_handle_pack(ts_unit_of(unit), ts_load_relaxed(&slab->gen), 0, TS_HANDLE_SCOPE);
+    uint64_t handle = ts_handle_pack(ts_unit_of(unit), ts_load_relaxed(&slab->gen), 0, TS_COUNT_SCOPE);
     return block->b.handle = handle - ((uint64_t)(uintptr_t)ts_slab_unit_address(unit) << 4);
 }
 

@@ -271,7 +271,7 @@ TS_ENTRY bool slab_free(SlabAllocator *allocator, void *p) {
 /* Returns the result q of a resizing call, and reports misuse if p was no live object. */
 static void *resized(SlabAllocator *allocator, const char *function, void *p, void *q) {
     if (TS_LIKELY(q != NULL) || errno != EINVAL) return q;
-    ts_misuse_free(ts_token(allocator), function, p, NULL);
+    ts_misuse_free(ts_token(allocator), function, p, NULL, NULL);
     errno = EINVAL;
     return NULL;
 }

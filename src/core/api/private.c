@@ -62,20 +62,16 @@ bool ts_private_is_data(const void *p) {
 
 bool ts_private_is_data_limited(void) { return ts_pool_is_data_limited(); }
 
-void ts_private_refuse(SlabAllocator *allocator, const char *call, const void *p) {
-    ts_misuse_free(ts_token(allocator), call, p, NULL);
+void ts_private_refuse(SlabAllocator *allocator, const char *call, const void *p, const char *why) {
+    ts_misuse_free(ts_token(allocator), call, p, NULL, why);
 }
 
 void ts_private_tell(SlabAllocator *allocator, const char *call, const void *p, const char *why) {
-    ts_misuse_because(ts_token(allocator), call, p, why);
+    ts_misuse(ts_token(allocator), call, p, NULL, why);
 }
 
 void ts_private_report(SlabAllocator *allocator, const char *call, const void *p, const char *why) {
     ts_misuse_mention(ts_token(allocator), call, p, why);
-}
-
-void ts_private_refuse_because(SlabAllocator *allocator, const char *call, const void *p, const char *why) {
-    ts_misuse_refused(ts_token(allocator), call, p, why);
 }
 
 int ts_private_misuse_mode(SlabAllocator *allocator) { return ts_misuse_mode(ts_token(allocator)); }

@@ -50,14 +50,13 @@ TS_PRIVATE TSLAB_NOPLT void *ts_private_malloc(size_t size, SlabAllocator *alloc
                                                ts_private_rest *rest);
 /* slab_realloc of a pointer that is not NULL. A pointer that is no live object does not count as misuse. */
 TS_PRIVATE TSLAB_NOPLT void *ts_private_realloc(SlabAllocator *allocator, void *p, size_t size);
-/* A refused free of p, by a call of that name: counted, told, stopped, as the allocator's options say. */
-TS_PRIVATE void ts_private_refuse(SlabAllocator *allocator, const char *call, const void *p);
+/* A refused free of p, by a call of that name: counted, told, stopped, as the allocator's options say. why: the
+   reason; NULL: it is found out. */
+TS_PRIVATE void ts_private_refuse(SlabAllocator *allocator, const char *call, const void *p, const char *why);
 /* Reports misuse by a call that was not refused. why: the text about p. */
 TS_PRIVATE void ts_private_tell(SlabAllocator *allocator, const char *call, const void *p, const char *why);
 /* ts_private_tell that ends no program. */
 TS_PRIVATE void ts_private_report(SlabAllocator *allocator, const char *call, const void *p, const char *why);
-/* A refused free whose reason the caller knows: counted, told, stopped. */
-TS_PRIVATE void ts_private_refuse_because(SlabAllocator *allocator, const char *call, const void *p, const char *why);
 /* What misuse of the allocator does: a SlabOnMisuse. */
 TS_PRIVATE int ts_private_misuse_mode(SlabAllocator *allocator);
 /* ---- for libtslab-zones: the memory of a closed epoch goes and comes back (spill/spill.h has each function) ---- */

@@ -114,12 +114,7 @@ static void in_span(place *at, uint32_t first, uint64_t inside, finding found) {
     at->bytes = ts_load_relaxed(&slab->u.span.bytes);
     at->epoch = ts_load_relaxed(&slab->u.span.epoch);
     at->generation = at->last = ts_load_relaxed(&slab->gen);
-    if (found != LIVE) return;
-    uint32_t index = ts_load_relaxed(&slab->queue_next);
-    if (index == 0 || index >= ts_table_high(&ts_epochs)) return;
-    const ts_epoch *epoch = ts_table_at(&ts_epochs, index);
-    const ts_allocator *allocator = ts_load_relaxed(&epoch->allocator);
-    if (allocator) at->allocator = (uintptr_t)ts_load_relaxed(&allocator->entry.id);
+    if (found == LIVE) at->allocator = ts_span_owner(first);
 }
 
 /* The UNIT word of the last use of a slab that is nobody's; 0: not known. The record may have another use at any
@@ -233,22 +228,27 @@ void ts_diagnose_details(ts_line *line, const void *p) {
     if (find(p, &at)) add_details(line, &at);
 }
 
-static uint32_t handle_kind(SlabHandle handle) {
-    uint32_t kind = (uint32_t)(handle >> TS_HANDLE_KIND_SHIFT) & 63u;
-    return kind < TS_CLASSES         ? kind
-           : kind == TS_HANDLE_SCOPE ? TS_COUNT_SCOPE
-           : kind == TS_HANDLE_SPAN  ? TS_COUNT_SPAN
-           : kind == TS_HANDLE_FAR   ? TS_COUNT_SPAN
-                                     : TS_COUNT_KINDS;
+/* Why a handle of that generation, with a right kind and place, is stale or forged. NULL: what was found at its place
+   says it. */
+static const char *fault_of(uint32_t generation, uint32_t kind, const ts_slab *slab, const place *at) {
+    static const char *const never = "forged: this generation was never given out";
+    if (ts_slab_kind(slab) == TS_KIND_NONE || generation > at->generation) return never;
+    if (generation < ts_load_relaxed(&slab->gen)) return "stale: its slab has had another use since";
+    if (at->kind != kind || at->inside != 0 || at->found <= NEVER || !ts_load_relaxed(&slab->handled))
+        return "forged: no object has it";
+    if (generation == (at->found == LIVE ? at->generation : at->last)) return NULL;
+    if (at->found == FREED && generation > at->last) return never;
+    return "stale: freed already, and its place has had another object since";
 }
 
 void ts_diagnose_handle(ts_line *line, uintptr_t allocator, SlabHandle handle) {
     bool far = ts_handle_is_far(handle);
     unsigned part = far ? TS_FAR : TS_NORMAL;
     uint32_t in_part = far ? ts_handle_far_unit(handle) : ts_handle_unit(handle);
-    uint32_t unit = ts_region.part[part].first_unit + in_part;
-    uint32_t kind = handle_kind(handle), generation = (uint32_t)(handle >> 18) & TS_GEN_MAX;
-    if ((handle & 3u) != TS_HANDLE_FORMAT || kind == TS_COUNT_KINDS || in_part == 0 ||
+    uint32_t entry = far ? 0 : ts_handle_entry(handle), unit = ts_region.part[part].first_unit + in_part;
+    uint32_t kind = far ? TS_COUNT_SPAN : (uint32_t)(handle >> TS_HANDLE_KIND_SHIFT) & 63u;
+    uint32_t generation = (uint32_t)(handle >> 18) & TS_GEN_MAX;
+    if ((handle & 3u) != TS_HANDLE_FORMAT || kind >= TS_COUNT_KINDS || in_part == 0 ||
         in_part >= ts_region.part[part].units) {
         ts_line_text(line, "not a handle");
         return;
@@ -257,28 +257,14 @@ void ts_diagnose_handle(ts_line *line, uintptr_t allocator, SlabHandle handle) {
         ts_line_text(line, "forged: this generation was never given out");
         return;
     }
-    uint32_t number = far ? unit : ts_slab_of_entry((uint64_t)unit * TS_UNIT_ENTRIES + ts_handle_entry(handle));
-    place at = look_at(number, far ? 0 : ts_handle_entry(handle) * 16);
-    const ts_slab *slab = ts_slab_at(number);
-    uint32_t first = ts_load_relaxed(&slab->gen);
-    bool used = ts_slab_kind(slab) != TS_KIND_NONE;
-    if (!used || generation > at.generation) {
-        ts_line_text(line, "forged: this generation was never given out");
-        if (used) add_details(line, &at);
-    } else if (generation < first) {
-        ts_line_text(line, "stale: its slab has had another use since");
-    } else if (at.kind != kind || at.inside != 0 || at.found <= NEVER || !ts_load_relaxed(&slab->handled)) {
-        ts_line_text(line, "forged: no object has it");
-        add_details(line, &at);
-    } else if (at.found == LIVE && generation == at.generation) {
+    if (!far) unit = ts_slab_of_entry((uint64_t)unit * TS_UNIT_ENTRIES + entry);
+    place at = look_at(unit, entry * 16);
+    const ts_slab *slab = ts_slab_at(unit);
+    const char *fault = fault_of(generation, kind, slab, &at);
+    if (!fault) {
         add_finding(line, allocator, &at);
-    } else if (at.found != LIVE && generation == at.last) {
-        add_finding(line, allocator, &at);
-    } else if (at.found != LIVE && at.found != WITH_EPOCH && generation > at.last) {
-        ts_line_text(line, "forged: this generation was never given out");
-        add_details(line, &at);
-    } else {
-        ts_line_text(line, "stale: freed already, and its place has had another object since");
-        add_details(line, &at);
+        return;
     }
+    ts_line_text(line, fault);
+    if (generation >= ts_load_relaxed(&slab->gen)) add_details(line, &at);
 }

@@ -109,9 +109,8 @@ void ts_listen_tell(const void *p) {
 #if TS_HAS_WEAK
 static void on_report(const char *report) {
     (void)report;
-    const char *at = __asan_get_report_address(), *first = ts_region.part[TS_NORMAL].base;
-    size_t bytes = (size_t)ts_region.part[TS_NORMAL].units * TS_UNIT_BYTES;
-    if (at >= first && (size_t)(at - first) < bytes) ts_listen_tell(at);
+    const void *at = __asan_get_report_address();
+    if (ts_is_data(at)) ts_listen_tell(at);
 }
 #endif
 
@@ -138,18 +137,14 @@ typedef struct leaks {
 } leaks;
 
 static bool is_asked_for(const char *p) {
-    uint32_t high = ts_table_high(&ts_allocators);
+    uintptr_t token = ts_object_owner(p);
+    ts_allocator *a = ts_allocator_find(token);
     ts_object object;
-    for (uint32_t i = 1; i < high; i++) {
-        ts_allocator *a = ts_table_at(&ts_allocators, i);
-        uintptr_t token = (uintptr_t)ts_load_acquire(&a->entry.id);
-        /* Other threads go on, and may end it. */
-        if (token == 0 || !ts_allocator_read_begin(a, token)) continue;
-        bool wanted = a->settings.memory_tools == SLAB_TOOLS_LEAKS;
-        ts_allocator_read_end(a);
-        if (wanted && ts_object_at(token, p, &object)) return true;
-    }
-    return false;
+    /* Other threads go on, and may end it. */
+    if (!a || !ts_allocator_read_begin(a, token)) return false;
+    bool wanted = a->settings.memory_tools == SLAB_TOOLS_LEAKS;
+    ts_allocator_read_end(a);
+    return wanted && ts_object_at(token, p, &object);
 }
 
 static void count(void *arg, const ts_origin *origin) {

@@ -8,20 +8,18 @@
 /* The mode of the environment, for calls that concern no known allocator. */
 extern _Atomic int ts_misuse_default;
 
-/* A handle, or if that is NULL a pointer, that is no live object of the allocator. */
-void ts_misuse(uintptr_t allocator, const char *call, const void *p, const SlabHandle *handle);
-/* A call that frees: it is counted, too. */
-void ts_misuse_free(uintptr_t allocator, const char *call, const void *p, const SlabHandle *handle);
-/* A live object that a call is wrong about; why: the reason. */
-void ts_misuse_because(uintptr_t allocator, const char *call, const void *p, const char *why);
-/* ts_misuse_because without an abort. */
+/* In place of a token: any allocator might have had the pointer. */
+#define TS_ANY_ALLOCATOR UINTPTR_MAX
+
+/* A handle, or if that is NULL a pointer. why: the reason; NULL: it is no live object of the allocator. */
+void ts_misuse(uintptr_t allocator, const char *call, const void *p, const SlabHandle *handle, const char *why);
+/* A call that frees and was refused: it is counted, too. */
+void ts_misuse_free(uintptr_t allocator, const char *call, const void *p, const SlabHandle *handle, const char *why);
+/* ts_misuse of a pointer, without an abort. */
 void ts_misuse_mention(uintptr_t allocator, const char *call, const void *p, const char *why);
-/* A call that frees and was refused, for that reason: it is counted too. */
-void ts_misuse_refused(uintptr_t allocator, const char *call, const void *p, const char *why);
-/* The SlabOnMisuse of an allocator. */
+/* The SlabOnMisuse of an allocator. One that has ended keeps its mode until its record has another use. In that moment
+   it may be the mode of that use. */
 int ts_misuse_mode(uintptr_t allocator);
-/* A pointer whose allocator is not known. */
-void ts_misuse_foreign(const char *call, const void *p);
 /* A call that is refused for its arguments, or where it is made. With the option `hints` it is a hint where misuse is
    ignored. caller: where the program goes on. asks: it may be a question, as for what the process does not have, and
    ends no program. */

@@ -81,6 +81,14 @@ bool ts_object_at(uintptr_t token, const void *p, ts_object *out) {
     return ts_locate(p, &unit, &entry) && look(token, unit, entry, true, out);
 }
 
+uintptr_t ts_span_owner(uint32_t unit) {
+    uint32_t index = ts_load_relaxed(&ts_slab_at(unit)->queue_next);
+    if (index == 0 || index >= ts_table_high(&ts_epochs)) return 0;
+    const ts_epoch *epoch = ts_table_at(&ts_epochs, index);
+    const ts_allocator *allocator = ts_load_relaxed(&epoch->allocator);
+    return allocator ? (uintptr_t)ts_load_acquire(&allocator->entry.id) : 0;
+}
+
 /* A hint: the call that gets it looks at the object itself. */
 uintptr_t ts_object_owner(const void *p) {
     uint32_t unit;
@@ -88,13 +96,7 @@ uintptr_t ts_object_owner(const void *p) {
     if (!ts_locate(p, &unit, &entry)) return 0;
     uint64_t w = ts_load_acquire(ts_unit_word(unit));
     if (w == 0 || (w & TS_UNIT_ZOMBIE)) return 0;
-    if (w & TS_UNIT_SPAN) {
-        uint32_t index = ts_load_relaxed(&ts_slab_at(unit)->queue_next);
-        if (index == 0 || index >= ts_table_high(&ts_epochs)) return 0;
-        const ts_epoch *epoch = ts_table_at(&ts_epochs, index);
-        const ts_allocator *allocator = ts_load_relaxed(&epoch->allocator);
-        return allocator ? (uintptr_t)ts_load_acquire(&allocator->entry.id) : 0;
-    }
+    if (w & TS_UNIT_SPAN) return ts_span_owner(unit);
     const ts_block *block = ts_block_of_word(w);
     return ts_era(block) == ts_word_era(w) ? ts_load_relaxed(&block->allocator) : 0;
 }
@@ -110,14 +112,10 @@ size_t ts_object_usable(const ts_object *object) {
     return ts_care_size(object->care_of->care, object->address, object->bytes);
 }
 
-static unsigned handle_class(const ts_object *o) {
-    return o->kind == TS_COUNT_SCOPE ? TS_HANDLE_SCOPE : o->kind == TS_COUNT_SPAN ? TS_HANDLE_SPAN : o->kind;
-}
-
 static SlabHandle make_handle(const ts_object *o) {
     if (TS_UNLIKELY(ts_part_of_unit(ts_unit_of(o->unit)) == TS_FAR))
         return ts_handle_pack_far(ts_unit_in_part(o->unit), o->generation);
-    return ts_handle_pack(ts_unit_of(o->unit), o->generation, o->entry_in_unit, handle_class(o));
+    return ts_handle_pack(ts_unit_of(o->unit), o->generation, o->entry_in_unit, o->kind);
 }
 
 bool ts_object_of_handle(uintptr_t token, SlabHandle handle, ts_object *out) {
@@ -150,35 +148,26 @@ SlabHandle ts_object_handle(uintptr_t token, const ts_object *object) {
 
 /* ---- the same object still ----------------------------------------------------------------------------------- */
 
-/* Reads what a slab or span says of its present use. The tag rises with every reset, so it is read last: if it is
-   unchanged, all that was read before is of that use. */
-static bool observe(uintptr_t token, const void *p, uint64_t want, ts_watch *out, size_t *bytes) {
+/* The tag rises with every reset, so it is read last: if it is unchanged, all that was read before is of that use. */
+bool ts_object_watch(uintptr_t token, const void *p, ts_watch *out, size_t *bytes) {
     uint32_t unit;
     uint64_t entry;
+    ts_object o = {.word = 0};
     if (!ts_locate(p, &unit, &entry)) return false;
-    uint64_t w = ts_load_acquire(ts_unit_word(unit)) & ~TS_UNIT_FOREIGN;
-    if (w == 0 || (w & TS_UNIT_ZOMBIE) || (want != 0 && w != want)) return false;
-    out->word = w;
-    if (w & TS_UNIT_SPAN) { /* the word has the tag; the record may be read with the epoch's lock alone */
-        out->tag = out->generation = 0;
-        *bytes = 0;
-        return (entry & (TS_UNIT_ENTRIES - 1)) == 0 && ts_allocator_find(token) != NULL;
-    }
-    ts_object o = {.word = w, .entry_in_unit = (uint32_t)entry & (TS_UNIT_ENTRIES - 1)};
-    if (!look_slab(token, unit, entry, w, &o)) return false;
+    bool in_slab = look(token, unit, entry, false, &o);
+    /* The word of a span has the tag. The record may be read with the epoch's lock alone. */
+    if (!in_slab && (!(o.word & TS_UNIT_SPAN) || o.entry_in_unit != 0)) return false;
+    *out = (ts_watch){.word = o.word};
+    *bytes = in_slab ? o.bytes : 0;
+    if (!in_slab) return true;
     atomic_thread_fence(memory_order_acquire);
     out->tag = ts_load_relaxed(&ts_slab_at(unit)->tag);
     out->generation = o.generation;
-    *bytes = o.bytes;
     return true;
-}
-
-bool ts_object_watch(uintptr_t token, const void *p, ts_watch *out) {
-    size_t bytes;
-    return observe(token, p, 0, out, &bytes);
 }
 
 bool ts_object_watched(uintptr_t token, const void *p, const ts_watch *watch, size_t *bytes) {
     ts_watch now;
-    return observe(token, p, watch->word, &now, bytes) && now.tag == watch->tag && now.generation == watch->generation;
+    return ts_object_watch(token, p, &now, bytes) && now.word == watch->word && now.tag == watch->tag &&
+           now.generation == watch->generation;
 }

@@ -30,6 +30,8 @@ static inline bool ts_locate(const void *p, uint32_t *unit, uint64_t *entry) {
 /* The token of the allocator in whose slab or span p lies, whether an object starts there or not. 0: there is none.
    Takes no lock. */
 uintptr_t ts_object_owner(const void *p);
+/* The token of the allocator of the span at this unit, if there is one; a hint. */
+uintptr_t ts_span_owner(uint32_t unit);
 /* Looks at an object. false: p is not the start of a live object of the allocator. */
 bool ts_object_at(uintptr_t allocator, const void *p, ts_object *out);
 /* ts_object_at for a caller that holds a heap. false also for a span, because a span is looked at under its epoch's
@@ -49,9 +51,10 @@ typedef struct ts_watch {
     uint32_t tag;  /* of its slab's use; 0: span, the word has it */
     uint32_t generation;
 } ts_watch;
-/* Makes a watch. false: p is not the start of a live object. Takes no lock, and neither does ts_object_watched. */
-bool ts_object_watch(uintptr_t allocator, const void *p, ts_watch *out);
-/* Whether the object that was at p is still live. *bytes: usable; 0: a span. */
+/* Makes a watch. *bytes: usable; 0: a span. false: p is not the start of a live object, and *bytes stays. Takes no
+   lock, and neither does ts_object_watched. */
+bool ts_object_watch(uintptr_t allocator, const void *p, ts_watch *out, size_t *bytes);
+/* Whether the object that was at p is still live. *bytes: as for ts_object_watch. */
 bool ts_object_watched(uintptr_t allocator, const void *p, const ts_watch *watch, size_t *bytes);
 
 #endif

@@ -7,13 +7,10 @@
 _Static_assert(SLAB_LABEL_BYTES % sizeof(uint64_t) == 0, "a label is whole words");
 
 typedef struct row {
-    _Atomic uint32_t turn; /* odd: being written */
-    _Atomic uint32_t frame_count;
-    _Atomic uint64_t token; /* of its allocator; 0: none yet */
+    ts_stack_record record;
     _Atomic uint64_t hash;
     _Atomic uint64_t label[LABEL_WORDS];
     _Atomic uint64_t samples, objects, bytes;
-    _Atomic uint64_t frame[TS_STACK_FRAMES];
 } row;
 
 static _Atomic(row *) table;       /* constant once it is not NULL */
@@ -35,9 +32,9 @@ static uint64_t hash_of(uintptr_t token, const char *label, const uint64_t *fram
 }
 
 static bool is_same(const row *r, uint64_t hash, const uint64_t *frame, unsigned frame_count) {
-    if (ts_load_relaxed(&r->hash) != hash || ts_load_relaxed(&r->frame_count) != frame_count) return false;
+    if (ts_load_relaxed(&r->hash) != hash || ts_load_relaxed(&r->record.frame_count) != frame_count) return false;
     for (unsigned i = 0; i < frame_count; i++)
-        if (ts_load_relaxed(&r->frame[i]) != frame[i]) return false;
+        if (ts_load_relaxed(&r->record.frame[i]) != frame[i]) return false;
     return true;
 }
 
@@ -45,9 +42,10 @@ static bool is_same(const row *r, uint64_t hash, const uint64_t *frame, unsigned
 static row *find(row *rows, uintptr_t token, uint64_t hash, const uint64_t *frame, unsigned frame_count) {
     for (unsigned i = 0; i < TS_TOTAL_PROBES; i++) {
         row *r = &rows[(hash + i) % TS_STACK_TOTALS];
-        uint32_t turn = ts_load_acquire(&r->turn); /* partner: the release in make */
-        if (turn == 0) return NULL;                /* none was ever used from here on */
-        if (turn % 2 == 0 && ts_load_relaxed(&r->token) == token && is_same(r, hash, frame, frame_count)) return r;
+        uint32_t turn = ts_load_acquire(&r->record.turn); /* partner: the release in ts_stack_record_give */
+        if (turn == 0) return NULL;                       /* none was ever used from here on */
+        if (turn % 2 == 0 && ts_load_relaxed(&r->record.token) == token && is_same(r, hash, frame, frame_count))
+            return r;
     }
     return NULL;
 }
@@ -57,27 +55,19 @@ static row *make(row *rows, uintptr_t token, uint64_t hash, const char *label, c
     uint64_t word[LABEL_WORDS];
     for (unsigned i = 0; i < TS_TOTAL_PROBES; i++) {
         row *r = &rows[(hash + i) % TS_STACK_TOTALS];
-        uint32_t turn = ts_load_acquire(&r->turn);
-        uint64_t of = ts_load_relaxed(&r->token);
+        uint32_t turn = ts_load_acquire(&r->record.turn);
+        uint64_t of = ts_load_relaxed(&r->record.token);
         if (turn % 2 != 0 || (of != 0 && ts_allocator_find((uintptr_t)of))) continue;
-        if (!atomic_compare_exchange_strong_explicit(&r->turn, &turn, turn + 1, memory_order_acq_rel,
-                                                     memory_order_relaxed))
-            continue;
-        /* release fence: a reader that sees a word written next sees the odd turn, too; partner: ts_stack_totals_walk
-           */
-        atomic_thread_fence(memory_order_release);
+        if (!ts_stack_record_take(&r->record, turn)) continue;
         if (of == 0) ts_fetch_add_relaxed(&used_rows, 1);
         memset(word, 0, sizeof word);
         memcpy(word, label, strlen(label)); /* its end included: it is at most 31 bytes */
-        ts_store_relaxed(&r->token, token);
         ts_store_relaxed(&r->hash, hash);
         for (unsigned k = 0; k < LABEL_WORDS; k++) ts_store_relaxed(&r->label[k], word[k]);
         ts_store_relaxed(&r->samples, 0);
         ts_store_relaxed(&r->objects, 0);
         ts_store_relaxed(&r->bytes, 0);
-        ts_store_relaxed(&r->frame_count, frame_count);
-        for (unsigned k = 0; k < frame_count; k++) ts_store_relaxed(&r->frame[k], frame[k]);
-        ts_store_release(&r->turn, turn + 2);
+        ts_stack_record_give(&r->record, token, frame, frame_count);
         return r;
     }
     return NULL;
@@ -116,28 +106,20 @@ void ts_stack_totals_walk(const ts_allocator *allocator, uintptr_t token, void (
         const row *r = &rows[i];
         ts_stack_total total;
         uint64_t word[LABEL_WORDS];
-        uint32_t turn = ts_load_acquire(&r->turn); /* partner: the release in make */
-        if (turn % 2 != 0 || ts_load_relaxed(&r->token) != token) continue;
+        uint32_t turn = ts_load_acquire(&r->record.turn); /* partner: the release in ts_stack_record_give */
+        if (turn % 2 != 0 || ts_load_relaxed(&r->record.token) != token) continue;
         for (unsigned k = 0; k < LABEL_WORDS; k++) word[k] = ts_load_relaxed(&r->label[k]);
         memcpy(total.label, word, sizeof total.label);
-        total.frame_count = ts_load_relaxed(&r->frame_count);
-        if (total.frame_count > TS_STACK_FRAMES) continue;
-        for (unsigned k = 0; k < total.frame_count; k++) total.frame[k] = ts_load_relaxed(&r->frame[k]);
         fill(&total, &r->samples, &r->objects, &r->bytes);
-        atomic_thread_fence(memory_order_acquire); /* partner: make */
-        if (total.samples > 0 && ts_load_relaxed(&r->turn) == turn) fn(arg, &total);
+        if (ts_stack_record_read(&r->record, turn, total.frame, &total.frame_count) && total.samples > 0)
+            fn(arg, &total);
     }
     ts_stack_total dropped = {.label = "(dropped)"};
     fill(&dropped, &allocator->total_drops, &allocator->total_objects_dropped, &allocator->total_bytes_dropped);
     if (dropped.samples > 0) fn(arg, &dropped);
 }
 
-/* What other threads were writing is nobody's in the child. */
 void ts_stack_totals_fork_child(void) {
     row *rows = ts_load_relaxed(&table);
-    for (unsigned i = 0; rows && i < TS_STACK_TOTALS; i++) {
-        if (ts_load_relaxed(&rows[i].turn) % 2 == 0) continue;
-        ts_store_relaxed(&rows[i].token, 0);
-        ts_store_relaxed(&rows[i].turn, ts_load_relaxed(&rows[i].turn) + 1);
-    }
+    for (unsigned i = 0; rows && i < TS_STACK_TOTALS; i++) ts_stack_record_fork_child(&rows[i].record);
 }

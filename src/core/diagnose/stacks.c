@@ -15,17 +15,14 @@
 #define OWN_FRAMES 12u /* of the library, at the inner end of a stack; so many at most */
 
 typedef struct place {
-    _Atomic uint32_t turn; /* odd: being written */
-    _Atomic uint32_t frame_count;
-    _Atomic uint64_t token; /* of its allocator; 0: empty */
+    ts_stack_record record;
     _Atomic uint64_t address;
     _Atomic uint64_t word, use; /* ts_watch: use is tag and generation */
     _Atomic uint64_t epoch;
-    _Atomic uint64_t objects;    /* that it stands for: the bits of a double */
-    _Atomic uint64_t span_bytes; /* usable, if it is a span */
-    _Atomic uint64_t serial;     /* of the thread that allocated it, and its name then: ts_thread_name */
+    _Atomic uint64_t objects; /* that it stands for: the bits of a double */
+    _Atomic uint64_t usable;  /* bytes, when it was sampled */
+    _Atomic uint64_t serial;  /* of the thread that allocated it, and its name then: ts_thread_name */
     _Atomic uint64_t thread[2];
-    _Atomic uint64_t frame[TS_STACK_FRAMES];
 } place;
 
 static _Atomic(place *) table;  /* constant once it is not NULL */
@@ -78,16 +75,47 @@ void ts_stacks_set_rate(ts_allocator *allocator, size_t bytes) {
     atomic_fetch_add_explicit(&ts_stacks_turn, 1, memory_order_release);
 }
 
+/* ---- records -------------------------------------------------------------------------------------------------- */
+
+bool ts_stack_record_take(ts_stack_record *record, uint32_t turn) {
+    if (!atomic_compare_exchange_strong_explicit(&record->turn, &turn, turn + 1, memory_order_acq_rel,
+                                                 memory_order_relaxed))
+        return false;
+    /* release fence: a reader that sees a word written next sees the odd turn, too; partner: ts_stack_record_read */
+    atomic_thread_fence(memory_order_release);
+    return true;
+}
+
+void ts_stack_record_give(ts_stack_record *record, uintptr_t token, const uint64_t *frame, unsigned frame_count) {
+    ts_store_relaxed(&record->token, token);
+    ts_store_relaxed(&record->frame_count, frame_count);
+    for (unsigned i = 0; i < frame_count; i++) ts_store_relaxed(&record->frame[i], frame[i]);
+    ts_store_release(&record->turn, ts_load_relaxed(&record->turn) + 1);
+}
+
+bool ts_stack_record_read(const ts_stack_record *record, uint32_t turn, uint64_t *frame, unsigned *frame_count) {
+    *frame_count = ts_load_relaxed(&record->frame_count);
+    if (*frame_count > TS_STACK_FRAMES) return false;
+    for (unsigned i = 0; i < *frame_count; i++) frame[i] = ts_load_relaxed(&record->frame[i]);
+    atomic_thread_fence(memory_order_acquire); /* partner: ts_stack_record_take */
+    return ts_load_relaxed(&record->turn) == turn;
+}
+
+void ts_stack_record_fork_child(ts_stack_record *record) {
+    uint32_t turn = ts_load_relaxed(&record->turn);
+    if (turn % 2 == 0) return;
+    ts_store_relaxed(&record->token, 0);
+    ts_store_relaxed(&record->turn, turn + 1);
+}
+
 /* ---- places -------------------------------------------------------------------------------------------------- */
 
-/* Whether the object of a place is live. The caller makes sure that the place did not change meanwhile. */
+/* Whether the object of a place is live; *bytes: usable, 0: a span. The caller makes sure that the place did not change
+   meanwhile. */
 static bool is_live(const place *s, uintptr_t token, size_t *bytes) {
     uint64_t use = ts_load_relaxed(&s->use);
     const ts_watch watch = {ts_load_relaxed(&s->word), (uint32_t)(use >> 32), (uint32_t)use};
-    const void *p = (const void *)(uintptr_t)ts_load_relaxed(&s->address);
-    if (!ts_object_watched(token, p, &watch, bytes)) return false;
-    if (*bytes == 0) *bytes = ts_load_relaxed(&s->span_bytes);
-    return true;
+    return ts_object_watched(token, (const void *)(uintptr_t)ts_load_relaxed(&s->address), &watch, bytes);
 }
 
 /* A place to write, its turn odd; NULL: all that were looked at have live objects. */
@@ -95,16 +123,11 @@ static place *claim(void) {
     place *places = ts_load_acquire(&table);
     for (unsigned i = 0; i < PROBES; i++) {
         place *s = &places[ts_fetch_add_relaxed(&cursor, 1) % TS_STACK_SAMPLES];
-        uint32_t turn = ts_load_acquire(&s->turn); /* partner: the release in keep */
-        uintptr_t token = (uintptr_t)ts_load_relaxed(&s->token);
+        uint32_t turn = ts_load_acquire(&s->record.turn); /* partner: the release in ts_stack_record_give */
+        uintptr_t token = (uintptr_t)ts_load_relaxed(&s->record.token);
         size_t bytes;
         if (turn % 2 != 0 || (token != 0 && is_live(s, token, &bytes))) continue;
-        if (!atomic_compare_exchange_strong_explicit(&s->turn, &turn, turn + 1, memory_order_acq_rel,
-                                                     memory_order_relaxed))
-            continue;
-        /* release fence: a reader that sees a word written next sees the odd turn, too; partner: ts_stacks_walk */
-        atomic_thread_fence(memory_order_release);
-        return s;
+        if (ts_stack_record_take(&s->record, turn)) return s;
     }
     return NULL;
 }
@@ -148,35 +171,33 @@ static size_t span_bytes(const ts_allocator *allocator, size_t size) {
     return (size + unit - 1) & ~(unit - 1);
 }
 
-/* Counts it among what was ever allocated. watch: NULL if another thread has ended its epoch already. */
-static void add_to_totals(ts_allocator *allocator, EpochId id, const void *p, size_t bytes, const ts_watch *watch,
-                          const uint64_t *frame, unsigned count, double objects) {
+/* Counts it among the stacks of all that was ever allocated. */
+static void add_to_totals(ts_allocator *allocator, EpochId id, size_t usable, const uint64_t *frame, unsigned count,
+                          double objects) {
     char label[SLAB_LABEL_BYTES] = "";
     const ts_epoch *epoch = ts_epoch_find(allocator, id);
-    size_t usable = bytes;
     if (epoch) ts_epoch_read_label(epoch, label);
-    if (watch && ts_object_watched(ts_load_relaxed(&allocator->token), p, watch, &usable) && usable == 0)
-        usable = span_bytes(allocator, bytes);
-    ts_stack_totals_add(allocator, label, frame, count, objects, usable ? usable : bytes);
+    ts_stack_totals_add(allocator, label, frame, count, objects, usable);
 }
 
 TS_COLD static void keep(ts_heap *heap, ts_allocator *allocator, EpochId epoch, const void *p, size_t bytes,
                          void *caller) {
     ts_watch watch;
     uint64_t frame[TS_STACK_FRAMES];
+    size_t usable = bytes;
     ts_fetch_add_relaxed(&allocator->stack_samples, 1);
     /* Another thread may have ended its epoch already. */
-    bool watched = ts_object_watch(ts_load_relaxed(&allocator->token), p, &watch);
+    bool watched = ts_object_watch(ts_load_relaxed(&allocator->token), p, &watch, &usable);
+    if (watched && usable == 0) usable = span_bytes(allocator, bytes);
     unsigned count = capture(frame, caller);
     double objects = 1 / ts_exponential_cdf((double)bytes * ts_stacks_rate(allocator));
-    add_to_totals(allocator, epoch, p, bytes, watched ? &watch : NULL, frame, count, objects);
+    add_to_totals(allocator, epoch, usable, frame, count, objects);
     if (!watched) return;
     place *s = claim();
     if (!s) {
         ts_fetch_add_relaxed(&allocator->stack_drops, 1);
         return;
     }
-    ts_store_relaxed(&s->token, ts_load_relaxed(&allocator->token));
     ts_store_relaxed(&s->address, (uintptr_t)p);
     ts_store_relaxed(&s->word, watch.word);
     ts_store_relaxed(&s->use, (uint64_t)watch.tag << 32 | watch.generation);
@@ -184,13 +205,11 @@ TS_COLD static void keep(ts_heap *heap, ts_allocator *allocator, EpochId epoch, 
     uint64_t bits;
     memcpy(&bits, &objects, sizeof bits);
     ts_store_relaxed(&s->objects, bits);
-    ts_store_relaxed(&s->span_bytes, span_bytes(allocator, bytes));
-    ts_store_relaxed(&s->frame_count, count);
+    ts_store_relaxed(&s->usable, usable);
     const ts_thread_name thread = ts_thread_name_own(heap);
     ts_store_relaxed(&s->serial, thread.serial);
     for (unsigned i = 0; i < 2; i++) ts_store_relaxed(&s->thread[i], thread.word[i]);
-    for (unsigned i = 0; i < count; i++) ts_store_relaxed(&s->frame[i], frame[i]);
-    ts_store_release(&s->turn, ts_load_relaxed(&s->turn) + 1);
+    ts_stack_record_give(&s->record, ts_load_relaxed(&allocator->token), frame, count);
 }
 
 void ts_stacks_take(ts_heap *heap, ts_allocator *allocator, EpochId epoch, void *p, size_t bytes, void *caller) {
@@ -220,19 +239,15 @@ void ts_stacks_walk(const ts_allocator *allocator, uintptr_t token, void (*fn)(v
         const place *s = &places[i];
         ts_stack stack;
         size_t bytes;
-        uint32_t turn = ts_load_acquire(&s->turn); /* partner: the release in keep */
-        if (turn % 2 != 0 || ts_load_relaxed(&s->token) != token || !is_live(s, token, &bytes)) continue;
+        uint32_t turn = ts_load_acquire(&s->record.turn); /* partner: the release in ts_stack_record_give */
+        if (turn % 2 != 0 || ts_load_relaxed(&s->record.token) != token || !is_live(s, token, &bytes)) continue;
         stack.epoch = ts_load_relaxed(&s->epoch);
         uint64_t bits = ts_load_relaxed(&s->objects);
         memcpy(&stack.objects, &bits, sizeof bits);
-        stack.bytes = bytes;
-        stack.frame_count = ts_load_relaxed(&s->frame_count);
-        if (stack.frame_count > TS_STACK_FRAMES) continue;
+        stack.bytes = bytes ? bytes : ts_load_relaxed(&s->usable);
         const ts_thread_name thread = {ts_load_relaxed(&s->serial),
                                        {ts_load_relaxed(&s->thread[0]), ts_load_relaxed(&s->thread[1])}};
-        for (unsigned k = 0; k < stack.frame_count; k++) stack.frame[k] = ts_load_relaxed(&s->frame[k]);
-        atomic_thread_fence(memory_order_acquire); /* partner: claim */
-        if (ts_load_relaxed(&s->turn) != turn) continue;
+        if (!ts_stack_record_read(&s->record, turn, stack.frame, &stack.frame_count)) continue;
         ts_thread_name_now(&thread, stack.thread);
         fn(arg, &stack);
     }
@@ -242,9 +257,5 @@ void ts_stacks_fork_child(void) {
     ts_stack_totals_fork_child();
     ts_thread_names_fork_child();
     place *places = ts_load_relaxed(&table);
-    for (uint32_t i = 0; places && i < TS_STACK_SAMPLES; i++) {
-        if (ts_load_relaxed(&places[i].turn) % 2 == 0) continue;
-        ts_store_relaxed(&places[i].token, 0);
-        ts_store_relaxed(&places[i].turn, ts_load_relaxed(&places[i].turn) + 1);
-    }
+    for (uint32_t i = 0; places && i < TS_STACK_SAMPLES; i++) ts_stack_record_fork_child(&places[i].record);
 }

@@ -17,8 +17,7 @@
  * writer.
  *
  * The process has one table of TS_STACK_SAMPLES places. A thread that makes the turn of a place odd, by a
- * compare-and-swap, writes the place. It is whole while the turn is even and stays. No lock; a thread that finds no
- * place drops the sample.
+ * compare-and-swap, writes the place (ts_stack_record). No lock; a thread that finds no place drops the sample.
  */
 #ifndef TS_DIAGNOSE_STACKS_H
 #define TS_DIAGNOSE_STACKS_H
@@ -49,6 +48,23 @@ typedef struct ts_stack {
     unsigned frame_count;
     uint64_t frame[TS_STACK_FRAMES]; /* return addresses, innermost first */
 } ts_stack;
+
+/* The first member of the records of both tables, here and in stack_totals.h. A record is whole while its turn is even
+   and stays. */
+typedef struct ts_stack_record {
+    _Atomic uint32_t turn; /* odd: being written */
+    _Atomic uint32_t frame_count;
+    _Atomic uint64_t token; /* of its allocator; 0: empty */
+    _Atomic uint64_t frame[TS_STACK_FRAMES];
+} ts_stack_record;
+/* Makes the turn, which was even, odd. false: another thread has done so since. */
+bool ts_stack_record_take(ts_stack_record *record, uint32_t turn);
+/* Writes the record, after the fields behind it, and makes it whole. */
+void ts_stack_record_give(ts_stack_record *record, uintptr_t token, const uint64_t *frame, unsigned frame_count);
+/* Reads the frames. The caller has read the turn (acquire), and all other fields. false: it was not whole since. */
+bool ts_stack_record_read(const ts_stack_record *record, uint32_t turn, uint64_t *frame, unsigned *frame_count);
+/* A record that another thread was writing is lost to the child of a fork. */
+void ts_stack_record_fork_child(ts_stack_record *record);
 
 /* The allocator samples one in `bytes` bytes from this call on; 0: none. */
 void ts_stacks_set_rate(ts_allocator *allocator, size_t bytes);

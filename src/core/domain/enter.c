@@ -322,7 +322,7 @@ TS_ENTRY void *ts_domain_promote(uint64_t id, void *p) {
         return NULL;
     }
     if (!ts_object_at(token, p, &object)) {
-        ts_misuse(token, "slab_promote", p, NULL);
+        ts_misuse(token, "slab_promote", p, NULL, NULL);
         errno = EINVAL;
         return NULL;
     }

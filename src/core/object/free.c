@@ -261,7 +261,7 @@ ts_refusal ts_refusals;
 TS_COLD bool ts_free_refused(uintptr_t token, const char *call, void *p, const SlabHandle *handle) {
     /* acquire: partner of the release in ts_private_ask_before_refusal */
     if (!handle && token != 0 && ts_load_acquire(&ts_refusals.token) == token && ts_refusals.ask(p)) return true;
-    ts_misuse_free(token, call, p, handle);
+    ts_misuse_free(token, call, p, handle, NULL);
     return false;
 }
 

@@ -96,14 +96,12 @@ static inline bool ts_state_is_retired(uint32_t state) { return (state & TS_STAT
 #define TS_GEN_BITS 24u
 #define TS_GEN_MAX (((uint32_t)1 << TS_GEN_BITS) - 1)
 
-/* A handle: [63:42] unit  [41:18] generation  [17:8] entry in the unit  [7:2] size class, or one of these two  [1:0]
-   format. */
+/* A handle: [63:42] unit  [41:18] generation  [17:8] entry in the unit  [7:2] kind: a size class, TS_COUNT_SCOPE,
+   TS_COUNT_SPAN (ownership/block.h) or TS_HANDLE_FAR  [1:0] format. */
 #define TS_HANDLE_FORMAT 2u
-#define TS_HANDLE_SCOPE 62u
-#define TS_HANDLE_SPAN 63u
-#define TS_HANDLE_FAR 61u /* a FAR span; the upper bits of its unit number stand in place of the entry */
+#define TS_HANDLE_FAR 63u /* a FAR span; the upper bits of its unit number stand in place of the entry */
 #define TS_HANDLE_KIND_SHIFT 2u
-_Static_assert(TS_CLASSES <= TS_HANDLE_FAR, "a class has six bits");
+_Static_assert(TS_CLASSES + 2 <= TS_HANDLE_FAR, "a kind has six bits");
 TS_ALWAYS_INLINE uint64_t ts_handle_pack(uint32_t unit, uint32_t generation, uint32_t entry, unsigned kind) {
     return (uint64_t)unit << 42 | (uint64_t)(generation & TS_GEN_MAX) << 18 |
            (uint64_t)(entry & (TS_UNIT_ENTRIES - 1)) << 8 | (uint64_t)kind << TS_HANDLE_KIND_SHIFT | TS_HANDLE_FORMAT;

@@ -164,7 +164,7 @@ static void handles_that_are_none(void **state) {
     assert_non_null(object);
     OF_HANDLE(SLAB_HANDLE_NONE, "not a handle");
     for (unsigned format = 1; format < 4; format++) OF_HANDLE(handle ^ format, "not a handle");
-    for (unsigned kind = TS_CLASSES; kind < TS_HANDLE_FAR; kind++) OF_HANDLE(KIND(handle, kind), "not a handle");
+    for (unsigned kind = TS_COUNT_KINDS; kind < TS_HANDLE_FAR; kind++) OF_HANDLE(KIND(handle, kind), "not a handle");
     OF_HANDLE(UNIT(handle, 0), "not a handle");
     if (units < (uint64_t)1 << 22) OF_HANDLE(UNIT(handle, units), "not a handle");
     OF_HANDLE(UNIT(handle, ts_region.part[TS_NORMAL].units - 1), "forged: this generation was never given out");
@@ -172,8 +172,8 @@ static void handles_that_are_none(void **state) {
     OF_HANDLE(ts_handle_pack_far(1u << 31, 5), "not a handle");
     if (ts_region.part[TS_FAR].units)
         OF_HANDLE(ts_handle_pack_far(5, 5), "forged: this generation was never given out");
-    OF_HANDLE(KIND(handle, 62), "forged: no object has it (class 112");
-    OF_HANDLE(KIND(handle, 63), "forged: no object has it (class 112");
+    OF_HANDLE(KIND(handle, TS_COUNT_SCOPE), "forged: no object has it (class 112");
+    OF_HANDLE(KIND(handle, TS_COUNT_SPAN), "forged: no object has it (class 112");
     OF_HANDLE(handle + (1u << 8), "forged: no object has it (class 112"); /* 16 bytes into it */
     OF_HANDLE(handle, "freed already, and given out again since (class 112");
     /* An object of whose slab no handle was made. */

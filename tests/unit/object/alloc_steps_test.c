@@ -53,6 +53,7 @@
 #define ts_resize_own stepped_resize_own
 #define ts_object_at stepped_object_at
 #define ts_object_owner stepped_object_owner
+#define ts_span_owner stepped_span_owner
 #define ts_object_at_in_slab stepped_object_at_in_slab
 #define ts_object_of_handle stepped_object_of_handle
 #define ts_object_usable stepped_object_usable
