@@ -1,6 +1,6 @@
 /*
  * A program's own handlers of fork allocate, free, open and end epochs, though they were registered before the
- * library's first use: prepare before the library takes its locks, parent and child after it let them go.
+ * library's first use: prepare before the library takes its locks, parent and child after it let them go. A second thread is there, as fork takes no locks without one.
  */
 #include "check.h"
 #include "identities.h"
@@ -23,7 +23,14 @@ static void use(void) {
     SUP_CHECK(epoch_destroy(allocator, epoch), "epoch_destroy");
 }
 
+static void *stay(void *unused) {
+    for (;;) pause();
+    return unused;
+}
+
 int main(void) {
+    pthread_t second;
+    SUP_CHECK(pthread_create(&second, NULL, stay, NULL) == 0, "pthread_create");
     SUP_CHECK(pthread_atfork(use, use, use) == 0, "pthread_atfork");
     allocator = slab_allocator_create();
     void *kept = slab_malloc(allocator, 500);
