@@ -3,9 +3,9 @@
  * inside an operation, and end it.
  *
  * What could go wrong: between the look at an object and its free, the block goes to another thread or the slab to
- * another use. It does no harm. A thread frees in a bin only inside its own heap, and looks at the words again there.
- * Any other thread sets a bit for the object (foreign.c). If the words have changed the answer is AGAIN, and the look
- * is repeated.
+ * another use. It does no harm. A thread frees in a bin only inside its own heap, or while it holds the heap of an
+ * ended thread, and looks at the words again there. Else it sets a bit for the object (foreign.c). If the words have
+ * changed the answer is AGAIN, and the look is repeated.
  */
 /* Modelled in tests/model: foreign, spill, orders. */
 #include "cache/free.h"
@@ -26,6 +26,7 @@
 #include "memtools/care.h"
 #include "object/object.h"
 #include "os/os.h"
+#include "supply/nodes.h"
 
 /* FREED_FOR_ANOTHER: the object is freed, but the answer true goes to another thread (foreign.c, 7). */
 typedef enum verdict { FREED, FREED_FOR_ANOTHER, NOT_LIVE, AGAIN } verdict;
@@ -157,6 +158,29 @@ static verdict free_foreign(uint32_t unit, uint64_t entry, uintptr_t token, uint
     return FREED;
 }
 
+/* Holds the heap of an object's block where the calling thread can free in it as its owner does: its own, or that of
+   an ended thread. Frees there need no queue, and the slab is given back with its last object. The state is looked at
+   again with the heap held: meanwhile another thread may have adopted the block, this heap may have got a new thread,
+   and that one may have adopted it in turn. */
+static bool hold_home(ts_heap *home, const ts_block *block) {
+    if (home == ts_thread.heap) {
+        ts_heap_bind(home, block->share); /* its next frees are fast */
+        ts_heap_enter(home);
+        return true;
+    }
+    if (ts_load_relaxed(&home->state) != TS_HEAP_ABANDONED || !ts_heap_hold(home)) return false;
+    if (ts_load_relaxed(&home->state) == TS_HEAP_ABANDONED) return true;
+    ts_heap_drop(home);
+    return false;
+}
+
+/* Counts a free in an ended thread's block, whose heap the caller holds. w: the UNIT word by which it was found. */
+static void count_foreign(ts_block *block, uint32_t unit, uint64_t w) {
+    uint32_t kind = block->scope ? TS_COUNT_SCOPE : ts_bin_class(ts_churn(block), ts_line_address(ts_word_line(w)));
+    ts_count(&block->share->count[kind].foreign_frees, 1);
+    ts_nodes_freed(block->share->allocator, unit);
+}
+
 /* w: the UNIT word of the slab (acquire: partner of ts_bin_add, ts_scope_append). */
 static verdict free_once(uintptr_t token, void *p, uint32_t generation, uint32_t unit, uint64_t entry, uint64_t w) {
     if (w == 0 || (w & TS_UNIT_ZOMBIE)) return NOT_LIVE;
@@ -168,18 +192,17 @@ static verdict free_once(uintptr_t token, void *p, uint32_t generation, uint32_t
     ts_block *block = ts_block_of_word(w);
     if (ts_era(block) != ts_word_era(w)) return NOT_LIVE;
     if (ts_load_relaxed(&block->allocator) != token) return NOT_LIVE;
-    ts_heap *heap = ts_thread.heap;
-    if (heap && ts_load_acquire(&block->heap) == heap) {
-        ts_heap_bind(heap, block->share); /* its next frees are fast */
-        ts_heap_enter(heap);
-        verdict v = free_own(heap, block, unit, entry, generation, w);
+    ts_heap *home = ts_load_acquire(&block->heap);
+    if (home && hold_home(home, block)) {
+        verdict v = free_own(home, block, unit, entry, generation, w);
+        if (home != ts_thread.heap && v <= FREED_FOR_ANOTHER) count_foreign(block, unit, w);
         if (TS_UNLIKELY(v <= FREED_FOR_ANOTHER && block->closing == TS_CLOSING)) {
             /* Other threads may have freed the rest of the slab meanwhile, and seen this object live
                (ts_foreign_give_closed). */
             atomic_thread_fence(memory_order_seq_cst);
-            ts_foreign_take_off(heap, unit);
+            ts_foreign_take_off(home, unit);
         }
-        ts_heap_leave(heap);
+        ts_heap_drop(home);
         return v;
     }
     return free_foreign(unit, entry, token, generation, p);

@@ -561,6 +561,52 @@ static void closed_and_nothing_else(void **state) {
     slab_allocator_free(another);
 }
 
+/* ---- a free of an ended thread's object -------------------------------------------------------------------------- */
+
+static void *left_behind;
+static sup_actor adopter, successor;
+static ts_heap *ended_heap;
+
+static void leave_behind(void) { left_behind = slab_malloc_epoch(allocator, 100, epoch); }
+static void adopt(void) {
+    void *p = slab_malloc_epoch(allocator, 100, epoch);
+    SUP_CHECK(p != NULL && slab_free(allocator, p), "an object");
+}
+/* The block goes to another thread, which ends too; the ended thread's heap gets a new thread, and that one adopts the
+   block. */
+static void adopt_twice(void) {
+    sup_actor_begin(&adopter);
+    sup_actor_let(&adopter, adopt);
+    sup_actor_begin(&successor);
+    SUP_CHECK(successor.heap == ended_heap, "the ended thread's heap is another's");
+    sup_actor_end(&adopter);
+    sup_actor_let(&successor, adopt);
+}
+
+/* The thread that frees goes by the heap of an ended thread, which has another thread and the same block when it
+   comes: it frees there as it does with any thread that lives. */
+static void freed_where_a_thread_lives_again(void **state) {
+    (void)state;
+    ts_object object;
+    epoch = epoch_open(allocator, NULL, EPOCH_CHURN);
+    begin();
+    let(leave_behind);
+    ended_heap = other_heap;
+    end();
+    assert_true(ts_object_at(token, left_behind, &object));
+    assert_ptr_equal(ts_load_relaxed(&object.block->heap), ended_heap);
+    sup_stop_arm(&at_hold, 0, adopt_twice);
+    assert_true(stepped_free(token, left_behind, TS_ANY_GENERATION));
+    assert_true(sup_stop_disarm(&at_hold));
+    assert_ptr_equal(ts_load_relaxed(&object.block->heap), ended_heap);
+    assert_true(ts_load_relaxed(ts_unit_word(object.unit)) & TS_UNIT_FOREIGN);
+    assert_false(slab_owns(allocator, left_behind));
+    sup_actor_end(&successor);
+    assert_true(epoch_close(allocator, epoch));
+    assert_int_equal(epoch_state(allocator, epoch), EPOCH_CLOSED);
+    sup_check_identities(allocator);
+}
+
 /* ---- a free by another thread, with care ------------------------------------------------------------------------ */
 
 static SlabAllocator *careful;
@@ -689,6 +735,7 @@ int main(void) {
         WITH(both_free_the_last_at_once),
         WITH(closed_and_nothing_else),
         WITH(closed_by_an_old_word),
+        WITH(freed_where_a_thread_lives_again),
         WITH(filled_by_another_thread),
         WITH(reset_before_the_handle_is_made),
         WITH(ended_before_care_has_looked),
