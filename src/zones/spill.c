@@ -152,7 +152,7 @@ static bool write_lent(ts_record *r) {
         return false;
     }
     r->spill.no_mappings = !ts_maps_have_room(2 * r->spill.runs);
-    if (r->spill.no_mappings && !ts_private_spill_hides()) {
+    if (r->spill.no_mappings && !ts_spill_hides()) {
         errno = EBUSY;
         return false;
     }
@@ -161,7 +161,7 @@ static bool write_lent(ts_record *r) {
         errno = ENOSPC;
         return false;
     }
-    if (make_places(r) && append_all(r, own) && ts_private_spill_send(&r->spill)) return true;
+    if (make_places(r) && append_all(r, own) && ts_spill_send(&r->spill)) return true;
     int error = errno;
     for (uint32_t i = 0; i < z->device->zones; i++)
         if (ts_record_uses(r, i)) ts_places_leave(&z->places, i);
@@ -170,7 +170,7 @@ static bool write_lent(ts_record *r) {
 }
 
 static bool spill(SlabZones *z, SlabAllocator *allocator, EpochId epoch) {
-    size_t most = ts_private_spill_most(allocator, epoch);
+    size_t most = ts_spill_most((uintptr_t)allocator, epoch);
     if (most == 0) return false;
     ts_record *r = ts_record_make(z, most);
     if (!r) {
@@ -179,7 +179,7 @@ static bool spill(SlabZones *z, SlabAllocator *allocator, EpochId epoch) {
     }
     r->allocator = allocator;
     r->epoch = epoch;
-    if (ts_private_spill_begin(allocator, epoch, &r->spill)) {
+    if (ts_spill_begin((uintptr_t)allocator, epoch, &r->spill)) {
         if (write_lent(r)) {
             z->payload_bytes += r->spill.units * TS_SLAB_UNIT;
             z->spills++;
@@ -187,7 +187,7 @@ static bool spill(SlabZones *z, SlabAllocator *allocator, EpochId epoch) {
             return true;
         }
         int error = errno;
-        ts_private_spill_return(&r->spill);
+        ts_spill_return(&r->spill);
         errno = error;
     }
     int error = errno;
@@ -268,14 +268,14 @@ bool epoch_load(SlabAllocator *allocator, EpochId epoch) {
     ts_record *r = ts_zones_enter_epoch(allocator, epoch);
     if (!r) return false;
     SlabZones *zones = r->zones;
-    bool loaded = ts_private_spill_fetch(&r->spill);
+    bool loaded = ts_spill_fetch(&r->spill);
     if (loaded && !read_all(r)) {
         loaded = false;
-        ts_private_spill_resend(&r->spill);
+        (void)ts_spill_send(&r->spill);
     }
     int error = errno;
     if (loaded) {
-        ts_private_spill_return(&r->spill);
+        ts_spill_return(&r->spill);
         ts_record_end(r);
         zones->loads++;
     }

@@ -36,7 +36,7 @@ static void fork_child(void) {
     for (SlabZones *z = all; z; z = z->next)
         if (z->process == forking) {
             z->device->call->forked(z->device);
-            ts_private_zones_row_give(z->row);
+            ts_zones_row_give(z->row);
         }
 }
 
@@ -114,9 +114,9 @@ static void settle(SlabZones *zones) {
     ts_record *next;
     for (ts_record *r = zones->records; r; r = next) {
         next = r->next;
-        if (!r->left && !ts_private_spill_is_over(&r->spill)) continue;
+        if (!r->left && !ts_spill_is_over(&r->spill)) continue;
         leave_zones(r);
-        if (ts_private_spill_bury(&r->spill)) ts_record_end(r);
+        if (ts_spill_bury(&r->spill)) ts_record_end(r);
     }
     ts_places_reset(&zones->places, RESETS_OF_A_CALL);
     errno = error;
@@ -173,7 +173,7 @@ static void show(const SlabZones *zones) {
                           .zone_bytes = s.zone_bytes,
                           .capacity_bytes = s.capacity_bytes};
     memcpy(row.device, zones->name, sizeof row.device);
-    ts_private_zones_row_write(zones->row, &row);
+    ts_zones_row_write(zones->row, &row);
 }
 
 /* ---- calls ------------------------------------------------------------------------------------------------------- */
@@ -286,7 +286,7 @@ static SlabZones *make(const char *where, const SlabZonesOptions *options) {
         zones->options.append_bytes = most < TS_SLAB_UNIT ? TS_SLAB_UNIT : most / TS_SLAB_UNIT * TS_SLAB_UNIT;
         (void)pthread_mutex_init(&zones->mutex, NULL);
         set_name(zones->name, sizeof zones->name, where);
-        zones->row = ts_private_zones_row_take();
+        zones->row = ts_zones_row_take();
         show(zones);
         return zones;
     }
@@ -343,7 +343,7 @@ bool slab_zones_close(SlabZones *zones) {
         errno = EBUSY;
         return false;
     }
-    ts_private_zones_row_give(zones->row);
+    ts_zones_row_give(zones->row);
     zones->device->call->end(zones->device);
     ts_places_close(&zones->places);
     (void)pthread_mutex_destroy(&zones->mutex);

@@ -20,12 +20,12 @@ declared=$(cat "$source_dir"/include/tslab/tslab.h "$source_dir"/include/tslab/s
     fail "$declared declarations in the headers, but these names: $(tr '\n' ' ' <"$names")"
 
 # "name@@TSLAB_0": every symbol has the version. The version itself is an absolute symbol. What the project's own
-# libraries use has another, and is what the private header declares.
+# libraries use has another, and is what headers of the core declare with TS_PRIVATE.
 "${NM:-nm}" -D --defined-only "$library" | awk '$2 != "A" { print $3 }' | sort >"$work/all"
 sed -n 's/@@TSLAB_PRIVATE$//p' "$work/all" >"$work/private"
-sed -n 's/^TS_PRIVATE .*[ *]\(ts_private_[a-z_]*\)[([].*/\1/p' "$source_dir/src/core/api/private.h" | sort >"$work/private_declared"
+cat "$source_dir"/src/core/*/*.h | sed -n 's/^TS_PRIVATE .*[ *]\(ts_[a-z_]*\)[([].*/\1/p' | sort >"$work/private_declared"
 cmp -s "$work/private" "$work/private_declared" ||
-    fail "TSLAB_PRIVATE is not what private.h declares: $(comm -3 "$work/private" "$work/private_declared" | tr -d '\t' | tr '\n' ' ')"
+    fail "TSLAB_PRIVATE is not what the headers declare: $(comm -3 "$work/private" "$work/private_declared" | tr -d '\t' | tr '\n' ' ')"
 grep -v '@@TSLAB_PRIVATE$' "$work/all" >"$work/versioned"
 sed -n 's/@@TSLAB_0$//p' "$work/versioned" | sort >"$work/exported"
 grep -v '@@TSLAB_0$' "$work/versioned" >"$work/unversioned" &&

@@ -24,7 +24,7 @@ typedef struct keeper {
 static void (*keeper_copied)(void); /* called once, before they are sent */
 static inline void keep(keeper *k, ts_allocator *allocator, EpochId epoch) {
     k->spill = (ts_spill){.piece = k->piece, .room = sizeof k->piece / sizeof *k->piece};
-    SUP_CHECK(ts_spill_begin(allocator, epoch, &k->spill), "begin: %s", strerror(errno));
+    SUP_CHECK(ts_spill_begin(ts_load_relaxed(&allocator->token), epoch, &k->spill), "begin: %s", strerror(errno));
     char *to = k->bytes = malloc((size_t)k->spill.units * TS_UNIT_BYTES);
     for (size_t i = 0; i < k->spill.pieces; i++) {
         size_t bytes = (size_t)k->piece[i].slabs * TS_UNIT_BYTES;

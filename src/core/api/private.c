@@ -152,29 +152,8 @@ char *ts_private_region(size_t *bytes) {
 }
 /* ---- spills ----------------------------------------------------------------------------------------------------- */
 
-size_t ts_private_spill_most(SlabAllocator *allocator, EpochId epoch) {
-    ts_allocator *a = ts_api_find(allocator);
-    return a ? ts_spill_most(a, epoch) : 0;
-}
-
-bool ts_private_spill_begin(SlabAllocator *allocator, EpochId epoch, ts_spill *spill) {
-    ts_allocator *a = ts_api_find(allocator);
-    return a && ts_spill_begin(a, epoch, spill);
-}
-
-bool ts_private_spill_hides(void) { return ts_spill_hides(); }
-bool ts_private_spill_send(ts_spill *spill) { return ts_spill_send(spill); }
-bool ts_private_spill_fetch(ts_spill *spill) { return ts_spill_fetch(spill); }
-void ts_private_spill_resend(ts_spill *spill) { ts_spill_resend(spill); }
-void ts_private_spill_return(ts_spill *spill) { ts_spill_return(spill); }
-bool ts_private_spill_is_over(const ts_spill *spill) { return ts_spill_is_over(spill); }
-bool ts_private_spill_bury(ts_spill *spill) { return ts_spill_bury(spill); }
 bool ts_private_spill_wants(uint32_t unit) { return ts_load_acquire(ts_unit_word(unit)) != 0; }
 void *ts_private_unit_address(uint32_t unit) { return ts_unit_address(unit); }
-
-uint32_t ts_private_zones_row_take(void) { return ts_zones_row_take(); }
-void ts_private_zones_row_write(uint32_t row, const ts_zones_stats *stats) { ts_zones_row_write(row, stats); }
-void ts_private_zones_row_give(uint32_t row) { ts_zones_row_give(row); }
 
 bool ts_private_object_of(SlabAllocator *allocator, SlabHandle handle, ts_private_object *out) {
     ts_object object;

@@ -1,6 +1,6 @@
 /*
- * The interface of the core for the project's own libraries, beside the public one. libtslab.so exports it under the
- * version node TSLAB_PRIVATE. It is no promise to other programs, nor from one build to the next. A library that uses
+ * The interface of the core for the project's own libraries, beside the public one, with the functions of
+ * spill/spill.h and stats/zones.h that are TS_PRIVATE, too. libtslab.so exports it under the version node TSLAB_PRIVATE. It is no promise to other programs, nor from one build to the next. A library that uses
  * it first compares ts_private_build with its own TSLAB_BUILD.
  */
 #ifndef TS_API_PRIVATE_H
@@ -9,12 +9,6 @@
 #include "base/attr.h"
 
 #include <tslab/tslab.h>
-
-#if defined(__GNUC__) || defined(__clang__)
-#define TS_PRIVATE __attribute__((visibility("default")))
-#else
-#define TS_PRIVATE
-#endif
 
 /* TSLAB_BUILD of the core: a hash of its sources. */
 TS_PRIVATE extern const char ts_private_build[];
@@ -59,24 +53,8 @@ TS_PRIVATE void ts_private_tell(SlabAllocator *allocator, const char *call, cons
 TS_PRIVATE void ts_private_report(SlabAllocator *allocator, const char *call, const void *p, const char *why);
 /* What misuse of the allocator does: a SlabOnMisuse. */
 TS_PRIVATE int ts_private_misuse_mode(SlabAllocator *allocator);
-/* ---- for libtslab-zones: the memory of a closed epoch goes and comes back (spill/spill.h has each function) ---- */
+/* ---- for libtslab-zones ---- */
 
-struct ts_spill;
-/* false or 0 with errno EINVAL: no such allocator; else as the functions of that name. */
-TS_PRIVATE size_t ts_private_spill_most(SlabAllocator *allocator, EpochId epoch);
-TS_PRIVATE bool ts_private_spill_begin(SlabAllocator *allocator, EpochId epoch, struct ts_spill *spill);
-TS_PRIVATE bool ts_private_spill_hides(void);
-TS_PRIVATE bool ts_private_spill_send(struct ts_spill *spill);
-TS_PRIVATE bool ts_private_spill_fetch(struct ts_spill *spill);
-TS_PRIVATE void ts_private_spill_resend(struct ts_spill *spill);
-TS_PRIVATE void ts_private_spill_return(struct ts_spill *spill);
-TS_PRIVATE bool ts_private_spill_is_over(const struct ts_spill *spill);
-TS_PRIVATE bool ts_private_spill_bury(struct ts_spill *spill);
-/* Figures of zones for the statistics (stats/zones.h). */
-struct ts_zones_stats;
-TS_PRIVATE uint32_t ts_private_zones_row_take(void);
-TS_PRIVATE void ts_private_zones_row_write(uint32_t row, const struct ts_zones_stats *stats);
-TS_PRIVATE void ts_private_zones_row_give(uint32_t row);
 /* Whether the piece of a spill that begins at this unit is not dead. And the address of a unit. */
 TS_PRIVATE bool ts_private_spill_wants(uint32_t unit);
 TS_PRIVATE void *ts_private_unit_address(uint32_t unit);

@@ -19,6 +19,8 @@
 #define TS_ASSUME(x) ((x) ? (void)0 : __builtin_unreachable())
 /* For declarations of data. Without it the compiler reaches the object by way of the offset table. */
 #define TS_HIDDEN __attribute__((visibility("hidden")))
+/* For functions that the project's own libraries call (api/private.h). */
+#define TS_PRIVATE __attribute__((visibility("default")))
 #else
 #define TS_LIKELY(x) (x)
 #define TS_UNLIKELY(x) (x)
@@ -30,6 +32,7 @@
 #define TS_PRINTF(f, a)
 #define TS_MAY_ALIAS
 #define TS_HIDDEN
+#define TS_PRIVATE
 #endif
 
 /* Puts a pointer that the function returns into the register for results, from here on. Otherwise compilers may work

@@ -37,9 +37,9 @@
 
 /* The epoch, locked, if it can be spilled. */
 static ts_epoch *find_closing(ts_allocator *allocator, EpochId id) {
-    ts_epoch *epoch = ts_epoch_find_locked(allocator, id);
+    ts_epoch *epoch = allocator ? ts_epoch_find_locked(allocator, id) : NULL;
     if (!epoch) {
-        errno = ts_table_is_past(&ts_epochs, id) ? ESTALE : EINVAL;
+        errno = allocator && ts_table_is_past(&ts_epochs, id) ? ESTALE : EINVAL;
         return NULL;
     }
     bool closing = ts_load_relaxed(&epoch->state) == EPOCH_CLOSING;
@@ -49,8 +49,8 @@ static ts_epoch *find_closing(ts_allocator *allocator, EpochId id) {
     return NULL;
 }
 
-size_t ts_spill_most(ts_allocator *allocator, EpochId id) {
-    ts_epoch *epoch = find_closing(allocator, id);
+size_t ts_spill_most(uintptr_t token, EpochId id) {
+    ts_epoch *epoch = find_closing(ts_allocator_find(token), id);
     if (!epoch) return 0;
     /* In a closing epoch both only fall; begin finds a block that is not flushed yet. */
     size_t most = (size_t)ts_load_relaxed(&epoch->span_units);
@@ -107,10 +107,6 @@ static bool lend_block(ts_spill *spill, ts_block *block) {
 static ts_heap *hold_heap_of(const ts_block *block) {
     for (unsigned naps = 0; naps < HOLD_NAPS; naps++) {
         ts_heap *heap = ts_load_acquire(&block->heap);
-        if (heap == ts_thread.heap) {
-            ts_heap_enter(heap);
-            return heap;
-        }
         if (ts_heap_hold(heap)) {
             if (ts_load_relaxed(&block->heap) == heap) return heap;
             ts_heap_drop(heap);
@@ -123,20 +119,13 @@ static ts_heap *hold_heap_of(const ts_block *block) {
     return NULL;
 }
 
-static void let_go(ts_heap *heap) {
-    if (heap == ts_thread.heap)
-        ts_heap_leave(heap);
-    else
-        ts_heap_drop(heap);
-}
-
 static bool lend_slabs(ts_spill *spill, ts_block *blocks) {
     for (ts_block *b = blocks; b; b = ts_load_relaxed(&b->epoch_next)) {
         ts_heap *heap = hold_heap_of(b);
         if (!heap) return false;
         ts_foreign_drain(heap); /* so that FOREIGN is off */
         bool lent = ts_era(b) == ts_load_relaxed(&b->era) && lend_block(spill, b);
-        let_go(heap);
+        ts_heap_drop(heap);
         if (!lent) return false;
     }
     return true;
@@ -165,15 +154,15 @@ static void sort_pieces(ts_spill *spill) {
     }
 }
 
-bool ts_spill_begin(ts_allocator *allocator, EpochId id, ts_spill *spill) {
-    if (allocator->care || allocator->settings.guard_spans || ts_os_page_bytes() > TS_UNIT_BYTES) {
+bool ts_spill_begin(uintptr_t token, EpochId id, ts_spill *spill) {
+    ts_allocator *allocator = ts_allocator_find(token);
+    if (allocator && (allocator->care || allocator->settings.guard_spans || ts_os_page_bytes() > TS_UNIT_BYTES)) {
         errno = ENOTSUP;
         return false;
     }
     ts_epoch *epoch = find_closing(allocator, id);
     if (!epoch) return false;
     spill->allocator = allocator;
-    spill->token = ts_load_relaxed(&allocator->token);
     spill->epoch = epoch;
     spill->id = id;
     spill->state = TS_SPILL_LENT;
@@ -199,32 +188,25 @@ bool ts_spill_begin(ts_allocator *allocator, EpochId id, ts_spill *spill) {
 
 /* ---- memory ------------------------------------------------------------------------------------------------------ */
 
-/* Does fn to the runs, in order. Returns the piece at which it said no, or how many there are. */
-static size_t each_run(const ts_spill *spill, bool (*fn)(const ts_spill *, char *at, size_t bytes)) {
-    size_t i = 0;
-    while (i < spill->pieces) {
-        uint32_t units;
-        size_t next = run_from(spill, i, &units);
-        uint32_t first = spill->piece[i].unit;
-        if (!fn(spill, ts_unit_address(first), ts_units_bytes(first, units))) break;
-        i = next;
+/* Does fn to all runs. false: it said no to some. */
+static bool each_run(const ts_spill *spill, bool (*fn)(const ts_spill *, char *at, size_t bytes)) {
+    bool all = true;
+    for (size_t i = 0; i < spill->pieces;) {
+        uint32_t units, first = spill->piece[i].unit;
+        i = run_from(spill, i, &units);
+        all = fn(spill, ts_unit_address(first), ts_units_bytes(first, units)) && all;
     }
-    return i;
+    return all;
 }
 
 static bool forbid(const ts_spill *spill, char *at, size_t bytes) {
     return (spill->hides && ts_os->hide(at, bytes, true)) || ts_os->protect(at, bytes);
 }
-static bool forbid_if(const ts_spill *spill, char *at, size_t bytes) {
-    (void)forbid(spill, at, bytes);
-    return true;
-}
 static bool allow(const ts_spill *spill, char *at, size_t bytes) {
     return (!spill->hides || ts_os->hide(at, bytes, false)) && ts_os->commit(at, bytes);
 }
 static bool purge(const ts_spill *spill, char *at, size_t bytes) {
-    (void)ts_purge_pages(spill->allocator, at, at + bytes); /* a refusal is counted, and harms nothing */
-    return true;
+    return ts_purge_pages(spill->allocator, at, at + bytes); /* a refusal is counted, and harms nothing */
 }
 
 /* Memory that is away counts on no node. When it comes back it counts on the node of its addresses. */
@@ -236,38 +218,31 @@ static void count_nodes(const ts_spill *spill, bool back) {
     }
 }
 
-static void uncommit(const ts_spill *spill) {
-    count_nodes(spill, false);
-    ts_uncommit(spill->allocator, spill->units);
-}
-
-static void set_away(const ts_spill *spill, bool away) {
-    ts_epoch_acquire(spill->epoch);
-    ts_store_release(&spill->epoch->is_away, away);
-    ts_epoch_release(spill->epoch);
-}
-
 bool ts_spill_hides(void) { return ts_os->hide(NULL, 0, true); }
 
-/* Makes all runs inaccessible, or none. Where pages can be hidden it is all (spill.h, 4). */
+/* Makes all runs inaccessible. false: they are accessible. Where pages can be hidden it is all (spill.h, 4). */
 static bool forbid_all(ts_spill *spill) {
     spill->hides = spill->pieces != 0 && ts_os->hide(ts_unit_address(spill->piece[0].unit), ts_os_page_bytes(), true);
-    if (spill->hides) return each_run(spill, forbid_if) == spill->pieces;
-    if (spill->no_mappings) return false;
-    if (each_run(spill, forbid) == spill->pieces) return true;
+    if (!spill->hides && spill->no_mappings) return false;
+    if (each_run(spill, forbid) || spill->hides) return true;
     (void)each_run(spill, allow); /* a run that was accessible all along costs a call */
     return false;
 }
 
 bool ts_spill_send(ts_spill *spill) {
-    if (!forbid_all(spill)) {
+    /* What is FETCHED without its bytes is AWAY in any case: where that is refused the addresses read as zero until
+       they are fetched. */
+    if (!forbid_all(spill) && spill->state == TS_SPILL_LENT) {
         errno = EBUSY;
         return false;
     }
     (void)each_run(spill, purge);
-    uncommit(spill);
+    count_nodes(spill, false);
+    ts_uncommit(spill->allocator, spill->units);
     spill->state = TS_SPILL_AWAY;
-    set_away(spill, true);
+    ts_epoch_acquire(spill->epoch);
+    ts_store_release(&spill->epoch->is_away, true);
+    ts_epoch_release(spill->epoch);
     return true;
 }
 
@@ -279,7 +254,7 @@ static bool commit_units(ts_allocator *allocator, uint64_t units) {
 
 bool ts_spill_fetch(ts_spill *spill) {
     if (commit_units(spill->allocator, spill->units)) {
-        if (each_run(spill, allow) == spill->pieces) {
+        if (each_run(spill, allow)) {
             count_nodes(spill, true);
             spill->state = TS_SPILL_FETCHED;
             return true;
@@ -291,13 +266,6 @@ bool ts_spill_fetch(ts_spill *spill) {
     return false;
 }
 
-void ts_spill_resend(ts_spill *spill) {
-    (void)each_run(spill, forbid); /* where it is refused the addresses read as zero until they are fetched */
-    (void)each_run(spill, purge);
-    uncommit(spill);
-    spill->state = TS_SPILL_AWAY;
-}
-
 /* ---- return ------------------------------------------------------------------------------------------------------ */
 
 /* Drains the slabs that came back by the queues, as far as heaps can be held. The epoch may have closed long ago, and
@@ -305,14 +273,7 @@ void ts_spill_resend(ts_spill *spill) {
 static void drain_blocks(const ts_block *blocks) {
     for (const ts_block *b = blocks; b; b = ts_load_relaxed(&b->epoch_next)) {
         ts_heap *heap = ts_load_acquire(&b->heap);
-        if (heap == ts_thread.heap) {
-            ts_heap_enter(heap);
-            ts_foreign_drain(heap);
-            ts_heap_leave(heap);
-        } else if (ts_heap_hold(heap)) {
-            ts_foreign_drain(heap);
-            ts_heap_drop(heap);
-        } else if (ts_heap_call(heap)) {
+        if (ts_heap_hold(heap) || ts_heap_call(heap)) {
             ts_heap_work_off(heap);
             ts_heap_drop(heap);
         }
@@ -368,7 +329,7 @@ bool ts_spill_is_over(const ts_spill *spill) {
 
 bool ts_spill_bury(ts_spill *spill) {
     if (spill->state == TS_SPILL_AWAY) {
-        if (each_run(spill, allow) != spill->pieces) return false; /* some are accessible: the rest comes later */
+        if (!each_run(spill, allow)) return false; /* some are accessible: the rest comes later */
         ts_fetch_add_relaxed(&spill->allocator->committed_units, spill->units);
         count_nodes(spill, true);
         spill->state = TS_SPILL_FETCHED;

@@ -4,7 +4,7 @@
  *     none --begin--> LENT --send--> AWAY --fetch--> FETCHED
  *       ^               |             ^  |             |  |
  *       |               |             |  '--bury--.    |  |
- *       '----return-----'             '--resend---|----'  |
+ *       '----return-----'             '--send-----|----'  |
  *       '-----------------------------------------'-------'  return
  *
  *     LENT      all slabs and spans of the epoch are lent (spill/spilled.h); the bytes are in memory, for the keeper
@@ -53,7 +53,6 @@ enum { TS_SPILL_NONE, TS_SPILL_LENT, TS_SPILL_AWAY, TS_SPILL_FETCHED };
 
 typedef struct ts_spill {
     ts_allocator *allocator;
-    uintptr_t token;
     ts_epoch *epoch;
     EpochId id;
     int state;
@@ -66,26 +65,24 @@ typedef struct ts_spill {
     bool hides;       /* what is AWAY is hidden (os.h), and in the mappings that it was in */
 } ts_spill;
 
-/* Pieces that the epoch can have at most: as many as a record needs room for. 0 with errno: EINVAL no such epoch, or
-   it is active; ESTALE it has ended; EBUSY it is spilled already. */
-size_t ts_spill_most(ts_allocator *allocator, EpochId id);
+/* allocator: its token. Pieces that the epoch can have at most: as many as a record needs room for. 0 with errno:
+   EINVAL no such allocator, no such epoch, or it is active; ESTALE it has ended; EBUSY it is spilled already. */
+TS_PRIVATE size_t ts_spill_most(uintptr_t allocator, EpochId id);
 /* `piece` and `room` are set. false with errno, and nothing changed: the cases of ts_spill_most; EBUSY a thread has
    not given up its block of the epoch yet, or there is no room; ENOTSUP an allocator with care or guards, or pages
    larger than a unit. */
-bool ts_spill_begin(ts_allocator *allocator, EpochId id, ts_spill *spill);
+TS_PRIVATE bool ts_spill_begin(uintptr_t allocator, EpochId id, ts_spill *spill);
 /* Whether the system can hide pages: then a spill needs no mappings, unless the program has locked its memory. */
-bool ts_spill_hides(void);
-/* LENT to AWAY. false with errno EBUSY: the system has no mappings left, or they are not to be used; it is LENT
-   still. */
-bool ts_spill_send(ts_spill *spill);
+TS_PRIVATE bool ts_spill_hides(void);
+/* LENT to AWAY; or FETCHED to AWAY, because the keeper could not read the bytes. false with errno EBUSY: it is LENT
+   still, the system has no mappings left, or they are not to be used. */
+TS_PRIVATE bool ts_spill_send(ts_spill *spill);
 /* AWAY to FETCHED. false with errno ENOMEM: over budget, or the system refuses; it is AWAY still. */
-bool ts_spill_fetch(ts_spill *spill);
-/* FETCHED to AWAY: the keeper could not read the bytes. */
-void ts_spill_resend(ts_spill *spill);
+TS_PRIVATE bool ts_spill_fetch(ts_spill *spill);
 /* LENT or FETCHED to none: slabs go to their blocks, spans to their epoch, dead pieces to the system. */
-void ts_spill_return(ts_spill *spill);
+TS_PRIVATE void ts_spill_return(ts_spill *spill);
 /* Whether the epoch is over, so that nothing can need its bytes any more. */
-bool ts_spill_is_over(const ts_spill *spill);
+TS_PRIVATE bool ts_spill_is_over(const ts_spill *spill);
 /* Fetches and returns an epoch that is over, and fills nothing. false: the system refuses, now. */
-bool ts_spill_bury(ts_spill *spill);
+TS_PRIVATE bool ts_spill_bury(ts_spill *spill);
 #endif

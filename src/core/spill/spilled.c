@@ -65,12 +65,6 @@ static void hold_and_take_out(uint32_t unit) {
         const ts_block *block = block_of(unit, &word);
         ts_heap *heap = block && ts_era(block) == ts_word_era(word) ? ts_load_acquire(&block->heap) : NULL;
         if (!heap || ts_load_relaxed(&heap->state) == TS_HEAP_LOST) return;
-        if (heap == ts_thread.heap) {
-            ts_heap_enter(heap);
-            take_out_slab(heap, unit);
-            ts_heap_leave(heap);
-            return;
-        }
         if (ts_heap_hold(heap)) {
             bool home = ts_load_relaxed(&block->heap) == heap;
             take_out_slab(heap, unit);

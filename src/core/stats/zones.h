@@ -23,10 +23,10 @@ typedef struct ts_zones_stats {
 } ts_zones_stats;
 
 /* TS_ZONES_NO_ROW: all are taken. It shows nothing until it is written. */
-uint32_t ts_zones_row_take(void);
+TS_PRIVATE uint32_t ts_zones_row_take(void);
 /* The two ratios are made here. */
-void ts_zones_row_write(uint32_t row, const ts_zones_stats *stats);
-void ts_zones_row_give(uint32_t row);
+TS_PRIVATE void ts_zones_row_write(uint32_t row, const ts_zones_stats *stats);
+TS_PRIVATE void ts_zones_row_give(uint32_t row);
 /* The rows that are shown. Returns how many. */
 uint32_t ts_zones_rows(ts_zones_stats out[TS_ZONES_ROWS]);
 

@@ -135,7 +135,7 @@ static void none_can_be_hidden(void **state) {
     check();
     /* It is lent still, and every byte is there. */
     kept.spill = (ts_spill){.piece = kept.piece, .room = 4096, .no_mappings = true};
-    assert_true(ts_spill_begin(record, one, &kept.spill));
+    assert_true(ts_spill_begin(ts_load_relaxed(&record->token), one, &kept.spill));
     errno = 0;
     assert_false(ts_spill_send(&kept.spill));
     assert_true(errno == EBUSY && kept.spill.state == TS_SPILL_LENT);
@@ -145,7 +145,7 @@ static void none_can_be_hidden(void **state) {
     for (unsigned granted = 0; granted < SLABS; granted += 9) {
         protects_left = granted;
         kept.spill = (ts_spill){.piece = kept.piece, .room = 4096};
-        assert_true(ts_spill_begin(record, one, &kept.spill));
+        assert_true(ts_spill_begin(ts_load_relaxed(&record->token), one, &kept.spill));
         errno = 0;
         assert_false(ts_spill_send(&kept.spill));
         assert_int_equal(errno, EBUSY);

@@ -120,7 +120,7 @@ static void freed_while_lent(void **state) {
         assert_true(epoch_close(allocator, epoch));
         atomic_store(&freed, false);
         sup_stop_arm(&at_word, at % 2, others_free);
-        bool lent = ts_spill_begin(record, epoch, &spill);
+        bool lent = ts_spill_begin(ts_load_relaxed(&record->token), epoch, &spill);
         int error = errno;
         assert_true(sup_stop_disarm(&at_word));
         meet();
@@ -150,12 +150,12 @@ static void block_not_flushed(void **state) {
         no_barrier = false;
         assert_false(ts_load_relaxed(&block_of(object[0])->flushed));
         errno = 0;
-        assert_false(ts_spill_begin(record, epoch, &spill));
+        assert_false(ts_spill_begin(ts_load_relaxed(&record->token), epoch, &spill));
         assert_int_equal(errno, EBUSY);
         assert_int_equal(ts_load_relaxed(&ts_spills), 0);
         let(slab_thread_idle);
         assert_true(ts_load_relaxed(&block_of(object[0])->flushed));
-        assert_true(ts_spill_begin(record, epoch, &spill));
+        assert_true(ts_spill_begin(ts_load_relaxed(&record->token), epoch, &spill));
         ts_spill_return(&spill);
         let(free_all);
         assert_int_equal(epoch_state(allocator, epoch), EPOCH_CLOSED);
@@ -184,7 +184,7 @@ static void returned_while_it_dies(void **state) {
         open_epoch(flags);
         fill();
         assert_true(epoch_close(allocator, epoch));
-        assert_true(ts_spill_begin(record, epoch, &spill));
+        assert_true(ts_spill_begin(ts_load_relaxed(&record->token), epoch, &spill));
         atomic_store(&returned, false);
         sup_stop_arm(&at_word, 0, others_return);
         free_all();
@@ -220,7 +220,7 @@ static void pinned_at_a_fork(void **state) {
     open_epoch(EPOCH_CHURN);
     fill();
     assert_true(epoch_close(allocator, epoch));
-    assert_true(ts_spill_begin(record, epoch, &spill) && ts_spill_send(&spill));
+    assert_true(ts_spill_begin(ts_load_relaxed(&record->token), epoch, &spill) && ts_spill_send(&spill));
     /* Another thread walks the epoch: it has it pinned. */
     ts_epoch *e = ts_epoch_find_locked(record, epoch);
     assert_non_null(e);
