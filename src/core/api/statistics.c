@@ -112,15 +112,19 @@ static void openmetrics(ts_sink *sink, const ts_view *view) { ts_render_promethe
 static void stacks_json(ts_sink *sink, const ts_view *view) { ts_render_stacks_json(sink, NULL, view); }
 static void doctor(ts_sink *sink, const ts_view *view) { (void)ts_render_doctor(sink, view); }
 
-static size_t render(SlabAllocator *allocator, char *buffer, size_t capacity, render_fn *fn, bool places) {
-    ts_sink sink = ts_sink_buffer(buffer, buffer ? capacity : 0);
+/* A view with its findings; NULL: errno says why. places: the modules of its stacks, too. */
+static ts_view *view_of(SlabAllocator *allocator, bool places) {
     ts_allocator *a = ts_api_find(allocator);
     ts_view *view = a ? ts_advised_view(a, ts_token(allocator)) : NULL;
+    if (a && !view) errno = ENOMEM;
     if (view && places) ts_view_modules(view);
-    if (view)
-        fn(&sink, view);
-    else if (a)
-        errno = ENOMEM;
+    return view;
+}
+
+static size_t render(SlabAllocator *allocator, char *buffer, size_t capacity, render_fn *fn, bool places) {
+    ts_sink sink = ts_sink_buffer(buffer, buffer ? capacity : 0);
+    ts_view *view = view_of(allocator, places);
+    if (view) fn(&sink, view);
     ts_view_free(view);
     return ts_sink_end(&sink);
 }
@@ -198,10 +202,7 @@ size_t slab_stats_epochs_json(SlabAllocator *allocator, SlabEpochOrder order, si
 }
 
 size_t slab_stats_view(SlabAllocator *allocator, char *buffer, size_t capacity) {
-    ts_allocator *a = ts_api_find(allocator);
-    ts_view *view = a ? ts_advised_view(a, ts_token(allocator)) : NULL;
-    if (a && !view) errno = ENOMEM;
-    if (view) ts_view_modules(view);
+    ts_view *view = view_of(allocator, true);
     size_t bytes = view ? sizeof *view : 0;
     if (view && buffer) memcpy(buffer, view, bytes < capacity ? bytes : capacity);
     ts_view_free(view);
@@ -230,13 +231,8 @@ bool slab_stats_dump_fd(SlabAllocator *allocator, int fd) {
         return false;
     }
     ts_sink sink = ts_sink_fd(fd, buffer, sizeof buffer);
-    ts_allocator *a = ts_api_find(allocator);
-    if (!a) return false;
-    ts_view *view = ts_advised_view(a, ts_token(allocator));
-    if (!view) {
-        errno = ENOMEM;
-        return false;
-    }
+    ts_view *view = view_of(allocator, false);
+    if (!view) return false;
     ts_render_text(&sink, view);
     ts_view_free(view);
     if (ts_sink_end(&sink) == 0) {

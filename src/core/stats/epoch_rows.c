@@ -6,6 +6,7 @@
 #include "os/os.h"
 #include "region/pool.h"
 #include "stats/snapshot.h"
+#include "stats/top.h"
 
 #include <string.h>
 
@@ -115,26 +116,47 @@ static void row_add_slab(SlabEpochStats *row, const ts_block *block, uint32_t sl
     row_finish(row);
 }
 
-/* Finds a row by its epoch; rows_of[] is open addressing over the rows, by the index of the epoch's entry. */
+/* The blocks of an epoch, so that a scan of the UNIT words need not look at every block. */
+#define KNOWN_BLOCKS 32u
+typedef struct known_blocks {
+    unsigned count; /* more than KNOWN_BLOCKS: there was no room for all */
+    const ts_block *block[KNOWN_BLOCKS];
+} known_blocks;
+
+static void know_block(void *arg, const ts_block *b) {
+    known_blocks *known = arg;
+    if (known->count < KNOWN_BLOCKS) known->block[known->count] = b;
+    known->count++;
+}
+
+static bool is_known(const known_blocks *known, uint64_t word) {
+    const ts_block *block = ts_block_of_word(word); /* of a span something else, which is not looked at */
+    for (unsigned i = 0; i < known->count && i < KNOWN_BLOCKS; i++)
+        if (known->block[i] == block) return true;
+    return known->count > KNOWN_BLOCKS;
+}
+
+/* Finds a row by its epoch: open addressing over the rows, by the index of the epoch's entry. */
 #define ROW_SLOTS 256u
 
-void ts_snapshot_epoch_slabs(ts_allocator *a, SlabEpochStats *rows, unsigned count) {
-    uint8_t slot[ROW_SLOTS]; /* number of the row + 1 */
-    uint64_t mask = ((uint64_t)1 << ts_epochs.index_bits) - 1, left = 0;
-    memset(slot, 0, sizeof slot);
+/* Adds what `left` slabs of the rows say, those of a kind (TS_COUNT_KINDS: of all) and of known blocks (NULL: of all),
+   in one pass over the units. */
+static void add_slabs(ts_allocator *a, SlabEpochStats *rows, unsigned count, uint32_t kind, const known_blocks *known,
+                      uint64_t left) {
+    uint8_t slot[ROW_SLOTS] = {0}; /* number of the row + 1 */
     for (unsigned i = 0; i < count; i++) {
-        unsigned at = (unsigned)(rows[i].epoch_id & mask) % ROW_SLOTS;
+        unsigned at = ts_table_index(&ts_epochs, rows[i].epoch_id) % ROW_SLOTS;
         while (slot[at]) at = (at + 1) % ROW_SLOTS;
         slot[at] = (uint8_t)(i + 1);
-        left += rows[i].slab_count;
     }
     for (unsigned part = 0; part < TS_PARTS && left; part++) {
         uint32_t end = ts_pool_highest(part), first = ts_region.part[part].first_unit;
         for (uint32_t u = first + 1; ts_unit_of(u) < first + end && left; u = ts_slab_after(u)) {
             uint64_t word = ts_load_acquire(ts_unit_word(u));
+            if (word == 0 || (known && !is_known(known, word))) continue;
             const ts_block *block = ts_unit_block(a, word);
             const ts_epoch *e = block ? ts_load_relaxed(&block->epoch) : NULL;
-            if (!e) continue;
+            if (!e || (kind != TS_COUNT_KINDS && kind != ts_unit_kind(block, word))) continue;
             EpochId id = ts_load_relaxed(&e->entry.id);
             unsigned at = e->entry.index % ROW_SLOTS;
             while (slot[at] && rows[slot[at] - 1].epoch_id != id) at = (at + 1) % ROW_SLOTS;
@@ -145,35 +167,10 @@ void ts_snapshot_epoch_slabs(ts_allocator *a, SlabEpochStats *rows, unsigned cou
     }
 }
 
-/* The blocks of an epoch as they stand in UNIT words, so that a scan of the words need not look at every block. */
-#define KNOWN_BLOCKS 32u
-#define BLOCK_LINES (TS_CHURN_BLOCK_ALIGN / TS_CACHE_LINE)
-
-typedef struct known_blocks {
-    unsigned count;
-    bool all; /* there was room for all */
-    uint64_t word[KNOWN_BLOCKS];
-} known_blocks;
-
-static uint64_t block_word(uint64_t line, uint64_t era, bool scope) {
-    return (scope ? line : line & ~(uint64_t)(BLOCK_LINES - 1)) << TS_UNIT_LINE_SHIFT | (scope ? TS_UNIT_SCOPE : 0) |
-           era;
-}
-
-static void know_block(void *arg, const ts_block *b) {
-    known_blocks *known = arg;
-    if (known->count == KNOWN_BLOCKS)
-        known->all = false;
-    else
-        known->word[known->count++] = block_word(ts_line_of(b), ts_era(b), b->scope);
-}
-
-static bool is_known(const known_blocks *known, uint64_t word) {
-    if (!known->all) return true;
-    uint64_t mine = block_word(ts_word_line(word), ts_word_era(word), (word & TS_UNIT_SCOPE) != 0);
-    for (unsigned i = 0; i < known->count; i++)
-        if (known->word[i] == mine) return true;
-    return false;
+void ts_snapshot_epoch_slabs(ts_allocator *a, SlabEpochStats *rows, unsigned count) {
+    uint64_t left = 0;
+    for (unsigned i = 0; i < count; i++) left += rows[i].slab_count;
+    add_slabs(a, rows, count, TS_COUNT_KINDS, NULL, left);
 }
 
 static bool read_live(ts_allocator *a, uint32_t cls, uint32_t kind, EpochId id, SlabEpochStats *out) {
@@ -188,20 +185,9 @@ static bool read_live(ts_allocator *a, uint32_t cls, uint32_t kind, EpochId id, 
     uint64_t left = kind == TS_COUNT_SPAN ? 0 : row.slab_count;
     if (kind == TS_COUNT_KINDS) left -= ts_least(left, sums.kind[TS_COUNT_SPAN].slabs);
     atomic_thread_fence(memory_order_acquire); /* the counters before the foreign bits */
-    known_blocks known = {0, true, {0}};
-    if (left && !ts_epoch_read_blocks(e, id, know_block, &known)) known.all = false;
-    for (unsigned part = 0; part < TS_PARTS && left; part++) {
-        uint32_t end = ts_pool_highest(part), first = ts_region.part[part].first_unit;
-        for (uint32_t u = first + 1; ts_unit_of(u) < first + end && left; u = ts_slab_after(u)) {
-            uint64_t word = ts_load_acquire(ts_unit_word(u));
-            if (word == 0 || !is_known(&known, word)) continue;
-            const ts_block *block = ts_unit_block(a, word);
-            if (!block || ts_load_relaxed(&block->epoch) != e) continue;
-            if (kind != TS_COUNT_KINDS && kind != ts_unit_kind(block, word)) continue;
-            row_add_slab(&row, block, u, word);
-            left--;
-        }
-    }
+    known_blocks known = {0};
+    if (!ts_epoch_read_blocks(e, id, know_block, &known)) known.count = KNOWN_BLOCKS + 1;
+    add_slabs(a, &row, 1, kind, &known, left);
     if (ts_load_acquire(&e->entry.id) != id) return false;
     *out = row;
     return true;
@@ -218,31 +204,18 @@ bool ts_snapshot_epoch(ts_allocator *a, uint32_t cls, EpochId id, SlabEpochStats
     return true;
 }
 
-/* The `capacity` oldest, in order: a heap of the oldest so far with the youngest on top, then sorted. Ties go by id. */
-static bool older(uint64_t since_a, EpochId a, uint64_t since_b, EpochId b) {
-    return since_a != since_b ? since_a < since_b : a < b;
-}
-
-static uint64_t since(EpochId id) {
-    const ts_epoch *e = ts_table_at(&ts_epochs, ts_table_index(&ts_epochs, id));
-    return ts_load_relaxed(&e->open_since_ns);
-}
-
-static void sift_down(EpochId *a, size_t i, size_t n) {
-    for (;;) {
-        size_t c = 2 * i + 1;
-        if (c >= n) return;
-        if (c + 1 < n && older(since(a[c]), a[c], since(a[c + 1]), a[c + 1])) c++;
-        if (!older(since(a[i]), a[i], since(a[c]), a[c])) return;
-        EpochId t = a[i];
-        a[i] = a[c];
-        a[c] = t;
-        i = c;
-    }
+static bool is_older(const void *a, const void *b) {
+    EpochId x, y;
+    memcpy(&x, a, sizeof x);
+    memcpy(&y, b, sizeof y);
+    const ts_epoch *of_x = ts_epoch_at_id(x), *of_y = ts_epoch_at_id(y);
+    uint64_t since_x = ts_load_relaxed(&of_x->open_since_ns), since_y = ts_load_relaxed(&of_y->open_since_ns);
+    return since_x != since_y ? since_x < since_y : x < y;
 }
 
 size_t ts_snapshot_epochs(const ts_allocator *a, EpochId *out, size_t capacity) {
-    size_t found = 0, kept = 0;
+    size_t found = 0;
+    ts_top oldest = {out, sizeof *out, capacity, 0, is_older};
     uint32_t high = ts_table_high(&ts_epochs);
     for (uint32_t i = 1; i < high; i++) {
         const ts_epoch *e = ts_table_at(&ts_epochs, i);
@@ -252,22 +225,8 @@ size_t ts_snapshot_epochs(const ts_allocator *a, EpochId *out, size_t capacity) 
            same. */
         if (ts_epoch_is_over(e, id)) continue;
         found++;
-        if (kept < capacity) {
-            out[kept++] = id;
-            if (kept == capacity)
-                for (size_t k = kept / 2; k-- > 0;) sift_down(out, k, kept);
-        } else if (capacity > 0 && older(since(id), id, since(out[0]), out[0])) {
-            out[0] = id;
-            sift_down(out, 0, kept);
-        }
+        if (ts_top_takes(&oldest, &id)) ts_top_put(&oldest, &id);
     }
-    if (kept < capacity)
-        for (size_t k = kept / 2; k-- > 0;) sift_down(out, k, kept);
-    for (size_t n = kept; n > 1; n--) {
-        EpochId t = out[0];
-        out[0] = out[n - 1];
-        out[n - 1] = t;
-        sift_down(out, 0, n - 1);
-    }
+    ts_top_sort(&oldest);
     return found;
 }

@@ -233,7 +233,7 @@ typedef enum ts_field_unit { TS_COUNT, TS_BYTES, TS_SLABS, TS_NS, TS_PERCENT, TS
     X(spilled_live_bytes, GAUGE, WHOLE, BYTES, "epoch_live_bytes", "Bytes of these objects' slots.", "")               \
     X(spilled_bytes, GAUGE, WHOLE, BYTES, "epoch_spilled_bytes", "Their slabs in bytes, which take no memory.", "")
 
-/* SlabNodeStats, beside `node`. COUNTED: each row of `nodes` in JSON (ts_node_row) has them, too, and so have the
+/* SlabNodeStats, beside `node`. COUNTED: each row of `nodes` in JSON has them, too, and so have the
    metrics with the label `node`. The system is asked for the others, page by page. */
 #define TS_STATS_NODE_COUNTED(X)                                                                                       \
     X(committed_bytes, GAUGE, WHOLE, BYTES, "node_committed_bytes",                                                    \

@@ -107,19 +107,11 @@ static bool read_counts(const ts_allocator *allocator, int node, SlabNodeStats *
 
 _Static_assert(TS_NODE_ROWS == TS_HOME_NODES, "each has a row");
 
-uint32_t ts_node_rows(const ts_allocator *allocator, ts_node_row out[TS_NODE_ROWS]) {
+uint32_t ts_node_rows(const ts_allocator *allocator, SlabNodeStats out[TS_NODE_ROWS]) {
     uint32_t rows = 0;
     if (!ts_nodes_of(allocator)) return 0;
-    for (unsigned home = 1; home <= ts_homes_count(); home++) {
-        SlabNodeStats s;
-        if (!read_counts(allocator, ts_home_node(home), &s)) continue;
-        ts_node_row *row = &out[rows++];
-        row->node = s.node;
-        row->unused = 0;
-#define X(field, ...) row->field = s.field;
-        TS_STATS_NODE_COUNTED(X)
-#undef X
-    }
+    for (unsigned home = 1; home <= ts_homes_count(); home++)
+        rows += read_counts(allocator, ts_home_node(home), &out[rows]);
     return rows;
 }
 

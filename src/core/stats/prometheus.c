@@ -7,96 +7,106 @@
  */
 #include "stats/view.h"
 
-#include <string.h>
-
 typedef struct out {
     ts_sink *s;
     bool openmetrics;
 } out;
 
-static void family(const out *o, const char *name, ts_field_type type, const char *help) {
-    const char *suffix = type == TS_COUNTER && !o->openmetrics ? "_total" : "";
-    ts_put(o->s, "# HELP temporal_slab_");
-    ts_put(o->s, name);
-    ts_put(o->s, suffix);
-    ts_put(o->s, " ");
-    for (const char *c = help; *c; c++) {
+/* Of a family the metric, type, unit and meaning count; of a sample the offset, too. */
+static void family(const out *o, const ts_field *f) {
+    const char *suffix = f->type == TS_COUNTER && !o->openmetrics ? "_total" : "";
+    ts_say(o->s, "# HELP temporal_slab_%% ", ts_w_text(f->metric), ts_w_text(suffix));
+    for (const char *c = f->meaning; *c; c++) {
         if (*c == '\\' || *c == '\n' || (o->openmetrics && *c == '"')) ts_put(o->s, "\\");
         ts_put_bytes(o->s, *c == '\n' ? "n" : c, 1);
     }
-    ts_put(o->s, "\n# TYPE temporal_slab_");
-    ts_put(o->s, name);
-    ts_put(o->s, suffix);
-    ts_put(o->s, type == TS_COUNTER ? " counter\n" : " gauge\n");
-}
-
-static void value_of(const out *o, ts_field_unit unit, uint64_t value) {
-    ts_put(o->s, " ");
-    if (unit == TS_NS)
-        ts_put_decimal(o->s, value, 9, 9);
-    else if (unit == TS_RATIO)
-        ts_put_decimal(o->s, value, 3, 3);
-    else
-        ts_put_u64(o->s, value);
-    ts_put(o->s, "\n");
+    ts_say(o->s, "\n# TYPE temporal_slab_%% %\n", ts_w_text(f->metric), ts_w_text(suffix),
+           ts_w_text(f->type == TS_COUNTER ? "counter" : "gauge"));
 }
 
 /* pairs: name, value, ..., NULL. */
-static void sample(const out *o, const char *name, ts_field_type type, const char *const *pairs, ts_field_unit unit,
-                   uint64_t value) {
-    ts_put(o->s, "temporal_slab_");
-    ts_put(o->s, name);
-    if (type == TS_COUNTER) ts_put(o->s, "_total");
-    for (unsigned i = 0; pairs && pairs[i]; i += 2) {
-        ts_put(o->s, i ? "," : "{");
-        ts_put(o->s, pairs[i]);
-        ts_put(o->s, "=");
+static void sample(const out *o, const ts_field *f, const char *const *pairs, uint64_t value) {
+    ts_say(o->s, "temporal_slab_%%", ts_w_text(f->metric), ts_w_text(f->type == TS_COUNTER ? "_total" : ""));
+    for (unsigned i = 0; pairs[i]; i += 2) {
+        ts_say(o->s, "%%=", ts_w_text(i ? "," : "{"), ts_w_text(pairs[i]));
         ts_put_quoted(o->s, pairs[i + 1]);
     }
-    if (pairs && pairs[0]) ts_put(o->s, "}");
-    value_of(o, unit, value);
+    ts_put(o->s, pairs[0] ? "} " : " ");
+    unsigned scale = f->unit == TS_NS ? 9 : f->unit == TS_RATIO ? 3 : 0;
+    ts_put_decimal(o->s, value, scale, scale);
+    ts_put(o->s, "\n");
+}
+
+/* Rows of the view, each of which has a sample of a family. */
+typedef struct rows {
+    const void *at;
+    size_t bytes, count;
+    const char *key; /* label that tells them apart; NULL: there is one row */
+    const char *(*name)(const void *row, char text[16]);
+} rows;
+#define ALL SIZE_MAX
+
+/* Of the rows whose figure at the offset `if_any` is not 0. key, value: one more label; NULL: none. */
+static void samples(const out *o, const ts_field *f, const rows *r, size_t if_any, const char *key, const char *value) {
+    char text[16];
+    for (size_t i = 0; i < r->count; i++) {
+        const char *row = (const char *)r->at + i * r->bytes;
+        if (if_any != ALL && ts_figure(row, if_any) == 0) continue;
+        const char *pairs[] = {r->key ? r->key : key, r->key ? r->name(row, text) : value, key, value, NULL};
+        if (!r->key) pairs[2] = NULL;
+        sample(o, f, pairs, ts_figure(row, f->offset));
+    }
+}
+
+static void all(const out *o, const ts_field *fields, const rows *r, size_t if_any) {
+    for (const ts_field *f = fields; f->name; f++) {
+        if (!f->metric[0]) continue;
+        family(o, f);
+        samples(o, f, r, if_any, NULL, NULL);
+    }
+}
+
+static void one(const out *o, const ts_field *fields, const void *row) {
+    all(o, fields, &(rows){.at = row, .count = 1}, ALL);
+}
+
+static const char *name_of_class(const void *row, char text[16]) {
+    return ts_class_name(((const SlabClassStats *)row)->class_index, text);
+}
+static const char *name_of_label(const void *row, char text[16]) {
+    (void)text;
+    return ts_label_name(row);
+}
+static const char *name_of_contention(const void *row, char text[16]) {
+    (void)text;
+    const ts_contention *c = row;
+    return c->label[0] ? c->label : TS_LABEL_NONE;
+}
+static const char *name_of_zones(const void *row, char text[16]) {
+    (void)text;
+    return ((const ts_zones_stats *)row)->device;
+}
+static const char *name_of_node(const void *row, char text[16]) {
+    ts_sink s = ts_sink_buffer(text, 16);
+    ts_put_u64(&s, (uint64_t)((const SlabNodeStats *)row)->node);
+    (void)ts_sink_end(&s);
+    return text;
 }
 
 /* ---- by class ---------------------------------------------------------------------------------------------------- */
-
-static uint64_t class_field(const SlabClassStats *c, size_t offset) {
-    uint64_t v;
-    memcpy(&v, (const char *)c + offset, sizeof v);
-    return v;
-}
-
-static void by_class(const out *o, const ts_view *v, const char *name, ts_field_type type, ts_field_unit unit,
-                     const char *help, size_t offset) {
-    char text[16];
-    family(o, name, type, help);
-    for (unsigned k = 0; k < TS_COUNT_KINDS; k++) {
-        if (v->cls[k].allocated_objects_total == 0) continue;
-        const char *pairs[] = {"class", ts_class_name(v->cls[k].class_index, text), NULL};
-        sample(o, name, type, pairs, unit, class_field(&v->cls[k], offset));
-    }
-}
-
-static void shared_field(const out *o, const ts_view *v, const char *name, ts_field_type type, ts_field_scope scope,
-                         ts_field_unit unit, const char *help, size_t offset) {
-    if (!name[0]) return;
-    if (scope == TS_SCOPE_CLASS) {
-        by_class(o, v, name, type, unit, help, offset);
-        return;
-    }
-    family(o, name, type, help);
-    sample(o, name, type, NULL, unit, class_field(&v->cls[0], offset));
-}
 
 static uint64_t above(uint64_t a, uint64_t b) { return a > b ? a - b : 0; }
 
 /* Every slow path has one reason, so that the sum over the reasons is the number of slow paths. */
 static void slow_paths(const out *o, const ts_view *v) {
+    static const ts_field f = {
+        .metric = "slow_path_hits",
+        .type = TS_COUNTER,
+        .meaning =
+            "Allocations off the fast path. reason: cache_miss, fresh memory; warm_slab, a slab from the retained "
+            "cache; other, what another thread had freed or left; epoch_closed, refused (class all)."};
     char text[16];
-    family(
-        o, "slow_path_hits", TS_COUNTER,
-        "Allocations off the fast path. reason: cache_miss, fresh memory; warm_slab, a slab from the retained cache; "
-        "other, "
-        "what another thread had freed or left; epoch_closed, refused (class all).");
+    family(o, &f);
     for (unsigned k = 0; k < TS_COUNT_KINDS; k++) {
         const SlabClassStats *c = &v->cls[k];
         if (c->allocated_objects_total == 0) continue;
@@ -104,225 +114,155 @@ static void slow_paths(const out *o, const ts_view *v) {
         const char *const reasons[] = {"cache_miss", "warm_slab", "other"};
         const uint64_t values[] = {c->slow_path_cache_miss, above(c->new_slab_count, c->slow_path_cache_miss),
                                    above(c->slow_path_hits, c->new_slab_count)};
-        for (unsigned i = 0; i < 3; i++) {
-            const char *pairs[] = {"class", name, "reason", reasons[i], NULL};
-            sample(o, "slow_path_hits", TS_COUNTER, pairs, TS_COUNT, values[i]);
-        }
+        for (unsigned i = 0; i < 3; i++)
+            sample(o, &f, (const char *[]){"class", name, "reason", reasons[i], NULL}, values[i]);
     }
-    const char *pairs[] = {"class", "all", "reason", "epoch_closed", NULL};
-    sample(o, "slow_path_hits", TS_COUNTER, pairs, TS_COUNT, v->global.slow_path_epoch_closed);
+    sample(o, &f, (const char *[]){"class", "all", "reason", "epoch_closed", NULL}, v->global.slow_path_epoch_closed);
+}
+
+static void classes(const out *o, const ts_view *v) {
+    const rows each = {v->cls, sizeof *v->cls, TS_COUNT_KINDS, "class", name_of_class},
+               whole = {.at = v->cls, .count = 1};
+    for (const ts_field *f = ts_class_fields; f->name; f++) {
+        if (!f->metric[0]) continue;
+        bool by_class = f->scope == TS_SCOPE_CLASS;
+        family(o, f);
+        samples(o, f, by_class ? &each : &whole, by_class ? offsetof(SlabClassStats, allocated_objects_total) : ALL,
+                NULL, NULL);
+    }
 }
 
 /* ---- by label ---------------------------------------------------------------------------------------------------- */
 
-static uint64_t label_field(const ts_label_stats *l, size_t offset) {
-    uint64_t v;
-    memcpy(&v, (const char *)l + offset, sizeof v);
-    return v;
-}
+#define AT(field) offsetof(ts_label_stats, field)
+/* `offset` is of the figure of active epochs, these two of the others; ALL: they have none. */
+static const struct {
+    ts_field f;
+    size_t closing, spilled;
+} by_state[] = {
+    {{"", TS_GAUGE, 0, TS_COUNT, "epochs", "Epochs by label and state.", AT(active_epochs)},
+     AT(closing_epochs),
+     AT(spilled_epochs)},
+    {{"", TS_GAUGE, 0, TS_NS, "epoch_age_seconds",
+      "Age of the oldest epoch of that label that holds live objects; 0 if none does.", AT(active_age_ns)},
+     AT(closing_age_ns),
+     ALL},
+    {{"", TS_GAUGE, 0, TS_COUNT, "epoch_live_objects", "Live objects in epochs of that label.",
+      AT(active_live_objects)},
+     AT(closing_live_objects),
+     AT(spilled_live_objects)},
+    {{"", TS_GAUGE, 0, TS_BYTES, "epoch_live_bytes", "Bytes of the slots of these objects.", AT(active_live_bytes)},
+     AT(closing_live_bytes),
+     AT(spilled_live_bytes)},
+    {{"", TS_GAUGE, 0, TS_BYTES, "epoch_estimated_rss_bytes", "Slabs of these epochs in bytes.", AT(active_rss_bytes)},
+     AT(closing_rss_bytes),
+     ALL}};
+/* `offset` is of the figures by state and class. A figure of 0 has no sample. */
+static const ts_field by_class[] = {
+    {"", TS_GAUGE, 0, TS_COUNT, "epoch_class_live_objects", "Live objects by label and class.", AT(class_objects)},
+    {"", TS_GAUGE, 0, TS_BYTES, "epoch_class_live_bytes", "Bytes of these objects' slots.", AT(class_bytes)},
+    {"", TS_GAUGE, 0, TS_COUNT, "epoch_class_slabs", "Slabs of these epochs by label and class.", AT(class_slabs)},
+    {"", TS_GAUGE, 0, TS_BYTES, "epoch_class_estimated_rss_bytes", "These slabs in bytes.", AT(class_rss_bytes)}};
+static const ts_field of_spilled[] = {{"", TS_GAUGE, 0, TS_BYTES, "epoch_spilled_bytes",
+                                       "Slabs of these epochs that are in zones, in bytes.", AT(spilled_bytes)},
+                                      {0}};
+static const ts_field of_closing[] = {
+    {"", TS_GAUGE, 0, TS_NS, "epoch_closing_seconds",
+     "Longest time since its close of an epoch of that label that holds live objects.", AT(closing_for_ns)},
+    {0}};
 
-#define NOT_SPILLED SIZE_MAX /* a figure that spilled epochs have not got */
-static void by_label(const out *o, const ts_view *v, const char *name, const char *help, ts_field_unit unit,
-                     size_t active, size_t closing, size_t spilled) {
-    static const char *const state[] = {"active", "closing", "spilled"};
-    const size_t offset[] = {active, closing, spilled};
-    family(o, name, TS_GAUGE, help);
-    for (unsigned i = 0; i < v->label_rows; i++) {
-        const ts_label_stats *l = &v->label[i];
-        const uint64_t epochs[] = {l->active_epochs, l->closing_epochs, l->spilled_epochs};
-        for (unsigned s = 0; s < 3; s++) {
-            if (epochs[s] == 0 || offset[s] == NOT_SPILLED) continue;
-            const char *pairs[] = {"label", ts_label_name(l), "state", state[s], NULL};
-            sample(o, name, TS_GAUGE, pairs, unit, label_field(l, offset[s]));
-        }
-    }
-}
-#define BY_LABEL(name, help, unit, active, closing) \
-    by_label(o, v, name, help, unit, offsetof(ts_label_stats, active), offsetof(ts_label_stats, closing), NOT_SPILLED)
-#define BY_LABEL_3(name, help, unit, active, closing, spilled)                                            \
-    by_label(o, v, name, help, unit, offsetof(ts_label_stats, active), offsetof(ts_label_stats, closing), \
-             offsetof(ts_label_stats, spilled))
-
-/* offset: of the figures in a ts_label_stats, by state and class. A figure of 0 has no sample. */
-static void by_label_and_class(const out *o, const ts_view *v, const char *name, const char *help, ts_field_unit unit,
-                               size_t offset) {
+static void label_classes(const out *o, const ts_field *f, const ts_label_stats *l) {
     char text[16];
-    family(o, name, TS_GAUGE, help);
-    for (unsigned i = 0; i < v->label_rows; i++) {
-        const ts_label_stats *l = &v->label[i];
-        for (unsigned s = 0; s < 2; s++) {
-            for (unsigned k = 0; k < TS_COUNT_KINDS; k++) {
-                uint64_t value = label_field(l, offset + (s * TS_COUNT_KINDS + k) * sizeof(uint64_t));
-                if (value == 0) continue;
-                const char *pairs[] = {"label", ts_label_name(l),
-                                       "state", s ? "closing" : "active",
-                                       "class", ts_class_name(ts_class_at(k), text),
-                                       NULL};
-                sample(o, name, TS_GAUGE, pairs, unit, value);
-            }
-        }
+    for (unsigned i = 0; i < 2 * TS_COUNT_KINDS; i++) {
+        uint64_t value = ts_figure(l, f->offset + i * sizeof value);
+        const char *state = i < TS_COUNT_KINDS ? "active" : "closing",
+                   *cls = ts_class_name(ts_class_at(i % TS_COUNT_KINDS), text);
+        if (value == 0) continue;
+        sample(o, f, (const char *[]){"label", ts_label_name(l), "state", state, "class", cls, NULL}, value);
     }
 }
-#define BY_LABEL_AND_CLASS(name, help, unit, field) \
-    by_label_and_class(o, v, name, help, unit, offsetof(ts_label_stats, field))
 
 static void labels(const out *o, const ts_view *v) {
-    BY_LABEL_3("epochs", "Epochs by label and state.", TS_COUNT, active_epochs, closing_epochs, spilled_epochs);
-    BY_LABEL("epoch_age_seconds", "Age of the oldest epoch of that label that holds live objects; 0 if none does.",
-             TS_NS, active_age_ns, closing_age_ns);
-    BY_LABEL_3("epoch_live_objects", "Live objects in epochs of that label.", TS_COUNT, active_live_objects,
-               closing_live_objects, spilled_live_objects);
-    BY_LABEL_3("epoch_live_bytes", "Bytes of the slots of these objects.", TS_BYTES, active_live_bytes,
-               closing_live_bytes, spilled_live_bytes);
-    BY_LABEL("epoch_estimated_rss_bytes", "Slabs of these epochs in bytes.", TS_BYTES, active_rss_bytes,
-             closing_rss_bytes);
-    BY_LABEL_AND_CLASS("epoch_class_live_objects", "Live objects by label and class.", TS_COUNT, class_objects);
-    BY_LABEL_AND_CLASS("epoch_class_live_bytes", "Bytes of these objects' slots.", TS_BYTES, class_bytes);
-    BY_LABEL_AND_CLASS("epoch_class_slabs", "Slabs of these epochs by label and class.", TS_COUNT, class_slabs);
-    BY_LABEL_AND_CLASS("epoch_class_estimated_rss_bytes", "These slabs in bytes.", TS_BYTES, class_rss_bytes);
-    family(o, "epoch_spilled_bytes", TS_GAUGE, "Slabs of these epochs that are in zones, in bytes.");
-    for (unsigned i = 0; i < v->label_rows; i++) {
-        if (v->label[i].spilled_epochs == 0) continue;
-        const char *pairs[] = {"label", ts_label_name(&v->label[i]), NULL};
-        sample(o, "epoch_spilled_bytes", TS_GAUGE, pairs, TS_BYTES, v->label[i].spilled_bytes);
+    const rows each = {v->label, sizeof *v->label, v->label_rows, "label", name_of_label};
+    for (unsigned i = 0; i < sizeof by_state / sizeof *by_state; i++) {
+        ts_field f = by_state[i].f;
+        family(o, &f);
+        samples(o, &f, &each, AT(active_epochs), "state", "active");
+        f.offset = by_state[i].closing;
+        samples(o, &f, &each, AT(closing_epochs), "state", "closing");
+        f.offset = by_state[i].spilled;
+        if (f.offset != ALL) samples(o, &f, &each, AT(spilled_epochs), "state", "spilled");
     }
-    family(o, "epoch_closing_seconds", TS_GAUGE,
-           "Longest time since its close of an epoch of that label that holds live objects.");
-    for (unsigned i = 0; i < v->label_rows; i++) {
-        if (v->label[i].closing_epochs == 0) continue;
-        const char *pairs[] = {"label", ts_label_name(&v->label[i]), NULL};
-        sample(o, "epoch_closing_seconds", TS_GAUGE, pairs, TS_NS, v->label[i].closing_for_ns);
+    for (unsigned i = 0; i < sizeof by_class / sizeof *by_class; i++) {
+        family(o, &by_class[i]);
+        for (unsigned k = 0; k < v->label_rows; k++) label_classes(o, &by_class[i], &v->label[k]);
     }
+    all(o, of_spilled, &each, AT(spilled_epochs));
+    all(o, of_closing, &each, AT(closing_epochs));
 }
 
-/* ---- contention -------------------------------------------------------------------------------------------------- */
+/* ---- of the process ---------------------------------------------------------------------------------------------- */
 
-static void contention(const out *o, const ts_view *v) {
-    static const char *const name[] = {"label_lock_waits", "label_cas_retries"};
-    static const char *const help[] = {
-        "Waits for any lock of the core, by the label of the epoch in which the thread works; of the whole process.",
-        "Foreign frees that met another writer and tried again, likewise."};
-    for (unsigned k = 0; k < 2; k++) {
-        family(o, name[k], TS_COUNTER, help[k]);
-        for (unsigned i = 0; i < v->contention_rows; i++) {
-            const ts_contention *c = &v->contention[i];
-            const char *pairs[] = {"label", c->label[0] ? c->label : TS_LABEL_NONE, NULL};
-            sample(o, name[k], TS_COUNTER, pairs, TS_COUNT, k ? c->cas_retries : c->lock_waits);
-        }
-    }
-}
-
-/* ---- zones ------------------------------------------------------------------------------------------------------- */
-
-static uint64_t zones_field(const ts_zones_stats *z, size_t offset) {
-    uint64_t v;
-    memcpy(&v, (const char *)z + offset, sizeof v);
-    return v;
-}
-
-static void by_zones(const out *o, const ts_view *v, const char *name, ts_field_type type, ts_field_unit unit,
-                     const char *help, size_t offset) {
-    if (!name[0]) return;
-    family(o, name, type, help);
-    for (unsigned i = 0; i < v->zones_rows; i++) {
-        const char *pairs[] = {"device", v->zones[i].device, NULL};
-        sample(o, name, type, pairs, unit, zones_field(&v->zones[i], offset));
-    }
-}
+static const ts_field of_contention[] = {
+    {"", TS_COUNTER, 0, TS_COUNT, "label_lock_waits",
+     "Waits for any lock of the core, by the label of the epoch in which the thread works; of the whole process.",
+     offsetof(ts_contention, lock_waits)},
+    {"", TS_COUNTER, 0, TS_COUNT, "label_cas_retries",
+     "Foreign frees that met another writer and tried again, likewise.", offsetof(ts_contention, cas_retries)},
+    {0}};
 
 /* Only where there are any: most programs have none. */
 static void zones(const out *o, const ts_view *v) {
+    static const ts_field f = {.metric = "zones",
+                               .type = TS_GAUGE,
+                               .meaning = "Zones by state: empty, active (begun and not full), full, failed."};
+    static const char *const state[] = {"empty", "active", "full", "failed"};
+    const rows each = {v->zones, sizeof *v->zones, v->zones_rows, "device", name_of_zones};
     if (v->zones_rows == 0) return;
-    family(o, "zones", TS_GAUGE, "Zones by state: empty, active (begun and not full), full, failed.");
-    for (unsigned i = 0; i < v->zones_rows; i++) {
-        const ts_zones_stats *z = &v->zones[i];
-        const char *const state[] = {"empty", "active", "full", "failed"};
-        const uint64_t value[] = {z->empty_zones, z->active_zones, z->full_zones, z->failed_zones};
-        for (unsigned k = 0; k < 4; k++) {
-            const char *pairs[] = {"device", z->device, "state", state[k], NULL};
-            sample(o, "zones", TS_GAUGE, pairs, TS_COUNT, value[k]);
-        }
-    }
-#define X(field, type, scope, unit, metric, help, ...) \
-    by_zones(o, v, metric, TS_##type, TS_##unit, help, offsetof(ts_zones_stats, field));
-    TS_STATS_ZONE_FIGURES(X)
-#undef X
+    family(o, &f);
+    for (unsigned k = 0; k < 4; k++) samples(o, &ts_state_fields[k], &each, ALL, "state", state[k]);
+    all(o, ts_zones_fields, &each, ALL);
 }
-
-/* ---- nodes ------------------------------------------------------------------------------------------------------- */
-
-static void by_node(const out *o, const ts_view *v, const char *name, ts_field_type type, ts_field_unit unit,
-                    const char *help, size_t offset) {
-    family(o, name, type, help);
-    for (unsigned i = 0; i < v->node_rows; i++) {
-        char node[16];
-        uint64_t value;
-        ts_sink s = ts_sink_buffer(node, sizeof node);
-        ts_put_u64(&s, (uint64_t)v->node[i].node);
-        (void)ts_sink_end(&s);
-        memcpy(&value, (const char *)&v->node[i] + offset, sizeof value);
-        const char *pairs[] = {"node", node, NULL};
-        sample(o, name, type, pairs, unit, value);
-    }
-}
-
-/* Only where the allocator tells nodes apart. */
-static void nodes(const out *o, const ts_view *v) {
-    if (v->node_rows == 0) return;
-#define X(field, type, scope, unit, metric, help, ...) \
-    by_node(o, v, metric, TS_##type, TS_##unit, help, offsetof(ts_node_row, field));
-    TS_STATS_NODE_COUNTED(X)
-#undef X
-}
-
-/* ---- timed operations -------------------------------------------------------------------------------------------- */
 
 static void slow_samples(const out *o, const ts_view *v) {
-    static const char *const what[] = {"alloc", "free"}, *const above[] = {"2e-07", "1e-05"};
-    family(
-        o, "slow_samples", TS_COUNTER,
-        "Timed operations (sample_rate) that took longer than so many seconds. Beside alloc_samples: above a half of "
-        "them, p50 is above it; above a hundredth, p99 is.");
-    for (unsigned i = 0; i < 4; i++) {
-        const char *pairs[] = {"op", what[i / 2], "above", above[i % 2], NULL};
-        sample(o, "slow_samples", TS_COUNTER, pairs, TS_COUNT, v->slow_samples[i]);
-    }
+    static const ts_field f = {
+        .metric = "slow_samples",
+        .type = TS_COUNTER,
+        .meaning =
+            "Timed operations (sample_rate) that took longer than so many seconds. Beside alloc_samples: above a "
+            "half of them, p50 is above it; above a hundredth, p99 is."};
+    static const char *const what[] = {"alloc", "free"}, *const longer[] = {"2e-07", "1e-05"};
+    family(o, &f);
+    for (unsigned i = 0; i < 4; i++)
+        sample(o, &f, (const char *[]){"op", what[i / 2], "above", longer[i % 2], NULL}, v->slow_samples[i]);
 }
 
 /* ---- all --------------------------------------------------------------------------------------------------------- */
 
-static void whole(const out *o, const char *name, ts_field_type type, ts_field_unit unit, const char *help,
-                  uint64_t value) {
-    if (!name[0]) return;
-    family(o, name, type, help);
-    sample(o, name, type, NULL, unit, value);
+static void whole(const out *o, const char *metric, ts_field_unit unit, const char *meaning, uint64_t value) {
+    one(o, (const ts_field[]){{.name = "", .metric = metric, .type = TS_GAUGE, .unit = unit, .meaning = meaning}, {0}},
+        &value);
 }
 
 void ts_render_prometheus(ts_sink *sink, const ts_view *v, bool openmetrics) {
     const out o = {sink, openmetrics};
-    const char *pairs[] = {"version", v->library, NULL};
-    family(&o, "build_info", TS_GAUGE, "The library, by its label; always 1.");
-    sample(&o, "build_info", TS_GAUGE, pairs, TS_COUNT, 1);
+    const rows by_node = {v->node, sizeof *v->node, v->node_rows, "node", name_of_node};
+    const rows contended = {v->contention, sizeof *v->contention, v->contention_rows, "label", name_of_contention};
+    static const ts_field info = {
+        .metric = "build_info", .type = TS_GAUGE, .meaning = "The library, by its label; always 1."};
+    family(&o, &info);
+    sample(&o, &info, (const char *[]){"version", v->library, NULL}, 1);
     slow_paths(&o, v);
-#define X(field, type, scope, unit, metric, help, ...) \
-    shared_field(&o, v, metric, TS_##type, TS_SCOPE_##scope, TS_##unit, help, offsetof(SlabClassStats, field));
-    TS_STATS_COUNTERS(X)
-    TS_STATS_GAUGES(X)
-#undef X
-#define X(field, type, scope, unit, metric, help, ...) \
-    whole(&o, metric, TS_##type, TS_##unit, help, (uint64_t)v->global.field);
-    TS_STATS_GLOBAL(X)
-#undef X
-    whole(&o, "committed_bytes", TS_GAUGE, TS_BYTES, "Slabs in use and retained ones: what the budget limits.",
+    classes(&o, v);
+    one(&o, ts_global_fields, &v->global);
+    whole(&o, "committed_bytes", TS_BYTES, "Slabs in use and retained ones: what the budget limits.",
           v->global.committed_bytes);
-    whole(&o, "sample_rate", TS_GAUGE, TS_COUNT, "One operation in so many is timed; 0: none.", v->samples.sample_rate);
-#define X(field, type, scope, unit, metric, help, ...) whole(&o, metric, TS_##type, TS_##unit, help, v->samples.field);
-    TS_STATS_SAMPLES(X)
-#undef X
+    whole(&o, "sample_rate", TS_COUNT, "One operation in so many is timed; 0: none.", v->samples.sample_rate);
+    one(&o, ts_sample_fields, &v->samples);
     slow_samples(&o, v);
     labels(&o, v);
-    contention(&o, v);
-    nodes(&o, v);
+    all(&o, of_contention, &contended, ALL);
+    if (v->node_rows > 0) all(&o, ts_node_fields, &by_node, ALL); /* only where the allocator tells nodes apart */
     zones(&o, v);
     if (openmetrics) ts_put(sink, "# EOF\n");
 }

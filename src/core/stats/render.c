@@ -1,6 +1,37 @@
 /* JSON and text of a view. The keys are the names of the fields. */
 #include "stats/view.h"
 
+/* The tables of fields.h. */
+#define X(field, type, scope, unit, metric, meaning, worry) \
+    {#field, TS_##type, TS_SCOPE_##scope, TS_##unit, metric, meaning, offsetof(ROW, field)},
+#define ROW SlabClassStats
+const ts_field ts_class_fields[] = {TS_STATS_COUNTERS(X) TS_STATS_GAUGES(X){0}};
+#undef ROW
+#define ROW SlabGlobalStats
+const ts_field ts_shared_fields[] = {TS_STATS_COUNTERS(X) TS_STATS_GAUGES(X){0}};
+const ts_field ts_global_fields[] = {TS_STATS_GLOBAL(X){0}};
+#undef ROW
+#define ROW SlabEpochStats
+const ts_field ts_epoch_fields[] = {TS_STATS_EPOCH(X){0}};
+#undef ROW
+#define ROW SlabThreadStats
+const ts_field ts_sample_fields[] = {TS_STATS_SAMPLES(X){0}};
+#undef ROW
+#define ROW ts_label_stats
+const ts_field ts_label_fields[] = {TS_STATS_LABEL(X){0}};
+#undef ROW
+#define ROW SlabNodeStats
+const ts_field ts_node_fields[] = {TS_STATS_NODE_COUNTED(X){0}};
+#undef ROW
+#define ROW ts_zones_stats
+const ts_field ts_state_fields[] = {TS_STATS_ZONE_STATES(X){0}};
+const ts_field ts_zones_fields[] = {TS_STATS_ZONE_FIGURES(X){0}};
+#undef ROW
+#define ROW SlabStackSample
+const ts_field ts_stack_fields[] = {TS_STATS_STACK(X){0}};
+#undef ROW
+#undef X
+
 const char *ts_state_name(int state) {
     return state == EPOCH_ACTIVE    ? "active"
            : state == EPOCH_CLOSING ? "closing"
@@ -32,34 +63,47 @@ static void json_rate(ts_sink *s, double percent) {
     json_decimal(s, "recycle_rate_pct", (uint64_t)(percent * 100.0 + 0.5), 2);
 }
 
+static void json_fields(ts_sink *s, const ts_field *fields, const void *row) {
+    for (const ts_field *f = fields; f->name; f++)
+        if (f->unit == TS_RATIO)
+            json_decimal(s, f->name, ts_figure(row, f->offset), 3);
+        else
+            ts_json_u64(s, f->name, ts_figure(row, f->offset));
+}
+
+/* An array with an object for each of the rows, whose keys `one` writes. */
+static void json_rows(ts_sink *s, const char *key, const void *rows, size_t bytes, size_t count,
+                      void (*one)(ts_sink *, const void *row)) {
+    ts_json_begin(s, key, '[');
+    for (size_t i = 0; i < count; i++) {
+        ts_json_begin(s, NULL, '{');
+        one(s, (const char *)rows + i * bytes);
+        ts_json_end(s, '}');
+    }
+    ts_json_end(s, ']');
+}
+
 static void json_class(ts_sink *s, const SlabClassStats *c) {
     char name[16];
     ts_json_begin(s, NULL, '{');
     ts_json_text(s, "class", ts_class_name(c->class_index, name));
     ts_json_u64(s, "class_index", c->class_index);
     ts_json_u64(s, "object_size", c->object_size);
-#define X(field, ...) ts_json_u64(s, #field, c->field);
-    TS_STATS_COUNTERS(X)
-    TS_STATS_GAUGES(X)
-#undef X
+    json_fields(s, ts_class_fields, c);
     json_rate(s, c->recycle_rate_pct);
     ts_json_end(s, '}');
 }
 
+static void json_epoch(ts_sink *s, const void *row) {
+    const SlabEpochStats *e = row;
+    ts_json_text(s, "label", e->label);
+    ts_json_text(s, "state", e->ended_for_ns ? "ended" : ts_state_name(e->state));
+    ts_json_text(s, "kind", e->flags & EPOCH_SCOPE ? "scope" : "churn");
+    json_fields(s, ts_epoch_fields, e);
+}
+
 void ts_render_epochs_json(ts_sink *s, const char *key, const SlabEpochStats *rows, size_t count) {
-    ts_json_begin(s, key, '[');
-    for (size_t i = 0; i < count; i++) {
-        const SlabEpochStats *e = &rows[i];
-        ts_json_begin(s, NULL, '{');
-        ts_json_text(s, "label", e->label);
-        ts_json_text(s, "state", e->ended_for_ns ? "ended" : ts_state_name(e->state));
-        ts_json_text(s, "kind", e->flags & EPOCH_SCOPE ? "scope" : "churn");
-#define X(field, ...) ts_json_u64(s, #field, e->field);
-        TS_STATS_EPOCH(X)
-#undef X
-        ts_json_end(s, '}');
-    }
-    ts_json_end(s, ']');
+    json_rows(s, key, rows, sizeof *rows, count, json_epoch);
 }
 
 static void json_growth(ts_sink *s, const ts_label_stats *l) {
@@ -73,13 +117,11 @@ static void json_growth(ts_sink *s, const ts_label_stats *l) {
     ts_put_u64(s, (uint64_t)(rate < 0 ? -rate : rate));
 }
 
-static void json_label(ts_sink *s, const ts_label_stats *l) {
+static void json_label(ts_sink *s, const void *row) {
+    const ts_label_stats *l = row;
     char name[16];
-    ts_json_begin(s, NULL, '{');
     ts_json_text(s, "label", ts_label_name(l));
-#define X(field, ...) ts_json_u64(s, #field, l->field);
-    TS_STATS_LABEL(X)
-#undef X
+    json_fields(s, ts_label_fields, l);
     json_growth(s, l);
     ts_json_begin(s, "classes", '[');
     for (unsigned k = 0; k < TS_COUNT_KINDS; k++) {
@@ -93,54 +135,58 @@ static void json_label(ts_sink *s, const ts_label_stats *l) {
         ts_json_end(s, '}');
     }
     ts_json_end(s, ']');
+}
+
+static void json_node(ts_sink *s, const void *row) {
+    ts_json_u64(s, "node", (uint64_t)((const SlabNodeStats *)row)->node);
+    json_fields(s, ts_node_fields, row);
+}
+
+static void json_zones(ts_sink *s, const void *row) {
+    ts_json_text(s, "device", ((const ts_zones_stats *)row)->device);
+    json_fields(s, ts_state_fields, row);
+    json_fields(s, ts_zones_fields, row);
+}
+
+static void json_module(ts_sink *s, const void *row) {
+    const ts_stack_module *m = row;
+    ts_json_hex(s, "base", m->base);
+    ts_json_hex(s, "start", m->start);
+    ts_json_hex(s, "end", m->end);
+    ts_json_text(s, "path", m->path);
+}
+
+static void json_stack(ts_sink *s, const void *row) {
+    const SlabStackSample *stack = row;
+    ts_json_text(s, "label", stack->label);
+    ts_json_text(s, "state", ts_state_name(stack->state));
+    json_fields(s, ts_stack_fields, stack);
+    ts_json_begin(s, "frames", '[');
+    for (unsigned k = 0; k < stack->frame_count; k++) ts_json_hex(s, NULL, stack->frames[k]);
+    ts_json_end(s, ']');
+}
+
+void ts_render_stacks_json(ts_sink *s, const char *key, const ts_view *v) {
+    ts_json_begin(s, key, '{');
+    ts_json_u64(s, "sample_stacks", v->stack_mean_bytes);
+    ts_json_u64(s, "samples_taken", v->global.stack_samples_taken);
+    ts_json_u64(s, "samples_dropped", v->global.stack_samples_dropped);
+    ts_json_u64(s, "count", v->stack_count);
+    json_rows(s, "modules", v->module, sizeof *v->module, v->module_rows, json_module);
+    json_rows(s, "sites", v->stack, sizeof *v->stack, v->stack_rows, json_stack);
     ts_json_end(s, '}');
-}
-
-static void json_zones(ts_sink *s, const ts_view *v) {
-    ts_json_begin(s, "zones", '[');
-    for (unsigned i = 0; i < v->zones_rows; i++) {
-        ts_json_begin(s, NULL, '{');
-        ts_json_text(s, "device", v->zones[i].device);
-#define X(field, type, scope, unit, ...)               \
-    if (TS_##unit == TS_RATIO)                         \
-        json_decimal(s, #field, v->zones[i].field, 3); \
-    else                                               \
-        ts_json_u64(s, #field, v->zones[i].field);
-        TS_STATS_ZONES(X)
-#undef X
-        ts_json_end(s, '}');
-    }
-    ts_json_end(s, ']');
-}
-
-static void json_nodes(ts_sink *s, const ts_view *v) {
-    ts_json_begin(s, "nodes", '[');
-    for (unsigned i = 0; i < v->node_rows; i++) {
-        ts_json_begin(s, NULL, '{');
-        ts_json_u64(s, "node", (uint64_t)v->node[i].node);
-#define X(field, ...) ts_json_u64(s, #field, v->node[i].field);
-        TS_STATS_NODE_COUNTED(X)
-#undef X
-        ts_json_end(s, '}');
-    }
-    ts_json_end(s, ']');
 }
 
 static void json_global(ts_sink *s, const ts_view *v) {
     ts_json_begin(s, "global", '{');
     ts_json_u64(s, "class_count", v->global.class_count);
-#define X(field, ...) ts_json_u64(s, #field, v->global.field);
-    TS_STATS_GLOBAL(X)
-    TS_STATS_COUNTERS(X)
-    TS_STATS_GAUGES(X)
-#undef X
+    json_fields(s, ts_global_fields, &v->global);
+    json_fields(s, ts_shared_fields, &v->global);
     json_rate(s, v->global.recycle_rate_pct);
     ts_json_end(s, '}');
     ts_json_begin(s, "samples", '{');
     ts_json_u64(s, "sample_rate", v->samples.sample_rate);
-#define X(field, ...) ts_json_u64(s, #field, v->samples.field);
-    TS_STATS_SAMPLES(X)
-#undef X
+    json_fields(s, ts_sample_fields, &v->samples);
     ts_json_end(s, '}');
 }
 
@@ -159,11 +205,9 @@ void ts_render_figures_json(ts_sink *s, const ts_view *v) {
     ts_json_u64(s, "epoch_count", v->epoch_count);
     ts_render_epochs_json(s, "epochs", v->epoch, v->epoch_rows);
     ts_render_epochs_json(s, "ended", v->ended, v->ended_rows);
-    ts_json_begin(s, "labels", '[');
-    for (unsigned i = 0; i < v->label_rows; i++) json_label(s, &v->label[i]);
-    ts_json_end(s, ']');
-    json_nodes(s, v);
-    json_zones(s, v);
+    json_rows(s, "labels", v->label, sizeof *v->label, v->label_rows, json_label);
+    json_rows(s, "nodes", v->node, sizeof *v->node, v->node_rows, json_node);
+    json_rows(s, "zones", v->zones, sizeof *v->zones, v->zones_rows, json_zones);
     ts_render_stacks_json(s, "stacks", v);
 }
 
@@ -182,55 +226,66 @@ static void text_line(ts_sink *s, const char *name, ts_field_unit unit, uint64_t
     ts_put(s, "\n");
 }
 
-static void text_zones(ts_sink *s, const ts_view *v) {
-    for (unsigned i = 0; i < v->zones_rows; i++) {
-        ts_say(s, "zones of %\n", ts_w_shown(v->zones[i].device));
-#define X(field, type, scope, unit, ...) text_line(s, #field, TS_##unit, v->zones[i].field);
-        TS_STATS_ZONES(X)
-#undef X
-    }
+static void text_lines(ts_sink *s, const ts_field *fields, const void *row) {
+    for (const ts_field *f = fields; f->name; f++) text_line(s, f->name, f->unit, ts_figure(row, f->offset));
 }
 
-static void text_nodes(ts_sink *s, const ts_view *v) {
-    for (unsigned i = 0; i < v->node_rows; i++) {
-        ts_say(s, "node %\n", ts_w_u64((uint64_t)v->node[i].node));
-#define X(field, type, scope, unit, ...) text_line(s, #field, TS_##unit, v->node[i].field);
-        TS_STATS_NODE_COUNTED(X)
-#undef X
+/* A column of a table: a figure, or the sum of two. TS_SLABS: bytes, shown in slabs. TS_NS: shown in seconds. */
+typedef struct column {
+    const char *head; /* NULL: the end */
+    int width;
+    ts_field_unit unit;
+    size_t offset, more;
+} column;
+#define NO_MORE SIZE_MAX
+
+static void text_head(ts_sink *s, const char *name, int width, const column *columns) {
+    ts_put_wide(s, name, width);
+    for (const column *c = columns; c->head; c++) ts_put_wide(s, c->head, c->width);
+}
+
+static void text_row(ts_sink *s, const char *name, int width, const column *columns, const void *row) {
+    ts_put_wide(s, name, width);
+    for (const column *c = columns; c->head; c++) {
+        uint64_t value = ts_figure(row, c->offset) + (c->more == NO_MORE ? 0 : ts_figure(row, c->more));
+        if (c->unit == TS_SLABS) value /= TS_UNIT_BYTES;
+        ts_put_u64_wide(s, c->unit == TS_NS ? value / 1000000000u : value, c->unit == TS_NS ? c->width - 2 : c->width);
+        if (c->unit == TS_NS) ts_say(s, ".%", ts_w_u64(value / 100000000u % 10));
     }
 }
 
 static void text_classes(ts_sink *s, const ts_view *v) {
-    static const char *const head[] = {"live", "live bytes", "slabs", "allocated", "slow paths"};
-    static const int width[] = {12, 14, 10, 14, 12};
+#define AT(field) offsetof(SlabClassStats, field), NO_MORE
+    static const column columns[] = {
+        {"live", 13, TS_COUNT, AT(live_objects)},         {"live bytes", 15, TS_COUNT, AT(live_bytes)},
+        {"slabs", 11, TS_SLABS, AT(committed_bytes)},     {"allocated", 15, TS_COUNT, AT(allocated_objects_total)},
+        {"slow paths", 13, TS_COUNT, AT(slow_path_hits)}, {0}};
+#undef AT
     char name[16];
-    ts_put_wide(s, "class", 8);
-    for (unsigned i = 0; i < 5; i++) ts_put_wide(s, head[i], width[i] + 1);
-    ts_put(s, "\n");
+    text_head(s, "class", 8, columns);
     for (unsigned k = 0; k < TS_COUNT_KINDS; k++) {
         const SlabClassStats *c = &v->cls[k];
         if (c->allocated_objects_total == 0) continue;
-        ts_put_wide(s, ts_class_name(c->class_index, name), 8);
-        const uint64_t value[] = {c->live_objects, c->live_bytes, c->committed_bytes / TS_UNIT_BYTES,
-                                  c->allocated_objects_total, c->slow_path_hits};
-        for (unsigned i = 0; i < 5; i++) ts_put_u64_wide(s, value[i], width[i] + 1);
         ts_put(s, "\n");
+        text_row(s, ts_class_name(c->class_index, name), 8, columns, c);
     }
+    ts_put(s, "\n");
 }
 
 static void text_labels(ts_sink *s, const ts_view *v) {
-    static const char *const head[] = {"open", "closing", "live", "live bytes", "slab bytes"};
-    static const int width[] = {8, 8, 12, 14, 14};
-    ts_put_wide(s, "label", -32);
-    for (unsigned i = 0; i < 5; i++) ts_put_wide(s, head[i], width[i] + 1);
+#define AT(field) offsetof(ts_label_stats, field)
+    static const column columns[] = {{"open", 9, TS_COUNT, AT(active_epochs), NO_MORE},
+                                     {"closing", 9, TS_COUNT, AT(closing_epochs), NO_MORE},
+                                     {"live", 13, TS_COUNT, AT(active_live_objects), AT(closing_live_objects)},
+                                     {"live bytes", 15, TS_COUNT, AT(active_live_bytes), AT(closing_live_bytes)},
+                                     {"slab bytes", 15, TS_COUNT, AT(active_rss_bytes), AT(closing_rss_bytes)},
+                                     {0}};
+#undef AT
+    text_head(s, "label", -32, columns);
     ts_put(s, "   after close\n");
     for (unsigned k = 0; k < v->label_rows; k++) {
         const ts_label_stats *l = &v->label[k];
-        ts_put_wide(s, ts_label_name(l), -32);
-        const uint64_t value[] = {l->active_epochs, l->closing_epochs, l->active_live_objects + l->closing_live_objects,
-                                  l->active_live_bytes + l->closing_live_bytes,
-                                  l->active_rss_bytes + l->closing_rss_bytes};
-        for (unsigned i = 0; i < 5; i++) ts_put_u64_wide(s, value[i], width[i] + 1);
+        text_row(s, ts_label_name(l), -32, columns, l);
         ts_put(s, "   ");
         if (l->closing_live_objects)
             ts_put_duration(s, l->closing_for_ns);
@@ -240,60 +295,62 @@ static void text_labels(ts_sink *s, const ts_view *v) {
     }
 }
 
+#define AT(field) offsetof(SlabEpochStats, field), NO_MORE
 static void text_epochs(ts_sink *s, const ts_view *v) {
+    static const column columns[] = {{"age s", 10, TS_NS, AT(age_ns)},
+                                     {"live", 13, TS_COUNT, AT(live_objects)},
+                                     {"live bytes", 15, TS_COUNT, AT(live_bytes)},
+                                     {0}};
     ts_put_wide(s, "epoch", -32);
-    ts_put(s, " state         age s         live     live bytes\n");
+    text_head(s, " state", -9, columns);
     for (unsigned i = 0; i < v->epoch_rows; i++) {
         const SlabEpochStats *e = &v->epoch[i];
+        ts_put(s, "\n");
         ts_put_wide(s, e->label[0] ? e->label : "-", -32);
         ts_put(s, " ");
-        ts_put_wide(s, ts_state_name(e->state), -8);
-        ts_put_u64_wide(s, e->age_ns / 1000000000u, 8);
-        ts_put(s, ".");
-        ts_put_u64(s, e->age_ns / 100000000u % 10);
-        ts_put_u64_wide(s, e->live_objects, 13);
-        ts_put_u64_wide(s, e->live_bytes, 15);
-        ts_put(s, "\n");
+        text_row(s, ts_state_name(e->state), -8, columns, e);
     }
+    ts_put(s, "\n");
     if (v->epoch_count > v->epoch_rows) ts_say(s, "... and % more\n", ts_w_u64(v->epoch_count - v->epoch_rows));
 }
 
 /* A resident memory of 0 was not measured. */
 static void text_ended(ts_sink *s, const ts_view *v) {
+    static const column columns[] = {{"ended s ago", 13, TS_NS, AT(ended_for_ns)},
+                                     {"returned", 15, TS_COUNT, AT(returned_bytes)},
+                                     {"rss before close", 18, TS_COUNT, AT(rss_before_close)},
+                                     {"rss after close", 18, TS_COUNT, AT(rss_after_close)},
+                                     {0}};
     if (v->ended_rows == 0) return;
-    ts_put_wide(s, "ended epoch", -32);
-    ts_put(s, "  ended s ago       returned  rss before close   rss after close\n");
+    text_head(s, "ended epoch", -32, columns);
     for (unsigned i = 0; i < v->ended_rows; i++) {
-        const SlabEpochStats *e = &v->ended[i];
-        ts_put_wide(s, e->label[0] ? e->label : "-", -32);
-        ts_put_u64_wide(s, e->ended_for_ns / 1000000000u, 11);
-        ts_put(s, ".");
-        ts_put_u64(s, e->ended_for_ns / 100000000u % 10);
-        ts_put_u64_wide(s, e->returned_bytes, 15);
-        ts_put_u64_wide(s, e->rss_before_close, 18);
-        ts_put_u64_wide(s, e->rss_after_close, 18);
         ts_put(s, "\n");
+        text_row(s, v->ended[i].label[0] ? v->ended[i].label : "-", -32, columns, &v->ended[i]);
     }
+    ts_put(s, "\n");
 }
+#undef AT
 
 void ts_render_text(ts_sink *s, const ts_view *v) {
     const SlabGlobalStats *g = &v->global;
     ts_say(s, "temporal-slab: % live objects, % bytes live, % committed, % retained; % epochs active, % closing\n",
            ts_w_u64(g->live_objects), ts_w_u64(g->live_bytes), ts_w_u64(g->committed_bytes),
            ts_w_u64(g->retained_bytes), ts_w_u64(g->active_epoch_count), ts_w_u64(g->closing_epoch_count));
-#define X(field, type, scope, unit, ...) text_line(s, #field, TS_##unit, g->field);
-    TS_STATS_COUNTERS(X)
-    TS_STATS_GAUGES(X)
-    TS_STATS_GLOBAL(X)
-#undef X
+    text_lines(s, ts_shared_fields, g);
+    text_lines(s, ts_global_fields, g);
     if (v->samples.sample_rate) {
         text_line(s, "sample_rate", TS_COUNT, v->samples.sample_rate);
-#define X(field, type, scope, unit, ...) text_line(s, #field, TS_##unit, v->samples.field);
-        TS_STATS_SAMPLES(X)
-#undef X
+        text_lines(s, ts_sample_fields, &v->samples);
     }
-    text_nodes(s, v);
-    text_zones(s, v);
+    for (unsigned i = 0; i < v->node_rows; i++) {
+        ts_say(s, "node %\n", ts_w_u64((uint64_t)v->node[i].node));
+        text_lines(s, ts_node_fields, &v->node[i]);
+    }
+    for (unsigned i = 0; i < v->zones_rows; i++) {
+        ts_say(s, "zones of %\n", ts_w_shown(v->zones[i].device));
+        text_lines(s, ts_state_fields, &v->zones[i]);
+        text_lines(s, ts_zones_fields, &v->zones[i]);
+    }
     text_classes(s, v);
     text_labels(s, v);
     text_epochs(s, v);

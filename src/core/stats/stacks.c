@@ -2,6 +2,7 @@
 #include "diagnose/stacks.h"
 #include "epoch/label.h"
 #include "os/stack.h"
+#include "stats/top.h"
 #include "stats/view.h"
 
 #include <string.h>
@@ -30,7 +31,6 @@ typedef struct sums {
     EpochId epoch; /* of this alone; EPOCH_NONE: of all */
     uint32_t count;
     uint16_t slot[SLOTS]; /* number of the site + 1 */
-    uint16_t order[TS_STACK_SAMPLES];
     site site[TS_STACK_SAMPLES];
 } sums;
 _Static_assert(TS_STACK_SAMPLES < UINT16_MAX, "sites have 16-bit numbers");
@@ -84,32 +84,7 @@ static void add(void *arg, const ts_stack *stack) {
     add_to_thread(s, stack);
 }
 
-static bool is_less(const sums *s, unsigned a, unsigned b) { return s->site[a].bytes < s->site[b].bytes; }
-
-static void down(sums *s, uint32_t i, uint32_t n) {
-    for (;;) {
-        uint32_t c = 2 * i + 1;
-        if (c >= n) return;
-        if (c + 1 < n && is_less(s, s->order[c + 1], s->order[c])) c++;
-        if (!is_less(s, s->order[c], s->order[i])) return;
-        uint16_t t = s->order[i];
-        s->order[i] = s->order[c];
-        s->order[c] = t;
-        i = c;
-    }
-}
-
-/* Most bytes first: a heap with the least on top, whose top goes to the end. */
-static void sort(sums *s) {
-    for (uint32_t i = 0; i < s->count; i++) s->order[i] = (uint16_t)i;
-    for (uint32_t i = s->count / 2; i-- > 0;) down(s, i, s->count);
-    for (uint32_t n = s->count; n > 1; n--) {
-        uint16_t t = s->order[0];
-        s->order[0] = s->order[n - 1];
-        s->order[n - 1] = t;
-        down(s, 0, n - 1);
-    }
-}
+static bool has_more(const void *a, const void *b) { return ((const site *)a)->bytes > ((const site *)b)->bytes; }
 
 /* Closed epochs' stacks have `reserved` places first; the rows are in order. */
 static void choose(const sums *s, SlabStackSample *rows, size_t capacity, size_t reserved) {
@@ -118,7 +93,7 @@ static void choose(const sums *s, SlabStackSample *rows, size_t capacity, size_t
     if (reserved > closed) reserved = closed;
     size_t others = capacity - (reserved < capacity ? reserved : capacity);
     for (uint32_t i = 0; i < s->count && shown < capacity; i++) {
-        const site *t = &s->site[s->order[i]];
+        const site *t = &s->site[i];
         if (reserved > 0 && t->row.state != EPOCH_ACTIVE)
             reserved--;
         else if (others > 0)
@@ -162,14 +137,14 @@ static uint32_t choose_threads(sums *s, ts_thread_share rows[TS_VIEW_THREADS]) {
     return shown + 1;
 }
 
-/* NULL: no memory. To be given back. */
+/* The sites in order, those with the most bytes first. NULL: no memory. To be given back. */
 static sums *sum(ts_allocator *allocator, uintptr_t token, EpochId epoch) {
     sums *s = ts_temporary_take(sizeof *s);
     if (!s) return NULL;
     s->allocator = allocator;
     s->epoch = epoch;
     ts_stacks_walk(allocator, token, add, s);
-    sort(s);
+    ts_top_sort(&(ts_top){s->site, sizeof *s->site, TS_STACK_SAMPLES, s->count, has_more});
     return s;
 }
 
@@ -228,41 +203,6 @@ void ts_view_modules(ts_view *v) {
 }
 
 /* ---- shown ------------------------------------------------------------------------------------------------------- */
-
-void ts_render_stacks_json(ts_sink *s, const char *key, const ts_view *v) {
-    ts_json_begin(s, key, '{');
-    ts_json_u64(s, "sample_stacks", v->stack_mean_bytes);
-    ts_json_u64(s, "samples_taken", v->global.stack_samples_taken);
-    ts_json_u64(s, "samples_dropped", v->global.stack_samples_dropped);
-    ts_json_u64(s, "count", v->stack_count);
-    ts_json_begin(s, "modules", '[');
-    for (unsigned i = 0; i < v->module_rows; i++) {
-        const ts_stack_module *m = &v->module[i];
-        ts_json_begin(s, NULL, '{');
-        ts_json_hex(s, "base", m->base);
-        ts_json_hex(s, "start", m->start);
-        ts_json_hex(s, "end", m->end);
-        ts_json_text(s, "path", m->path);
-        ts_json_end(s, '}');
-    }
-    ts_json_end(s, ']');
-    ts_json_begin(s, "sites", '[');
-    for (unsigned i = 0; i < v->stack_rows; i++) {
-        const SlabStackSample *row = &v->stack[i];
-        ts_json_begin(s, NULL, '{');
-        ts_json_text(s, "label", row->label);
-        ts_json_text(s, "state", ts_state_name(row->state));
-#define X(field, ...) ts_json_u64(s, #field, row->field);
-        TS_STATS_STACK(X)
-#undef X
-        ts_json_begin(s, "frames", '[');
-        for (unsigned k = 0; k < row->frame_count; k++) ts_json_hex(s, NULL, row->frames[k]);
-        ts_json_end(s, ']');
-        ts_json_end(s, '}');
-    }
-    ts_json_end(s, ']');
-    ts_json_end(s, '}');
-}
 
 void ts_put_frames(ts_sink *s, const ts_view *v, const SlabStackSample *row, unsigned frames) {
     for (unsigned k = 0; k < row->frame_count && k < frames; k++) {

@@ -3,6 +3,7 @@
 
 #include "base/bits.h"
 #include "os/os.h"
+#include "stats/top.h"
 
 #include <string.h>
 #include <unistd.h>
@@ -14,22 +15,13 @@
 /* Open addressing over distinct labels; the last row is `other`. */
 #define LABEL_SLOTS 2048u
 
-/* The rows with the highest keys so far: a heap with the lowest of them on top. */
-typedef struct top {
-    SlabEpochStats *row;
-    uint64_t *key;
-    unsigned count, capacity;
-    bool oldest; /* else: largest */
-} top;
-
 typedef struct builder {
     ts_snapshot snapshot;
     uint32_t labels_seen;
     uint16_t slot[LABEL_SLOTS];                    /* number of the label + 1 */
     ts_label_stats label[TS_VIEW_LABELS_SEEN + 1]; /* the last: other */
     SlabEpochStats oldest[TS_VIEW_EPOCHS], largest[TS_VIEW_EPOCHS];
-    uint64_t oldest_key[TS_VIEW_EPOCHS], largest_key[TS_VIEW_EPOCHS];
-    top tops[2];
+    ts_top tops[2]; /* of these */
     uint64_t epochs;
 } builder;
 
@@ -47,54 +39,32 @@ void ts_temporary_give(void *at, size_t bytes) {
     if (at) ts_os->release(at, whole_pages(bytes));
 }
 
-/* ---- the highest rows ------------------------------------------------------------------------------------------- */
+/* ---- rows of epochs ---------------------------------------------------------------------------------------------- */
 
-static void swap_rows(top *t, unsigned i, unsigned k) {
-    SlabEpochStats row = t->row[i];
-    uint64_t key = t->key[i];
-    t->row[i] = t->row[k];
-    t->key[i] = t->key[k];
-    t->row[k] = row;
-    t->key[k] = key;
+static bool is_older(const void *a, const void *b) {
+    const SlabEpochStats *x = a, *y = b;
+    return x->open_since_ns != y->open_since_ns ? x->open_since_ns < y->open_since_ns : x->epoch_id < y->epoch_id;
 }
 
-static void down(top *t, unsigned i, unsigned n) {
-    for (;;) {
-        unsigned c = 2 * i + 1;
-        if (c >= n) return;
-        if (c + 1 < n && t->key[c + 1] < t->key[c]) c++;
-        if (t->key[i] <= t->key[c]) return;
-        swap_rows(t, i, c);
-        i = c;
-    }
+static bool is_larger(const void *a, const void *b) {
+    const SlabEpochStats *x = a, *y = b;
+    return x->slab_count != y->slab_count ? x->slab_count > y->slab_count : x->epoch_id < y->epoch_id;
 }
 
-static void offer(top *t, const ts_epoch *e, EpochId id, uint32_t state, const ts_sums *sums) {
-    uint64_t key = 0;
-    if (t->oldest) {
-        key = ~ts_load_relaxed(&e->open_since_ns);
-    } else {
-        for (uint64_t left = sums->used; left; left &= left - 1) key += sums->kind[ts_ctz64(left)].slabs;
-        key = key << 32 | (uint32_t) ~(uint32_t)id; /* ties in a fixed order */
-    }
-    if (t->count < t->capacity) {
-        unsigned i = t->count++;
-        ts_snapshot_epoch_row(e, id, state, sums, &t->row[i]);
-        t->key[i] = key;
-        for (; i > 0 && t->key[(i - 1) / 2] > t->key[i]; i = (i - 1) / 2) swap_rows(t, i, (i - 1) / 2);
-    } else if (t->capacity > 0 && key > t->key[0]) {
-        ts_snapshot_epoch_row(e, id, state, sums, &t->row[0]);
-        t->key[0] = key;
-        down(t, 0, t->count);
-    }
+/* A whole row takes longer than the two figures by which rows are chosen. */
+static void offer(ts_top *t, const ts_epoch *e, EpochId id, uint32_t state, const ts_sums *sums) {
+    SlabEpochStats row;
+    row.epoch_id = id;
+    row.open_since_ns = ts_load_relaxed(&e->open_since_ns);
+    row.slab_count = 0;
+    for (uint64_t left = sums->used; left; left &= left - 1) row.slab_count += sums->kind[ts_ctz64(left)].slabs;
+    if (!ts_top_takes(t, &row)) return;
+    ts_snapshot_epoch_row(e, id, state, sums, &row);
+    ts_top_put(t, &row);
 }
 
-/* Highest key first. */
-static void sort_rows(top *t) {
-    for (unsigned n = t->count; n > 1; n--) {
-        swap_rows(t, 0, n - 1);
-        down(t, 0, n - 1);
-    }
+static ts_top rows_by(SlabEpochOrder order, SlabEpochStats *rows, size_t capacity) {
+    return (ts_top){rows, sizeof *rows, capacity, 0, order == SLAB_EPOCHS_OLDEST ? is_older : is_larger};
 }
 
 /* ---- labels ------------------------------------------------------------------------------------------------------ */
@@ -271,25 +241,18 @@ static bool is_among(const SlabEpochStats *rows, unsigned count, EpochId id) {
     return false;
 }
 
-static bool is_older(const SlabEpochStats *a, const SlabEpochStats *b) {
-    return a->open_since_ns != b->open_since_ns ? a->open_since_ns < b->open_since_ns : a->epoch_id < b->epoch_id;
-}
-
 static void choose_epochs(builder *b, ts_view *view) {
-    sort_rows(&b->tops[0]);
-    sort_rows(&b->tops[1]);
+    ts_top_sort(&b->tops[0]);
+    ts_top_sort(&b->tops[1]);
     unsigned n = 0, half = TS_VIEW_EPOCHS / 2;
     if (b->epochs <= TS_VIEW_EPOCHS) half = TS_VIEW_EPOCHS;
     for (unsigned i = 0; i < b->tops[0].count && n < half; i++) view->epoch[n++] = b->oldest[i];
     for (unsigned i = 0; i < b->tops[1].count && n < TS_VIEW_EPOCHS; i++)
         if (!is_among(view->epoch, n, b->largest[i].epoch_id)) view->epoch[n++] = b->largest[i];
-    for (unsigned i = 1; i < n; i++)
-        for (unsigned k = i; k > 0 && is_older(&view->epoch[k], &view->epoch[k - 1]); k--) {
-            SlabEpochStats t = view->epoch[k];
-            view->epoch[k] = view->epoch[k - 1];
-            view->epoch[k - 1] = t;
-        }
     view->epoch_rows = n;
+    ts_top order = rows_by(SLAB_EPOCHS_OLDEST, view->epoch, n);
+    order.count = n;
+    ts_top_sort(&order);
 }
 
 /* Labels that look alike become one row. Returns how many rows there are. */
@@ -316,8 +279,8 @@ ts_view *ts_view_make(ts_allocator *a, uintptr_t token) {
     ts_view *view = ts_temporary_take(sizeof *view);
     builder *b = view ? ts_temporary_take(sizeof *b) : NULL;
     if (b) {
-        b->tops[0] = (top){b->oldest, b->oldest_key, 0, TS_VIEW_EPOCHS, true};
-        b->tops[1] = (top){b->largest, b->largest_key, 0, TS_VIEW_EPOCHS, false};
+        b->tops[0] = rows_by(SLAB_EPOCHS_OLDEST, b->oldest, TS_VIEW_EPOCHS);
+        b->tops[1] = rows_by(SLAB_EPOCHS_LARGEST, b->largest, TS_VIEW_EPOCHS);
         view->magic = TS_VIEW_MAGIC;
         view->version = SLAB_STATS_VERSION;
         view->bytes = sizeof *view;
@@ -355,7 +318,7 @@ void ts_view_free(ts_view *view) { ts_temporary_give(view, sizeof *view); }
 #define ROWS_AT_ONCE 128u /* of ts_snapshot_epoch_slabs */
 
 typedef struct list {
-    top top;
+    ts_top top;
     uint64_t epochs;
     ts_snapshot snapshot;
 } list;
@@ -369,16 +332,16 @@ static void on_listed(void *arg, const ts_epoch *e, EpochId id, uint32_t state, 
 bool ts_render_epochs(ts_sink *sink, ts_allocator *a, uintptr_t token, SlabEpochOrder order, size_t limit) {
     size_t high = ts_table_high(&ts_epochs);
     if (limit > high) limit = high;
-    size_t bytes = sizeof(list) + limit * (sizeof(SlabEpochStats) + sizeof(uint64_t));
+    size_t bytes = sizeof(list) + limit * sizeof(SlabEpochStats);
     if (!ts_allocator_read_begin(a, token)) return false;
     list *l = ts_temporary_take(bytes);
     if (l) {
         SlabEpochStats *rows = (SlabEpochStats *)(void *)(l + 1);
-        l->top = (top){rows, (uint64_t *)(void *)(rows + limit), 0, (unsigned)limit, order == SLAB_EPOCHS_OLDEST};
+        l->top = rows_by(order, rows, limit);
         ts_snapshot_take(a, &l->snapshot, on_listed, NULL, l);
-        sort_rows(&l->top);
-        for (unsigned i = 0; i < l->top.count; i += ROWS_AT_ONCE)
-            ts_snapshot_epoch_slabs(a, rows + i, l->top.count - i < ROWS_AT_ONCE ? l->top.count - i : ROWS_AT_ONCE);
+        ts_top_sort(&l->top);
+        for (size_t i = 0; i < l->top.count; i += ROWS_AT_ONCE)
+            ts_snapshot_epoch_slabs(a, rows + i, (unsigned)ts_least(l->top.count - i, ROWS_AT_ONCE));
         ts_json_begin(sink, NULL, '{');
         ts_json_u64(sink, "version", SLAB_STATS_VERSION);
         ts_json_u64(sink, "epoch_count", l->epochs);

@@ -16,6 +16,8 @@
 #include "stats/snapshot.h"
 #include "stats/zones.h"
 
+#include <string.h>
+
 #define TS_VIEW_LABELS 64u
 #define TS_VIEW_LABELS_SEEN 1023u
 #define TS_VIEW_EPOCHS 64u /* half of them the oldest, half the largest of the others */
@@ -97,7 +99,7 @@ typedef struct ts_view {
     uint64_t zones_rows;
     ts_contention contention[TS_CONTENTION_ROWS]; /* of the process, too */
     uint64_t contention_rows;
-    ts_node_row node[TS_NODE_ROWS]; /* by rising id */
+    SlabNodeStats node[TS_NODE_ROWS]; /* by rising id */
     uint64_t node_rows;
     uint64_t stack_mean_bytes; /* one sample in so many; 0: none are taken now */
     uint64_t stack_count;      /* there are; the rows are the largest of them */
@@ -120,6 +122,29 @@ static inline bool ts_view_has_stacks(const ts_view *view) {
 /* Without findings, which are advice/advice.h's. NULL: no memory, or the allocator has ended. */
 ts_view *ts_view_make(ts_allocator *allocator, uintptr_t token);
 void ts_view_free(ts_view *view);
+
+/* ---- the list of figures (fields.h) as tables, for renderers: in render.c --------------------------------------- */
+
+typedef struct ts_field {
+    const char *name; /* NULL: the end of a table */
+    ts_field_type type;
+    ts_field_scope scope;
+    ts_field_unit unit;
+    const char *metric, *meaning;
+    size_t offset; /* of its uint64_t */
+} ts_field;
+/* recycle_rate_pct is in none, because it is no uint64_t. */
+extern const ts_field ts_class_fields[], ts_epoch_fields[], ts_sample_fields[], ts_label_fields[], ts_node_fields[],
+    ts_stack_fields[];
+/* Of SlabGlobalStats: what classes have, too; and all else. */
+extern const ts_field ts_shared_fields[], ts_global_fields[];
+/* Of ts_zones_stats: the zones by state; and all else. */
+extern const ts_field ts_state_fields[], ts_zones_fields[];
+static inline uint64_t ts_figure(const void *row, size_t offset) {
+    uint64_t value;
+    memcpy(&value, (const char *)row + offset, sizeof value);
+    return value;
+}
 
 /* ---- renderers of a view: each in a file of its name ----------------------------------------------------------- */
 

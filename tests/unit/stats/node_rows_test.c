@@ -107,7 +107,7 @@ static void local_child(void *arg) {
     for (unsigned i = 0; i < 100; i++) SUP_CHECK((object[i] = slab_malloc_epoch(a, 1000, epoch)) != NULL, "an object");
     sup_in_thread(frees, NULL);
     SUP_CHECK(epoch_close(a, epoch), "closed: all is collected");
-    ts_node_row row[TS_NODE_ROWS];
+    SlabNodeStats row[TS_NODE_ROWS];
     SUP_CHECK(ts_node_rows(ts_allocator_find(ts_token(a)), row) == 3, "three rows");
     SUP_CHECK(row[0].node == 0 && row[1].node == 3 && row[2].node == 11, "by rising id");
     SUP_CHECK(row[2].remote_frees_total == 100 && row[0].remote_frees_total == 0, "freed by a thread on another node");
