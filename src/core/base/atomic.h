@@ -40,7 +40,7 @@
 /* OWNED words are written by the caller's thread only. Adding to one is a load and a store, without a locked
    instruction. On x86-64 the functions below are one instruction each, which compilers do not make of two relaxed
    accesses. ThreadSanitizer has to see the two accesses, so it gets them. */
-#if defined(__x86_64__) && defined(__GNUC__) && !defined(TS_THREAD_SANITIZER)
+#if defined(__x86_64__) && !defined(TS_THREAD_SANITIZER)
 static inline void ts_add_owned_64(_Atomic uint64_t *p, uint64_t v) {
     __asm__("addq %1, %0" : "+m"(*(uint64_t *)(void *)p) : "er"(v) : "cc");
 }

@@ -5,29 +5,10 @@
 #include "base/attr.h"
 
 /* Index of the lowest set bit; x is not 0. */
-static inline unsigned ts_ctz64(uint64_t x) {
-#if defined(__GNUC__) || defined(__clang__)
-    return (unsigned)__builtin_ctzll(x);
-#else
-    unsigned n = 0;
-    while ((x & 1u) == 0) {
-        x >>= 1;
-        n++;
-    }
-    return n;
-#endif
-}
+static inline unsigned ts_ctz64(uint64_t x) { return (unsigned)__builtin_ctzll(x); }
 
 /* Index of the highest set bit; x is not 0. */
-static inline unsigned ts_log2_64(uint64_t x) {
-#if defined(__GNUC__) || defined(__clang__)
-    return 63u - (unsigned)__builtin_clzll(x);
-#else
-    unsigned n = 0;
-    while (x >>= 1) n++;
-    return n;
-#endif
-}
+static inline unsigned ts_log2_64(uint64_t x) { return 63u - (unsigned)__builtin_clzll(x); }
 
 static inline unsigned ts_popcount64(uint64_t x) {
     x = x - ((x >> 1) & 0x5555555555555555u);
@@ -38,7 +19,7 @@ static inline unsigned ts_popcount64(uint64_t x) {
 
 /* x with bit n modulo 64 on. On x86-64 it is one instruction. Compilers make a shift where x is in memory, and that
    is three micro-operations on Intel processors. */
-#if defined(__x86_64__) && defined(__GNUC__)
+#if defined(__x86_64__)
 TS_ALWAYS_INLINE uint64_t ts_with_bit(uint64_t x, uint64_t n) {
     __asm__("btsq %1, %0" : "+r"(x) : "r"(n) : "cc");
     return x;
@@ -49,7 +30,7 @@ TS_ALWAYS_INLINE uint64_t ts_with_bit(uint64_t x, uint64_t n) { return x | (uint
 
 /* The low byte. Compilers prefer a mask, whose code is two bytes longer on x86-64. That counts where it makes a
    function end in one more cache line. */
-#if defined(__x86_64__) && defined(__GNUC__)
+#if defined(__x86_64__)
 TS_ALWAYS_INLINE uint64_t ts_low_byte(uint64_t x) {
     uint64_t byte;
     __asm__("movzbl %b1, %k0" : "=r"(byte) : "q"(x));
@@ -62,7 +43,7 @@ TS_ALWAYS_INLINE uint64_t ts_low_byte(uint64_t x) { return x & 0xff; }
 /* x with its low byte turned by one bit, to the right or the left; the other bytes stay. On x86-64 it is one
    instruction, which compilers do not make of the portable form. It turns by seven the other way, because a turn by
    one is two micro-operations on Intel processors. */
-#if defined(__x86_64__) && defined(__GNUC__)
+#if defined(__x86_64__)
 TS_ALWAYS_INLINE uint64_t ts_ror_low_byte(uint64_t x) {
     __asm__("rolb $7, %b0" : "+q"(x) : : "cc");
     return x;
@@ -78,12 +59,7 @@ TS_ALWAYS_INLINE uint64_t ts_rol_low_byte(uint64_t x) { return (x & ~(uint64_t)0
 
 /* Whether a + b has more than 16 bits; *sum has the lower 16. One addition and its carry. */
 TS_ALWAYS_INLINE bool ts_add_carries_16(uint16_t a, uint16_t b, uint16_t *sum) {
-#ifdef __GNUC__
     return __builtin_add_overflow(a, b, sum);
-#else
-    *sum = (uint16_t)(a + b);
-    return *sum < a;
-#endif
 }
 
 static inline bool ts_is_pow2(uint64_t x) { return x != 0 && (x & (x - 1)) == 0; }

@@ -5,11 +5,10 @@
 
 #include <errno.h>
 #include <pthread.h>
-#include <time.h>
-
-#if defined(__linux__) && !defined(TS_PARK_NAPS) /* tests define it */
 #include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
+
 #if !defined(SYS_futex) && defined(SYS_futex_time64)
 #define SYS_futex SYS_futex_time64 /* no call here has a time */
 #endif
@@ -18,15 +17,6 @@ enum { WAIT_PRIVATE = 0 | 128, WAKE_PRIVATE = 1 | 128 };
 static bool wait_at(_Atomic uint32_t *word, uint32_t value) {
     return syscall(SYS_futex, word, WAIT_PRIVATE, value, NULL, NULL, 0) == 0 || errno == EAGAIN || errno == EINTR;
 }
-static void wake_at(_Atomic uint32_t *word) { (void)syscall(SYS_futex, word, WAKE_PRIVATE, 1, NULL, NULL, 0); }
-#else
-static bool wait_at(_Atomic uint32_t *word, uint32_t value) {
-    (void)value;
-    (void)word;
-    return false;
-}
-static void wake_at(_Atomic uint32_t *word) { (void)word; }
-#endif
 
 TS_COLD void ts_nap(void) {
     struct timespec t = {0, 50000};
@@ -45,6 +35,6 @@ void ts_park(_Atomic uint32_t *word, uint32_t while_it_is) {
 
 void ts_unpark(_Atomic uint32_t *word) {
     int error = errno;
-    wake_at(word);
+    (void)syscall(SYS_futex, word, WAKE_PRIVATE, 1, NULL, NULL, 0);
     errno = error;
 }

@@ -1,6 +1,6 @@
 /*
- * Sleeping until a word changes, and waking a sleeper. On Linux it is a futex. On other systems, and where futexes are
- * forbidden, the sleeper looks again after a moment, and waking does nothing. (A condition variable would not do:
+ * Sleeping until a word changes, and waking a sleeper. It is a futex. Where a filter forbids futexes,
+ * the sleeper looks again after a moment, and waking does nothing. (A condition variable would not do:
  * that of glibc before 2.41 can lose a signal.) There are no cancellation points, and errno stays.
  */
 #ifndef TS_BASE_PARK_H

@@ -16,7 +16,6 @@
 static void tell_frame(unsigned *number, const void *address) {
     char names[1024];
     memset(names, 0, sizeof names);
-#if TS_HAS_WEAK
     if (__sanitizer_symbolize_pc) {
         union {
             const void *is;
@@ -24,7 +23,6 @@ static void tell_frame(unsigned *number, const void *address) {
         } pc = {.is = address};
         __sanitizer_symbolize_pc(pc.asked, "%p %F %L", names, sizeof names - 2);
     }
-#endif
     const char *name = names;
     do {
         ts_line line = {.used = 0};
@@ -106,19 +104,15 @@ void ts_listen_tell(const void *p) {
     tell_call("it came from", origin.born_in);
 }
 
-#if TS_HAS_WEAK
 static void on_report(const char *report) {
     (void)report;
     const void *at = __asan_get_report_address();
     if (ts_is_data(at)) ts_listen_tell(at);
 }
-#endif
 
 void ts_listen_start(void) {
-#if TS_HAS_WEAK
     if (ts_origin_is_kept && __asan_set_error_report_callback && __asan_get_report_address)
         __asan_set_error_report_callback(on_report);
-#endif
 }
 
 /* ---- the end of the process -------------------------------------------------------------------------------------- */

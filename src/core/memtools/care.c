@@ -30,18 +30,12 @@ bool ts_care_on_memcheck(void) {
 }
 
 static bool is_asan_there(void) {
-#if TS_HAS_WEAK
     return __asan_poison_memory_region && __asan_unpoison_memory_region && __asan_address_is_poisoned;
-#else
-    return false;
-#endif
 }
 
 unsigned ts_care_far_log2(void) {
-#if TS_HAS_WEAK
-    if (is_asan_there() || __tsan_init || __msan_init) return TS_FAR_LEAST_LOG2 + TS_FAR_SHIFT;
-#endif
-    return TS_FAR_UNITS_LOG2 + TS_FAR_SHIFT;
+    bool shadows = is_asan_there() || __tsan_init || __msan_init;
+    return (shadows ? TS_FAR_LEAST_LOG2 : TS_FAR_UNITS_LOG2) + TS_FAR_SHIFT;
 }
 
 void ts_care_prepare(void) {
@@ -51,29 +45,22 @@ void ts_care_prepare(void) {
 void ts_care_start(void) {
     on_memcheck = ts_care_on_memcheck();
     ts_care_on_asan = is_asan_there();
-#if TS_HAS_WEAK
     /* Memory that only our objects point to is no leak. */
     for (unsigned part = 0; part < TS_PARTS && __lsan_register_root_region; part++)
         if (ts_region.part[part].units)
             __lsan_register_root_region(ts_region.part[part].base, ts_part_bytes(part, ts_region.part[part].units));
-#endif
     ts_care_tools = ts_care_on_asan || on_memcheck;
     if (ts_care_on_asan) ts_origin_start();
 }
 
 /* ---- the tools ------------------------------------------------------------------------------------------ */
 
-#if TS_HAS_WEAK
 static void asan_forbid(const void *at, size_t bytes) {
     if (ts_care_on_asan) __asan_poison_memory_region(at, bytes);
 }
 static void asan_allow(const void *at, size_t bytes) {
     if (ts_care_on_asan) __asan_unpoison_memory_region(at, bytes);
 }
-#else
-static void asan_forbid(const void *at, size_t bytes) { (void)at, (void)bytes; }
-static void asan_allow(const void *at, size_t bytes) { (void)at, (void)bytes; }
-#endif
 
 static void forbid_range(void *at, size_t bytes) {
     asan_forbid(at, bytes);
@@ -232,9 +219,7 @@ void ts_care_resized(unsigned care, void *home, void *p, size_t size, size_t usa
 
 /* The allocator marks, so one of the two tools listens. */
 static bool is_allowed(const char *at) {
-#if TS_HAS_WEAK
     if (ts_care_on_asan) return !__asan_address_is_poisoned(at);
-#endif
 #if defined(TSLAB_VALGRIND)
     char bits;
     return VALGRIND_GET_VBITS(at, &bits, 1) == 1;

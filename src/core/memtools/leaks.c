@@ -29,20 +29,16 @@ static void keep(void *pointer) {
 
 #if defined(TSLAB_VALGRIND)
 #include <signal.h>
-#include <sys/mman.h>
 
 static _Atomic bool is_shut;
 static struct sigaction before; /* written before is_shut */
 
-static bool set_access(char *at, size_t bytes, int access) {
-    size_t whole = ts_align_up(bytes, ts_os_page_bytes());
-    return whole == 0 || mprotect(at, whole, access) == 0;
-}
-
-/* Lines, and all units that were ever handed out. (There is no FAR part where memcheck is.) */
-static bool set_all_access(int access) {
-    bool all = set_access(ts_region.lines, (size_t)ts_lines_used() * TS_CACHE_LINE, access);
-    return set_access(ts_region.part[TS_NORMAL].base, ts_pool_highest(TS_NORMAL) * TS_UNIT_BYTES, access) && all;
+/* Does this to the lines, and to all units that were ever handed out. (There is no FAR part where memcheck is.) */
+static bool change_all(bool (*change)(void *at, size_t bytes)) {
+    size_t page = ts_os_page_bytes(), lines = ts_align_up((size_t)ts_lines_used() * TS_CACHE_LINE, page);
+    size_t units = ts_align_up(ts_pool_highest(TS_NORMAL) * TS_UNIT_BYTES, page);
+    bool all = lines == 0 || change(ts_region.lines, lines);
+    return change(ts_region.part[TS_NORMAL].base, units) && all;
 }
 
 static bool is_ours(const void *at) {
@@ -56,8 +52,7 @@ static void on_fault(int number, siginfo_t *info, void *context) {
     static _Atomic bool given_up;
     (void)context;
     if (is_ours(info->si_addr) && !ts_load_relaxed(&given_up)) {
-        if (atomic_exchange(&is_shut, false) && !set_all_access(PROT_READ | PROT_WRITE))
-            ts_store_relaxed(&given_up, true);
+        if (atomic_exchange(&is_shut, false) && !change_all(ts_os->commit)) ts_store_relaxed(&given_up, true);
         return;
     }
     (void)sigaction(number, &before, NULL);
@@ -68,14 +63,13 @@ TS_AT_END static void make_read_only(void) {
     if (!show || !ts_care_on_memcheck() || !make_room() || sigaction(SIGSEGV, &action, &before) != 0) return;
     show(keep);
     ts_store_relaxed(&is_shut, true);
-    (void)set_all_access(PROT_READ);
+    (void)change_all(ts_os->freeze);
 }
 #endif
 
 /* ---- LeakSanitizer
    -------------------------------------------------------------------------------------------------- */
 
-#if TS_HAS_WEAK
 static void copy_kept(void) { show(keep); }
 
 /* It searches before destructors of libraries run. */
@@ -84,9 +78,6 @@ static void start_lsan(void) {
     __lsan_register_root_region(kept, KEPT_BYTES);
     (void)atexit(copy_kept);
 }
-#else
-static void start_lsan(void) {}
-#endif
 
 void ts_leaks_start(void (*each)(void (*keep)(void *))) {
     show = each;

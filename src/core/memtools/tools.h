@@ -19,8 +19,6 @@
 #define TS_CARE_ASAN 0
 #endif
 
-#if defined(__ELF__) && (defined(__GNUC__) || defined(__clang__))
-#define TS_HAS_WEAK 1
 #define TS_OF_TOOL __attribute__((weak, visibility("default"))) extern
 
 TS_OF_TOOL void __asan_poison_memory_region(const volatile void *at, size_t bytes);
@@ -32,8 +30,5 @@ TS_OF_TOOL void __sanitizer_symbolize_pc(void *pc, const char *format, char *out
 TS_OF_TOOL void __tsan_init(void);
 TS_OF_TOOL void __msan_init(void);
 TS_OF_TOOL void __lsan_register_root_region(const void *at, size_t bytes);
-#else
-#define TS_HAS_WEAK 0
-#endif
 
 #endif

@@ -1,9 +1,6 @@
 #define _GNU_SOURCE
 #include "os/machine.h"
 
-#include <stdint.h>
-
-#if defined(__linux__)
 #include "os/small_file.h"
 
 #include <sys/sysinfo.h>
@@ -19,6 +16,3 @@ size_t ts_machine_most_bytes(void) {
     errno = before;
     return bytes == 0 || (size_t)bytes != bytes ? SIZE_MAX : (size_t)bytes;
 }
-#else
-size_t ts_machine_most_bytes(void) { return SIZE_MAX; }
-#endif

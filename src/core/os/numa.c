@@ -11,15 +11,9 @@
 #include <errno.h>
 #include <stdint.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <sys/uio.h>
 #include <unistd.h>
-
-#if defined(__linux__)
-#include <sys/syscall.h>
-#endif
-
-#if defined(SYS_get_mempolicy) && defined(SYS_mbind) && defined(SYS_move_pages) && defined(SYS_getcpu) && \
-    defined(SYS_mincore) && defined(SYS_process_vm_readv)
 
 #define POLICY_DEFAULT 0
 #define POLICY_PREFERRED 1
@@ -175,24 +169,3 @@ bool ts_numa_nodes_of(void *const *at, size_t count, int *node) {
     errno = before;
     return true;
 }
-
-#else
-
-unsigned ts_numa_nodes(int *ids, unsigned most) {
-    (void)ids, (void)most;
-    return 0;
-}
-int ts_numa_here(void) { return -1; }
-bool ts_numa_bind(void *at, size_t bytes, int node) {
-    (void)at, (void)bytes, (void)node;
-    return false;
-}
-bool ts_numa_nodes_of(void *const *at, size_t count, int *node) {
-    (void)at, (void)count, (void)node;
-    return false;
-}
-bool ts_numa_bound(void) { return false; }
-void ts_numa_policy_of(void *at, ts_numa_policy *policy) { (void)at, (void)policy; }
-void ts_numa_bind_again(void *at, size_t bytes, const ts_numa_policy *policy) { (void)at, (void)bytes, (void)policy; }
-
-#endif

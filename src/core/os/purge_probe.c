@@ -4,9 +4,7 @@
 #include "os/purge_probe.h"
 
 #include <errno.h>
-#if defined(__linux__)
 #include <sys/mman.h>
-#endif
 
 #define PAGES 3u /* the one in the middle is purged */
 
@@ -39,7 +37,6 @@ static bool refuse_move(void *from, void *to, size_t bytes) {
 /* Whether a range is lost to the process after its pages were moved away. qemu-user takes it so: it maps other things
    there, and forbids touching it. So this function asks the system, and does not touch the range. */
 static bool is_lost_by_move(const ts_os_table *table) {
-#if defined(__linux__)
     size_t page = table->page_bytes();
     unsigned char there;
     char *at = table->reserve(2 * page);
@@ -51,9 +48,6 @@ static bool is_lost_by_move(const ts_os_table *table) {
     }
     table->release(at, 2 * page);
     return lost;
-#else
-    return (void)table, false;
-#endif
 }
 
 ts_purge_kind ts_os_probe_purge(ts_os_table *table) {

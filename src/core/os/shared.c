@@ -3,9 +3,6 @@
 
 #include "os/file_limit.h"
 
-#include <errno.h>
-
-#if defined(__linux__)
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -34,15 +31,3 @@ void ts_shared_end(ts_shared *s) {
     if (s->at) (void)munmap(s->at, s->bytes);
     s->at = NULL;
 }
-
-#else
-
-bool ts_shared_make(ts_shared *s, const char *name, size_t bytes) {
-    (void)name;
-    *s = (ts_shared){NULL, bytes, {.fd = -1}};
-    errno = ENOSYS;
-    return false;
-}
-void ts_shared_end(ts_shared *s) { s->at = NULL; }
-
-#endif

@@ -13,7 +13,7 @@ typedef struct ts_shared {
 } ts_shared;
 
 /* Zeroed; no other process can write it or change its size. name: as /proc shows it. false: errno says why; EFBIG:
-   ulimit -f allows no file of its size; ENOSYS: the system has no such memory. */
+   ulimit -f allows no file of its size. */
 bool ts_shared_make(ts_shared *shared, const char *name, size_t bytes);
 /* In a child of fork, too: the parent's stays. */
 void ts_shared_end(ts_shared *shared);

@@ -1,12 +1,13 @@
 /*
- * Small files, as /proc and /sys have them: read whole, without malloc and stdio. errno stays. The libraries above the
- * core and the tools read theirs so, too.
+ * Small files, as /proc and /sys have them: read whole, without malloc and stdio. errno stays. No thread is cancelled
+ * here: it could leave an epoch half closed. The libraries above the core and the tools read theirs so, too.
  */
 #ifndef TS_OS_SMALL_FILE_H
 #define TS_OS_SMALL_FILE_H
 
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -15,9 +16,12 @@
 
 /* The beginning of the file, with a zero behind it. false: it cannot be read, and the text is empty. */
 static inline bool ts_small_file_read(const char *path, char *text, size_t bytes) {
-    int before = errno, fd = open(path, O_RDONLY | O_CLOEXEC);
+    int before = errno, cancel;
+    (void)pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
     ssize_t n = fd >= 0 ? read(fd, text, bytes - 1) : -1;
     if (fd >= 0) (void)close(fd);
+    (void)pthread_setcancelstate(cancel, &cancel);
     errno = before;
     text[n > 0 ? n : 0] = 0;
     return n >= 0;

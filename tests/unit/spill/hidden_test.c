@@ -1,5 +1,5 @@
 /*
- * The addresses of what is away (spill/spill.h, 4): hidden in the mappings that they are in (hide.c), or protected in
+ * The addresses of what is away (spill/spill.h, 4): hidden in the mappings that they are in (os.h), or protected in
  * mappings of their own; touching them is a fault; and whatever the system refuses, what comes back is what went.
  */
 #ifndef _GNU_SOURCE

@@ -1,10 +1,8 @@
-/* Linux and other POSIX systems. Calls that only some of them have are looked for at compile time, and tried again at
-   run time. */
+/* Linux, from 4.x on. A call that an older kernel or a filter refuses is answered as refused. */
 #define _GNU_SOURCE
 #include "os/os.h"
 
 #include "base/atomic.h"
-#include "os/hide.h"
 #include "os/numa.h"
 #include "os/small_file.h"
 #include "os/stack.h"
@@ -20,23 +18,18 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
-#include <sys/types.h>
+#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
-#if defined(__linux__)
-#include <sys/syscall.h>
+/* Of the kernel; older headers have no names for all of them. */
 #define MEMBARRIER_PRIVATE_EXPEDITED (1 << 3)
 #define MEMBARRIER_REGISTER_PRIVATE_EXPEDITED (1 << 4)
-#endif
-#ifndef MAP_NORESERVE
-#define MAP_NORESERVE 0
-#endif
-#ifndef MADV_POPULATE_WRITE
-#define MADV_POPULATE_WRITE 23
-#endif
+#define POPULATE_WRITE 23
+#define GUARD_INSTALL 102
+#define GUARD_REMOVE 103
 
-static size_t posix_page_bytes(void) {
+static size_t linux_page_bytes(void) {
     static _Atomic size_t page; /* the same value from every thread */
     size_t p = ts_load_relaxed(&page);
     if (TS_UNLIKELY(p == 0)) {
@@ -74,7 +67,7 @@ static bool refuse_call(int before) {
 #define MAP_CALL SYS_mmap
 #endif
 
-#if defined(__linux__) && defined(MAP_CALL) && !defined(SANITIZED)
+#if defined(MAP_CALL) && !defined(SANITIZED)
 static void *map_range(void *at, size_t bytes, int protection, int flags) {
     return (void *)syscall(MAP_CALL, at, bytes, protection, flags, -1, 0);
 }
@@ -96,41 +89,29 @@ static int advise_range(void *at, size_t bytes, int advice) { return madvise(at,
 static _Atomic bool any_huge_pages;
 static _Atomic uintptr_t huge_from, huge_end; /* all that was given them lies between; written before that */
 
-/* Kernels differ in what they take: a hint changes no errno. */
-#if defined(MADV_FREE) || defined(MADV_HUGEPAGE) || defined(MADV_DONTDUMP)
-static void advise_only(void *at, size_t bytes, int advice) {
-    int error = errno;
-    (void)advise_range(at, bytes, advice);
-    errno = error;
+static bool advise_pages(void *at, size_t bytes, int advice) {
+    int before = errno;
+    return advise_range(at, bytes, advice) == 0 || refuse_call(before);
 }
-#endif
 
-static void posix_huge_pages(void *at, size_t bytes, bool on) {
-#if defined(MADV_HUGEPAGE) && defined(MADV_NOHUGEPAGE)
+static void linux_huge_pages(void *at, size_t bytes, bool on) {
     if (on) {
         uintptr_t from = (uintptr_t)at, end = from + bytes, first = ts_load_relaxed(&huge_from);
         if (first == 0 || from < first) ts_store_relaxed(&huge_from, from);
         if (end > ts_load_relaxed(&huge_end)) ts_store_relaxed(&huge_end, end);
         ts_store_relaxed(&any_huge_pages, true);
     }
-    advise_only(at, bytes, on ? MADV_HUGEPAGE : MADV_NOHUGEPAGE);
-#else
-    (void)at, (void)bytes, (void)on;
-#endif
+    (void)advise_pages(at, bytes, on ? MADV_HUGEPAGE : MADV_NOHUGEPAGE);
 }
 
 /* gcore writes what may be dumped, also where it cannot be read. */
-static void posix_dump(void *at, size_t bytes, bool on) {
-#if defined(MADV_DONTDUMP) && defined(MADV_DODUMP)
-    advise_only(at, bytes, on ? MADV_DODUMP : MADV_DONTDUMP);
-#else
-    (void)at, (void)bytes, (void)on;
-#endif
+static void linux_dump(void *at, size_t bytes, bool on) {
+    (void)advise_pages(at, bytes, on ? MADV_DODUMP : MADV_DONTDUMP);
 }
 
 static _Atomic int reserve_error; /* of the last refusal; for a message only */
 
-static void *posix_reserve(size_t bytes) {
+static void *linux_reserve(size_t bytes) {
     int before = errno;
     void *at = map_range(NULL, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE);
     if (at == MAP_FAILED) {
@@ -138,8 +119,8 @@ static void *posix_reserve(size_t bytes) {
         errno = before;
         return NULL;
     }
-    posix_huge_pages(at, bytes, false);
-    posix_dump(at, bytes, false);
+    linux_huge_pages(at, bytes, false);
+    linux_dump(at, bytes, false);
     return at;
 }
 
@@ -147,18 +128,14 @@ static void *posix_reserve(size_t bytes) {
 const char *ts_os_limit_met(uint64_t *bytes) {
     struct rlimit limit;
     int error = ts_load_relaxed(&reserve_error);
-#ifdef RLIMIT_MEMLOCK
     if (error == EAGAIN && getrlimit(RLIMIT_MEMLOCK, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY) {
         *bytes = limit.rlim_cur;
         return "RLIMIT_MEMLOCK";
     }
-#endif
-#ifdef RLIMIT_AS
     if (error == ENOMEM && getrlimit(RLIMIT_AS, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY) {
         *bytes = limit.rlim_cur;
         return "RLIMIT_AS";
     }
-#endif
     return NULL;
 }
 
@@ -167,71 +144,51 @@ static bool change_protection(void *at, size_t bytes, int protection) {
     return set_protection(at, bytes, protection) == 0 || refuse_call(before);
 }
 
-/* A fresh mapping over the range. */
-static bool map_over(void *at, size_t bytes, int protection) {
-    int before = errno, flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED;
-    return map_range(at, bytes, protection, flags) == at || refuse_call(before);
-}
-
-static bool posix_commit(void *at, size_t bytes) {
+static bool linux_commit(void *at, size_t bytes) {
     if (!change_protection(at, bytes, PROT_READ | PROT_WRITE)) return false;
-    posix_dump(at, bytes, true);
+    linux_dump(at, bytes, true);
     return true;
 }
 
-static bool posix_protect(void *at, size_t bytes) { return change_protection(at, bytes, PROT_NONE); }
-static bool posix_freeze(void *at, size_t bytes) { return change_protection(at, bytes, PROT_READ); }
+static bool linux_protect(void *at, size_t bytes) { return change_protection(at, bytes, PROT_NONE); }
+static bool linux_freeze(void *at, size_t bytes) { return change_protection(at, bytes, PROT_READ); }
 
-static void posix_release(void *at, size_t bytes) {
+static void linux_release(void *at, size_t bytes) {
     int before = errno;
     if (unmap_range(at, bytes) != 0) errno = before;
 }
 
-#if defined(__linux__)
 /* When a part of a huge page is unmapped, Linux gives no memory back until all of it is unmapped, or memory is short.
    MADV_FREE splits a huge page that it meets in part. So where the range may begin or end inside of a huge page, its
    first or last page gets MADV_FREE. Where MADV_DONTNEED is refused, MADV_FREE is refused, too, so no page that stays
    loses its bytes. */
 static void split_huge_pages(char *at, size_t bytes) {
-#if defined(MADV_FREE)
-    size_t page = posix_page_bytes(), huge = page / 8 * page; /* as many pages as a table of one page has entries */
-    if ((uintptr_t)at % huge != 0 || bytes < huge) advise_only(at, page, MADV_FREE);
-    if (((uintptr_t)at + bytes) % huge != 0 && bytes > page) advise_only(at + bytes - page, page, MADV_FREE);
-#else
-    (void)at, (void)bytes;
-#endif
+    size_t page = linux_page_bytes(), huge = page / 8 * page; /* as many pages as a table of one page has entries */
+    if ((uintptr_t)at % huge != 0 || bytes < huge) (void)advise_pages(at, page, MADV_FREE);
+    if (((uintptr_t)at + bytes) % huge != 0 && bytes > page) (void)advise_pages(at + bytes - page, page, MADV_FREE);
 }
-#endif
 
-static bool posix_purge(void *at, size_t bytes) {
-#if defined(__linux__)
+static bool linux_purge(void *at, size_t bytes) {
     if (TS_UNLIKELY(ts_load_relaxed(&any_huge_pages))) split_huge_pages(at, bytes);
-    int before = errno;
-    return advise_range(at, bytes, MADV_DONTNEED) == 0 || refuse_call(before);
-#else
-    /* The only portable way to both drop the pages and have them zero. */
-    return map_over(at, bytes, PROT_READ | PROT_WRITE);
-#endif
+    return advise_pages(at, bytes, MADV_DONTNEED);
 }
 
 /* With what had been asked of the range, so that it is of one mapping with its neighbours again. */
-static bool posix_purge_anew(void *at, size_t bytes) {
+static bool linux_purge_anew(void *at, size_t bytes) {
     ts_numa_policy policy;
+    int before = errno, flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED;
     bool bound = ts_numa_bound();
     if (bound) ts_numa_policy_of(at, &policy);
-    if (!map_over(at, bytes, PROT_READ | PROT_WRITE)) return false;
+    if (map_range(at, bytes, PROT_READ | PROT_WRITE, flags) != at) return refuse_call(before);
     if (bound) ts_numa_bind_again(at, bytes, &policy);
-#if defined(MADV_HUGEPAGE) && defined(MADV_NOHUGEPAGE)
     bool huge = (uintptr_t)at >= ts_load_relaxed(&huge_from) && (uintptr_t)at < ts_load_relaxed(&huge_end);
-    advise_only(at, bytes, huge ? MADV_HUGEPAGE : MADV_NOHUGEPAGE);
-#endif
+    (void)advise_pages(at, bytes, huge ? MADV_HUGEPAGE : MADV_NOHUGEPAGE);
     return true;
 }
 
-/* Linux moves a range only if it is one of its own areas, so a refusal has moved nothing. Other systems have no such
-   call. */
-static bool posix_move(void *from, void *to, size_t bytes) {
-#if defined(__linux__) && defined(MREMAP_DONTUNMAP)
+/* Linux moves a range only if it is one of its own areas, so a refusal has moved nothing. */
+static bool linux_move(void *from, void *to, size_t bytes) {
+#if defined(MREMAP_DONTUNMAP) /* not with glibc before 2.32 */
     int before = errno;
     ts_numa_policy policy;
     bool bound = ts_numa_bound();
@@ -249,21 +206,15 @@ static bool posix_move(void *from, void *to, size_t bytes) {
 typedef _Atomic uint32_t TS_MAY_ALIAS touched;
 
 /* Where it touches the pages itself they may be marked inaccessible for a tool (care.h). */
-#if defined(__GNUC__) || defined(__clang__)
-__attribute__((no_sanitize("address")))
-#endif
-static bool
-posix_populate(void *at, size_t bytes) {
-#if defined(__linux__)
+__attribute__((no_sanitize("address"))) static bool linux_populate(void *at, size_t bytes) {
     int before = errno;
-    if (advise_range(at, bytes, MADV_POPULATE_WRITE) == 0) return true;
+    if (advise_range(at, bytes, POPULATE_WRITE) == 0) return true;
     bool is_old = errno == EINVAL; /* a kernel before 5.14 */
     errno = before;
     if (!is_old) return false;
-#endif
     /* Adds a zero to a byte of each page, atomically: other threads may write in the first and the last page where
        pages are larger than a unit. */
-    size_t page = posix_page_bytes();
+    size_t page = linux_page_bytes();
     for (size_t i = 0; i < bytes; i += page) {
         uint32_t zero = 0;
         (void)ts_cas_seq((touched *)(void *)((char *)at + i), &zero, 0);
@@ -271,8 +222,7 @@ posix_populate(void *at, size_t bytes) {
     return true;
 }
 
-static bool posix_barrier_all(void) {
-#if defined(__linux__) && defined(SYS_membarrier)
+static bool linux_barrier_all(void) {
     static _Atomic int registered; /* 0 unknown, 1 yes, -1 the kernel has none; each value may be found twice */
     int r = ts_load_relaxed(&registered), error = errno;
     if (TS_UNLIKELY(r == 0)) {
@@ -282,10 +232,46 @@ static bool posix_barrier_all(void) {
     bool done = r > 0 && syscall(SYS_membarrier, MEMBARRIER_PRIVATE_EXPEDITED, 0, 0) == 0;
     errno = error;
     return done;
-#else
-    return false;
-#endif
 }
+
+/* ---- pages that are hidden within their mapping: guard pages of Linux 6.13 and later --------------------------- */
+
+/* The kernel is asked for a file by the name that stands there: none has the name "", unless there is nothing to
+   read. */
+static bool is_inaccessible(const void *at) {
+    int before = errno;
+    bool no = syscall(SYS_faccessat, AT_FDCWD, at, F_OK, 0) != 0 && errno == EFAULT;
+    errno = before;
+    return no;
+}
+
+/* Emulators of user programs take an advice that they do not know for one that was followed: so it is tried on a
+   page. */
+static bool can_hide(void) {
+    size_t page = linux_page_bytes();
+    volatile char *at = linux_reserve(page);
+    void *start = (void *)(uintptr_t)at;
+    if (!at) return false;
+    bool good = linux_commit(start, page);
+    if (good) *at = 0;
+    good = good && advise_pages(start, page, GUARD_INSTALL) && is_inaccessible(start) &&
+           advise_pages(start, page, GUARD_REMOVE) && !is_inaccessible(start);
+    linux_release(start, page);
+    return good;
+}
+
+static bool linux_hide(void *at, size_t bytes, bool on) {
+    static _Atomic uint32_t known; /* 1: the system has no such pages, 2: it has; the same from every thread */
+    uint32_t answer = ts_load_relaxed(&known);
+    if (answer == 0) {
+        answer = can_hide() ? 2 : 1;
+        ts_store_relaxed(&known, answer);
+    }
+    if (answer == 1) return false;
+    return bytes == 0 || advise_pages(at, bytes, on ? GUARD_INSTALL : GUARD_REMOVE);
+}
+
+/* ---- time, residency, threads ----------------------------------------------------------------------------- */
 
 static uint64_t read_clock(clockid_t id) {
     struct timespec t;
@@ -297,16 +283,12 @@ static uint64_t read_clock(clockid_t id) {
     return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
-static uint64_t posix_wall_ns(void) { return read_clock(CLOCK_MONOTONIC); }
-#if defined(CLOCK_MONOTONIC_COARSE)
-static uint64_t posix_coarse_ns(void) { return read_clock(CLOCK_MONOTONIC_COARSE); }
-#else
-static uint64_t posix_coarse_ns(void) { return posix_wall_ns(); }
-#endif
-static uint64_t posix_cpu_ns(void) { return read_clock(CLOCK_THREAD_CPUTIME_ID); }
+static uint64_t linux_wall_ns(void) { return read_clock(CLOCK_MONOTONIC); }
+static uint64_t linux_coarse_ns(void) { return read_clock(CLOCK_MONOTONIC_COARSE); }
+static uint64_t linux_cpu_ns(void) { return read_clock(CLOCK_THREAD_CPUTIME_ID); }
 
 /* smaps_rollup walks the page tables: statm lags behind by up to 64 pages a processor. */
-static uint64_t read_resident_bytes(void) {
+static uint64_t linux_resident_bytes(void) {
     static const char *const paths[] = {"/proc/self/smaps_rollup", "/proc/self/statm"};
     char text[2048];
     for (int k = 0; k < 2; k++) {
@@ -314,7 +296,7 @@ static uint64_t read_resident_bytes(void) {
         for (char *p = text; *p; p++) {
             if (k == 0 && p[0] == 'R' && p[1] == 's' && p[2] == 's' && p[3] == ':')
                 return strtoull(p + 4, NULL, 10) * 1024u;
-            if (k == 1 && *p == ' ') return strtoull(p, NULL, 10) * posix_page_bytes();
+            if (k == 1 && *p == ' ') return strtoull(p, NULL, 10) * linux_page_bytes();
         }
     }
     return 0;
@@ -328,24 +310,11 @@ bool ts_os_data_is_limited(void) {
     return is;
 }
 
-static uint64_t read_address_space_bytes(void) { return ts_small_file_number("/proc/self/statm") * posix_page_bytes(); }
-
-/* open and read are cancellation points: a thread that ends here would leave an epoch half closed. */
-static uint64_t measure_resident(uint64_t (*bytes_of)(void)) {
-    int before = 0, ignored, error = errno;
-    (void)pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before);
-    uint64_t bytes = bytes_of();
-    (void)pthread_setcancelstate(before, &ignored);
-    errno = error;
-    return bytes;
-}
-
-static uint64_t posix_resident_bytes(void) { return measure_resident(read_resident_bytes); }
-uint64_t ts_os_address_space_bytes(void) { return measure_resident(read_address_space_bytes); }
+uint64_t ts_os_address_space_bytes(void) { return ts_small_file_number("/proc/self/statm") * linux_page_bytes(); }
 
 /* Called with locks held: as for memory, not by way of a library that stands in for it. */
-static void posix_yield(void) {
-#if defined(__linux__) && defined(SYS_sched_yield) && !defined(SANITIZED)
+static void linux_yield(void) {
+#if !defined(SANITIZED)
     (void)syscall(SYS_sched_yield);
 #else
     (void)sched_yield();
@@ -353,35 +322,31 @@ static void posix_yield(void) {
 }
 
 const ts_os_table ts_os_native = {
-    .page_bytes = posix_page_bytes,
-    .reserve = posix_reserve,
-    .commit = posix_commit,
-    .protect = posix_protect,
-    .freeze = posix_freeze,
-    .hide = ts_hide_pages,
-    .dump = posix_dump,
-    .release = posix_release,
-    .purge = posix_purge,
-    .purge_anew = posix_purge_anew,
-    .move = posix_move,
-    .populate = posix_populate,
-    .huge_pages = posix_huge_pages,
-    .barrier_all = posix_barrier_all,
-    .wall_ns = posix_wall_ns,
-    .coarse_ns = posix_coarse_ns,
-    .cpu_ns = posix_cpu_ns,
-    .resident_bytes = posix_resident_bytes,
-    .yield = posix_yield,
+    .page_bytes = linux_page_bytes,
+    .reserve = linux_reserve,
+    .commit = linux_commit,
+    .protect = linux_protect,
+    .freeze = linux_freeze,
+    .hide = linux_hide,
+    .dump = linux_dump,
+    .release = linux_release,
+    .purge = linux_purge,
+    .purge_anew = linux_purge_anew,
+    .move = linux_move,
+    .populate = linux_populate,
+    .huge_pages = linux_huge_pages,
+    .barrier_all = linux_barrier_all,
+    .wall_ns = linux_wall_ns,
+    .coarse_ns = linux_coarse_ns,
+    .cpu_ns = linux_cpu_ns,
+    .resident_bytes = linux_resident_bytes,
+    .yield = linux_yield,
     .nodes = ts_numa_nodes,
     .node_here = ts_numa_here,
     .bind = ts_numa_bind,
     .nodes_of = ts_numa_nodes_of,
 };
 const ts_os_table *ts_os = &ts_os_native;
-
-#ifndef PTHREAD_DESTRUCTOR_ITERATIONS
-#define PTHREAD_DESTRUCTOR_ITERATIONS 4
-#endif
 
 static pthread_key_t exit_key;        /* constant after ts_os_register_exit */
 static _Thread_local unsigned rounds; /* of this thread's destructors so far */
