@@ -185,7 +185,7 @@ static void find_sites(ts_growth *g, const ts_view *v, const low *since) {
         const SlabStackSample *s = &v->stack[i];
         char shown[SLAB_LABEL_BYTES];
         memcpy(shown, s->label, sizeof shown);
-        ts_shown_label(shown);
+        ts_label_show(shown);
         if (s->state != EPOCH_ACTIVE || strcmp(shown, g->label->label) != 0 || g->label->is_other) continue;
         uint64_t hash = stack_hash(s), had = 0;
         for (uint32_t k = 0; k < since->stacks; k++)

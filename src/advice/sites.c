@@ -18,7 +18,7 @@ static uint64_t own_frame(const ts_view *v, const SlabStackSample *row) {
 static bool is_of(const SlabStackSample *row, const ts_finding *f) {
     char shown[SLAB_LABEL_BYTES];
     memcpy(shown, row->label, sizeof shown);
-    ts_shown_label(shown);
+    ts_label_show(shown);
     return row->state == f->state && strcmp(shown, f->label) == 0;
 }
 

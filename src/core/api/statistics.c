@@ -165,32 +165,12 @@ size_t slab_stacks(SlabAllocator *allocator, EpochId epoch, SlabStackSample *out
     return count;
 }
 
-typedef struct totals {
-    SlabStackTotal *out;
-    size_t count, capacity;
-} totals;
-
-static void show_total(void *arg, const ts_stack_total *total) {
-    totals *t = arg;
-    if (t->count++ >= t->capacity) return;
-    SlabStackTotal *row = &t->out[t->count - 1];
-    memset(row, 0, sizeof *row);
-    row->version = SLAB_STATS_VERSION;
-    row->frame_count = total->frame_count;
-    memcpy(row->label, total->label, sizeof row->label);
-    row->samples = total->samples;
-    row->objects = (uint64_t)(total->objects + 0.5);
-    row->bytes = total->bytes;
-    memcpy(row->frames, total->frame, total->frame_count * sizeof *row->frames);
-}
-
 size_t slab_stack_totals(SlabAllocator *allocator, SlabStackTotal *out, size_t capacity) {
     ts_allocator *a = ts_api_find_to_read(allocator);
-    totals t = {out, 0, out ? capacity : 0};
     if (!a) return 0;
-    ts_stack_totals_walk(a, ts_token(allocator), show_total, &t);
+    size_t count = ts_stack_totals_read(a, ts_token(allocator), out, out ? capacity : 0);
     ts_allocator_read_end(a);
-    return t.count;
+    return count;
 }
 
 size_t slab_stats_epochs_json(SlabAllocator *allocator, SlabEpochOrder order, size_t limit, char *buffer,

@@ -92,31 +92,33 @@ void ts_stack_totals_add(ts_allocator *allocator, const char label[SLAB_LABEL_BY
     ts_fetch_add_relaxed(r ? &r->bytes : &allocator->total_bytes_dropped, sum);
 }
 
-static void fill(ts_stack_total *t, const _Atomic uint64_t *samples, const _Atomic uint64_t *objects,
+static void fill(SlabStackTotal *t, const _Atomic uint64_t *samples, const _Atomic uint64_t *objects,
                  const _Atomic uint64_t *bytes) {
+    t->version = SLAB_STATS_VERSION;
     t->samples = ts_load_relaxed(samples);
-    t->objects = (double)ts_load_relaxed(objects) / OBJECTS_UNIT;
+    t->objects = (uint64_t)((double)ts_load_relaxed(objects) / OBJECTS_UNIT + 0.5);
     t->bytes = ts_load_relaxed(bytes);
 }
 
-void ts_stack_totals_walk(const ts_allocator *allocator, uintptr_t token, void (*fn)(void *, const ts_stack_total *),
-                          void *arg) {
+size_t ts_stack_totals_read(const ts_allocator *allocator, uintptr_t token, SlabStackTotal *out, size_t capacity) {
     const row *rows = ts_load_acquire(&table);
+    size_t count = 0;
     for (unsigned i = 0; rows && i < TS_STACK_TOTALS; i++) {
         const row *r = &rows[i];
-        ts_stack_total total;
+        SlabStackTotal total = {0};
         uint64_t word[LABEL_WORDS];
         uint32_t turn = ts_load_acquire(&r->record.turn); /* partner: the release in ts_stack_record_give */
         if (turn % 2 != 0 || ts_load_relaxed(&r->record.token) != token) continue;
         for (unsigned k = 0; k < LABEL_WORDS; k++) word[k] = ts_load_relaxed(&r->label[k]);
         memcpy(total.label, word, sizeof total.label);
         fill(&total, &r->samples, &r->objects, &r->bytes);
-        if (ts_stack_record_read(&r->record, turn, total.frame, &total.frame_count) && total.samples > 0)
-            fn(arg, &total);
+        if (!ts_stack_record_read(&r->record, turn, total.frames, &total.frame_count) || total.samples == 0) continue;
+        if (count++ < capacity) out[count - 1] = total;
     }
-    ts_stack_total dropped = {.label = "(dropped)"};
+    SlabStackTotal dropped = {.label = "(dropped)"};
     fill(&dropped, &allocator->total_drops, &allocator->total_objects_dropped, &allocator->total_bytes_dropped);
-    if (dropped.samples > 0) fn(arg, &dropped);
+    if (dropped.samples > 0 && count++ < capacity) out[count - 1] = dropped;
+    return count;
 }
 
 void ts_stack_totals_fork_child(void) {

@@ -16,18 +16,11 @@
 
 #include "diagnose/stacks.h"
 
+#include <tslab/stats.h>
+
 #define TS_STACK_TOTALS 4096u
 #define TS_TOTAL_PROBES 32u
 #define TS_LABEL_OF_MANY "(other)"
-
-typedef struct ts_stack_total {
-    char label[SLAB_LABEL_BYTES];
-    uint64_t samples;
-    double objects; /* estimated */
-    uint64_t bytes; /* estimated, of their slots */
-    unsigned frame_count;
-    uint64_t frame[TS_STACK_FRAMES];
-} ts_stack_total;
 
 /* Bytes of the table, and where it is: zeros, once, before anything else here. */
 size_t ts_stack_totals_bytes(void);
@@ -35,9 +28,9 @@ void ts_stack_totals_start(void *at);
 /* Adds an object that stands for so many. */
 void ts_stack_totals_add(ts_allocator *allocator, const char label[SLAB_LABEL_BYTES], const uint64_t *frame,
                          unsigned frame_count, double objects, uint64_t bytes);
-/* Shows every row of the allocator; then, as one without frames, what found none. Any thread, without a lock. */
-void ts_stack_totals_walk(const ts_allocator *allocator, uintptr_t token,
-                          void (*fn)(void *arg, const ts_stack_total *total), void *arg);
+/* Every row of the allocator; then, as one without frames, what found none. Returns how many there are. Any thread,
+   without a lock. */
+size_t ts_stack_totals_read(const ts_allocator *allocator, uintptr_t token, SlabStackTotal *out, size_t capacity);
 void ts_stack_totals_fork_child(void);
 
 #endif

@@ -31,12 +31,14 @@ static void label_of_thread(char label[SLAB_LABEL_BYTES]) {
     const ts_epoch *epoch = top ? ts_epoch_at_id(top->epoch) : ts_load_relaxed(&ts_thread.block->b.epoch);
     memset(label, 0, SLAB_LABEL_BYTES);
     if (epoch) ts_epoch_read_label(epoch, label);
+    ts_label_show(label);
 }
 
 static row *row_of_thread(void) {
     char label[SLAB_LABEL_BYTES];
     uint64_t word[LABEL_WORDS];
     label_of_thread(label);
+    if (strcmp(label, TS_LABEL_OTHER) == 0) return &rows[TS_CONTENTION_LABELS];
     uint64_t hash = hash_of(label);
     for (unsigned i = 0; i < TS_CONTENTION_LABELS; i++) {
         row *r = &rows[i];
@@ -74,6 +76,7 @@ unsigned ts_contention_rows(ts_contention out[TS_CONTENTION_ROWS]) {
         memset(to, 0, sizeof *to);
         memcpy(to->label, word, SLAB_LABEL_BYTES);
         to->is_other = is_other;
+        if (is_other) strcpy(to->label, TS_LABEL_OTHER);
         to->lock_waits = ts_load_relaxed(&rows[i].lock_waits);
         to->cas_retries = ts_load_relaxed(&rows[i].cas_retries);
         if (to->lock_waits + to->cas_retries > 0) n++;

@@ -82,6 +82,12 @@ void ts_epoch_read_label(const ts_epoch *epoch, char out[SLAB_LABEL_BYTES]) {
     out[SLAB_LABEL_BYTES - 1] = 0;
 }
 
+void ts_label_show(char label[SLAB_LABEL_BYTES]) {
+    for (char *c = label; *c; c++)
+        if (((unsigned char)*c < ' ' && *c != '\n') || *c == 0x7f) *c = '?';
+    if (strcmp(label, TS_LABEL_NONE) == 0) memset(label, 0, SLAB_LABEL_BYTES);
+}
+
 void ts_epoch_describe(ts_line *line, EpochId id) {
     ts_line_text(line, "epoch ");
     ts_line_decimal(line, id);

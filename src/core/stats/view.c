@@ -206,16 +206,9 @@ static void choose_labels(builder *b, ts_view *view) {
 
 /* ---- the view ---------------------------------------------------------------------------------------------------- */
 
-/* The label under which an epoch is summed up: as it is shown, so that no two rows look alike. */
-void ts_shown_label(char label[SLAB_LABEL_BYTES]) {
-    for (char *c = label; *c; c++)
-        if (((unsigned char)*c < ' ' && *c != '\n') || *c == 0x7f) *c = '?'; /* ts_put_quoted */
-    if (strcmp(label, TS_LABEL_NONE) == 0) memset(label, 0, SLAB_LABEL_BYTES);
-}
-
 static void read_shown_label(const ts_epoch *e, char label[SLAB_LABEL_BYTES]) {
     ts_epoch_read_label(e, label);
-    ts_shown_label(label);
+    ts_label_show(label);
 }
 
 static void on_pending(void *arg, const ts_epoch *e, uint32_t kind, uint64_t objects, uint64_t bytes) {
@@ -255,25 +248,6 @@ static void choose_epochs(builder *b, ts_view *view) {
     ts_top_sort(&order);
 }
 
-/* Labels that look alike become one row. Returns how many rows there are. */
-static unsigned merge_contention(ts_contention *rows, unsigned count) {
-    unsigned n = 0;
-    for (unsigned i = 0; i < count; i++) {
-        ts_contention *row = &rows[i];
-        ts_shown_label(row->label);
-        if (row->is_other) strcpy(row->label, TS_LABEL_OTHER);
-        unsigned k = 0;
-        while (k < n && strcmp(rows[k].label, row->label) != 0) k++;
-        if (k < n) {
-            rows[k].lock_waits += row->lock_waits;
-            rows[k].cas_retries += row->cas_retries;
-        } else {
-            rows[n++] = *row;
-        }
-    }
-    return n;
-}
-
 ts_view *ts_view_make(ts_allocator *a, uintptr_t token) {
     if (!ts_allocator_read_begin(a, token)) return NULL;
     ts_view *view = ts_temporary_take(sizeof *view);
@@ -295,7 +269,7 @@ ts_view *ts_view_make(ts_allocator *a, uintptr_t token) {
         view->epoch_count = b->epochs;
         choose_labels(b, view);
         view->zones_rows = ts_zones_rows(view->zones);
-        view->contention_rows = merge_contention(view->contention, ts_contention_rows(view->contention));
+        view->contention_rows = ts_contention_rows(view->contention);
         view->node_rows = ts_node_rows(a, view->node);
         choose_epochs(b, view);
         ts_snapshot_epoch_slabs(a, view->epoch, view->epoch_rows);

@@ -11,6 +11,7 @@
 #define TS_STATS_VIEW_H
 
 #include "epoch/contention.h"
+#include "epoch/label.h"
 #include "stats/node.h"
 #include "stats/sink.h"
 #include "stats/snapshot.h"
@@ -159,14 +160,9 @@ const char *ts_state_name(int state);
 /* "128", "scope", "span". */
 const char *ts_class_name(uint32_t cls, char name[16]);
 /* The label as it is shown. */
-#define TS_LABEL_NONE "(none)"
-#define TS_LABEL_OTHER "(other)"
 #define TS_LABEL_MALLOC "malloc" /* all that libtslab-malloc allocates, but for what domains capture */
 const char *ts_label_name(const ts_label_stats *label);
 void ts_render_epochs_json(ts_sink *sink, const char *key, const SlabEpochStats *rows, size_t count);
-
-/* A label as the rows show it. */
-void ts_shown_label(char label[SLAB_LABEL_BYTES]);
 
 /* ---- sampled stacks, in stacks.c ------------------------------------------------------------------------------- */
 
