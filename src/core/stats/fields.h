@@ -209,29 +209,30 @@ typedef enum ts_field_unit { TS_COUNT, TS_BYTES, TS_SLABS, TS_NS, TS_PERCENT, TS
 
 /* Sums over the epochs of one label: the structure ts_label_stats, and `labels` in JSON. */
 #define TS_STATS_LABEL(X)                                                                                              \
-    X(active_epochs, GAUGE, WHOLE, COUNT, "epochs", "Open epochs with this label.", "")                                \
+    X(active_epochs, GAUGE, WHOLE, COUNT, "epochs", "Epochs by label and state.", "")                                  \
     X(closing_epochs, GAUGE, WHOLE, COUNT, "epochs", "Closed epochs with this label that still hold objects.", "")     \
-    X(active_age_ns, GAUGE, WHOLE, NS, "epoch_age_seconds", "Age of the oldest open epoch that holds live objects.",   \
+    X(active_age_ns, GAUGE, WHOLE, NS, "epoch_age_seconds",                                                            \
+      "Age of the oldest epoch that holds live objects; 0 if none does.",                                              \
       "Beyond the longest phase of that name.")                                                                        \
     X(closing_age_ns, GAUGE, WHOLE, NS, "epoch_age_seconds", "Age of the oldest closed epoch that holds live "         \
       "objects.", "")                                                                                                  \
     X(closing_for_ns, GAUGE, WHOLE, NS, "epoch_closing_seconds",                                                       \
       "Longest time since the close of an epoch that holds live objects.",                                             \
       "A minute: that phase leaks.")                                                                                   \
-    X(active_live_objects, GAUGE, WHOLE, COUNT, "epoch_live_objects", "Live objects of the open epochs.", "")          \
+    X(active_live_objects, GAUGE, WHOLE, COUNT, "epoch_live_objects", "Live objects of the epochs.", "")               \
     X(closing_live_objects, GAUGE, WHOLE, COUNT, "epoch_live_objects", "Live objects of the closed epochs.",           \
       "Rising: that phase leaks.")                                                                                     \
-    X(active_live_bytes, GAUGE, WHOLE, BYTES, "epoch_live_bytes", "Bytes of their slots.", "")                         \
+    X(active_live_bytes, GAUGE, WHOLE, BYTES, "epoch_live_bytes", "Bytes of these objects' slots.", "")                \
     X(closing_live_bytes, GAUGE, WHOLE, BYTES, "epoch_live_bytes", "Bytes of the slots of the closed epochs.",         \
       "Rising.")                                                                                                       \
-    X(active_rss_bytes, GAUGE, WHOLE, BYTES, "epoch_estimated_rss_bytes", "Their slabs in bytes.", "")                 \
+    X(active_rss_bytes, GAUGE, WHOLE, BYTES, "epoch_estimated_rss_bytes", "Slabs of the epochs in bytes.", "")         \
     X(closing_rss_bytes, GAUGE, WHOLE, BYTES, "epoch_estimated_rss_bytes", "Slabs of the closed epochs in bytes.",     \
       "Rising.")                                                                                                       \
     X(spilled_epochs, GAUGE, WHOLE, COUNT, "epochs", "Closed epochs whose memory is in zones; not among the closed "   \
       "ones here.", "")                                                                                                \
     X(spilled_live_objects, GAUGE, WHOLE, COUNT, "epoch_live_objects", "Their live objects.", "")                      \
     X(spilled_live_bytes, GAUGE, WHOLE, BYTES, "epoch_live_bytes", "Bytes of these objects' slots.", "")               \
-    X(spilled_bytes, GAUGE, WHOLE, BYTES, "epoch_spilled_bytes", "Their slabs in bytes, which take no memory.", "")
+    X(spilled_bytes, GAUGE, WHOLE, BYTES, "epoch_spilled_bytes", "Slabs of spilled epochs, which take no memory.", "")
 
 /* SlabNodeStats, beside `node`. COUNTED: each row of `nodes` in JSON has them, too, and so have the
    metrics with the label `node`. The system is asked for the others, page by page. */
@@ -253,7 +254,8 @@ typedef enum ts_field_unit { TS_COUNT, TS_BYTES, TS_SLABS, TS_NS, TS_PERCENT, TS
 /* Zones that are open, as libtslab-zones writes them: the structure ts_zones_stats, and `zones` in JSON. Those of
    the states are one metric with the label `state`. */
 #define TS_STATS_ZONE_STATES(X)                                                                                        \
-    X(empty_zones, GAUGE, WHOLE, COUNT, "zones", "Zones that can be written from their start.",                        \
+    X(empty_zones, GAUGE, WHOLE, COUNT, "zones",                                                                       \
+      "Zones by state: empty, active (begun and not full), full, failed.",                                             \
       "Near 0: epoch_spill will fail with ENOSPC.")                                                                    \
     X(active_zones, GAUGE, WHOLE, COUNT, "zones", "Zones that are begun and not full; the device has them open or "    \
       "closed.", "")                                                                                                   \

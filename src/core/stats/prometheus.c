@@ -7,6 +7,8 @@
  */
 #include "stats/view.h"
 
+#include <string.h>
+
 typedef struct out {
     ts_sink *s;
     bool openmetrics;
@@ -132,51 +134,43 @@ static void classes(const out *o, const ts_view *v) {
     }
 }
 
-/* ---- by label ---------------------------------------------------------------------------------------------------- */
+/* ---- by state ---------------------------------------------------------------------------------------------------- */
+
+/* Fields of one metric are its samples by the label `state`, which their names begin with. epochs: how many epochs of
+   that state a row sums up, by the first letter of the state; a row without any has no sample. NULL: each row has. */
+static void by_state(const out *o, const ts_field *fields, const rows *r, size_t (*epochs)(char state)) {
+    for (const ts_field *f = fields; f->name; f++) {
+        const ts_field *first = fields;
+        while (strcmp(first->metric, f->metric) != 0) first++;
+        if (first != f) continue;
+        family(o, f);
+        for (const ts_field *g = f; g->name; g++) {
+            char state[16] = "";
+            if (strcmp(g->metric, f->metric) != 0) continue;
+            memcpy(state, g->name, strcspn(g->name, "_"));
+            samples(o, g, r, epochs ? epochs(state[0]) : ALL, "state", state);
+        }
+    }
+}
 
 #define AT(field) offsetof(ts_label_stats, field)
-/* `offset` is of the figure of active epochs, these two of the others; ALL: they have none. */
-static const struct {
-    ts_field f;
-    size_t closing, spilled;
-} by_state[] = {
-    {{"", TS_GAUGE, 0, TS_COUNT, "epochs", "Epochs by label and state.", AT(active_epochs)},
-     AT(closing_epochs),
-     AT(spilled_epochs)},
-    {{"", TS_GAUGE, 0, TS_NS, "epoch_age_seconds",
-      "Age of the oldest epoch of that label that holds live objects; 0 if none does.", AT(active_age_ns)},
-     AT(closing_age_ns),
-     ALL},
-    {{"", TS_GAUGE, 0, TS_COUNT, "epoch_live_objects", "Live objects in epochs of that label.",
-      AT(active_live_objects)},
-     AT(closing_live_objects),
-     AT(spilled_live_objects)},
-    {{"", TS_GAUGE, 0, TS_BYTES, "epoch_live_bytes", "Bytes of the slots of these objects.", AT(active_live_bytes)},
-     AT(closing_live_bytes),
-     AT(spilled_live_bytes)},
-    {{"", TS_GAUGE, 0, TS_BYTES, "epoch_estimated_rss_bytes", "Slabs of these epochs in bytes.", AT(active_rss_bytes)},
-     AT(closing_rss_bytes),
-     ALL}};
+static size_t epochs_of(char state) {
+    return state == 'a' ? AT(active_epochs) : state == 'c' ? AT(closing_epochs) : AT(spilled_epochs);
+}
+
 /* `offset` is of the figures by state and class. A figure of 0 has no sample. */
 static const ts_field by_class[] = {
     {"", TS_GAUGE, 0, TS_COUNT, "epoch_class_live_objects", "Live objects by label and class.", AT(class_objects)},
     {"", TS_GAUGE, 0, TS_BYTES, "epoch_class_live_bytes", "Bytes of these objects' slots.", AT(class_bytes)},
     {"", TS_GAUGE, 0, TS_COUNT, "epoch_class_slabs", "Slabs of these epochs by label and class.", AT(class_slabs)},
     {"", TS_GAUGE, 0, TS_BYTES, "epoch_class_estimated_rss_bytes", "These slabs in bytes.", AT(class_rss_bytes)}};
-static const ts_field of_spilled[] = {{"", TS_GAUGE, 0, TS_BYTES, "epoch_spilled_bytes",
-                                       "Slabs of these epochs that are in zones, in bytes.", AT(spilled_bytes)},
-                                      {0}};
-static const ts_field of_closing[] = {
-    {"", TS_GAUGE, 0, TS_NS, "epoch_closing_seconds",
-     "Longest time since its close of an epoch of that label that holds live objects.", AT(closing_for_ns)},
-    {0}};
 
 static void label_classes(const out *o, const ts_field *f, const ts_label_stats *l) {
     char text[16];
     for (unsigned i = 0; i < 2 * TS_COUNT_KINDS; i++) {
         uint64_t value = ts_figure(l, f->offset + i * sizeof value);
-        const char *state = i < TS_COUNT_KINDS ? "active" : "closing",
-                   *cls = ts_class_name(ts_class_at(i % TS_COUNT_KINDS), text);
+        const char *state = i < TS_COUNT_KINDS ? "active" : "closing";
+        const char *cls = ts_class_name(ts_class_at(i % TS_COUNT_KINDS), text);
         if (value == 0) continue;
         sample(o, f, (const char *[]){"label", ts_label_name(l), "state", state, "class", cls, NULL}, value);
     }
@@ -184,21 +178,11 @@ static void label_classes(const out *o, const ts_field *f, const ts_label_stats 
 
 static void labels(const out *o, const ts_view *v) {
     const rows each = {v->label, sizeof *v->label, v->label_rows, "label", name_of_label};
-    for (unsigned i = 0; i < sizeof by_state / sizeof *by_state; i++) {
-        ts_field f = by_state[i].f;
-        family(o, &f);
-        samples(o, &f, &each, AT(active_epochs), "state", "active");
-        f.offset = by_state[i].closing;
-        samples(o, &f, &each, AT(closing_epochs), "state", "closing");
-        f.offset = by_state[i].spilled;
-        if (f.offset != ALL) samples(o, &f, &each, AT(spilled_epochs), "state", "spilled");
-    }
+    by_state(o, ts_label_fields, &each, epochs_of);
     for (unsigned i = 0; i < sizeof by_class / sizeof *by_class; i++) {
         family(o, &by_class[i]);
         for (unsigned k = 0; k < v->label_rows; k++) label_classes(o, &by_class[i], &v->label[k]);
     }
-    all(o, of_spilled, &each, AT(spilled_epochs));
-    all(o, of_closing, &each, AT(closing_epochs));
 }
 
 /* ---- of the process ---------------------------------------------------------------------------------------------- */
@@ -213,14 +197,9 @@ static const ts_field of_contention[] = {
 
 /* Only where there are any: most programs have none. */
 static void zones(const out *o, const ts_view *v) {
-    static const ts_field f = {.metric = "zones",
-                               .type = TS_GAUGE,
-                               .meaning = "Zones by state: empty, active (begun and not full), full, failed."};
-    static const char *const state[] = {"empty", "active", "full", "failed"};
     const rows each = {v->zones, sizeof *v->zones, v->zones_rows, "device", name_of_zones};
     if (v->zones_rows == 0) return;
-    family(o, &f);
-    for (unsigned k = 0; k < 4; k++) samples(o, &ts_state_fields[k], &each, ALL, "state", state[k]);
+    by_state(o, ts_state_fields, &each, NULL);
     all(o, ts_zones_fields, &each, ALL);
 }
 

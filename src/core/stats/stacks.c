@@ -114,18 +114,15 @@ static void put_thread(ts_thread_share *row, const thread_sum *t) {
     row->live_bytes = (uint64_t)(t->bytes + 0.5);
 }
 
+static bool thread_has_more(const void *a, const void *b) {
+    return ((const thread_sum *)a)->bytes > ((const thread_sum *)b)->bytes;
+}
+
 /* The largest; names without a place of their own are summed up in the last. */
 static uint32_t choose_threads(sums *s, ts_thread_share rows[TS_VIEW_THREADS]) {
-    uint32_t shown = 0;
-    for (; shown < TS_VIEW_THREADS - 1 && shown < s->threads; shown++) {
-        uint32_t best = shown;
-        for (uint32_t i = shown + 1; i < s->threads; i++)
-            if (s->thread[i].bytes > s->thread[best].bytes) best = i;
-        thread_sum t = s->thread[best];
-        s->thread[best] = s->thread[shown];
-        s->thread[shown] = t;
-        put_thread(&rows[shown], &t);
-    }
+    uint32_t shown = s->threads < TS_VIEW_THREADS - 1 ? s->threads : TS_VIEW_THREADS - 1;
+    ts_top_sort(&(ts_top){s->thread, sizeof *s->thread, THREAD_NAMES, s->threads, thread_has_more});
+    for (uint32_t i = 0; i < shown; i++) put_thread(&rows[i], &s->thread[i]);
     for (uint32_t i = shown; i < s->threads; i++) {
         s->others.samples += s->thread[i].samples;
         s->others.objects += s->thread[i].objects;
