@@ -11,8 +11,8 @@
 #include "api/background.h"
 
 #include "api/runtime.h"
+#include "base/line.h"
 #include "os/own_threads.h"
-#include "stats/sink.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -40,7 +40,7 @@ static _Thread_local bool waits;
 static void start_or_say(void) {
     int error = errno;
     if (!ts_own_thread_start(TS_BACKGROUND_THREAD, maintain_all, INTERVAL_NS) && ts_load_relaxed(&asked_for))
-        ts_tell("%: no thread for it", ts_w_text("TSLAB_BACKGROUND"));
+        ts_tell("TSLAB_BACKGROUND: no thread for it");
     errno = error;
 }
 

@@ -1,9 +1,9 @@
 #include "api/runtime.h"
 
 #include "api/private.h"
+#include "base/line.h"
 #include "diagnose/misuse.h"
 #include "os/env.h"
-#include "stats/sink.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -127,8 +127,8 @@ static bool from_environment(unsigned option, const char *name, option_type type
     if (good || !is_news(&met, option)) return good;
     char shown[65];
     static const char *const what[] = {"a size such as 64M", "a number", "one of ", "a list of "};
-    ts_tell("%=\"%\" is not %%; using the default", ts_w_text(name), ts_w_text(printable(text, strlen(text), shown)),
-            ts_w_text(what[type]), ts_w_text(words ? words : ""));
+    ts_tell("%s=\"%s\" is not %s%s; using the default", name, printable(text, strlen(text), shown), what[type],
+            words ? words : "");
     return false;
 }
 
@@ -136,9 +136,8 @@ static bool from_environment(unsigned option, const char *name, option_type type
 TS_COLD static void warn_of_member(unsigned option, const char *member, int64_t value, const char *words) {
     static _Atomic uint32_t met;
     if (!is_news(&met, option)) return;
-    ts_tell("SlabOptions.% = %% is none of its values (%): as if not given", ts_w_text(member),
-            ts_w_text(value < 0 ? "-" : ""), ts_w_u64(value < 0 ? (uint64_t)0 - (uint64_t)value : (uint64_t)value),
-            ts_w_text(words));
+    ts_tell("SlabOptions.%s = %s%" PRIu64 " is none of its values (%s): as if not given", member, value < 0 ? "-" : "",
+            value < 0 ? (uint64_t)0 - (uint64_t)value : (uint64_t)value, words);
 }
 
 /* The variables that begin with TSLAB_ and mean nothing to the library; once per process. */
@@ -161,7 +160,7 @@ static void warn_unknown(void) {
             found |= strlen(known[i]) == n && strncmp(*e, known[i], n) == 0;
         char shown[65];
         if (found) continue;
-        ts_tell("unknown variable % ignored", ts_w_text(printable(*e, n, shown)));
+        ts_tell("unknown variable %s ignored", printable(*e, n, shown));
     }
 }
 

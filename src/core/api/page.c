@@ -4,6 +4,7 @@
 
 #include "advice/advice.h"
 #include "advice/growth.h"
+#include "base/line.h"
 #include "os/os.h"
 #include "os/own_threads.h"
 #include "os/shared.h"
@@ -63,7 +64,7 @@ static bool start(void) {
 static void start_or_say(void) {
     if (start()) return;
     const char *why = errno == EFBIG ? "ulimit -f allows no file of its size" : strerror(errno);
-    ts_tell("TSLAB_SHM=1: no statistics page: %", ts_w_text(why));
+    ts_tell("TSLAB_SHM=1: no statistics page: %s", why);
     let_go();
 }
 
@@ -84,7 +85,7 @@ void ts_page_start(void) {
     ts_growth_watch();
     /* First: in a child of a fork that comes between nobody waits for a thread that is not there. */
     if (pthread_atfork(NULL, NULL, in_child) != 0)
-        ts_tell("TSLAB_SHM=1: % will have no statistics page", ts_w_text("children of fork"));
+        ts_tell("TSLAB_SHM=1: children of fork will have no statistics page");
     start_or_say();
     errno = before;
 }

@@ -1,7 +1,8 @@
 /*
  * The interface of the core for the project's own libraries, beside the public one, with the functions of
- * spill/spill.h and stats/zones.h that are TS_PRIVATE, too. libtslab.so exports it under the version node TSLAB_PRIVATE. It is no promise to other programs, nor from one build to the next. A library that uses
- * it first compares ts_private_build with its own TSLAB_BUILD.
+ * spill/spill.h and stats/zones.h that are TS_PRIVATE, too. libtslab.so exports it under the version node
+ * TSLAB_PRIVATE. It is no promise to other programs, nor from one build to the next. A library that uses it first
+ * compares ts_private_build with its own TSLAB_BUILD.
  */
 #ifndef TS_API_PRIVATE_H
 #define TS_API_PRIVATE_H

@@ -10,6 +10,7 @@
 #include "api/private.h"
 #include "api/shrink.h"
 #include "base/assert.h"
+#include "base/line.h"
 #include "base/message.h"
 #include "diagnose/hint.h"
 #include "diagnose/listen.h"
@@ -24,7 +25,6 @@
 #include "os/purge_probe.h"
 #include "ownership/barrier.h"
 #include "region/pool.h"
-#include "stats/sink.h"
 #include "supply/nodes.h"
 
 #include <errno.h>
@@ -211,7 +211,7 @@ static void choose_calls(void) {
 TS_COLD static void say_how_it_purges(void) {
     const char *how = purges == TS_PURGE_BY_MAPS ? "memory is given back by mappings anew, which take longer"
                                                  : "no memory is given back";
-    ts_tell("this system's madvise keeps what it says it took back: %", ts_w_text(how));
+    ts_tell("this system's madvise keeps what it says it took back: %s", how);
 }
 
 /* Once per process: every call comes here until it goes well. Caller holds no lock, because the program's function
@@ -221,8 +221,9 @@ TS_COLD static void tell_limit(void) {
     uint64_t bytes;
     const char *name = ts_os_limit_met(&bytes);
     if (!name || atomic_exchange(&told, 1)) return;
-    ts_tell("no memory: the smallest region takes % bytes of address space, which % (% bytes) has no room for",
-            ts_w_u64(ts_region_least_bytes()), ts_w_text(name), ts_w_u64(bytes));
+    ts_tell("no memory: the smallest region takes %" PRIu64 " bytes of address space, which %s (%" PRIu64
+            " bytes) has no room for",
+            (uint64_t)ts_region_least_bytes(), name, bytes);
 }
 
 static bool start_locked(void) {
@@ -340,8 +341,8 @@ static void reset_record(ts_allocator *a) {
 TS_COLD static void warn_of_reserve(ts_allocator *a, size_t bytes) {
     static _Atomic uint32_t warned;
     if (atomic_exchange(&warned, 1)) return;
-    ts_tell("of the % bytes of TSLAB_RESERVE % could be had", ts_w_u64(bytes),
-            ts_w_u64(ts_load_relaxed(&a->reserved_units) * TS_UNIT_BYTES));
+    ts_tell("of the %" PRIu64 " bytes of TSLAB_RESERVE %" PRIu64 " could be had", (uint64_t)bytes,
+            ts_load_relaxed(&a->reserved_units) * TS_UNIT_BYTES);
 }
 
 void ts_private_limit_address_space(uint64_t bytes) {

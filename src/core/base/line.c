@@ -4,6 +4,9 @@
 #include "base/message.h"
 #include "base/utf8.h"
 
+#include <stdarg.h>
+#include <string.h>
+
 static void put_char(ts_line *line, char c) {
     if (line->used < TS_LINE_BYTES - 1) line->text[line->used++] = c; /* a byte is kept for the newline */
 }
@@ -37,11 +40,27 @@ static void put_number(ts_line *line, uint64_t n, unsigned base) {
     while (count > 0) put_char(line, digits[--count]);
 }
 
-void ts_line_decimal(ts_line *line, uint64_t n) { put_number(line, n, 10); }
+static void add(ts_line *line, const char *format, va_list words) {
+    for (; *format; format++) {
+        if (*format != '%') {
+            put_char(line, *format);
+            continue;
+        }
+        format += strcspn(format, "sux");
+        if (*format == 's') {
+            ts_line_text(line, va_arg(words, const char *));
+        } else {
+            if (*format == 'x') ts_line_text(line, "0x");
+            put_number(line, va_arg(words, uint64_t), *format == 'x' ? 16 : 10);
+        }
+    }
+}
 
-void ts_line_hex(ts_line *line, uint64_t n) {
-    ts_line_text(line, "0x");
-    put_number(line, n, 16);
+void ts_line_add(ts_line *line, const char *format, ...) {
+    va_list words;
+    va_start(words, format);
+    add(line, format, words);
+    va_end(words);
 }
 
 void ts_line_end(ts_line *line) {
@@ -52,4 +71,14 @@ void ts_line_end(ts_line *line) {
 void ts_line_write(ts_line *line) {
     ts_line_end(line);
     ts_message_write(line->text, line->used);
+}
+
+void ts_tell(const char *format, ...) {
+    ts_line line = {.used = 0};
+    va_list words;
+    va_start(words, format);
+    ts_line_text(&line, "tslab: ");
+    add(&line, format, words);
+    va_end(words);
+    ts_line_write(&line);
 }

@@ -110,9 +110,7 @@ TS_COLD static void give_file_up(int error) {
     ts_line line = {.used = 0};
     ts_line_text(&line, "tslab: TSLAB_LOG=");
     ts_line_quoted(&line, file_path, 300);
-    ts_line_text(&line, ": ");
-    ts_line_text(&line, error_text(error));
-    ts_line_text(&line, "; messages go to stderr");
+    ts_line_add(&line, ": %s; messages go to stderr", error_text(error));
     ts_line_end(&line);
     to_stderr(line.text, line.used);
 }

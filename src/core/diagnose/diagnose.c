@@ -26,15 +26,13 @@ typedef struct place {
 /* ---- kinds ----------------------------------------------------------------------------------------------- */
 
 void ts_diagnose_kind(ts_line *line, uint32_t kind, uint64_t bytes) {
-    if (kind < TS_CLASSES) {
-        ts_line_text(line, "class ");
-        ts_line_decimal(line, ts_class_bytes[kind]);
-        return;
-    }
-    ts_line_text(line, kind == TS_COUNT_SCOPE ? "scope" : "span");
-    if (bytes == 0) return;
-    ts_line_text(line, " of ");
-    ts_line_decimal(line, bytes);
+    const char *name = kind == TS_COUNT_SCOPE ? "scope" : "span";
+    if (kind < TS_CLASSES)
+        ts_line_add(line, "class %" PRIu64, (uint64_t)ts_class_bytes[kind]);
+    else if (bytes != 0)
+        ts_line_add(line, "%s of %" PRIu64, name, bytes);
+    else
+        ts_line_text(line, name);
 }
 
 /* ---- places ----------------------------------------------------------------------------------------------- */
@@ -193,10 +191,8 @@ static void add_finding(ts_line *line, uintptr_t allocator, const place *at) {
                                        " into a live object"};
     bool other = at->found == LIVE && at->allocator != 0 && at->allocator != allocator;
     if (at->inside != 0 && at->found >= FREED) {
-        ts_line_decimal(line, at->inside);
-        ts_line_text(line, at->inside == 1 ? " byte" : " bytes");
-        ts_line_text(line, into[at->found]);
-        if (other) ts_line_text(line, " of another allocator");
+        ts_line_add(line, "%" PRIu64 " byte%s%s%s", at->inside, at->inside == 1 ? "" : "s", into[at->found],
+                    other ? " of another allocator" : "");
     } else if (at->found == LIVE) {
         /* Refused a moment ago, and good by now: another thread freed it, and it was given out again. */
         ts_line_text(line, other ? "an object of another allocator" : "freed already, and given out again since");

@@ -21,13 +21,5 @@ static bool is_news(uintptr_t caller) {
 
 TS_COLD void ts_hint(const char *call, const char *what, const void *caller) {
     if (!is_news((uintptr_t)caller)) return;
-    ts_line line = {.used = 0};
-    ts_line_text(&line, "tslab: hint: ");
-    ts_line_text(&line, call);
-    ts_line_text(&line, ": ");
-    ts_line_text(&line, what);
-    ts_line_text(&line, " (called before ");
-    ts_line_hex(&line, (uintptr_t)caller);
-    ts_line_text(&line, ")");
-    ts_line_write(&line);
+    ts_tell("hint: %s: %s (called before %#" PRIx64 ")", call, what, (uint64_t)(uintptr_t)caller);
 }

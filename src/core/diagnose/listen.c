@@ -13,7 +13,7 @@
 /* ---- stacks ------------------------------------------------------------------------------------------------------ */
 
 /* By the names that the runtime finds; more than one where functions are inlined, each with its zero. */
-static void tell_frame(unsigned *number, const void *address) {
+static void tell_frame(uint64_t *number, const void *address) {
     char names[1024];
     memset(names, 0, sizeof names);
     if (__sanitizer_symbolize_pc) {
@@ -26,13 +26,11 @@ static void tell_frame(unsigned *number, const void *address) {
     const char *name = names;
     do {
         ts_line line = {.used = 0};
-        ts_line_text(&line, "    #");
-        ts_line_decimal(&line, (*number)++);
-        ts_line_text(&line, " ");
+        ts_line_add(&line, "    #%" PRIu64 " ", (*number)++);
         if (*name)
             ts_line_text(&line, name);
         else
-            ts_line_hex(&line, (uintptr_t)address);
+            ts_line_add(&line, "%#" PRIx64, (uint64_t)(uintptr_t)address);
         ts_line_write(&line);
         name += strlen(name) + 1;
     } while (name < names + sizeof names && *name);
@@ -41,24 +39,16 @@ static void tell_frame(unsigned *number, const void *address) {
 /* what: with the number of the thread, and the frames, if any are known. */
 static void tell_call(const char *what, uint64_t word) {
     ts_origin_call call;
-    ts_line line = {.used = 0};
     bool known = ts_origin_call_of(word, &call);
-    ts_line_text(&line, "tslab: ");
-    ts_line_text(&line, what);
-    ts_line_text(&line, " thread ");
-    ts_line_decimal(&line, call.thread);
-    ts_line_text(&line, known ? ":" : ", by a stack that there was no room for");
-    ts_line_write(&line);
-    unsigned number = 0;
+    ts_tell("%s thread %" PRIu64 "%s", what, (uint64_t)call.thread,
+            known ? ":" : ", by a stack that there was no room for");
+    uint64_t number = 0;
     for (unsigned i = 0; i < call.frame_count; i++) tell_frame(&number, call.frame[i]);
 }
 
 /* ---- a report ---------------------------------------------------------------------------------------------------- */
 
-static void add_bytes(ts_line *line, uint64_t bytes) {
-    ts_line_decimal(line, bytes);
-    ts_line_text(line, bytes == 1 ? " byte" : " bytes");
-}
+static const char *plural(uint64_t n) { return n == 1 ? "" : "s"; }
 
 static bool is_inside(const ts_origin *origin, const char *at) {
     return at >= origin->start && (uint64_t)(at - origin->start) < (origin->size ? origin->size : 1);
@@ -81,23 +71,16 @@ void ts_listen_tell(const void *p) {
     const char *at = p;
     ts_origin origin;
     if (!find(at, &origin)) return;
+    bool before = at < origin.start, inside = is_inside(&origin, at);
+    uint64_t far = before ? (uint64_t)(origin.start - at) : (uint64_t)(at - origin.start) - (inside ? 0 : origin.size);
     ts_line line = {.used = 0};
-    ts_line_text(&line, "tslab: ");
-    ts_line_hex(&line, (uintptr_t)at);
-    ts_line_text(&line, " is ");
-    if (at < origin.start) {
-        add_bytes(&line, (uint64_t)(origin.start - at));
-        ts_line_text(&line, " before");
-    } else if (is_inside(&origin, at)) {
-        add_bytes(&line, (uint64_t)(at - origin.start));
-        ts_line_text(&line, " inside");
-    } else {
-        add_bytes(&line, (uint64_t)(at - origin.start) - origin.size);
-        ts_line_text(&line, " behind");
-    }
-    ts_line_text(&line, origin.ended ? " an object of " : " a live object of ");
-    add_bytes(&line, origin.size);
-    if (origin.ended) ts_line_text(&line, " that has ended");
+    ts_line_add(&line, "tslab: %#" PRIx64 " is %" PRIu64 " byte%s %s %s object of %" PRIu64 " byte%s%s",
+                (uint64_t)(uintptr_t)at, far, plural(far),
+                before   ? "before"
+                : inside ? "inside"
+                         : "behind",
+                origin.ended ? "an" : "a live", origin.size, plural(origin.size),
+                origin.ended ? " that has ended" : "");
     ts_diagnose_details(&line, origin.start);
     ts_line_write(&line);
     if (origin.ended) tell_call("its lifetime ended in", origin.ended_in);
@@ -161,11 +144,8 @@ static void count(void *arg, const ts_origin *origin) {
 
 static void tell_group(const group *g) {
     ts_line line = {.used = 0};
-    ts_line_text(&line, "tslab: ");
-    ts_line_decimal(&line, g->count);
-    ts_line_text(&line, g->count == 1 ? " object, " : " objects, ");
-    add_bytes(&line, g->bytes);
-    ts_line_text(&line, g->count == 1 ? ", still live" : ", still live; the first");
+    ts_line_add(&line, "tslab: %" PRIu64 " object%s, %" PRIu64 " byte%s, still live%s", g->count, plural(g->count),
+                g->bytes, plural(g->bytes), g->count == 1 ? "" : "; the first");
     ts_diagnose_details(&line, g->start);
     ts_line_write(&line);
     tell_call("allocated by", g->call);
@@ -180,13 +160,8 @@ static void tell_all(leaks *found) {
         tell_group(most);
         memset(most, 0, sizeof *most);
     }
-    ts_line line = {.used = 0};
-    ts_line_text(&line, "tslab: ");
-    ts_line_decimal(&line, found->count);
-    ts_line_text(&line, found->count == 1 ? " object, " : " objects, ");
-    add_bytes(&line, found->bytes);
-    ts_line_text(&line, ", live when the process ended");
-    ts_line_write(&line);
+    ts_tell("%" PRIu64 " object%s, %" PRIu64 " byte%s, live when the process ended", found->count, plural(found->count),
+            found->bytes, plural(found->bytes));
 }
 
 static void tell_leaks(void) {

@@ -21,21 +21,13 @@ int ts_misuse_mode(uintptr_t token) {
 static bool begin(ts_line *line, int mode, const char *call) {
     if (TS_LIKELY(mode == SLAB_MISUSE_IGNORE)) return false;
     line->used = 0;
-    ts_line_text(line, "tslab: ");
-    ts_line_text(line, call);
-    ts_line_text(line, ": ");
+    ts_line_add(line, "tslab: %s: ", call);
     return true;
 }
 
 static void end(ts_line *line, int mode) {
     ts_line_write(line);
     if (mode == SLAB_MISUSE_ABORT) abort();
-}
-
-static void name_number(ts_line *line, const char *what, uint64_t number) {
-    ts_line_text(line, what);
-    ts_line_hex(line, number);
-    ts_line_text(line, ": ");
 }
 
 static void add_epoch(ts_line *line, const char *before, EpochId epoch) {
@@ -56,11 +48,11 @@ static void report(uintptr_t token, int mode, const char *call, const void *p, c
     ts_line line;
     if (!begin(&line, mode, call)) return;
     if (!why && token != TS_ANY_ALLOCATOR && !ts_allocator_find(token)) {
-        ts_line_text(&line, "allocator ");
-        ts_line_hex(&line, token);
-        ts_line_text(&line, ts_table_is_past(&ts_allocators, token) ? ": freed already; " : ": not an allocator; ");
+        bool past = ts_table_is_past(&ts_allocators, token);
+        ts_line_add(&line, "allocator %#" PRIx64 ": %s; ", (uint64_t)token,
+                    past ? "freed already" : "not an allocator");
     }
-    name_number(&line, handle ? "handle " : "pointer ", handle ? *handle : (uintptr_t)p);
+    ts_line_add(&line, "%s %#" PRIx64 ": ", handle ? "handle" : "pointer", handle ? *handle : (uint64_t)(uintptr_t)p);
     if (why)
         ts_line_text(&line, why);
     else
@@ -102,8 +94,7 @@ void ts_misuse_domain(const char *call, uint64_t id, const char *why, uintptr_t 
     int mode = ts_misuse_mode(token);
     ts_line line;
     if (!begin(&line, mode, call)) return;
-    name_number(&line, "domain ", id);
-    ts_line_text(&line, why);
+    ts_line_add(&line, "domain %#" PRIx64 ": %s", id, why);
     if (epoch) add_epoch(&line, " (", *epoch);
     end(&line, mode);
 }
@@ -112,8 +103,11 @@ void ts_misuse_written_free(uintptr_t token, const void *at) {
     int mode = ts_misuse_mode(token);
     ts_line line;
     if (!begin(&line, mode, "allocation")) return;
-    name_number(&line, "address ", (uintptr_t)at);
-    ts_line_text(&line, "written after its object was freed or its epoch had ended, in a slab that is taken again now");
+    ts_line_add(&line,
+                "address %#" PRIx64
+                ": written after its object was freed or its epoch had ended, in a slab that is taken"
+                " again now",
+                (uint64_t)(uintptr_t)at);
     end(&line, mode);
 }
 
@@ -122,10 +116,8 @@ void ts_misuse_written(uintptr_t token, const void *p, uint64_t at, uint32_t kin
     int mode = ts_misuse_mode(token);
     ts_line line;
     if (!begin(&line, mode, "allocation")) return;
-    name_number(&line, "pointer ", (uintptr_t)p);
-    ts_line_text(&line, freed ? "written after free, at byte " : "written before it was allocated, at byte ");
-    ts_line_decimal(&line, at);
-    ts_line_text(&line, " (");
+    ts_line_add(&line, "pointer %#" PRIx64 ": written %s, at byte %" PRIu64 " (", (uint64_t)(uintptr_t)p,
+                freed ? "after free" : "before it was allocated", at);
     ts_diagnose_kind(&line, kind, bytes);
     add_epoch(&line, ", ", epoch);
     end(&line, mode);

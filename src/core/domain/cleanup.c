@@ -66,11 +66,7 @@ TS_NOINLINE static const ts_tls *thread_now(void) {
 /* Stops the program: a cleanup of a fiber has changed its thread. The end of the domain is half done in the other
    thread's storage. */
 TS_COLD static void stop_elsewhere(uint64_t id) {
-    ts_line line = {.used = 0};
-    ts_line_text(&line, "tslab: a cleanup of domain ");
-    ts_line_hex(&line, id);
-    ts_line_text(&line, " returned in another thread than it was called in");
-    ts_line_write(&line);
+    ts_tell("a cleanup of domain %#" PRIx64 " returned in another thread than it was called in", id);
     abort();
 }
 

@@ -89,8 +89,7 @@ void ts_label_show(char label[SLAB_LABEL_BYTES]) {
 }
 
 void ts_epoch_describe(ts_line *line, EpochId id) {
-    ts_line_text(line, "epoch ");
-    ts_line_decimal(line, id);
+    ts_line_add(line, "epoch %" PRIu64, id);
     ts_epoch *epoch = ts_epoch_at_id(id);
     bool ended = epoch == NULL;
     if (ended && ts_table_was_last(&ts_epochs, id)) epoch = ts_table_at(&ts_epochs, ts_table_index(&ts_epochs, id));

@@ -20,9 +20,7 @@
 
 TS_COLD static void tell(const ts_account *full) {
     ts_line line = {.used = 0};
-    ts_line_text(&line, "tslab: limit of ");
-    ts_line_decimal(&line, ts_load_relaxed(&full->limit_bytes));
-    ts_line_text(&line, " bytes reached: ");
+    ts_line_add(&line, "tslab: limit of %" PRIu64 " bytes reached: ", ts_load_relaxed(&full->limit_bytes));
     ts_epoch_describe(&line, ts_load_relaxed(&full->epoch));
     ts_line_write(&line);
 }

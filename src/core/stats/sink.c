@@ -204,16 +204,6 @@ void ts_put_words(ts_sink *s, const char *sentence, const ts_word *words) {
     }
 }
 
-void ts_put_message(const char *sentence, const ts_word *words) {
-    ts_line line;
-    ts_sink s = ts_sink_buffer(line.text, TS_LINE_BYTES);
-    ts_put(&s, "tslab: ");
-    ts_put_words(&s, sentence, words);
-    size_t length = ts_sink_end(&s);
-    line.used = length < TS_LINE_BYTES - 1 ? length : TS_LINE_BYTES - 1;
-    ts_line_write(&line);
-}
-
 /* ---- JSON -------------------------------------------------------------------------------------------------------- */
 
 void ts_json_key(ts_sink *s, const char *key) {

@@ -71,10 +71,6 @@ static inline ts_word ts_w_percent(uint64_t part, uint64_t whole) {
     return (ts_word){.kind = TS_PERCENT_WORD, .number = part, .whole = whole};
 }
 
-/* Writes a message (base/message.h): "tslab: ", and a sentence with a word for each % in it. Caller holds no lock. */
-#define ts_tell(sentence, ...) ts_put_message(sentence, (const ts_word[]){__VA_ARGS__})
-void ts_put_message(const char *sentence, const ts_word *words);
-
 /* JSON, a value at a time. key: its name in an object; NULL: it is one of an array. Commas are put where they belong.
    */
 void ts_json_key(ts_sink *sink, const char *key);

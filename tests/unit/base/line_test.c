@@ -24,10 +24,8 @@ static void numbers(void **state) {
     for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
         ts_line line = {.used = 0};
         char wanted[80];
-        ts_line_decimal(&line, all[i]);
-        ts_line_text(&line, " ");
-        ts_line_hex(&line, all[i]);
-        (void)snprintf(wanted, sizeof wanted, "%" PRIu64 " 0x%" PRIx64, all[i], all[i]);
+        ts_line_add(&line, "%" PRIu64 "%s%#" PRIx64 ".", all[i], " a ", all[i]);
+        (void)snprintf(wanted, sizeof wanted, "%" PRIu64 " a 0x%" PRIx64 ".", all[i], all[i]);
         assert_string_equal(text_of(&line), wanted);
     }
 }
@@ -52,7 +50,7 @@ static void write_long(void *argument) {
         ts_line_text(&line, "ab");
     }
     ts_line_quoted(&line, "cd", 2);
-    ts_line_hex(&line, UINT64_MAX);
+    ts_line_add(&line, "%#" PRIx64, UINT64_MAX);
     errno = 77;
     ts_line_write(&line);
     if (errno != 77) {
