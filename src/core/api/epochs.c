@@ -108,7 +108,7 @@ TS_COLD static void tell_flags(const SlabAllocator *allocator, const char *call,
 
 EpochId epoch_open(SlabAllocator *allocator, const char *label, unsigned flags) {
     ts_allocator *a = ts_api_find(allocator);
-    EpochId id = a ? ts_epoch_open(a, ts_token(allocator), label, flags, false) : EPOCH_NONE;
+    EpochId id = a ? ts_epoch_open(a, ts_token(allocator), label, flags, ts_epoch_first(a)) : EPOCH_NONE;
     if (TS_UNLIKELY(id == EPOCH_NONE)) tell_flags(allocator, "epoch_open", flags, false, TS_CALLER());
     return id;
 }

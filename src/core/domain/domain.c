@@ -75,16 +75,6 @@ TS_COLD static void mark_capture(uint64_t id) {
     ts_store_relaxed(&d->captures, true);
 }
 
-/* Lets a churn epoch start small. No other thread has the id. Where each slab goes back at once, or free memory is
-   looked at, it starts like any churn epoch. */
-static void start_small(ts_allocator *allocator, EpochId id) {
-    if (allocator->care || allocator->settings.reclaim_policy == SLAB_RECLAIM_AT_ONCE) return;
-    ts_epoch *epoch = ts_epoch_find_locked(allocator, id);
-    if (!epoch) return;
-    epoch->starts_small = true;
-    ts_epoch_release(epoch);
-}
-
 #define KINDS (EPOCH_CHURN | EPOCH_SCOPE)
 #define FLAGS (KINDS | EPOCH_DOMAIN_SHARED | EPOCH_DOMAIN_DRAIN | EPOCH_DOMAIN_CAPTURE)
 
@@ -102,9 +92,9 @@ uint64_t ts_domain_open(ts_allocator *allocator, uintptr_t token, const char *la
     if (captures && kind == 0) kind = EPOCH_CHURN;
     bool shared = (flags & EPOCH_DOMAIN_SHARED) != 0;
     /* A thread that creates a domain for itself allocates in it. */
-    EpochId epoch = ts_epoch_open(allocator, token, label, kind ? kind : EPOCH_SCOPE, !shared && kind != EPOCH_CHURN);
+    unsigned first = shared ? TS_FIRST_USUAL : kind == EPOCH_CHURN ? TS_FIRST_SMALL : TS_FIRST_JOINS;
+    EpochId epoch = ts_epoch_open(allocator, token, label, kind ? kind : EPOCH_SCOPE, first);
     if (epoch == EPOCH_NONE) return 0;
-    if (kind == EPOCH_CHURN && !shared) start_small(allocator, epoch);
     uint64_t id =
         ts_domain_create(allocator, token, epoch, shared, flags & EPOCH_DOMAIN_DRAIN ? TS_EPOCH_DRAINS : TS_EPOCH_ENDS);
     if (!id) {

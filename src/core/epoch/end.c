@@ -326,6 +326,7 @@ bool ts_epoch_close(ts_allocator *allocator, EpochId id) {
     ts_store_relaxed(&epoch->closed_at_ns, from);
     ts_store_relaxed(&epoch->closed_kib, ts_epoch_held_kib(epoch));
     ts_store_relaxed(&epoch->state, EPOCH_CLOSING);
+    ts_fetch_add_relaxed(&allocator->draining, 1); /* ts_epoch_note_end takes it off */
     epoch->pins++;
     shut_blocks(epoch, false);
     ts_block *blocks = ts_load_relaxed(&epoch->blocks);

@@ -93,7 +93,7 @@ static uint64_t opening_time(void) {
     return now;
 }
 
-EpochId ts_epoch_open(ts_allocator *allocator, uintptr_t token, const char *label, unsigned flags, bool join) {
+EpochId ts_epoch_open(ts_allocator *allocator, uintptr_t token, const char *label, unsigned flags, unsigned first) {
     if (flags & ~(EPOCH_CHURN | EPOCH_SCOPE) || flags == (EPOCH_CHURN | EPOCH_SCOPE)) {
         errno = EINVAL;
         return EPOCH_NONE;
@@ -104,8 +104,11 @@ EpochId ts_epoch_open(ts_allocator *allocator, uintptr_t token, const char *labe
         return EPOCH_NONE;
     }
     int before = errno;
+    bool join = first == TS_FIRST_JOINS;
     EpochId id = ts_epoch_begin(epoch, allocator, flags ? flags : EPOCH_CHURN,
                                 join ? ts_epoch_domain_time() : opening_time(), false);
+    epoch->starts_small = first == TS_FIRST_SMALL && !(flags & EPOCH_SCOPE) && !allocator->care &&
+                          allocator->settings.reclaim_policy != SLAB_RECLAIM_AT_ONCE;
     if (label || ts_load_relaxed(&epoch->label[0]) != 0) { /* the label of the last use is still there, for messages */
         ts_lock_acquire(ts_epoch_lock(epoch));
         ts_epoch_set_label(epoch, label);
@@ -228,7 +231,7 @@ EpochId ts_epoch_current(ts_allocator *allocator, uintptr_t token) {
     ts_lock_acquire(&allocator->lock);
     id = ts_load_relaxed(&allocator->current_epoch);
     if (id == EPOCH_NONE) {
-        id = ts_epoch_open(allocator, token, NULL, EPOCH_CHURN, false);
+        id = ts_epoch_open(allocator, token, NULL, EPOCH_CHURN, TS_FIRST_USUAL);
         ts_store_release(&allocator->current_epoch, id);
     }
     ts_lock_release(&allocator->lock);
@@ -238,7 +241,7 @@ EpochId ts_epoch_current(ts_allocator *allocator, uintptr_t token) {
 
 EpochId ts_epoch_advance(ts_allocator *allocator, uintptr_t token) {
     if (!pin(allocator, token)) return EPOCH_NONE;
-    EpochId next = ts_epoch_open(allocator, token, NULL, EPOCH_CHURN, false);
+    EpochId next = ts_epoch_open(allocator, token, NULL, EPOCH_CHURN, TS_FIRST_USUAL);
     if (next != EPOCH_NONE) {
         ts_lock_acquire(&allocator->lock);
         EpochId old = ts_load_relaxed(&allocator->current_epoch);

@@ -78,9 +78,18 @@ static inline ts_lock *ts_epoch_lock(const ts_epoch *epoch) {
 static inline void ts_epoch_acquire(const ts_epoch *epoch) { ts_lock_acquire(ts_epoch_lock(epoch)); }
 static inline void ts_epoch_release(const ts_epoch *epoch) { ts_lock_release(ts_epoch_lock(epoch)); }
 
-/* token: that by which the caller found the allocator. join: the calling thread gets its block at once. EPOCH_NONE with
-   errno. */
-EpochId ts_epoch_open(ts_allocator *allocator, uintptr_t token, const char *label, unsigned flags, bool join);
+/* What the first block of a thread is. TS_FIRST_USUAL: made by its first allocation. TS_FIRST_JOINS: the calling thread
+   gets it at once. TS_FIRST_SMALL: in a churn epoch, a slab of mixed sizes (object/alloc.c, "Starting small"), but not
+   with care, or where each slab goes back at once. */
+enum { TS_FIRST_USUAL, TS_FIRST_JOINS, TS_FIRST_SMALL };
+/* token: that by which the caller found the allocator. EPOCH_NONE with errno. */
+EpochId ts_epoch_open(ts_allocator *allocator, uintptr_t token, const char *label, unsigned flags, unsigned first);
+/* For an epoch that is not a domain's. Where many epochs are closed and hold objects, as those that leak do, new ones
+   start small: so what stays of them is no block with bins, which takes a page. */
+#define TS_EPOCH_MANY_DRAIN 64u
+static inline unsigned ts_epoch_first(const ts_allocator *allocator) {
+    return ts_load_relaxed(&allocator->draining) >= TS_EPOCH_MANY_DRAIN ? TS_FIRST_SMALL : TS_FIRST_USUAL;
+}
 /* In any state. NULL: the allocator has no such epoch, or no longer. */
 ts_epoch *ts_epoch_find(ts_allocator *allocator, EpochId id);
 /* true: fields that were read before, without the lock, are of that epoch, not of the entry's next use. acquire: those

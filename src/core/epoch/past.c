@@ -135,6 +135,7 @@ static void write_past(ts_past *p, const ts_epoch *epoch) {
 
 TS_NOINLINE void ts_epoch_note_end(const ts_epoch *epoch, const ts_block *only) {
     ts_allocator *allocator = ts_load_relaxed(&epoch->allocator);
+    if (ts_load_relaxed(&epoch->state) == EPOCH_CLOSING) ts_fetch_add_relaxed(&allocator->draining, (uint64_t)-1);
     if (ts_load_relaxed(&allocator->entry.id) == 0) return; /* nobody asks for its epochs any more */
     if (only && ts_epoch_is_plain(epoch)) {
         ts_brief_ring *brief = ts_brief_ring_of(&only->share->brief);

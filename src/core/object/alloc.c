@@ -187,7 +187,7 @@ static ts_heap *prepare(uintptr_t token, ts_allocator **allocator) {
 static void *alloc_fast_again(ts_heap *heap, const ts_allocator *allocator, EpochId id, ts_taken *t) {
     unsigned i = ts_table_index(&ts_epochs, id) % TS_HEAP_MAP;
     ts_found found = {heap->map[i], heap->scope_map[i]};
-    if (t->size > TS_SCOPE_MAX_BYTES || allocator->care || heap->sample_rate != 0) return NULL;
+    if (t->size > ts_allocator_scope_bytes(allocator) || allocator->care || heap->sample_rate != 0) return NULL;
     ts_op_begin(&ts_thread);
     if (found.churn && !is_open(&found.churn->b, allocator, id)) found.churn = NULL;
     if (found.scope && (!is_open(&found.scope->b, allocator, id) || ts_block_is_small(&found.scope->b)))
@@ -250,8 +250,27 @@ TS_ENTRY void *ts_alloc_object(uintptr_t token, size_t size, EpochId id, SlabHan
     return NULL;
 }
 
+/* "Starting small": an object of the thread's first block, where its slab has room. NULL: the slow path. Inside an
+   operation, with no holder, the heap is as if held (heap.h). */
+static void *small_at_hand(uintptr_t token, size_t size, EpochId id) {
+    ts_tls *tls = &ts_thread;
+    const ts_heap *heap = tls->heap;
+    if (!heap || id == EPOCH_NONE || ts_load_relaxed(&tls->token) != token || size > TS_SMALL_MOST) return NULL;
+    ts_scope_block *block = heap->scope_map[(uint32_t)id % TS_HEAP_MAP];
+    void *p = NULL;
+    if (!block) return NULL;
+    ts_op_begin(tls);
+    if (ts_load_relaxed(&block->b.open_id) == id && ts_load_acquire(&heap->revoked) == 0 && /* as in ts_heap_enter */
+        (ts_load_relaxed(&block->b.key) ^ tls->share_key) >> TS_KEY_SHARE_SHIFT == 0 && !block->b.share->slow[true] &&
+        ts_block_is_small(&block->b))
+        p = ts_scope_bump_aligned(block, small_alignment(size, 16), small_bytes(size));
+    ts_op_end(tls);
+    return p;
+}
+
 TS_ENTRY void *ts_alloc(uintptr_t token, size_t size, EpochId id) {
-    return ts_alloc_aligned(token, 16, size, id, false);
+    void *p = small_at_hand(token, size, id);
+    return p ? p : ts_alloc_aligned(token, 16, size, id, false);
 }
 
 /* slab_malloc finds the block at once from now on. Partner: shut_blocks writes open_id, then 0 to `rolling` (release).

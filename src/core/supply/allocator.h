@@ -72,6 +72,7 @@ typedef struct ts_allocator {
     _Atomic uint64_t madvise_calls, madvise_bytes, madvise_failures;
     _Atomic uint64_t close_calls, close_scanned, close_recycled, close_ns;
     _Atomic uint64_t left;      /* blocks that an end has left to their threads */
+    _Atomic uint64_t draining;  /* its epochs that are CLOSING */
     ts_span_counts span_counts; /* by threads without a share of it */
     /* Highest figures that statistics have shown, per kind and in all; see snapshot.c. */
     _Atomic uint64_t shown_allocated[TS_COUNT_KINDS + 1], shown_freed[TS_COUNT_KINDS + 1],

@@ -139,6 +139,60 @@ static void closed(void **state) {
     }
 }
 
+static bool begins_small(SlabAllocator *a) {
+    EpochId e = epoch_open(a, NULL, EPOCH_CHURN);
+    for (unsigned i = 0; i < 100; i++) assert_int_equal((uintptr_t)slab_malloc_epoch(a, 64, e) % 64, 0);
+    bool small = stats_of(a, e, SLAB_CLASS_SCOPE).live_objects != 0;
+    assert_true(!small || stats_of(a, e, SLAB_CLASS_SCOPE).live_objects == 100);
+    assert_true(epoch_destroy(a, e));
+    return small;
+}
+
+/* While many closed epochs hold objects the epochs of the allocator start small, too. */
+static void many_that_drain(void **state) {
+    SlabAllocator *a = *state;
+    enum { MANY = 70, LEAST = 64 };
+    EpochId e[MANY];
+    void *p[MANY];
+    for (unsigned i = 0; i < MANY; i++) {
+        if (i % 8 == 0) assert_true(begins_small(a) == (i >= LEAST && starts_small(a)));
+        e[i] = epoch_open(a, NULL, i % 3 ? EPOCH_CHURN : EPOCH_SCOPE);
+        p[i] = slab_malloc_epoch(a, 100, e[i]);
+        assert_true(epoch_close(a, e[i]));
+    }
+    for (unsigned i = 0; i < MANY; i++) {
+        assert_int_equal(epoch_state(a, e[i]), EPOCH_CLOSING);
+        assert_true(i % 2 ? slab_free(a, p[i]) : epoch_destroy(a, e[i]));
+        assert_int_equal(epoch_state(a, e[i]), EPOCH_CLOSED);
+        if (i % 8 == 7) assert_false(begins_small(a));
+    }
+    for (unsigned i = 0; i < MANY; i++) assert_true(epoch_close(a, epoch_open(a, NULL, EPOCH_CHURN)));
+    assert_false(begins_small(a));
+    sup_check_empty(a);
+}
+
+/* An epoch that is over gets none, by the way that is short either. */
+static void over(void **state) {
+    SlabAllocator *a = *state;
+    EpochDomain *d = epoch_domain_create_ex(a, NULL, EPOCH_CHURN);
+    EpochId e = epoch_domain_epoch(d);
+    assert_non_null(slab_malloc_epoch(a, 16, e));
+    assert_true(epoch_close(a, e));
+    assert_null(slab_malloc_epoch(a, 16, e));
+    assert_null(slab_malloc_epoch(a, 16, EPOCH_NONE));
+    epoch_domain_destroy(d);
+    assert_null(slab_malloc_epoch(a, 16, e));
+    /* Its block is another's. */
+    EpochDomain *next[20];
+    for (unsigned i = 0; i < 20; i++) {
+        next[i] = epoch_domain_create_ex(a, NULL, EPOCH_CHURN);
+        assert_non_null(epoch_domain_alloc(next[i], 16));
+        assert_null(slab_malloc_epoch(a, 16, e));
+    }
+    for (unsigned i = 0; i < 20; i++) epoch_domain_destroy(next[i]);
+    sup_check_empty(a);
+}
+
 /* Sampling comes and goes: no fast path finds the first slab meanwhile. */
 static void sampled_meanwhile(void **state) {
     SlabAllocator *a = *state;
@@ -155,9 +209,10 @@ static void sampled_meanwhile(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        SUP_WITH_ALLOCATOR(few_objects),   SUP_WITH_ALLOCATOR(more_than_fits),
-        SUP_WITH_ALLOCATOR(one_at_a_time), SUP_WITH_ALLOCATOR(with_another_thread),
-        SUP_WITH_ALLOCATOR(closed),        SUP_WITH_ALLOCATOR(sampled_meanwhile),
+        SUP_WITH_ALLOCATOR(few_objects),     SUP_WITH_ALLOCATOR(more_than_fits),
+        SUP_WITH_ALLOCATOR(one_at_a_time),   SUP_WITH_ALLOCATOR(with_another_thread),
+        SUP_WITH_ALLOCATOR(closed),          SUP_WITH_ALLOCATOR(sampled_meanwhile),
+        SUP_WITH_ALLOCATOR(many_that_drain), SUP_WITH_ALLOCATOR(over),
     };
     return cmocka_run_group_tests_name("api.small", tests, NULL, NULL);
 }

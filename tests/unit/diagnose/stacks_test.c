@@ -296,6 +296,20 @@ static void frees_of_every_kind(void **state) {
     slab_allocator_free(a);
 }
 
+/* A sampled object that is large enough for guards has them, whatever room its scope's slab has. */
+static void guards_of_a_sampled_scope(void **state) {
+    (void)state;
+    SlabOptions options = {
+        .size = sizeof options, .sample_stacks = 1, .guard_spans = 1, .memory_tools = SLAB_TOOLS_OFF};
+    SlabAllocator *a = slab_allocator_create_ex(&options);
+    EpochId e = epoch_open(a, NULL, EPOCH_SCOPE);
+    for (size_t size = 4096; size < 16384; size += 1000) {
+        assert_non_null(slab_malloc_epoch(a, 16, e));
+        assert_int_equal(slab_usable_size(a, slab_malloc_epoch(a, size, e)) % 4096, 0); /* whole pages */
+    }
+    slab_allocator_free(a);
+}
+
 static void realloc_moves_one_sample(void **state) {
     (void)state;
     SlabAllocator *a = make(1);
@@ -699,6 +713,7 @@ int main(void) {
         cmocka_unit_test(off_it_is_nowhere),
         cmocka_unit_test(epochs_of_others_are_refused),
         cmocka_unit_test(frees_of_every_kind),
+        cmocka_unit_test(guards_of_a_sampled_scope),
         cmocka_unit_test(realloc_moves_one_sample),
         cmocka_unit_test(ends_of_epochs),
         cmocka_unit_test(slabs_used_again),

@@ -389,11 +389,11 @@ static void forked_in_the_middle(void **state) {
             steps_are_free = true;
             if ((kind & ~8u) < 2) {
                 sup_stop_arm(&at_step, at, fork_elsewhere);
-                epoch = ts_epoch_open(record, record->token, NULL, flags, true);
+                epoch = ts_epoch_open(record, record->token, NULL, flags, TS_FIRST_JOINS);
                 stopped = sup_stop_disarm(&at_step);
                 assert_int_not_equal(epoch, EPOCH_NONE);
             } else {
-                epoch = ts_epoch_open(record, record->token, NULL, flags, true);
+                epoch = ts_epoch_open(record, record->token, NULL, flags, TS_FIRST_JOINS);
                 allocate();
                 if (kind & 4) {
                     let(make_anothers);
