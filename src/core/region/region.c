@@ -15,8 +15,39 @@ static _Atomic size_t metadata_bytes; /* a sum; no order needed */
 #define RANGE_ALIGN TS_PAGE_BYTES_MAX
 #define DATA_ALIGN ((size_t)2 << 20)
 
+/* The ranges that have something for each unit, in the order of their addresses. */
+enum {
+    DATA,
+    WORDS, /* accessible below the mark of a part: WORDS to RUNS of both parts, STATES and WIDE of the NORMAL part */
+    SLABS,
+    RUNS,
+    STATES,
+    WIDE,
+    FINE_STATES, /* accessible for a group of units: two with the first FINE slab, two with the first cut unit */
+    FINE,
+    PIECES,
+    PIECE_WORDS,
+    RANGES,
+};
+static const size_t unit_bytes[RANGES] = {
+    [DATA] = TS_UNIT_BYTES,
+    [WORDS] = sizeof(uint64_t),
+    [SLABS] = TS_SLAB_BYTES,
+    [RUNS] = sizeof(ts_run),
+    [STATES] = TS_STATES_COARSE * sizeof(uint16_t),
+    [WIDE] = TS_WIDE_BYTES,
+    [FINE_STATES] = TS_STATES_FINE * sizeof(uint16_t),
+    [FINE] = TS_FINE_BYTES,
+    [PIECES] = (size_t)TS_PIECES * TS_PIECE_RECORD_BYTES,
+    [PIECE_WORDS] = TS_PIECES * sizeof(uint64_t),
+};
+static char *range_base[RANGES]; /* of the NORMAL part; constant after ts_region_init */
+
+static unsigned last_marked(unsigned part) { return part == TS_FAR ? RUNS : WIDE; }
+static bool is_of_pieces(unsigned range) { return range >= PIECES; }
+
 typedef struct layout {
-    size_t data, coarse_state, fine_state, unit, slab, fine, wide, piece, piece_word, run, lines, chunk, table[3];
+    size_t range[RANGES], lines, chunk, table[3];
     uint32_t capacity[3];
     uint32_t units, piece_units, line_limit;
     size_t total;
@@ -41,17 +72,12 @@ static layout make_layout(uint32_t units, bool limited, uint32_t far_units) {
     l.units = units;
     uint32_t entries = (uint32_t)1 << ts_log2_64(units); /* of a table: a power of two, because ids are made with it */
     size_t data_bytes = (size_t)l.units * TS_UNIT_BYTES;
-    l.data = place_range(&end, data_bytes);
-    l.coarse_state = place_range(&end, (size_t)l.units * TS_STATES_COARSE * 2);
-    l.fine_state = place_range(&end, (size_t)l.units * TS_STATES_FINE * 2);
-    l.unit = place_range(&end, ((size_t)l.units + far_units) * sizeof(uint64_t));
-    l.slab = place_range(&end, ((size_t)l.units + far_units) * TS_SLAB_BYTES);
-    l.fine = place_range(&end, (size_t)l.units * TS_FINE_BYTES);
-    l.wide = place_range(&end, (size_t)l.units * TS_WIDE_BYTES);
     l.piece_units = limited ? l.units / 64 : l.units;
-    l.piece = place_range(&end, (size_t)l.piece_units * TS_PIECES * TS_PIECE_RECORD_BYTES);
-    l.piece_word = place_range(&end, (size_t)l.piece_units * TS_PIECES * sizeof(uint64_t));
-    l.run = place_range(&end, ((size_t)l.units + far_units) * sizeof(ts_run));
+    for (unsigned i = 0; i < RANGES; i++) {
+        size_t has = is_of_pieces(i) ? l.piece_units : l.units;
+        if (i >= WORDS && i <= last_marked(TS_FAR)) has += far_units;
+        l.range[i] = place_range(&end, has * unit_bytes[i]);
+    }
     size_t line_bytes = ts_align_down(limited ? data_bytes / 16 * 3 : data_bytes / 4, TS_LINES_CHUNK);
     if (line_bytes < (size_t)4 << 20) line_bytes = (size_t)4 << 20;
     l.line_limit = (uint32_t)(line_bytes / TS_CACHE_LINE);
@@ -180,21 +206,22 @@ bool ts_region_init(unsigned max_units_log2) {
     }
     char *base = (char *)(uintptr_t)ts_align_up((uintptr_t)at, DATA_ALIGN);
     ts_part *n = &ts_region.part[TS_NORMAL];
-    n->base = base + l.data;
-    n->state[false] = (_Atomic uint16_t *)(void *)(base + l.coarse_state);
-    n->state[true] = (_Atomic uint16_t *)(void *)(base + l.fine_state);
-    n->unit = (_Atomic uint64_t *)(void *)(base + l.unit);
-    n->slab = base + l.slab;
+    for (unsigned i = 0; i < RANGES; i++) range_base[i] = base + l.range[i];
+    n->base = range_base[DATA];
+    n->state[false] = (_Atomic uint16_t *)(void *)range_base[STATES];
+    n->state[true] = (_Atomic uint16_t *)(void *)range_base[FINE_STATES];
+    n->unit = (_Atomic uint64_t *)(void *)range_base[WORDS];
+    n->slab = range_base[SLABS];
     n->units = l.units;
     ts_region.lines = base + l.lines;
     ts_region.line_limit = l.line_limit;
     ts_region.chunk = base + l.chunk;
-    ts_region.fine = base + l.fine;
-    ts_region.wide = base + l.wide;
+    ts_region.fine = range_base[FINE];
+    ts_region.wide = range_base[WIDE];
     ts_region.piece_units = l.piece_units;
-    ts_region.piece = base + l.piece;
-    ts_region.piece_word = (_Atomic uint64_t *)(void *)(base + l.piece_word);
-    ts_region.run = (ts_run *)(void *)(base + l.run);
+    ts_region.piece = range_base[PIECES];
+    ts_region.piece_word = (_Atomic uint64_t *)(void *)range_base[PIECE_WORDS];
+    ts_region.run = (ts_run *)(void *)range_base[RUNS];
     for (int i = 0; i < 3; i++) {
         ts_region.table[i] = base + l.table[i];
         ts_region.table_capacity[i] = l.capacity[i];
@@ -205,14 +232,21 @@ bool ts_region_init(unsigned max_units_log2) {
     return true;
 }
 
-static bool commit_pages(void *at, size_t bytes) {
+bool ts_region_commit_metadata(void *at, size_t bytes) {
     size_t page = ts_os_page_bytes();
     uintptr_t from = (uintptr_t)ts_align_down((uintptr_t)at, page);
     uintptr_t to = (uintptr_t)ts_align_up((uintptr_t)at + bytes, page);
     return ts_os->commit((void *)from, to - from);
 }
 
-bool ts_region_commit_metadata(void *at, size_t bytes) { return commit_pages(at, bytes); }
+/* A range of a part, from its unit `first` on. */
+static char *range_at(unsigned part, unsigned range, size_t first) {
+    return range_base[range] + (ts_region.part[part].first_unit + first) * unit_bytes[range];
+}
+
+static bool commit_range(unsigned part, unsigned range, size_t first, size_t count) {
+    return ts_region_commit_metadata(range_at(part, range, first), count * unit_bytes[range]);
+}
 
 void ts_region_count_metadata(size_t bytes) { ts_fetch_add_relaxed(&metadata_bytes, bytes); }
 
@@ -222,36 +256,16 @@ size_t ts_region_metadata_bytes(void) { return ts_load_relaxed(&metadata_bytes);
    can be metadata of units that were never used. */
 static const uint32_t raise_units[TS_PARTS] = {2048, 1024};
 
-typedef struct range {
-    char *base;
-    size_t bytes; /* a unit's */
-} range;
-
-/* The ranges of metadata that are accessible below a part's mark. FAR units have no slabs, so they need only three. */
-enum { MARKED_FAR = 3, MARKED = 5 };
-static unsigned marked_ranges(unsigned part, range of[MARKED]) {
-    ts_part *p = &ts_region.part[part];
-    of[0] = (range){(char *)(uintptr_t)p->unit, sizeof(uint64_t)};
-    of[1] = (range){p->slab, TS_SLAB_BYTES};
-    of[2] = (range){(char *)&ts_region.run[p->first_unit], sizeof(ts_run)};
-    of[3] = (range){(char *)(uintptr_t)p->state[false], TS_STATES_COARSE * sizeof(uint16_t)};
-    of[4] = (range){ts_region.wide, TS_WIDE_BYTES};
-    return part == TS_FAR ? MARKED_FAR : MARKED;
-}
-
 static bool raise_to(unsigned part, uint32_t from, uint32_t to) {
-    ts_part *p = &ts_region.part[part];
-    range of[MARKED];
-    unsigned ranges = marked_ranges(part, of);
     size_t metadata = 0;
     /* A failure leaves accessible metadata above the mark. The next call makes it accessible once more. */
-    for (unsigned i = 0; i < ranges; i++) {
-        if (!ts_region_commit_metadata(of[i].base + from * of[i].bytes, (to - from) * of[i].bytes)) return false;
-        metadata += (to - from) * of[i].bytes;
+    for (unsigned i = WORDS; i <= last_marked(part); i++) {
+        if (!commit_range(part, i, from, to - from)) return false;
+        metadata += (to - from) * unit_bytes[i];
     }
     ts_region_count_metadata(metadata);
     /* release: a thread that finds the mark above a unit may read its metadata ("Why no access" in region.h) */
-    ts_store_release(&p->limit, (uint64_t)to << ts_part_entry_shift(part));
+    ts_store_release(&ts_region.part[part].limit, (uint64_t)to << ts_part_entry_shift(part));
     return true;
 }
 
@@ -270,43 +284,33 @@ bool ts_region_raise(unsigned part, uint32_t end) {
 bool ts_region_commit_data(unsigned part, uint32_t first, uint32_t count) {
     const ts_part *p = &ts_region.part[part];
     ts_assert(1, (uint64_t)first + count <= p->units);
-    return commit_pages(p->base + ts_part_bytes(part, first), ts_part_bytes(part, count));
+    return ts_region_commit_metadata(p->base + ts_part_bytes(part, first), ts_part_bytes(part, count));
 }
 
 /* Makes two ranges of metadata accessible for the group of a unit, up to unit `limit`. Several threads may do this
    for one group at once, which does no harm. The thread that sets the bit counts the bytes. */
-static bool commit_group(uint32_t unit, uint32_t limit, const range of[2], _Atomic uint64_t *groups) {
+static bool commit_group(uint32_t unit, uint32_t limit, unsigned range, _Atomic uint64_t *groups) {
     uint32_t group = ts_fine_group(unit);
     uint32_t units = (uint32_t)1 << (unit < TS_FINE_NEAR_UNITS ? TS_FINE_NEAR_SHIFT : TS_FINE_FAR_SHIFT);
     size_t first = ts_align_down(unit, units), count = limit - first < units ? limit - first : units;
-    for (unsigned i = 0; i < 2; i++)
-        if (!commit_pages(of[i].base + first * of[i].bytes, count * of[i].bytes)) return false;
     uint64_t bit = (uint64_t)1 << group % 64;
+    /* acquire: partner of the release below */
+    if (ts_load_acquire(&groups[group / 64]) & bit) return true;
+    if (!commit_range(TS_NORMAL, range, first, count) || !commit_range(TS_NORMAL, range + 1, first, count))
+        return false;
     /* release: a thread that sees the bit can read the metadata of the group */
     if (!(atomic_fetch_or_explicit(&groups[group / 64], bit, memory_order_release) & bit))
-        ts_region_count_metadata(count * (of[0].bytes + of[1].bytes));
+        ts_region_count_metadata(count * (unit_bytes[range] + unit_bytes[range + 1]));
     return true;
 }
 
 bool ts_region_commit_fine(uint32_t unit) {
     if (TS_LIKELY(ts_region_has_fine(unit))) return true;
-    const range of[2] = {
-        {(char *)(uintptr_t)ts_region.part[TS_NORMAL].state[true], TS_STATES_FINE * sizeof(uint16_t)},
-        {ts_region.fine, TS_FINE_BYTES},
-    };
-    return commit_group(unit, ts_region.part[TS_NORMAL].units, of, ts_region.fine_groups);
+    return commit_group(unit, ts_region.part[TS_NORMAL].units, FINE_STATES, ts_region.fine_groups);
 }
 
 bool ts_region_commit_pieces(uint32_t unit) {
-    uint32_t group = ts_fine_group(unit);
-    if (unit >= ts_region.piece_units) return false;
-    /* acquire: partner of the release that sets the bit */
-    if ((ts_load_acquire(&ts_region.piece_groups[group / 64]) >> group % 64 & 1) != 0) return true;
-    const range of[2] = {
-        {ts_region.piece, (size_t)TS_PIECES * TS_PIECE_RECORD_BYTES},
-        {(char *)(uintptr_t)ts_region.piece_word, TS_PIECES * sizeof(uint64_t)},
-    };
-    return commit_group(unit, ts_region.piece_units, of, ts_region.piece_groups);
+    return unit < ts_region.piece_units && commit_group(unit, ts_region.piece_units, PIECES, ts_region.piece_groups);
 }
 
 bool ts_locate_far(const void *p, uint32_t *unit, uint64_t *entry) {
@@ -322,7 +326,7 @@ bool ts_locate_far(const void *p, uint32_t *unit, uint64_t *entry) {
 /* ---- a smaller region ------------------------------------------------------------------------------------ */
 
 /* Only whole pages of the largest size go back, so that the rest can be made accessible to its end. */
-static void release_tail(char *base, size_t from, size_t to) {
+void ts_region_release_tail(char *base, size_t from, size_t to) {
     uintptr_t first = (uintptr_t)ts_align_up((uintptr_t)base + from, TS_PAGE_BYTES_MAX);
     uintptr_t end = (uintptr_t)ts_align_down((uintptr_t)base + to, TS_PAGE_BYTES_MAX);
     if (first >= end) return;
@@ -330,44 +334,22 @@ static void release_tail(char *base, size_t from, size_t to) {
     ts_store_relaxed(&ts_region.reserved_bytes, ts_load_relaxed(&ts_region.reserved_bytes) - (end - first));
 }
 
-void ts_region_release_tail(char *base, size_t from, size_t to) { release_tail(base, from, to); }
-
-/* The other ranges of NORMAL units. */
-static void other_ranges(range of[5]) {
-    of[0] = (range){(char *)(uintptr_t)ts_region.part[TS_NORMAL].state[true], TS_STATES_FINE * sizeof(uint16_t)};
-    of[1] = (range){ts_region.fine, TS_FINE_BYTES};
-    of[2] = (range){ts_region.piece, (size_t)TS_PIECES * TS_PIECE_RECORD_BYTES};
-    of[3] = (range){(char *)(uintptr_t)ts_region.piece_word, TS_PIECES * sizeof(uint64_t)};
-    of[4] = (range){ts_region.part[TS_NORMAL].base, TS_UNIT_BYTES};
-}
-
 size_t ts_region_unit_bytes(void) {
-    range of[MARKED], other[5];
     size_t bytes = 0;
-    for (unsigned i = marked_ranges(TS_NORMAL, of); i-- > 0;) bytes += of[i].bytes;
-    other_ranges(other);
-    for (unsigned i = 0; i < 5; i++) bytes += other[i].bytes;
+    for (unsigned i = 0; i < RANGES; i++) bytes += unit_bytes[i];
     return bytes;
 }
 
 void ts_region_release_units(unsigned part, uint32_t end) {
-    ts_part *p = &ts_region.part[part];
-    range of[MARKED], other[5];
     uint32_t before = ts_region_part_end(part), marked = ts_region_marked_units(part);
     if (end >= before) return;
     ts_store_relaxed(&ts_region.part_end[part], end);
-    uint32_t kept = end > marked ? end : marked;
-    /* The metadata between `known` and the end of the part went back in an earlier call. */
-    uint32_t known = before > marked ? before : marked;
-    for (unsigned i = marked_ranges(part, of); i-- > 0;)
-        release_tail(of[i].base, kept * of[i].bytes, known * of[i].bytes);
-    if (part == TS_FAR) {
-        release_tail(p->base, ts_part_bytes(part, end), ts_part_bytes(part, before));
-        return;
-    }
-    other_ranges(other);
-    for (unsigned i = 0; i < 5; i++) {
-        size_t units = (i == 2 || i == 3) && before > ts_region.piece_units ? ts_region.piece_units : before;
-        if (end < units) release_tail(other[i].base, end * other[i].bytes, units * other[i].bytes);
+    ts_region_release_tail(ts_region.part[part].base, ts_part_bytes(part, end), ts_part_bytes(part, before));
+    for (unsigned i = WORDS; i <= (part == TS_FAR ? last_marked(part) : RANGES - 1); i++) {
+        /* Metadata below the mark stays. What lies above it and behind `before` went back in an earlier call. */
+        uint32_t least = i <= last_marked(part) ? marked : 0, most = is_of_pieces(i) ? ts_region.piece_units : before;
+        size_t from = end > least ? end : least, to = before > least ? before : least;
+        if (to > most && is_of_pieces(i)) to = most;
+        if (from < to) ts_region_release_tail(range_at(part, i, 0), from * unit_bytes[i], to * unit_bytes[i]);
     }
 }
