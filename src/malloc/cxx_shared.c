@@ -7,7 +7,7 @@
 #include "malloc/cxx.h"
 
 #include "base/bits.h"
-#include "base/line.h"
+#include "os/line.h"
 
 #include <dlfcn.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 /* This library's lines go where those of the core go. */
-#include "base/message.h"
+#include "os/message.h"
 
 #include <tslab/tslab.h>
 

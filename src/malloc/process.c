@@ -1,13 +1,13 @@
 #include "malloc/process.h"
 
 #include "api/private.h"
-#include "base/line.h"
 #include "malloc/capture.h"
 #include "malloc/fork.h"
 #include "malloc/hard.h"
 #include "malloc/libc_heap.h"
 #include "malloc/spare.h"
 #include "malloc/static.h"
+#include "os/line.h"
 
 #include <tslab/malloc.h>
 #include <tslab_build.h>

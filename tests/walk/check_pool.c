@@ -1,6 +1,6 @@
 #include "walk/check_pool.h"
 
-#include "base/assert.h"
+#include "os/assert.h"
 #include "region/cells.h"
 #include "region/region.h"
 

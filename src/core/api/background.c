@@ -11,7 +11,7 @@
 #include "api/background.h"
 
 #include "api/runtime.h"
-#include "base/line.h"
+#include "os/line.h"
 #include "os/own_threads.h"
 
 #include <errno.h>

@@ -1,9 +1,9 @@
 /* Where the library's lines go: the program's say, and TSLAB_LOG's. */
 #include "api/runtime.h"
 
-#include "base/line.h"
-#include "base/message.h"
 #include "os/env.h"
+#include "os/line.h"
+#include "os/message.h"
 
 #include <string.h>
 

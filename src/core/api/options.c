@@ -1,9 +1,9 @@
 #include "api/runtime.h"
 
 #include "api/private.h"
-#include "base/line.h"
 #include "diagnose/misuse.h"
 #include "os/env.h"
+#include "os/line.h"
 
 #include <errno.h>
 #include <stdlib.h>

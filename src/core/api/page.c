@@ -4,7 +4,7 @@
 
 #include "advice/advice.h"
 #include "advice/growth.h"
-#include "base/line.h"
+#include "os/line.h"
 #include "os/os.h"
 #include "os/own_threads.h"
 #include "os/shared.h"

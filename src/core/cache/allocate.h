@@ -10,11 +10,11 @@
 #ifndef TS_CACHE_ALLOCATE_H
 #define TS_CACHE_ALLOCATE_H
 
-#include "base/assert.h"
 #include "base/bits.h"
 #include "base/probe.h"
 #include "cache/bin.h"
 #include "cache/scope.h"
+#include "os/assert.h"
 #include "ownership/heap.h"
 
 /* ---- from a bin ------------------------------------------------------------------------------------------ */

@@ -1,10 +1,10 @@
 /* Modelled in tests/model: foreign, look, orders. */
 #include "cache/bin.h"
-#include "base/assert.h"
 #include "base/bits.h"
 #include "base/probe.h"
 #include "cache/life.h"
 #include "memtools/care.h"
+#include "os/assert.h"
 #include "supply/account.h"
 #include "supply/allocator.h"
 #include "supply/span.h"

@@ -1,6 +1,5 @@
 /* Modelled in tests/model: hold, exit, epoch, orders. */
 #include "cache/block.h"
-#include "base/assert.h"
 #include "base/bits.h"
 #include "cache/allocate.h"
 #include "cache/bin.h"
@@ -10,6 +9,7 @@
 #include "cache/rewind.h"
 #include "cache/scope.h"
 #include "memtools/care.h"
+#include "os/assert.h"
 #include "supply/account.h"
 #include "supply/allocator.h"
 #include "supply/span.h"

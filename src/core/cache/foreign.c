@@ -81,12 +81,12 @@
  * slab with FOREIGN set that is on no queue.
  */
 /* Modelled in tests/model: foreign, look, exit, spill, orders. */
-#include "base/assert.h"
 #include "base/bits.h"
 #include "cache/bin.h"
 #include "cache/free.h"
 #include "cache/life.h"
 #include "cache/scope.h"
+#include "os/assert.h"
 #include "slab/lent.h"
 #include "supply/allocator.h"
 #include "supply/nodes.h"

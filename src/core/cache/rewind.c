@@ -1,11 +1,11 @@
 #include "cache/rewind.h"
 
-#include "base/assert.h"
 #include "base/bits.h"
 #include "cache/allocate.h"
 #include "cache/foreign.h"
 #include "cache/scope.h"
 #include "memtools/care.h"
+#include "os/assert.h"
 #include "supply/allocator.h"
 
 static uint64_t bits_from(unsigned word, uint32_t entry) {

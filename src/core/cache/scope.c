@@ -1,10 +1,10 @@
 /* Modelled in tests/model: foreign, orders. */
 #include "cache/scope.h"
-#include "base/assert.h"
 #include "base/bits.h"
 #include "cache/allocate.h"
 #include "cache/life.h"
 #include "memtools/care.h"
+#include "os/assert.h"
 #include "supply/account.h"
 #include "supply/piece.h"
 #include "supply/retained.h"

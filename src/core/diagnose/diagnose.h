@@ -5,8 +5,8 @@
 #ifndef TS_DIAGNOSE_DIAGNOSE_H
 #define TS_DIAGNOSE_DIAGNOSE_H
 
-#include "base/line.h"
 #include "epoch/epoch.h"
+#include "os/line.h"
 
 /* Adds what is wrong with it, and in brackets the class and the epoch where they are known. */
 void ts_diagnose_pointer(ts_line *line, uintptr_t allocator, const void *p);

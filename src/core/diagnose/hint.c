@@ -1,6 +1,6 @@
 #include "diagnose/hint.h"
 
-#include "base/line.h"
+#include "os/line.h"
 
 #define PLACES 1024u /* call sites that are remembered; of more than that the rest is told of again */
 

@@ -4,8 +4,8 @@
  * A cleanup is taken off the list, under the epoch's lock, before it runs. So it runs once, whatever it does to the
  * domain itself.
  */
-#include "base/line.h"
 #include "domain/domain_parts.h"
+#include "os/line.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -1,9 +1,9 @@
 #include "epoch/contention.h"
 
-#include "base/lock.h"
 #include "epoch/entered.h"
 #include "epoch/epoch.h"
 #include "epoch/label.h"
+#include "os/lock.h"
 #include "ownership/heap.h"
 
 #include <string.h>

@@ -20,9 +20,9 @@
  */
 /* Modelled in tests/model: orders. */
 #include "epoch/label.h"
-#include "base/line.h"
 #include "base/utf8.h"
 #include "epoch/epoch.h"
+#include "os/line.h"
 
 #include <string.h>
 

@@ -2,8 +2,8 @@
 #ifndef TS_EPOCH_LABEL_H
 #define TS_EPOCH_LABEL_H
 
-#include "base/line.h"
 #include "epoch/epoch.h"
+#include "os/line.h"
 
 /* Caller has the lock, also of an epoch that nobody can find yet. */
 void ts_epoch_set_label(ts_epoch *epoch, const char *label);

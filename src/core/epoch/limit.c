@@ -12,8 +12,8 @@
 #include "epoch/end.h"
 #include "epoch/label.h"
 
-#include "base/line.h"
 #include "epoch/blocks.h"
+#include "os/line.h"
 #include "supply/nodes.h"
 
 #include <errno.h>

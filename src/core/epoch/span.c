@@ -10,7 +10,6 @@
  * word and index unchanged, may read the record.
  */
 #include "supply/span.h"
-#include "base/assert.h"
 #include "base/bits.h"
 #include "cache/foreign.h"
 #include "epoch/end.h"
@@ -18,6 +17,7 @@
 #include "epoch/limit.h"
 #include "epoch/span.h"
 #include "memtools/care.h"
+#include "os/assert.h"
 #include "os/os.h"
 #include "slab/lent.h"
 #include "supply/nodes.h"

@@ -9,7 +9,6 @@
  */
 /* Modelled in tests/model: foreign, spill, orders. */
 #include "cache/free.h"
-#include "base/park.h"
 #include "cache/allocate.h"
 #include "cache/bin.h"
 #include "cache/block.h"
@@ -26,6 +25,7 @@
 #include "memtools/care.h"
 #include "object/object.h"
 #include "os/os.h"
+#include "os/park.h"
 #include "supply/nodes.h"
 
 /* FREED_FOR_ANOTHER: the object is freed, but the answer true goes to another thread (foreign.c, 7). */

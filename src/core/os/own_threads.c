@@ -2,8 +2,8 @@
 #include "os/own_threads.h"
 
 #include "base/atomic.h"
-#include "base/park.h"
 #include "os/os.h"
+#include "os/park.h"
 
 #include <time.h>
 #include <unistd.h>

@@ -2,8 +2,8 @@
 #include "ownership/barrier.h"
 
 #include "base/atomic.h"
-#include "base/park.h"
 #include "os/os.h"
+#include "os/park.h"
 
 #include <errno.h>
 

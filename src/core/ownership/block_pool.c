@@ -28,8 +28,8 @@
  */
 #include "ownership/block_pool.h"
 
-#include "base/assert.h"
 #include "base/bits.h"
+#include "os/assert.h"
 
 static ts_lock lock; /* rank TABLE: the list of free scope blocks of ts_heap_nobody, and ts_churn_pool */
 ts_chunk_pool ts_churn_pool;

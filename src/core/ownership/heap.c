@@ -9,10 +9,10 @@
 /* Modelled in tests/model: hold, bump, exit, orders. */
 #include "ownership/heap.h"
 
-#include "base/assert.h"
 #include "base/bits.h"
-#include "base/park.h"
+#include "os/assert.h"
 #include "os/os.h"
+#include "os/park.h"
 #include "ownership/barrier.h"
 #include "ownership/block_pool.h"
 #include "ownership/thread_name.h"

@@ -64,8 +64,8 @@
 #ifndef TS_OWNERSHIP_HEAP_H
 #define TS_OWNERSHIP_HEAP_H
 
-#include "base/assert.h"
-#include "base/lock.h"
+#include "os/assert.h"
+#include "os/lock.h"
 #include "ownership/thread.h"
 
 /* ---- records ---------------------------------------------------------------------------------- */

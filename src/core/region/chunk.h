@@ -7,7 +7,7 @@
 #ifndef TS_REGION_CHUNK_H
 #define TS_REGION_CHUNK_H
 
-#include "base/lock.h"
+#include "os/lock.h"
 #include "region/lines.h"
 
 typedef struct ts_chunk_note {

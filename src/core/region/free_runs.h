@@ -12,7 +12,7 @@
 #define TS_REGION_FREE_RUNS_H
 
 #include "base/bits.h"
-#include "base/lock.h"
+#include "os/lock.h"
 #include "region/home.h"
 #include "region/pool.h"
 

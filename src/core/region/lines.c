@@ -7,10 +7,10 @@
  */
 #include "region/lines.h"
 
-#include "base/assert.h"
 #include "base/atomic.h"
 #include "base/bits.h"
-#include "base/lock.h"
+#include "os/assert.h"
+#include "os/lock.h"
 #include "region/chunk.h"
 
 #include <string.h>

@@ -1,6 +1,6 @@
 #include "region/pool.h"
 
-#include "base/assert.h"
+#include "os/assert.h"
 #include "os/os.h"
 #include "region/cells.h"
 #include "region/dump.h"

@@ -1,7 +1,7 @@
 #include "region/region.h"
 
-#include "base/assert.h"
 #include "base/bits.h"
+#include "os/assert.h"
 #include "os/machine.h"
 #include "os/os.h"
 #include "region/lines.h"

@@ -17,7 +17,7 @@
 
 #include "base/atomic.h"
 #include "base/attr.h"
-#include "base/lock.h"
+#include "os/lock.h"
 
 /* First member of every record. */
 typedef struct ts_entry {

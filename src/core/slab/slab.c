@@ -1,8 +1,8 @@
 /* Modelled in tests/model: foreign, orders. */
 #include "slab/slab.h"
 
-#include "base/assert.h"
 #include "base/bits.h"
+#include "os/assert.h"
 #include "region/pool.h"
 
 #include <string.h>

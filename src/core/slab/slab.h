@@ -56,9 +56,9 @@
 #ifndef TS_SLAB_SLAB_H
 #define TS_SLAB_SLAB_H
 
-#include "base/assert.h"
 #include "base/atomic.h"
 #include "base/attr.h"
+#include "os/assert.h"
 #include "region/region.h"
 #include "slab/class.h"
 

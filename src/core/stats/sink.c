@@ -1,7 +1,7 @@
 #include "stats/sink.h"
 
-#include "base/line.h"
 #include "base/utf8.h"
+#include "os/line.h"
 
 #include <errno.h>
 #include <string.h>

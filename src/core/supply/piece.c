@@ -21,8 +21,8 @@
 /* Modelled in tests/model: foreign. */
 #include "supply/piece.h"
 
-#include "base/assert.h"
 #include "base/bits.h"
+#include "os/assert.h"
 #include "region/home.h"
 #include "supply/purge.h"
 #include "supply/retained.h"

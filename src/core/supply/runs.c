@@ -1,7 +1,7 @@
 #include "supply/runs.h"
 
-#include "base/assert.h"
 #include "base/bits.h"
+#include "os/assert.h"
 #include "region/pool.h"
 #include "supply/allocator.h"
 #include "supply/nodes.h"

@@ -9,8 +9,8 @@
 #include "supply/share.h"
 #include "supply/purge.h"
 
-#include "base/assert.h"
 #include "memtools/care.h"
+#include "os/assert.h"
 #include "supply/piece.h"
 #include "supply/retained.h"
 #include "supply/span.h"

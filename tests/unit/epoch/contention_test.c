@@ -2,8 +2,8 @@
 #include "check.h"
 #include "fixture.h"
 
-#include "base/lock.h"
 #include "epoch/contention.h"
+#include "os/lock.h"
 
 #include <pthread.h>
 #include <sched.h>

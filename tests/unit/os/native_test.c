@@ -5,8 +5,8 @@
 #include "proc.h"
 #include "unit.h"
 
-#include "base/assert.h"
 #include "check.h"
+#include "os/assert.h"
 #include "os/os.h"
 
 #include <errno.h>

@@ -5,8 +5,8 @@
 #include "unit.h"
 
 #include "base/atomic.h"
-#include "base/park.h"
 #include "os/own_threads.h"
+#include "os/park.h"
 
 #include <dirent.h>
 #include <pthread.h>

@@ -9,7 +9,7 @@
 #include "unit.h"
 
 #include "base/bits.h"
-#include "base/lock.h"
+#include "os/lock.h"
 #include "os/os.h"
 #include "region/dump.h"
 #include "region/pool.h"

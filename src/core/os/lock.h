@@ -18,12 +18,12 @@
  * ts_lock_waits, which all locks share.
  */
 /* Modelled in tests/model: lock. */
-#ifndef TS_BASE_LOCK_H
-#define TS_BASE_LOCK_H
+#ifndef TS_OS_LOCK_H
+#define TS_OS_LOCK_H
 
-#include "base/assert.h"
 #include "base/atomic.h"
 #include "base/attr.h"
+#include "os/assert.h"
 
 typedef enum ts_rank {
     TS_RANK_TREE = 1,  /* parents and children of domains (domain/tree.h) */

@@ -11,6 +11,6 @@ static long refuse_call(long number, ...) {
     return number < 0 ? number : -1;
 }
 #define syscall refuse_call
-#include "base/park.c" /* NOLINT: defines _GNU_SOURCE, so it comes first */
+#include "os/park.c" /* NOLINT: defines _GNU_SOURCE, so it comes first */
 
 #include "lock_test.c"

@@ -7,8 +7,8 @@
 #endif
 #include "unit.h"
 
-#include "base/line.h"
-#include "base/park.h"
+#include "os/line.h"
+#include "os/park.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -19,7 +19,7 @@
 
 #include "steps.h"
 
-#include "base/message.c"
+#include "os/message.c"
 
 #define PAIRS 8u
 
@@ -75,5 +75,5 @@ static void at_every_step(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(at_every_step)};
-    return cmocka_run_group_tests_name("base.message_steps", tests, NULL, NULL);
+    return cmocka_run_group_tests_name("os.message_steps", tests, NULL, NULL);
 }

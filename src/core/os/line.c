@@ -1,8 +1,8 @@
 #define _POSIX_C_SOURCE 200809L
-#include "base/line.h"
+#include "os/line.h"
 
-#include "base/message.h"
 #include "base/utf8.h"
+#include "os/message.h"
 
 #include <stdarg.h>
 #include <string.h>

@@ -3,9 +3,9 @@
 #include "proc.h"
 #include "unit.h"
 
-#include "base/assert.h"
-#include "base/lock.h"
-#include "base/park.h"
+#include "os/assert.h"
+#include "os/lock.h"
+#include "os/park.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -296,5 +296,5 @@ int main(void) {
         cmocka_unit_test_setup(ranks, make_locks),
         cmocka_unit_test_setup(assertions, make_locks),
     };
-    return cmocka_run_group_tests_name("base.lock", tests, NULL, NULL);
+    return cmocka_run_group_tests_name("os.lock", tests, NULL, NULL);
 }

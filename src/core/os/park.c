@@ -1,5 +1,5 @@
 #define _GNU_SOURCE
-#include "base/park.h"
+#include "os/park.h"
 
 #include "base/attr.h"
 

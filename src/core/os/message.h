@@ -5,8 +5,8 @@
  * thread that was interrupted anywhere. The writing thread holds no lock of the library, because the program's
  * function may use the library. There are no cancellation points, and errno stays.
  */
-#ifndef TS_BASE_MESSAGE_H
-#define TS_BASE_MESSAGE_H
+#ifndef TS_OS_MESSAGE_H
+#define TS_OS_MESSAGE_H
 
 #include "base/attr.h"
 

@@ -1,7 +1,7 @@
-#include "base/assert.h"
+#include "os/assert.h"
 
-#include "base/line.h"
-#include "base/message.h"
+#include "os/line.h"
+#include "os/message.h"
 
 #include <stdlib.h>
 

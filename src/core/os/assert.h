@@ -8,8 +8,8 @@
  *        walk everything (walk/check.h)
  * An assertion that fails prints its text and aborts: an impossible state is never repaired.
  */
-#ifndef TS_BASE_ASSERT_H
-#define TS_BASE_ASSERT_H
+#ifndef TS_OS_ASSERT_H
+#define TS_OS_ASSERT_H
 
 #include "base/attr.h"
 

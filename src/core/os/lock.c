@@ -1,8 +1,8 @@
 /* Modelled in tests/model: lock. */
-#include "base/lock.h"
+#include "os/lock.h"
 
-#include "base/assert.h"
-#include "base/park.h"
+#include "os/assert.h"
+#include "os/park.h"
 
 TS_ALIGNED(TS_CACHE_LINE) _Atomic uint64_t ts_lock_waits;
 _Atomic(ts_lock_waited_fn *) ts_lock_waited;

@@ -3,8 +3,8 @@
  * the sleeper looks again after a moment, and waking does nothing. (A condition variable would not do:
  * that of glibc before 2.41 can lose a signal.) There are no cancellation points, and errno stays.
  */
-#ifndef TS_BASE_PARK_H
-#define TS_BASE_PARK_H
+#ifndef TS_OS_PARK_H
+#define TS_OS_PARK_H
 
 #include "base/atomic.h"
 

@@ -3,8 +3,8 @@
  * allocates no memory and uses no stream. So it works in a signal handler, and while a lock of libc is held. Text
  * that does not fit is left out; the line still ends.
  */
-#ifndef TS_BASE_LINE_H
-#define TS_BASE_LINE_H
+#ifndef TS_OS_LINE_H
+#define TS_OS_LINE_H
 
 #include "base/attr.h"
 

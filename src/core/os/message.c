@@ -11,11 +11,11 @@
  *     pair any more. Counting and `turn` are seq_cst, so a thread that counts itself later sees the new `turn`.
  */
 #define _GNU_SOURCE
-#include "base/message.h"
+#include "os/message.h"
 
 #include "base/atomic.h"
-#include "base/line.h"
-#include "base/park.h"
+#include "os/line.h"
+#include "os/park.h"
 
 #include <errno.h>
 #include <fcntl.h>

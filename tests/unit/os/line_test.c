@@ -5,7 +5,7 @@
 #include "proc.h"
 #include "unit.h"
 
-#include "base/line.h"
+#include "os/line.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -91,5 +91,5 @@ int main(void) {
         cmocka_unit_test(too_long),
         cmocka_unit_test(no_standard_error),
     };
-    return cmocka_run_group_tests_name("base.line", tests, NULL, NULL);
+    return cmocka_run_group_tests_name("os.line", tests, NULL, NULL);
 }
