@@ -1,11 +1,11 @@
 /*
- * A view in words: findings with their evidence and what to do, the stacks of a finding, and the holders of memory. All
- * of it reads the view alone, but for growth.c, which keeps histories of views.
+ * What is said of a view: JSON, text and metrics; findings, with their evidence and what to do; the stacks of a
+ * finding; and the holders of memory. All of it reads the view alone, but for growth.c, which keeps histories of views.
  */
 #ifndef TS_ADVICE_ADVICE_H
 #define TS_ADVICE_ADVICE_H
 
-#include "stats/view.h"
+#include "advice/figures.h"
 
 /* A view with its findings. NULL: no memory, or the allocator has ended. */
 ts_view *ts_advised_view(ts_allocator *allocator, uintptr_t token);
@@ -16,6 +16,16 @@ const char *ts_severity_name(ts_severity severity);
 int ts_render_doctor(ts_sink *sink, const ts_view *view);
 /* The figures of the view, its holders and its findings. */
 void ts_render_json(ts_sink *sink, const ts_view *view);
+void ts_render_prometheus(ts_sink *sink, const ts_view *view, bool openmetrics);
+void ts_render_text(ts_sink *sink, const ts_view *view);
+/* JSON of epochs alone: the `limit` largest or oldest. false: no memory. */
+bool ts_render_epochs(ts_sink *sink, ts_allocator *allocator, uintptr_t token, SlabEpochOrder order, size_t limit);
+void ts_render_stacks_json(ts_sink *sink, const char *key, const ts_view *view);
+void ts_render_stacks(ts_sink *sink, const ts_view *view);
+void ts_put_held(ts_sink *sink, uint64_t bytes, uint64_t objects, uint64_t samples);
+/* So many lines, which begin with "      at ". A line names the file and the address in it; tools put the line of the
+   source in its place. */
+void ts_put_frames(ts_sink *sink, const ts_view *view, const SlabStackSample *row, unsigned frames);
 
 /* ---- the stacks of a finding, in sites.c ------------------------------------------------------------------------ */
 

@@ -4,7 +4,7 @@
 #ifndef TS_ADVICE_FINDING_H
 #define TS_ADVICE_FINDING_H
 
-#include "stats/view.h"
+#include "advice/figures.h"
 
 typedef struct ts_report {
     ts_finding *f;

@@ -17,7 +17,7 @@
 #ifndef TS_ADVICE_GROWTH_H
 #define TS_ADVICE_GROWTH_H
 
-#include "stats/view.h"
+#include "advice/figures.h"
 
 #define TS_GROWTH_SITES TS_FINDING_STACKS
 

@@ -1,5 +1,6 @@
 #include "http/history.h"
 
+#include "advice/sink.h"
 #include "stats/view.h"
 
 #include <pthread.h>

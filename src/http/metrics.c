@@ -6,9 +6,9 @@
  */
 #include "http/metrics.h"
 
+#include "advice/sink.h"
 #include "api/private.h"
 #include "base/utf8.h"
-#include "stats/sink.h"
 
 #include <tslab/http.h>
 

@@ -1,9 +1,9 @@
 #include "http/process.h"
 
 #include "advice/room.h"
+#include "advice/sink.h"
 #include "http/loaded.h"
 #include "os/small_file.h"
-#include "stats/sink.h"
 #include "stats/view.h"
 
 #include <stdio.h>

@@ -1,6 +1,7 @@
 /*
  * A program's own handlers of fork allocate, free, open and end epochs, though they were registered before the
- * library's first use: prepare before the library takes its locks, parent and child after it let them go. A second thread is there, as fork takes no locks without one.
+ * library's first use: prepare before the library takes its locks, parent and child after it let them go. A second
+ * thread is there, as fork takes no locks without one.
  */
 #include "check.h"
 #include "identities.h"

@@ -2,6 +2,7 @@
 #ifndef TSLAB_FRAME_H
 #define TSLAB_FRAME_H
 
+#include "advice/sink.h"
 #include "stats/view.h"
 
 #include <sys/types.h>

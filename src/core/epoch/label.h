@@ -9,8 +9,7 @@
 void ts_epoch_set_label(ts_epoch *epoch, const char *label);
 /* The whole label, terminated: the last one or the next, while another thread sets it. Takes no lock. */
 void ts_epoch_read_label(const ts_epoch *epoch, char out[SLAB_LABEL_BYTES]);
-/* Makes of a label what statistics show, as ts_put_quoted (stats/sink.h) does: figures are summed up by that, so no two
-   rows look alike. */
+/* Makes of a label what statistics show. Figures are summed up by that, so no two rows look alike. */
 #define TS_LABEL_NONE "(none)"   /* epochs without a label */
 #define TS_LABEL_OTHER "(other)" /* labels that have no row of their own */
 void ts_label_show(char label[SLAB_LABEL_BYTES]);

@@ -303,7 +303,8 @@ static void on_listed(void *arg, const ts_epoch *e, EpochId id, uint32_t state, 
     offer(&l->top, e, id, state, sums);
 }
 
-bool ts_render_epochs(ts_sink *sink, ts_allocator *a, uintptr_t token, SlabEpochOrder order, size_t limit) {
+bool ts_view_epochs(ts_allocator *a, uintptr_t token, SlabEpochOrder order, size_t limit,
+                    void (*fn)(void *, const SlabEpochStats *, size_t, uint64_t), void *arg) {
     size_t high = ts_table_high(&ts_epochs);
     if (limit > high) limit = high;
     size_t bytes = sizeof(list) + limit * sizeof(SlabEpochStats);
@@ -316,11 +317,7 @@ bool ts_render_epochs(ts_sink *sink, ts_allocator *a, uintptr_t token, SlabEpoch
         ts_top_sort(&l->top);
         for (size_t i = 0; i < l->top.count; i += ROWS_AT_ONCE)
             ts_snapshot_epoch_slabs(a, rows + i, (unsigned)ts_least(l->top.count - i, ROWS_AT_ONCE));
-        ts_json_begin(sink, NULL, '{');
-        ts_json_u64(sink, "version", SLAB_STATS_VERSION);
-        ts_json_u64(sink, "epoch_count", l->epochs);
-        ts_render_epochs_json(sink, "epochs", rows, l->top.count);
-        ts_json_end(sink, '}');
+        fn(arg, rows, l->top.count, l->epochs);
     }
     ts_temporary_give(l, bytes);
     ts_allocator_read_end(a);

@@ -13,11 +13,8 @@
 #include "epoch/contention.h"
 #include "epoch/label.h"
 #include "stats/node.h"
-#include "stats/sink.h"
 #include "stats/snapshot.h"
 #include "stats/zones.h"
-
-#include <string.h>
 
 #define TS_VIEW_LABELS 64u
 #define TS_VIEW_LABELS_SEEN 1023u
@@ -123,46 +120,11 @@ static inline bool ts_view_has_stacks(const ts_view *view) {
 /* Without findings, which are advice/advice.h's. NULL: no memory, or the allocator has ended. */
 ts_view *ts_view_make(ts_allocator *allocator, uintptr_t token);
 void ts_view_free(ts_view *view);
-
-/* ---- the list of figures (fields.h) as tables, for renderers: in render.c --------------------------------------- */
-
-typedef struct ts_field {
-    const char *name; /* NULL: the end of a table */
-    ts_field_type type;
-    ts_field_scope scope;
-    ts_field_unit unit;
-    const char *metric, *meaning;
-    size_t offset; /* of its uint64_t */
-} ts_field;
-/* recycle_rate_pct is in none, because it is no uint64_t. */
-extern const ts_field ts_class_fields[], ts_epoch_fields[], ts_sample_fields[], ts_label_fields[], ts_node_fields[],
-    ts_stack_fields[];
-/* Of SlabGlobalStats: what classes have, too; and all else. */
-extern const ts_field ts_shared_fields[], ts_global_fields[];
-/* Of ts_zones_stats: the zones by state; and all else. */
-extern const ts_field ts_state_fields[], ts_zones_fields[];
-static inline uint64_t ts_figure(const void *row, size_t offset) {
-    uint64_t value;
-    memcpy(&value, (const char *)row + offset, sizeof value);
-    return value;
-}
-
-/* ---- renderers of a view: each in a file of its name ----------------------------------------------------------- */
-
-/* Keys and values of a JSON object that the caller has begun, and to which it may add. */
-void ts_render_figures_json(ts_sink *sink, const ts_view *view);
-void ts_render_prometheus(ts_sink *sink, const ts_view *view, bool openmetrics);
-void ts_render_text(ts_sink *sink, const ts_view *view);
-/* JSON of epochs alone: the `limit` largest or oldest. false: no memory. */
-bool ts_render_epochs(ts_sink *sink, ts_allocator *allocator, uintptr_t token, SlabEpochOrder order, size_t limit);
-
-const char *ts_state_name(int state);
-/* "128", "scope", "span". */
-const char *ts_class_name(uint32_t cls, char name[16]);
-/* The label as it is shown. */
+/* Calls fn with the `limit` largest or oldest epochs, and how many there are in all. false: no memory, or the allocator
+   has ended. */
+bool ts_view_epochs(ts_allocator *allocator, uintptr_t token, SlabEpochOrder order, size_t limit,
+                    void (*fn)(void *arg, const SlabEpochStats *rows, size_t count, uint64_t all), void *arg);
 #define TS_LABEL_MALLOC "malloc" /* all that libtslab-malloc allocates, but for what domains capture */
-const char *ts_label_name(const ts_label_stats *label);
-void ts_render_epochs_json(ts_sink *sink, const char *key, const SlabEpochStats *rows, size_t count);
 
 /* ---- sampled stacks, in stacks.c ------------------------------------------------------------------------------- */
 
@@ -175,14 +137,8 @@ void ts_view_stacks(ts_view *view, ts_allocator *allocator, uintptr_t token);
 /* Fills the modules that the stacks lie in, which name their places. It takes the loader's lock, so it is not for a
    signal handler. */
 void ts_view_modules(ts_view *view);
-void ts_render_stacks_json(ts_sink *sink, const char *key, const ts_view *view);
-void ts_render_stacks(ts_sink *sink, const ts_view *view);
 /* The module of the view that an address lies in; NULL: none. */
 const ts_stack_module *ts_view_module(const ts_view *view, uint64_t address);
-void ts_put_held(ts_sink *sink, uint64_t bytes, uint64_t objects, uint64_t samples);
-/* So many lines, which begin with "      at ". A line names the file and the address in it; tools put the line of the
-   source in its place. */
-void ts_put_frames(ts_sink *sink, const ts_view *view, const SlabStackSample *row, unsigned frames);
 
 /* ---- memory for a moment: mapped, zeroed; NULL: none. No lock, no malloc. ---------------------------------------- */
 

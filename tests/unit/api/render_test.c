@@ -1,4 +1,4 @@
-/* The renderers: well-formed JSON, Prometheus text format (prometheus.c), and the lengths of snprintf. */
+/* The renderers: JSON (json.c), Prometheus text (prometheus.c), the text (text.c), and the lengths of snprintf. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif

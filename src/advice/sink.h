@@ -2,8 +2,8 @@
  * Where text goes: into a buffer like snprintf's, or to a file descriptor. Formatting is done here, without stdio and
  * without allocating, so that it can be used in a signal handler.
  */
-#ifndef TS_STATS_SINK_H
-#define TS_STATS_SINK_H
+#ifndef TS_ADVICE_SINK_H
+#define TS_ADVICE_SINK_H
 
 #include "base/attr.h"
 

@@ -5,7 +5,7 @@
  * The two formats differ where a counter is introduced (OpenMetrics names the family without _total), in the last line,
  * and in nothing else that is used here.
  */
-#include "stats/view.h"
+#include "advice/advice.h"
 
 #include <string.h>
 

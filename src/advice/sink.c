@@ -1,4 +1,4 @@
-#include "stats/sink.h"
+#include "advice/sink.h"
 
 #include "base/utf8.h"
 #include "os/line.h"
