@@ -5,7 +5,6 @@
 
 #include "cache/allocate.h"
 #include "cache/scope.h"
-#include "diagnose/hint.h"
 #include "diagnose/misuse.h"
 #include "diagnose/stacks.h"
 #include "domain/domain_parts.h"

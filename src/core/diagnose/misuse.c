@@ -3,7 +3,6 @@
 
 #include "base/probe.h"
 #include "diagnose/diagnose.h"
-#include "diagnose/hint.h"
 #include "diagnose/listen.h"
 
 #include <stdlib.h>
@@ -78,25 +77,59 @@ void ts_misuse_free(uintptr_t token, const char *call, const void *p, const Slab
     ts_misuse(token, call, p, handle, why);
 }
 
+/* ---- hints ------------------------------------------------------------------------------------------------------ */
+
+#define PLACES 1024u /* call sites that are remembered; of more than that the rest is told of again */
+
+/* Takes a place for the caller, if it has none. */
+static bool is_news(uintptr_t caller) {
+    static _Atomic uintptr_t places[PLACES];
+    for (unsigned i = 0; i < PLACES; i++) {
+        _Atomic uintptr_t *at = &places[(caller / 4 + i) % PLACES];
+        uintptr_t there = ts_load_relaxed(at);
+        if (there == caller) return false;
+        if (there == 0 &&
+            atomic_compare_exchange_strong_explicit(at, &there, caller, memory_order_relaxed, memory_order_relaxed))
+            return true;
+        if (there == caller) return false;
+    }
+    return true;
+}
+
+TS_COLD void ts_hint(const char *call, const char *what, const void *caller) {
+    if (is_news((uintptr_t)caller))
+        ts_tell("hint: %s: %s (called before %#" PRIx64 ")", call, what, (uint64_t)(uintptr_t)caller);
+}
+
+/* Misuse that is ignored. */
+static void hint_instead(uintptr_t token, const char *call, const char *why, const void *caller) {
+    const ts_allocator *a = ts_allocator_find(token);
+    if (a && ts_hints(a)) ts_hint(call, why, caller);
+}
+
+/* ---- calls ------------------------------------------------------------------------------------------------------ */
+
 void ts_misuse_call(uintptr_t token, const char *call, const char *why, bool asks, const void *caller) {
     int mode = ts_misuse_mode(token);
-    const ts_allocator *a = ts_allocator_find(token);
     ts_line line;
     if (begin(&line, mode, call)) {
         ts_line_text(&line, why);
         end(&line, asks ? SLAB_MISUSE_REPORT : mode);
-    } else if (a && ts_hints(a)) {
-        ts_hint(call, why, caller);
+    } else {
+        hint_instead(token, call, why, caller);
     }
 }
 
 void ts_misuse_domain(const char *call, uint64_t id, const char *why, uintptr_t token, const EpochId *epoch) {
     int mode = ts_misuse_mode(token);
     ts_line line;
-    if (!begin(&line, mode, call)) return;
-    ts_line_add(&line, "domain %#" PRIx64 ": %s", id, why);
-    if (epoch) add_epoch(&line, " (", *epoch);
-    end(&line, mode);
+    if (begin(&line, mode, call)) {
+        ts_line_add(&line, "domain %#" PRIx64 ": %s", id, why);
+        if (epoch) add_epoch(&line, " (", *epoch);
+        end(&line, mode);
+    } else {
+        hint_instead(token, call, why, (const void *)(uintptr_t)id);
+    }
 }
 
 void ts_misuse_written_free(uintptr_t token, const void *at) {

@@ -24,12 +24,18 @@ int ts_misuse_mode(uintptr_t allocator);
    ignored. caller: where the program goes on. asks: it may be a question, as for what the process does not have, and
    ends no program. */
 void ts_misuse_call(uintptr_t allocator, const char *call, const char *why, bool asks, const void *caller);
-/* A domain that the call may not have. token: its allocator; 0: not known. epoch: its own; NULL: not known. */
+/* A domain that the call may not have; a hint as above, once a domain. token: its allocator; 0: not known. epoch: its
+   own; NULL: not known. */
 void ts_misuse_domain(const char *call, uint64_t domain, const char *why, uintptr_t token, const EpochId *epoch);
 /* Memory that is given out and was written while it was free, which is no call's fault: seen by an allocation. */
 void ts_misuse_written(uintptr_t allocator, const void *p, uint64_t at, uint32_t kind, uint64_t bytes, EpochId epoch,
                        bool freed);
 /* A byte of a slab that is taken again was written: the slab was free or dead when it went back. */
 void ts_misuse_written_free(uintptr_t allocator, const void *at);
+
+/* Hints: mistakes of new users that are no errors, told once a call site, by the option `hints`. Never an abort. */
+static inline bool ts_hints(const ts_allocator *allocator) { return TS_UNLIKELY(allocator->settings.hints != 0); }
+/* Tells that the call did something, unless it was told of that place already. caller: where the program goes on. */
+void ts_hint(const char *call, const char *what, const void *caller);
 
 #endif

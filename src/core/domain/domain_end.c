@@ -7,7 +7,6 @@
  */
 /* Modelled in tests/model: epoch, enter, orders. */
 #include "cache/life.h"
-#include "diagnose/hint.h"
 #include "domain/domain_parts.h"
 #include "domain/mark.h"
 #include "domain/tree.h"
@@ -198,16 +197,7 @@ TS_NOINLINE static void destroy_slowly(ts_domain *d, uint64_t id) {
     ts_domain_finish(d, id);
 }
 
-static void hint_of_another(uint64_t id) {
-    const ts_domain *d = ts_domain_find(id);
-    const ts_allocator *a = d ? ts_allocator_find(ts_load_relaxed(&d->token)) : NULL;
-    if (a && ts_hints(a) && !ts_load_relaxed(&d->shared) && ts_tree_owner(d, id) != ts_thread.serial)
-        ts_hint("epoch_domain_destroy", "of another thread's domain does nothing: epoch_domain_end does",
-                (const void *)(uintptr_t)id);
-}
-
 TS_NOINLINE static bool destroy_other(uint64_t id) {
-    hint_of_another(id);
     ts_domain *d = ts_domain_mine(id, "epoch_domain_destroy");
     if (!d) return true;
     if (TS_UNLIKELY(ts_domain_is_in_cleanup(id))) return refuse_busy("epoch_domain_destroy", id);

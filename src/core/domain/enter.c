@@ -270,43 +270,11 @@ void ts_domain_leave_all(ts_heap *heap, uint64_t id) {
 
 /* ---- objects ---------------------------------------------------------------------------------------------- */
 
-/* Joins the innermost domain for this thread's first object in it. false: the usual way does it. Timing is on or
-   about to change, or slab_alloc would not find the block at once: in a churn epoch, with sampled stacks, guards or
-   care. refused: there is no block, and errno says why. */
-static bool join_innermost(ts_heap *heap, const ts_domain_scope *top, bool *refused) {
-    ts_allocator *allocator = ts_allocator_find(top->allocator);
-    if (!allocator || ts_load_relaxed(&allocator->sampled) || allocator->settings.guard_spans || allocator->care ||
-        ts_domain_is_timed(heap))
-        return false;
-    const ts_epoch *epoch = ts_epoch_find(allocator, top->epoch);
-    if (!epoch || (ts_load_relaxed(&epoch->flags) & EPOCH_SCOPE) == 0) return false;
-    ts_block *block = ts_epoch_join(heap, allocator, top->epoch);
-    *refused = block == NULL;
-    if (!block || !block->scope || !is_fast(block)) return false;
-    ts_set_scope(&ts_thread, ts_scope(block));
-    return true;
-}
-
 TS_ENTRY void *ts_domain_alloc(size_t size) {
     const ts_domain_scope *top = ts_thread.domain;
-    ts_heap *heap = ts_thread.heap;
-    size_t bytes = ts_scope_round(size);
-    bool refused = false;
-    void *p;
-    int before = errno;
-    if (heap) ts_sample_look(heap);
-    const ts_scope_block *scope = ts_load_relaxed(&ts_thread.scope);
-    if (bytes != 0 && (ts_load_relaxed(&scope->b.open_id) == top->epoch || join_innermost(heap, top, &refused))) {
-        p = ts_alloc_scope(heap, ts_load_relaxed(&ts_thread.scope), bytes, top->epoch);
-        /* ESTALE: it was closed, or another thread has reset it meanwhile */
-        bool over = !p && errno == ESTALE;
-        if (p || over) errno = before;
-        if (!over) return p;
-    }
-    if (refused) return NULL;
-    p = ts_alloc(top->allocator, size, top->epoch);
+    void *p = ts_alloc(top->allocator, size, top->epoch);
     if (TS_UNLIKELY(!p) && errno == EINVAL) errno = ESTALE; /* the allocator has ended, and the domain with it */
-    if (p && ts_load_relaxed(&ts_thread.scope) == &ts_no_scope) ts_domain_follow_innermost(heap);
+    if (p && ts_load_relaxed(&ts_thread.scope) == &ts_no_scope) ts_domain_follow_innermost(ts_thread.heap);
     return p;
 }
 

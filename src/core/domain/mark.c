@@ -13,7 +13,6 @@
 
 #include "cache/foreign.h"
 #include "cache/rewind.h"
-#include "diagnose/hint.h"
 #include "domain/domain_parts.h"
 #include "domain/tree.h"
 #include "epoch/blocks.h"
@@ -116,11 +115,7 @@ static ts_domain *markable(uint64_t id, const char *call) {
     if (!d) return NULL;
     const ts_epoch *epoch = ts_epoch_find(ts_load_relaxed(&d->allocator), ts_load_relaxed(&d->epoch));
     if (!ts_load_relaxed(&d->shared) && epoch && (ts_load_relaxed(&epoch->flags) & EPOCH_SCOPE)) return d;
-    const char *why = "marks are for scope domains of one thread";
-    const ts_allocator *a = ts_allocator_find(ts_load_relaxed(&d->token));
-    if (a && ts_hints(a) && ts_load_relaxed(&a->on_misuse) == SLAB_MISUSE_IGNORE)
-        ts_hint(call, why, (const void *)(uintptr_t)id);
-    (void)ts_domain_refuse(call, id, why, EINVAL);
+    (void)ts_domain_refuse(call, id, "marks are for scope domains of one thread", EINVAL);
     return NULL;
 }
 

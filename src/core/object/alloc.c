@@ -10,7 +10,6 @@
 #include "base/bits.h"
 #include "cache/block.h"
 #include "cache/scope.h"
-#include "diagnose/hint.h"
 #include "diagnose/misuse.h"
 #include "diagnose/object.h"
 #include "diagnose/stacks.h"
@@ -33,15 +32,6 @@
 /* Counts an allocation that returns NULL; errno says why. */
 TS_COLD static void count_failure(ts_allocator *allocator) {
     if (errno == ENOMEM) ts_fetch_add_relaxed(&allocator->allocation_failures, 1);
-}
-
-void *ts_alloc_scope(ts_heap *heap, ts_scope_block *block, size_t bytes, EpochId id) {
-    ts_taken t = {.size = bytes};
-    ts_share *share = block->b.share;
-    void *p = ts_refill_scope(heap, block, bytes, 16, id, &t);
-    if (TS_UNLIKELY(!p)) count_failure(share->allocator);
-    ts_epoch_settle();
-    return p;
 }
 
 /* ---- choosing ---------------------------------------------------------------------------------------- */

@@ -10,8 +10,6 @@
 void *ts_alloc(uintptr_t allocator, size_t size, EpochId epoch);
 /* Allocates, and makes the object's handle. ESTALE: the object has died since. */
 void *ts_alloc_object(uintptr_t allocator, size_t size, EpochId epoch, SlabHandle *handle);
-/* In the calling thread's own block of a scope epoch; bytes: a result of ts_scope_round, not 0. */
-void *ts_alloc_scope(ts_heap *heap, ts_scope_block *block, size_t bytes, EpochId epoch);
 /* In the rolling epoch. */
 void *ts_alloc_rolling(uintptr_t allocator, size_t size);
 void *ts_alloc_aligned(uintptr_t allocator, size_t align, size_t size, EpochId epoch, bool zero);

@@ -1,4 +1,4 @@
-/* The options strict and hints: what is refused, and what is told of once (hint.c). */
+/* The options strict and hints: what is refused, and what is told of once (misuse.c). */
 #define _GNU_SOURCE
 #include "check.h"
 #include "unit.h"

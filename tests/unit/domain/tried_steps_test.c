@@ -15,7 +15,6 @@
 
 #include "cache/allocate.h"
 #include "cache/free.h"
-#include "diagnose/hint.h"
 #include "domain/domain.h"
 #include "domain/mark.h"
 #include "domain/tree.h"

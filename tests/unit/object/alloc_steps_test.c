@@ -32,7 +32,6 @@
 
 #undef ts_store_relaxed
 #define ts_store_relaxed(p, v) (step(), atomic_store_explicit((p), (v), memory_order_relaxed))
-#define ts_alloc_scope stepped_alloc_scope
 #define ts_alloc_aligned stepped_alloc_aligned
 #define ts_alloc_rolling stepped_alloc_rolling
 #define ts_alloc_object stepped_alloc_object
@@ -127,7 +126,6 @@ static unsigned reports;
 #undef ts_epoch_find_locked
 #undef ts_foreign_drain_some
 #undef ts_foreign_take_off
-#undef ts_alloc_scope
 #undef ts_alloc_aligned
 #undef ts_alloc_rolling
 #undef ts_alloc
