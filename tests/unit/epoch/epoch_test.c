@@ -662,19 +662,45 @@ static void domains_of_two_allocators(void **state) {
     assert_int_equal(errno, EINVAL);
 }
 
+/* The last thread that leaves gives the record back: the table does not grow with each. */
 static void shared_domain_destroyed_by_another(void **state) {
     (void)state;
-    domain = epoch_domain_create_ex(allocator, NULL, EPOCH_DOMAIN_SHARED);
-    assert_true(epoch_domain_enter(domain));
-    void *p = slab_alloc(100);
-    assert_non_null(p);
-    sup_in_thread(destroy_domain, NULL);
-    assert_false(slab_owns(allocator, p));
-    errno = 0;
-    assert_null(slab_alloc(100)); /* still entered here, and over */
-    assert_int_equal(errno, ESTALE);
-    assert_true(epoch_domain_exit(domain));
-    assert_null(epoch_domain_current());
+    uint32_t high = ts_table_high(&ts_domains);
+    for (unsigned i = 0; i < 200; i++) {
+        domain = epoch_domain_create_ex(allocator, NULL, EPOCH_DOMAIN_SHARED);
+        assert_true(epoch_domain_enter(domain));
+        void *p = slab_alloc(100);
+        assert_non_null(p);
+        sup_in_thread(destroy_domain, NULL);
+        assert_false(slab_owns(allocator, p));
+        errno = 0;
+        assert_null(slab_alloc(100)); /* still entered here, and over */
+        assert_int_equal(errno, ESTALE);
+        assert_true(epoch_domain_exit(domain));
+        assert_null(epoch_domain_current());
+    }
+    assert_true(ts_table_high(&ts_domains) < high + 100);
+    sup_check_empty(allocator);
+}
+
+static void *others;
+static void *allocate_and_wait(void *argument) {
+    others = slab_malloc_epoch(allocator, 100, epoch);
+    meet();
+    meet();
+    return argument;
+}
+
+/* Its first block is this thread's, and not its only one. */
+static void scope_of_two_threads(void **state) {
+    (void)state;
+    epoch = epoch_open(allocator, NULL, EPOCH_SCOPE);
+    start_other(allocate_and_wait);
+    void *mine = slab_malloc_epoch(allocator, 100, epoch);
+    assert_true(slab_owns(allocator, others) && slab_owns(allocator, mine));
+    assert_true(epoch_destroy(allocator, epoch));
+    assert_false(slab_owns(allocator, others) || slab_owns(allocator, mine));
+    let_other_go_on();
     sup_check_empty(allocator);
 }
 
@@ -707,6 +733,7 @@ int main(void) {
         WITH_ALLOCATOR(slabs_know_their_allocator),
         WITH_ALLOCATOR(domains_of_two_allocators),
         WITH_ALLOCATOR(shared_domain_destroyed_by_another),
+        WITH_ALLOCATOR(scope_of_two_threads),
     };
     return cmocka_run_group_tests_name("epoch.epoch", tests, NULL, NULL);
 }
