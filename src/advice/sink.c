@@ -1,11 +1,11 @@
 #include "advice/sink.h"
 
 #include "base/utf8.h"
+#include "os/file_limit.h"
 #include "os/line.h"
 
 #include <errno.h>
 #include <string.h>
-#include <unistd.h>
 
 ts_sink ts_sink_buffer(char *at, size_t capacity) { return (ts_sink){.at = at, .capacity = capacity, .fd = -1}; }
 ts_sink ts_sink_fd(int fd, char *buffer, size_t capacity) {
@@ -13,15 +13,9 @@ ts_sink ts_sink_fd(int fd, char *buffer, size_t capacity) {
 }
 
 static void flush(ts_sink *s) {
-    size_t done = 0;
-    while (done < s->length && !s->failed) {
-        ssize_t n = write(s->fd, s->at + done, s->length - done);
-        if (n > 0) {
-            done += (size_t)n;
-        } else if (n == 0 || errno != EINTR) {
-            s->error = n == 0 ? EIO : errno;
-            s->failed = true;
-        }
+    if (!s->failed && !ts_write_all(s->fd, s->at, s->length)) {
+        s->error = errno;
+        s->failed = true;
     }
     s->length = 0;
 }

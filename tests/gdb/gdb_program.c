@@ -20,7 +20,7 @@ static void *other_thread(void *argument) {
     return argument;
 }
 
-/* 100 MB that are gone: dumps leave most of it out (region/dump.h). burst: somewhere in it. */
+/* 100 MB that are gone. burst: somewhere in it. */
 static bool bursts(void) {
     EpochId epoch = epoch_open(allocator, NULL, EPOCH_CHURN);
     for (int i = 0; i < 800000; i++) {

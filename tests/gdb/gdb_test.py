@@ -47,7 +47,7 @@ EXPECTED = [
     ("tslab ptr ts_region.lines + 64", r"not ours: in the metadata of tslab"),
     ("tslab ptr (char *)ts_region.part[0].base + 200 * 16384", r"free: unit 200 is in no slab"),
     ("tslab ptr burst", r"free: unit \d+ is in no slab"),
-    ("tslab slab burst", r"unit \d+ at 0x[0-9a-f]+, (last used as: (churn|never used)|never used, or free and its record not in the core file)\n(.*\n)*.*free: unit"),
+    ("tslab slab burst", r"unit \d+ at 0x[0-9a-f]+, (last used as: (churn|never used)|never used)\n(.*\n)*.*free: unit"),
     ("tslab ptr (char *)ts_region.part[0].base + (long)ts_region.part[0].limit * 16 + 64", r"free: unit \d+ is in no slab"),
     ("tslab slab ts_region.part[0].limit / 1024 + 5", r"unit \d+ at 0x[0-9a-f]+, never used\n"),
     ("tslab slab live", r"unit \d+ at 0x[0-9a-f]+, last used as: churn\n  UNIT word .*\n  heap 1 \(live\) of epoch .*request 42.*\n"

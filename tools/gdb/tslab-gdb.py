@@ -506,9 +506,8 @@ def say_slab(r, slab):
         print("unit %d at %#x, never used" % (unit, address))
         return
     record, word = r.slab(slab), r.word(slab)
-    # Dumps leave out the records of units that are free in large runs (src/core/region/dump.h): not readable, or zero.
     if not any(bytes_at(*r.record(slab))):
-        print("%s at %#x, never used, or free and its record not in the core file" % (r.name(slab), address))
+        print("%s at %#x, never used" % (r.name(slab), address))
         say_place(r, address, look(r, address))
         return
     names = ("FOREIGN", "ZOMBIE", "SCOPE", "SPAN", "FINE")

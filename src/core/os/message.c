@@ -14,6 +14,7 @@
 #include "os/message.h"
 
 #include "base/atomic.h"
+#include "os/file_limit.h"
 #include "os/line.h"
 #include "os/park.h"
 
@@ -21,9 +22,7 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <pthread.h>
-#include <signal.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #ifndef PATH_MAX
@@ -40,55 +39,13 @@ static sink slot[2];
 static _Atomic uint64_t turn;
 static _Thread_local unsigned inside; /* a slot's number + 1, while this thread is in its function */
 
-enum { NO_FILE, UNTRIED, GOOD, BAD };
-static _Atomic uint32_t file_state;
-static char file_path[PATH_MAX]; /* constant once file_state is not NO_FILE */
+static _Atomic uint32_t has_file; /* until it cannot be written */
+static char file_path[PATH_MAX];  /* constant once has_file was set */
 
 /* ---- files and standard error ---------------------------------------------------------------------------- */
 
-/* Makes a write beyond the limit of the size of files (ulimit -f) fail with EFBIG, without the signal that ends the
-   program. */
-typedef struct held {
-    sigset_t before;
-    bool takes; /* the signal is this write's, if it comes */
-} held;
-
-static held hold_signal(void) {
-    held h;
-    sigset_t size, pending;
-    (void)sigemptyset(&size);
-    (void)sigaddset(&size, SIGXFSZ);
-    (void)pthread_sigmask(SIG_BLOCK, &size, &h.before);
-    h.takes =
-        sigismember(&h.before, SIGXFSZ) != 1 || (sigpending(&pending) == 0 && sigismember(&pending, SIGXFSZ) != 1);
-    return h;
-}
-
-static void let_signal(const held *h, bool came) {
-    const struct timespec at_once = {0, 0};
-    sigset_t size;
-    (void)sigemptyset(&size);
-    (void)sigaddset(&size, SIGXFSZ);
-    if (came && h->takes) (void)sigtimedwait(&size, NULL, &at_once);
-    (void)pthread_sigmask(SIG_SETMASK, &h->before, NULL);
-}
-
-static bool write_all(int fd, const char *text, size_t bytes) {
-    const held h = hold_signal();
-    ssize_t n = 0;
-    for (size_t done = 0; done < bytes && n >= 0; done += (size_t)(n > 0 ? n : 0)) {
-        do n = write(fd, text + done, bytes - done);
-        while (n < 0 && errno == EINTR);
-        if (n == 0) n = -1, errno = EIO;
-    }
-    int error = errno;
-    let_signal(&h, n < 0 && error == EFBIG);
-    errno = error;
-    return n >= 0;
-}
-
 /* A failure here has no place to be reported. */
-static void to_stderr(const char *line, size_t bytes) { (void)write_all(STDERR_FILENO, line, bytes); }
+static void to_stderr(const char *line, size_t bytes) { (void)ts_write_all(STDERR_FILENO, line, bytes); }
 
 static const char *error_text(int error) {
     switch (error) {
@@ -106,7 +63,7 @@ static const char *error_text(int error) {
 }
 
 TS_COLD static void give_file_up(int error) {
-    if (atomic_exchange(&file_state, BAD) == BAD) return;
+    if (!atomic_exchange(&has_file, 0)) return;
     ts_line line = {.used = 0};
     ts_line_text(&line, "tslab: TSLAB_LOG=");
     ts_line_quoted(&line, file_path, 300);
@@ -119,16 +76,11 @@ TS_COLD static void give_file_up(int error) {
    another file then. It does not wait for a pipe without a reader. */
 static bool to_file(const char *line, size_t bytes) {
     int fd = open(file_path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOCTTY | O_NONBLOCK, 0666);
-    bool done = fd >= 0 && write_all(fd, line, bytes);
+    bool done = fd >= 0 && ts_write_all(fd, line, bytes);
     int error = errno;
     if (fd >= 0) (void)close(fd);
     if (!done) give_file_up(error);
     return done;
-}
-
-static bool has_file(void) {
-    uint32_t state = ts_load_acquire(&file_state); /* partner: the release in ts_message_set_file */
-    return state == UNTRIED || state == GOOD;
 }
 
 bool ts_message_set_file(const char *path) {
@@ -140,18 +92,14 @@ bool ts_message_set_file(const char *path) {
     bool fits = bytes < sizeof file_path - used;
     if (fits) {
         memcpy(file_path + used, path, bytes + 1);
-        ts_store_release(&file_state, UNTRIED);
+        ts_store_release(&has_file, 1); /* partner: write_line, ts_message_try_file */
     }
     return fits;
 }
 
 void ts_message_try_file(void) {
-    uint32_t untried = UNTRIED;
-    if (ts_load_relaxed(&file_state) != UNTRIED ||
-        !atomic_compare_exchange_strong_explicit(&file_state, &untried, GOOD, memory_order_acq_rel,
-                                                 memory_order_relaxed))
-        return;
     int error = errno, before;
+    if (!ts_load_acquire(&has_file)) return;
     (void)pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before);
     (void)to_file("", 0);
     (void)pthread_setcancelstate(before, &before);
@@ -194,7 +142,7 @@ static void write_line(const char *line, size_t bytes, bool locked) {
     int error = errno, before;
     (void)pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before);
     bool done = !locked && inside == 0 && to_function(line, bytes);
-    if (!done && has_file()) done = to_file(line, bytes);
+    if (!done && ts_load_acquire(&has_file)) done = to_file(line, bytes);
     if (!done) to_stderr(line, bytes);
     (void)pthread_setcancelstate(before, &before);
     errno = error;
@@ -206,7 +154,7 @@ void ts_message_write_locked(const char *line, size_t bytes) { write_line(line, 
 uint64_t ts_message_set_sink(ts_message_fn *fn, void *arg) {
     uint64_t now = ts_load_relaxed(&turn); /* one thread at a time comes here */
     sink *s = &slot[(now + 1) & 1];
-    ts_store_relaxed(&file_state, NO_FILE);
+    ts_store_relaxed(&has_file, 0);
     atomic_thread_fence(memory_order_release);
     ts_store_relaxed(&s->fn, fn);
     ts_store_relaxed(&s->arg, arg);

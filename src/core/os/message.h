@@ -26,7 +26,7 @@ void ts_message_wait(uint64_t ticket);
 /* Sends lines to a file from this call on. A relative name belongs to the present directory. false: the name is too
    long. Once, and not beside another call that sets something. */
 bool ts_message_set_file(const char *path);
-/* Opens the file, if there is one that was not tried yet, so that a fault is reported at once. */
+/* Opens the file, if there is one, so that a fault is reported at once. */
 void ts_message_try_file(void);
 /* In a child of fork: other threads' calls of the function do not exist there. */
 void ts_message_fork_child(void);

@@ -2,10 +2,9 @@
 
 #include "os/os.h"
 #include "region/cells.h"
-#include "region/dump.h"
 #include "region/region.h"
 
-_Static_assert(TS_DUMP_UNITS *TS_UNIT_BYTES % TS_PAGE_BYTES_MAX == 0, "growth ends with a page");
+_Static_assert(TS_HOME_UNITS *TS_UNIT_BYTES % TS_PAGE_BYTES_MAX == 0, "growth ends with a page");
 
 /* Set once. relaxed: between the store and a unit that was frozen stand the pool's lock, or a cell's release and
    acquire. */
@@ -35,23 +34,14 @@ static uint32_t free_at_end(ts_pool *pool, uint32_t high) {
    free, and so is a page of any size. Returns how many. */
 static uint32_t grow_by(unsigned part, uint32_t high, uint32_t count) {
     uint32_t left = ts_region_part_end(part) - high;
-    uint64_t end = ts_align_up((uint64_t)high + count, TS_DUMP_UNITS);
-    uint64_t usual = ts_align_down((uint64_t)high + TS_GROW_UNITS, TS_DUMP_UNITS);
+    uint64_t end = ts_align_up((uint64_t)high + count, TS_HOME_UNITS);
+    uint64_t usual = ts_align_down((uint64_t)high + TS_GROW_UNITS, TS_HOME_UNITS);
     uint64_t most = (end > usual ? end : usual) - high;
     uint32_t step = most < left ? (uint32_t)most : left;
     if (count > left) return 0;
     if (make_accessible(part, high, step)) return step;
     /* A system short of memory may still have the units that are needed. */
     return step > count && make_accessible(part, high, count) ? count : 0;
-}
-
-/* An eighth of a large growth may never be used, so core dumps leave it out. Units are shown when they are handed
-   out. */
-static void hide_large(unsigned part, uint32_t high, uint32_t got) {
-    uint32_t from = (uint32_t)ts_align_up(high, TS_DUMP_UNITS),
-             end = (uint32_t)ts_align_down(high + got, TS_DUMP_UNITS);
-    if (part == TS_NORMAL && got > TS_GROW_UNITS && from < end && ts_dump_runs(part) < TS_DUMP_RUNS)
-        ts_dump_hide(part, from, end);
 }
 
 /* One thread at a time grows a part, so that the accessible units end at one place. A thread that waits for it needs
@@ -67,7 +57,6 @@ bool ts_pool_grow(ts_pool *pool, uint32_t count, uint32_t seen) {
     uint32_t tail = free_at_end(pool, high);
     count = count > tail ? count - tail : 1;
     uint32_t got = grow_by(pool->part, high, count);
-    hide_large(pool->part, high, got);
     if (got) {
         ts_lock_acquire(&pool->lock);
         ts_store_release(&pool->high, high + got); /* release: partner of ts_pool_highest */

@@ -3,7 +3,6 @@
 #include "os/assert.h"
 #include "os/os.h"
 #include "region/cells.h"
-#include "region/dump.h"
 #include "region/growth.h"
 #include "region/pool_homes.h"
 #include "region/region.h"
@@ -37,7 +36,6 @@ static void give_units(unsigned part, uint32_t unit, uint32_t count);
 /* For units (numbered within the part) that the caller has just taken. false: the system has no memory for them, and
    they are back in the pool. */
 static bool make_ready(unsigned part, uint32_t first, uint32_t count) {
-    if (part == TS_NORMAL) ts_dump_use(part, first, count);
     if (!ts_pool_is_made_late(part) || ts_region_commit_data(part, first, count)) return true;
     give_units(part, first, count);
     return false;
@@ -126,27 +124,21 @@ static _Atomic bool tainted;
 
 bool ts_pool_is_zero(void) { return !ts_load_relaxed(&tainted) && ts_os_page_bytes() <= TS_UNIT_BYTES; }
 
-/* The part of the run that core dumps leave out, or the run that becomes read-only, is out of the pool while the
-   system is asked: no other thread can take it then. */
+/* A run that becomes read-only is out of the pool while the system is asked: no other thread can take it then. */
 static void give_units(unsigned part, uint32_t unit, uint32_t count) {
     ts_pool *pool = ts_pool_of(part, unit);
     ts_assert(1, part == TS_FAR || ts_home_is_same(unit, unit + count - 1));
     ts_lock_acquire(&pool->lock);
-    ts_range run = ts_free_runs_merge(pool, unit, count), out = {0, 0};
+    ts_range run = ts_free_runs_merge(pool, unit, count);
     ts_pool_add_used(pool, (uint64_t)0 - count);
-    uint32_t from = run.first, end = run.first + run.count;
-    bool hides = part == TS_NORMAL && ts_dump_choose(part, unit, count, &from, &end);
     bool freezes = ts_pool_is_to_freeze(part, run);
-    if (hides) out = (ts_range){from, end - from};
-    if (freezes) out = run;
-    if (out.count) ts_free_runs_cut(pool, run, out.first, out.first + out.count);
+    if (freezes) ts_free_runs_cut(pool, run, run.first, run.first + run.count);
     ts_lock_release(&pool->lock);
-    if (!out.count) return;
-    if (hides) ts_dump_hide(part, from, end);
-    if (freezes) ts_pool_freeze(run);
+    if (!freezes) return;
+    ts_pool_freeze(run);
     ts_lock_acquire(&pool->lock);
-    (void)ts_free_runs_merge(pool, out.first, out.count);
-    ts_pool_add_used(pool, (uint64_t)0 - out.count);
+    (void)ts_free_runs_merge(pool, run.first, run.count);
+    ts_pool_add_used(pool, (uint64_t)0 - run.count);
     ts_lock_release(&pool->lock);
 }
 
@@ -187,7 +179,6 @@ void ts_pool_init(void) {
         ts_store_relaxed(&ts_any_pool(part)->high, 1); /* unit 0 is never handed out */
     }
     ts_store_relaxed(&ts_pools_in_use, (uint32_t)TS_PARTS);
-    ts_dump_init();
     ts_growth_init();
 }
 

@@ -1,7 +1,6 @@
 #include "region/pool_homes.h"
 
 #include "region/cells.h"
-#include "region/dump.h"
 #include "region/growth.h"
 #include "region/home.h"
 #include "region/region.h"
@@ -34,7 +33,6 @@ static uint32_t take_huge(const ts_pool *to, uint32_t units, bool from_homes) {
    they are. */
 static void move_units(ts_pool *to, uint32_t first, uint32_t units) {
     ts_pool *from = ts_pool_of(TS_NORMAL, first);
-    ts_dump_use(TS_NORMAL, first, units);
     ts_lock_acquire(&from->lock);
     ts_pool_add_used(from, (uint64_t)0 - units);
     from->moved -= units;

@@ -11,7 +11,7 @@
 #include "base/bits.h"
 #include "os/lock.h"
 #include "os/os.h"
-#include "region/dump.h"
+#include "region/home.h"
 #include "region/pool.h"
 #include "region/region.h"
 #include "walk/check_pool.h"
@@ -212,11 +212,11 @@ static void grows_by_what_it_lacks(void *argument) {
     make_region();
     SUP_CHECK(take(TS_NORMAL, 1000, 1), "a run");
     uint32_t high = ts_pool_high(TS_NORMAL), first = runs[0].first;
-    SUP_CHECK(high % TS_DUMP_UNITS == 0, "the accessible units end at %u, within a huge page", high);
+    SUP_CHECK(high % TS_HOME_UNITS == 0, "the accessible units end at %u, within a huge page", high);
     give(0, 100, 900);
     SUP_CHECK(take(TS_NORMAL, 1500, 1), "one that is longer than what is free");
     SUP_CHECK(runs[run_count - 1].first == first + 100, "it begins with what was free");
-    uint32_t most = first + 100 + 1500 + 1500 / 8 + 3 * TS_DUMP_UNITS; /* a search rounds up, and growth to a step */
+    uint32_t most = first + 100 + 1500 + 1500 / 8 + 3 * TS_HOME_UNITS; /* a search rounds up, and growth to a step */
     SUP_CHECK(ts_pool_high(TS_NORMAL) <= most, "%u units after %u", ts_pool_high(TS_NORMAL), high);
     ts_pool_check();
     give_all();
