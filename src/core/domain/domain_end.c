@@ -289,21 +289,17 @@ static bool reset_slowly(ts_domain *d, uint64_t id, uint64_t *units) {
     return done;
 }
 
-/* In a child of fork: a thread that does not exist here was emptying the domain, so no thread leaves the end to that
-   one. */
+/* In a child of fork. A domain goes on that a thread which does not exist here was ending or emptying, or was about to.
+   Any thread can end it: the cleanups that had not begun run then. */
 void ts_domain_fork_child(void) {
     uint64_t me = ts_thread.heap ? ts_thread.heap->serial : 0;
     uint32_t high = ts_table_high(&ts_domains);
     for (uint32_t i = 1; i < high; i++) {
         ts_domain *d = ts_table_at(&ts_domains, i);
-        /* A domain that was only about to end, by a thread that does not exist here, goes on. */
-        bool others = ts_load_relaxed(&d->busy) != TS_QUIET && d->busy_by != me;
-        if (others && ts_load_relaxed(&d->busy) == TS_MARKED) {
-            if (!ts_load_relaxed(&d->shared)) ts_store_relaxed(&d->owner, d->owner_before);
+        if (ts_load_relaxed(&d->busy) != TS_QUIET && d->busy_by != me) {
+            if (d->owner_before != 0) ts_store_relaxed(&d->owner, d->owner_before);
             d->owner_before = 0;
             ts_store_relaxed(&d->busy, TS_QUIET);
-        } else if (others) {
-            ts_store_relaxed(&d->busy, TS_ENDS);
         }
         /* There is no other thread. */
         ts_store_relaxed(&d->inside, 0);

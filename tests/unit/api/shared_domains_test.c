@@ -8,6 +8,7 @@
 #include "unit.h"
 
 #include "errands.h"
+#include "walk/check.h"
 
 #include <errno.h>
 
@@ -16,6 +17,7 @@ static EpochDomain *domain;
 static unsigned ran;
 static bool answer;
 static int error;
+static bool its_own;
 
 static void count(void *arg) { ran += arg != NULL; }
 
@@ -122,20 +124,26 @@ static void handed_over_by_another_in_a_reset(void **state) {
     sup_check_empty(allocator);
 }
 
-/* In a child of fork nobody goes on with the reset: who wants to end the domain is told so, and ends its epoch. */
-static void destroy_in_the_child(void *arg) {
+/* In a child of fork nobody goes on with an end or a reset of a thread that is not there. The domain is used again, and
+   then ended, with the cleanups that are left. */
+static void end_in_the_child(void *arg) {
     (void)arg;
     EpochId epoch = epoch_domain_epoch(domain);
-    for (unsigned i = 0; i < 2; i++) {
-        destroy_it();
-        SUP_CHECK(error == EPERM, "errno %d", error);
-    }
-    SUP_CHECK(epoch_destroy(allocator, epoch), "epoch_destroy");
+    unsigned before = ran;
+    SUP_CHECK(slab_malloc_epoch(allocator, 100, epoch), "an object");
+    unsigned more = epoch_domain_on_destroy(domain, count, allocator); /* if it is shared */
+    if (its_own) epoch_domain_destroy(domain);
+    SUP_CHECK(its_own || epoch_domain_end(domain), "epoch_domain_end: %d", errno);
+    SUP_CHECK(ran == before + 1 + more, "%u cleanups", ran - before);
+    SUP_CHECK(epoch_state(allocator, epoch) != EPOCH_ACTIVE && !epoch_domain_allocator(domain), "it is over");
+    SUP_CHECK(!epoch_domain_end(domain) && errno == EINVAL, "twice");
+    ts_check walk;
+    SUP_CHECK(ts_check_all(&walk, true), "%s", walk.why);
 }
 
 static void fork_it(void) {
     char err[400];
-    error = sup_child(destroy_in_the_child, NULL, 10, err, sizeof err);
+    error = sup_child(end_in_the_child, NULL, 10, err, sizeof err);
     if (error != 0) print_error("%s", err);
 }
 static void let_fork(void *arg) {
@@ -143,17 +151,56 @@ static void let_fork(void *arg) {
     let(fork_it);
 }
 
-static void forked_in_a_reset(void **state) {
+static void make_it(void) {
+    domain = epoch_domain_create(allocator);
+    SUP_CHECK(epoch_domain_on_destroy(domain, count, allocator), "a cleanup");
+    SUP_CHECK(epoch_domain_on_destroy(domain, let_fork, NULL), "a cleanup");
+}
+
+/* Another thread ends the domain of the one that forks: in the child it is that one's still, which ends it as its own. */
+static void forked_by_the_owner(void **state) {
     allocator = *state;
     begin();
-    domain = epoch_domain_create_ex(allocator, NULL, EPOCH_DOMAIN_SHARED);
-    assert_true(epoch_domain_on_destroy(domain, let_fork, NULL));
+    let(make_it);
     error = -1;
-    assert_true(epoch_domain_reset(domain, 0));
+    its_own = true;
+    assert_true(epoch_domain_end(domain));
+    its_own = false;
     assert_int_equal(error, 0);
-    epoch_domain_destroy(domain);
     end();
     sup_check_empty(allocator);
+}
+
+static bool reset_it(EpochDomain *d) { return epoch_domain_reset(d, 0); }
+static bool destroy_it_at_once(EpochDomain *d) {
+    epoch_domain_destroy(d);
+    return true;
+}
+
+static void forked_in_an_end(void **state) {
+    bool (*const calls[])(EpochDomain *) = {reset_it, destroy_it_at_once, epoch_domain_end};
+    static const unsigned flags[] = {EPOCH_DOMAIN_SHARED, 0, EPOCH_CHURN, EPOCH_DOMAIN_DRAIN | EPOCH_DOMAIN_SHARED};
+    allocator = *state;
+    begin();
+    for (unsigned i = 0; i < 12; i++) {
+        bool child = i % 2;
+        EpochDomain *parent =
+            child ? epoch_domain_create_ex(allocator, NULL, flags[i / 3] & EPOCH_DOMAIN_SHARED) : NULL;
+        domain = child ? epoch_domain_create_child(parent, NULL, flags[i / 3])
+                       : epoch_domain_create_ex(allocator, NULL, flags[i / 3]);
+        assert_non_null(domain);
+        assert_true(epoch_domain_on_destroy(domain, count, allocator)); /* is left when the next one runs */
+        assert_true(epoch_domain_on_destroy(domain, let_fork, NULL));
+        ran = 0;
+        error = -1;
+        assert_true(calls[i % 3](domain));
+        assert_int_equal(error, 0);
+        assert_int_equal(ran, 1);
+        if (i % 3 == 0) epoch_domain_destroy(domain);
+        epoch_domain_destroy(parent);
+        sup_check_empty(allocator);
+    }
+    end();
 }
 
 int main(void) {
@@ -162,7 +209,8 @@ int main(void) {
         SUP_WITH_ALLOCATOR(destroyed_by_its_own_cleanup),
         SUP_WITH_ALLOCATOR(handed_over_by_its_own_cleanup),
         SUP_WITH_ALLOCATOR(handed_over_by_another_in_a_reset),
-        SUP_WITH_ALLOCATOR(forked_in_a_reset),
+        SUP_WITH_ALLOCATOR(forked_in_an_end),
+        SUP_WITH_ALLOCATOR(forked_by_the_owner),
     };
     return cmocka_run_group_tests_name("api.shared_domains", tests, NULL, NULL);
 }
