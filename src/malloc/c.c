@@ -13,12 +13,11 @@
 #include <string.h>
 #include <unistd.h>
 
-TS_EXPORT void *malloc(size_t size) { return ts_malloc_plain(size); }
+TS_REST void *malloc_rest(size_t size, const void *caller) { return ts_malloc_rest(size, TS_BY_MALLOC, caller); }
+TS_FREE_REST(free_rest, "free", TS_BY_MALLOC)
 
-/* Many programs free NULL all the time, and slab_free finds that late: in no part of the region. */
-TS_EXPORT void free(void *p) {
-    if (p) ts_malloc_free("free", p, TS_BY_MALLOC);
-}
+TS_EXPORT void *malloc(size_t size) { return ts_private_malloc(size, malloc_rest, TS_CALLED_FROM()); }
+TS_EXPORT void free(void *p) { ts_private_free(p, free_rest); }
 
 TS_ALWAYS_INLINE void *zeroed(size_t n, size_t size) {
     size_t bytes;
@@ -34,9 +33,9 @@ TS_ALWAYS_INLINE void *zeroed(size_t n, size_t size) {
 TS_EXPORT void *calloc(size_t n, size_t size) { return zeroed(n, size); }
 
 TS_ALWAYS_INLINE void *resize(void *p, size_t size) {
-    if (!p) return ts_malloc(size, TS_BY_MALLOC);
+    if (!p) return malloc(size);
     if (TS_UNLIKELY(size == 0)) {
-        ts_malloc_free("realloc", p, TS_BY_MALLOC);
+        free(p);
         return NULL;
     }
     int error = errno;
@@ -64,7 +63,7 @@ TS_EXPORT_EXTRA void *reallocarray(void *p, size_t n, size_t size) { return resi
 TS_EXPORT_EXTRA void *reallocf(void *p, size_t size);
 void *reallocf(void *p, size_t size) {
     void *q = resize(p, size);
-    if (!q && p && size != 0) ts_malloc_free("reallocf", p, TS_BY_MALLOC);
+    if (!q && p && size != 0) free(p);
     return q;
 }
 
@@ -124,15 +123,16 @@ void *pvalloc(size_t size) { return whole_pages(size); }
 
 /* An old name of free; libc still has it for old programs. */
 TS_EXPORT_EXTRA void cfree(void *p);
-void cfree(void *p) { ts_malloc_free("free", p, TS_BY_MALLOC); }
+void cfree(void *p) { free(p); }
 
 /* C23. The size is looked at where misuse is reported, and never relied on. */
 TS_EXPORT_EXTRA void free_sized(void *p, size_t size);
-void free_sized(void *p, size_t size) { ts_malloc_free_sized("free_sized", p, TS_BY_MALLOC, 1, size); }
+void free_sized(void *p, size_t size) { ts_malloc_free_sized(free_rest, "free_sized", p, TS_BY_MALLOC, 1, size); }
 
 TS_EXPORT_EXTRA void free_aligned_sized(void *p, size_t alignment, size_t size);
 void free_aligned_sized(void *p, size_t alignment, size_t size) {
-    ts_malloc_free_sized("free_aligned_sized", p, TS_BY_MALLOC, ts_is_pow2(alignment) ? alignment : SIZE_MAX, size);
+    ts_malloc_free_sized(free_rest, "free_aligned_sized", p, TS_BY_MALLOC, ts_is_pow2(alignment) ? alignment : SIZE_MAX,
+                         size);
 }
 
 TS_EXPORT_EXTRA size_t malloc_usable_size(void *p);
@@ -144,10 +144,10 @@ size_t malloc_usable_size(void *p) { return p ? ts_process_usable(p) : 0; }
 #if !defined(TSLAB_MALLOC_STATIC) || defined(__GLIBC__)
 
 TS_EXPORT void *__libc_malloc(size_t size);
-void *__libc_malloc(size_t size) { return ts_malloc_plain(size); }
+void *__libc_malloc(size_t size) { return ts_private_malloc(size, malloc_rest, TS_CALLED_FROM()); }
 
 TS_EXPORT void __libc_free(void *p);
-void __libc_free(void *p) { ts_malloc_free("free", p, TS_BY_MALLOC); }
+void __libc_free(void *p) { free(p); }
 
 TS_EXPORT void *__libc_calloc(size_t n, size_t size);
 void *__libc_calloc(size_t n, size_t size) { return zeroed(n, size); }

@@ -59,6 +59,7 @@ static bool is_loader(const void *caller) {
 static void follow(void) {
     bool captured = suspended == 0 && ts_target_allocator(&own);
     ts_target_now = captured ? &own : NULL;
+    if (captured) ts_private_elsewhere();
 }
 
 static void changed(SlabAllocator *allocator, EpochId epoch) {

@@ -25,10 +25,17 @@ THROWS static void *new_failed(size_t alignment, size_t size, ts_kind kind) {
     return NULL;
 }
 
-TS_ALWAYS_INLINE void *new_object(size_t size, ts_kind kind) {
-    void *p = ts_malloc(size, kind);
-    return TS_LIKELY(p != NULL) ? p : new_failed(16, size, kind);
+TS_REST void *new_rest(size_t size, const void *caller) {
+    void *p = ts_malloc_rest(size, TS_BY_NEW, caller);
+    return TS_LIKELY(p != NULL) ? p : new_failed(16, size, TS_BY_NEW);
 }
+TS_REST void *new_array_rest(size_t size, const void *caller) {
+    void *p = ts_malloc_rest(size, TS_BY_NEW_ARRAY, caller);
+    return TS_LIKELY(p != NULL) ? p : new_failed(16, size, TS_BY_NEW_ARRAY);
+}
+TS_FREE_REST(delete_rest, "operator delete", TS_BY_NEW)
+TS_FREE_REST(delete_array_rest, "operator delete[]", TS_BY_NEW_ARRAY)
+
 TS_ALWAYS_INLINE void *new_aligned(size_t size, size_t alignment, ts_kind kind) {
     void *p = TS_LIKELY(ts_is_pow2(alignment)) ? ts_malloc_aligned(alignment, size, kind) : NULL;
     return TS_LIKELY(p != NULL) ? p : new_failed(alignment, size, kind);
@@ -53,12 +60,12 @@ static bool is_aligned_array_freed_elsewhere(void *p, size_t alignment) {
 /* ---- new -------------------------------------------------------------------------------------------------------- */
 
 void *cxx_new(size_t size) NAMED(NEW);
-void *cxx_new(size_t size) { return new_object(size, TS_BY_NEW); }
+void *cxx_new(size_t size) { return ts_private_malloc(size, new_rest, TS_CALLED_FROM()); }
 
 void *cxx_new_array(size_t size) NAMED(NEW_ARRAY);
 void *cxx_new_array(size_t size) {
     if (TS_UNLIKELY(ts_cxx_replaced.allocate != NULL)) return ts_cxx_replaced.allocate(size);
-    return new_object(size, TS_BY_NEW_ARRAY);
+    return ts_private_malloc(size, new_array_rest, TS_CALLED_FROM());
 }
 
 void *cxx_new_aligned(size_t size, size_t alignment) NAMED(NEW ALIGNED);
@@ -73,7 +80,7 @@ void *cxx_new_array_aligned(size_t size, size_t alignment) {
 /* ---- delete ------------------------------------------------------------------------------------------------------ */
 
 void cxx_delete(void *p) NAMED(DELETE);
-void cxx_delete(void *p) { ts_malloc_free("operator delete", p, TS_BY_NEW); }
+void cxx_delete(void *p) { ts_private_free(p, delete_rest); }
 
 void cxx_delete_array(void *p) NAMED(DELETE_ARRAY);
 void cxx_delete_array(void *p) {
@@ -81,7 +88,7 @@ void cxx_delete_array(void *p) {
         ts_cxx_replaced.release(p);
         return;
     }
-    ts_malloc_free("operator delete[]", p, TS_BY_NEW_ARRAY);
+    ts_private_free(p, delete_array_rest);
 }
 
 void cxx_delete_nothrow(void *p, const void *nothrow) NAMED(DELETE NOTHROW);
@@ -92,7 +99,7 @@ void cxx_delete_nothrow(void *p, const void *nothrow) {
     }
 
     (void)nothrow;
-    ts_malloc_free("operator delete", p, TS_BY_NEW);
+    ts_private_free(p, delete_rest);
 }
 
 void cxx_delete_array_nothrow(void *p, const void *nothrow) NAMED(DELETE_ARRAY NOTHROW);
@@ -100,7 +107,7 @@ void cxx_delete_array_nothrow(void *p, const void *nothrow) {
     if (TS_UNLIKELY(is_array_freed_elsewhere(p))) return;
 
     (void)nothrow;
-    ts_malloc_free("operator delete[]", p, TS_BY_NEW_ARRAY);
+    ts_private_free(p, delete_array_rest);
 }
 
 void cxx_delete_sized(void *p, size_t size) NAMED(DELETE SIZE);
@@ -109,18 +116,18 @@ void cxx_delete_sized(void *p, size_t size) {
         ts_cxx_replaced.release(p);
         return;
     }
-    ts_malloc_free_sized("operator delete", p, TS_BY_NEW, 1, size);
+    ts_malloc_free_sized(delete_rest, "operator delete", p, TS_BY_NEW, 1, size);
 }
 
 void cxx_delete_array_sized(void *p, size_t size) NAMED(DELETE_ARRAY SIZE);
 void cxx_delete_array_sized(void *p, size_t size) {
     if (TS_UNLIKELY(is_array_freed_elsewhere(p))) return;
-    ts_malloc_free_sized("operator delete[]", p, TS_BY_NEW_ARRAY, 1, size);
+    ts_malloc_free_sized(delete_array_rest, "operator delete[]", p, TS_BY_NEW_ARRAY, 1, size);
 }
 
 void cxx_delete_aligned(void *p, size_t alignment) NAMED(DELETE ALIGNED);
 void cxx_delete_aligned(void *p, size_t alignment) {
-    ts_malloc_free_sized("operator delete", p, TS_BY_NEW, alignment, TS_SIZE_UNKNOWN);
+    ts_malloc_free_sized(delete_rest, "operator delete", p, TS_BY_NEW, alignment, TS_SIZE_UNKNOWN);
 }
 
 void cxx_delete_array_aligned(void *p, size_t alignment) NAMED(DELETE_ARRAY ALIGNED);
@@ -129,7 +136,7 @@ void cxx_delete_array_aligned(void *p, size_t alignment) {
         ts_cxx_replaced.release_aligned(p, alignment);
         return;
     }
-    ts_malloc_free_sized("operator delete[]", p, TS_BY_NEW_ARRAY, alignment, TS_SIZE_UNKNOWN);
+    ts_malloc_free_sized(delete_array_rest, "operator delete[]", p, TS_BY_NEW_ARRAY, alignment, TS_SIZE_UNKNOWN);
 }
 
 void cxx_delete_aligned_nothrow(void *p, size_t alignment, const void *nothrow) NAMED(DELETE ALIGNED NOTHROW);
@@ -140,7 +147,7 @@ void cxx_delete_aligned_nothrow(void *p, size_t alignment, const void *nothrow) 
     }
 
     (void)nothrow;
-    ts_malloc_free_sized("operator delete", p, TS_BY_NEW, alignment, TS_SIZE_UNKNOWN);
+    ts_malloc_free_sized(delete_rest, "operator delete", p, TS_BY_NEW, alignment, TS_SIZE_UNKNOWN);
 }
 
 void cxx_delete_array_aligned_nothrow(void *p, size_t alignment, const void *nothrow)
@@ -149,7 +156,7 @@ void cxx_delete_array_aligned_nothrow(void *p, size_t alignment, const void *not
     if (TS_UNLIKELY(is_aligned_array_freed_elsewhere(p, alignment))) return;
 
     (void)nothrow;
-    ts_malloc_free_sized("operator delete[]", p, TS_BY_NEW_ARRAY, alignment, TS_SIZE_UNKNOWN);
+    ts_malloc_free_sized(delete_array_rest, "operator delete[]", p, TS_BY_NEW_ARRAY, alignment, TS_SIZE_UNKNOWN);
 }
 
 void cxx_delete_sized_aligned(void *p, size_t size, size_t alignment) NAMED(DELETE SIZE ALIGNED);
@@ -158,13 +165,13 @@ void cxx_delete_sized_aligned(void *p, size_t size, size_t alignment) {
         ts_cxx_replaced.release_aligned(p, alignment);
         return;
     }
-    ts_malloc_free_sized("operator delete", p, TS_BY_NEW, alignment, size);
+    ts_malloc_free_sized(delete_rest, "operator delete", p, TS_BY_NEW, alignment, size);
 }
 
 void cxx_delete_array_sized_aligned(void *p, size_t size, size_t alignment) NAMED(DELETE_ARRAY SIZE ALIGNED);
 void cxx_delete_array_sized_aligned(void *p, size_t size, size_t alignment) {
     if (TS_UNLIKELY(is_aligned_array_freed_elsewhere(p, alignment))) return;
-    ts_malloc_free_sized("operator delete[]", p, TS_BY_NEW_ARRAY, alignment, size);
+    ts_malloc_free_sized(delete_array_rest, "operator delete[]", p, TS_BY_NEW_ARRAY, alignment, size);
 }
 
 #ifdef TSLAB_MALLOC_STATIC

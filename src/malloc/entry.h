@@ -9,12 +9,14 @@
 
 #include <errno.h>
 
-/* A function by which the calls of the process come. In an archive it lies where the core's own entries do, which call
-   stacks leave out (base/attr.h); the shared library is left out as a whole. */
+/* A function by which the calls of the process come, and one that goes on for it. In an archive they lie where the
+   core's own entries do, which call stacks leave out (base/attr.h); the shared library is left out as a whole. */
 #ifdef TSLAB_MALLOC_STATIC
 #define TS_EXPORT __attribute__((visibility("default"))) TS_ENTRY
+#define TS_REST TS_ENTRY static
 #else
 #define TS_EXPORT __attribute__((visibility("default")))
+#define TS_REST static
 #endif
 /* One whose name a program may have for a function of its own: in an archive it gives way to that. */
 #ifdef TSLAB_MALLOC_STATIC
@@ -31,11 +33,12 @@ TS_ALWAYS_INLINE void *ts_malloc(size_t size, ts_kind kind) {
     return TS_LIKELY(p != NULL) ? p : ts_process_alloc_rest(16, size, false, kind);
 }
 
-/* malloc: the same by way of the core alone. */
-TS_ALWAYS_INLINE void *ts_malloc_plain(size_t size) {
-    if (ts_is_unusual()) return ts_process_alloc_unusual(16, size, false, TS_BY_MALLOC, TS_CALLED_FROM());
+/* The rest of ts_private_malloc. */
+TS_ALWAYS_INLINE void *ts_malloc_rest(size_t size, ts_kind kind, const void *caller) {
+    if (ts_is_unusual()) return ts_process_alloc_unusual(16, size, false, kind, caller);
     SlabAllocator *allocator = ts_target_allocator(&ts_process); /* before its epoch */
-    return ts_private_malloc(size, allocator, ts_target_epoch(&ts_process), ts_process_malloc_rest);
+    void *p = ts_private_malloc_epoch(allocator, size, ts_target_epoch(&ts_process));
+    return TS_LIKELY(p != NULL) ? p : ts_process_alloc_rest(16, size, false, kind);
 }
 
 /* alignment: a power of two. */
@@ -50,23 +53,17 @@ TS_ALWAYS_INLINE void *ts_malloc_aligned(size_t alignment, size_t size, ts_kind 
     return TS_LIKELY(p != NULL) ? p : ts_process_alloc_rest(alignment, size, false, kind);
 }
 
-/* errno is as before. call: the function's name. */
-TS_ALWAYS_INLINE void ts_malloc_free(const char *call, void *p, ts_kind kind) {
-    SlabAllocator *allocator = ts_target_allocator(&ts_process);
-    if (TS_UNLIKELY(!allocator))
-        ts_process_free_unusual(call, p, kind, TS_SIZE_UNKNOWN);
-    else
-        (void)slab_free(allocator, p);
-}
+/* The rest of ts_private_free: there is no target. errno is as before. call: the function's name. */
+#define TS_FREE_REST(function, call, kind) \
+    static void function(void *p) { ts_process_free_unusual(call, p, kind, TS_SIZE_UNKNOWN); }
 
-/* size: TS_SIZE_UNKNOWN, or what the program says it is. */
-TS_ALWAYS_INLINE void ts_malloc_free_sized(const char *call, void *p, ts_kind kind, size_t alignment, size_t size) {
-    if (TS_UNLIKELY(ts_load_relaxed(&ts_process_checks)) && p) ts_process_check_size(call, p, alignment, size);
-    SlabAllocator *allocator = ts_target_allocator(&ts_process);
-    if (TS_UNLIKELY(!allocator))
-        ts_process_free_unusual(call, p, kind, size);
+/* rest: of a function without a size. size: TS_SIZE_UNKNOWN, or what the program says it is. */
+TS_ALWAYS_INLINE void ts_malloc_free_sized(ts_private_free_rest *rest, const char *call, void *p, ts_kind kind,
+                                           size_t alignment, size_t size) {
+    if (TS_UNLIKELY(ts_load_relaxed(&ts_process_checks)))
+        ts_process_free_sized(call, p, kind, alignment, size);
     else
-        (void)slab_free(allocator, p);
+        ts_private_free(p, rest);
 }
 
 #endif

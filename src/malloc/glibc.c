@@ -105,13 +105,13 @@ void malloc_stats(void) {
     SlabAllocator *allocator = slab_malloc_allocator();
     if (!allocator) return;
     size_t bytes = slab_stats_text(allocator, NULL, 0) + 4096; /* it may grow meanwhile */
-    char *text = ts_malloc(bytes, TS_BY_MALLOC);
+    char *text = malloc(bytes);
     if (!text) return;
     int cancel;
     (void)pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel); /* it writes, and has the text */
     if (slab_stats_text(allocator, text, bytes) > 0) (void)fputs(text, stderr);
     (void)pthread_setcancelstate(cancel, NULL);
-    ts_malloc_free("free", text, TS_BY_MALLOC);
+    free(text);
 }
 
 /* As glibc's, with one heap that has the figures of all. */

@@ -19,7 +19,7 @@
 extern char **environ;
 
 ts_target ts_process;
-_Atomic bool ts_process_checks;
+_Atomic bool ts_process_checks = true;
 
 #ifdef TSLAB_MALLOC_STATIC
 /* A program that has malloc of this archive has all of the archive. */
@@ -72,6 +72,7 @@ static SlabAllocator *create(bool hard) {
 static bool is_served(SlabAllocator *allocator, uint32_t harden) {
     if (!open_epoch(allocator)) return false;
     if (!harden) {
+        ts_private_serve(allocator);
         /* release: partner of ts_target_allocator */
         atomic_store_explicit(&ts_process.allocator, allocator, memory_order_release);
         return true;
@@ -88,7 +89,7 @@ TS_COLD static bool make(void) {
     uint32_t harden = ts_private_harden();
     SlabAllocator *allocator = create(harden != 0);
     if (!allocator) return false;
-    ts_store_relaxed(&ts_process_checks, ts_private_misuse_mode(allocator) != SLAB_MISUSE_IGNORE);
+    ts_store_relaxed(&ts_process_checks, harden != 0 || ts_private_misuse_mode(allocator) != SLAB_MISUSE_IGNORE);
     ts_private_ask_before_refusal(allocator, is_refusal_dealt_with);
     if (is_served(allocator, harden)) return true;
     slab_allocator_free(allocator);
@@ -152,8 +153,6 @@ TS_COLD void *ts_process_alloc_rest(size_t alignment, size_t size, bool zero, ts
     errno = error;
     return zero ? memset(p, 0, size) : p;
 }
-
-TS_COLD void *ts_process_malloc_rest(size_t size) { return ts_process_alloc_rest(16, size, false, TS_BY_MALLOC); }
 
 void *ts_process_alloc_unusual(size_t alignment, size_t size, bool zero, ts_kind kind, const void *caller) {
     if (TS_UNLIKELY(ts_is_captured())) {
@@ -290,11 +289,20 @@ TS_COLD void *ts_process_realloc_rest(void *p, size_t size) {
     return move(p, size, bytes);
 }
 
-TS_COLD void ts_process_check_size(const char *call, const void *p, size_t alignment, size_t size) {
+static void check_size(const char *call, const void *p, size_t alignment, size_t size) {
     if ((uintptr_t)p % alignment != 0 && ts_process_usable(p) != 0)
         tell_size(call, p, "freed with an alignment that the object has not");
     else if (!ts_is_hard()) /* else the free compares them */
         check_plain_size(call, p, size);
+}
+
+TS_COLD void ts_process_free_sized(const char *call, void *p, ts_kind kind, size_t alignment, size_t size) {
+    SlabAllocator *allocator = ts_target_allocator(&ts_process);
+    if (p) check_size(call, p, alignment, size);
+    if (allocator)
+        (void)slab_free(allocator, p);
+    else
+        ts_process_free_unusual(call, p, kind, size);
 }
 
 /* ---- the library's own functions ----------------------------------------------------------------------------------

@@ -44,8 +44,8 @@ typedef enum ts_kind { TS_BY_MALLOC, TS_BY_NEW, TS_BY_NEW_ARRAY } ts_kind;
 #define TS_SIZE_UNKNOWN SIZE_MAX /* the program does not say it */
 
 extern TS_HIDDEN ts_target ts_process;
-/* A mode of misuse is on: sizes that the program gives with a free are looked at. Constant once there is an
-   allocator. */
+/* Sizes that the program gives with a free are looked at: a mode of misuse is on, or the hard mode, or nothing is known
+   yet. Constant once there is an allocator. */
 extern TS_HIDDEN _Atomic bool ts_process_checks;
 
 /* acquire: partner of the release in process.c; the epoch is there before the allocator */
@@ -64,13 +64,12 @@ SlabAllocator *ts_process_allocator(void);
 void *ts_process_alloc_unusual(size_t alignment, size_t size, bool zero, ts_kind kind, const void *caller);
 /* What the first try has not given: errno says why, if there is a target. */
 void *ts_process_alloc_rest(size_t alignment, size_t size, bool zero, ts_kind kind);
-void *ts_process_malloc_rest(size_t size); /* of malloc */
 void *ts_process_realloc_rest(void *p, size_t size);
 /* A free while the process has no target: in the hard mode, or early. */
 void ts_process_free_unusual(const char *call, void *p, ts_kind kind, size_t size);
 /* Bytes of any object that this library has given out, or the core; 0: it is none. */
 size_t ts_process_usable(const void *p);
-/* Reports a size or alignment that does not fit the object; call: the function's name. */
-void ts_process_check_size(const char *call, const void *p, size_t alignment, size_t size);
+/* A free with a size or an alignment, while ts_process_checks: reports one that does not fit the object. */
+void ts_process_free_sized(const char *call, void *p, ts_kind kind, size_t alignment, size_t size);
 
 #endif

@@ -55,7 +55,7 @@ MODELS = [
             "src/core/ownership/block.h": ["ts_block_shut"],
             "src/core/ownership/heap.h": ["ts_heap_enter", "ts_heap_try_enter", "ts_heap_call_thread"],
             "src/core/ownership/heap.c": ["ts_heap_enter_revoked", "ts_heap_is_quiet", "set_revoked", "let_in", "revoke_heap",
-                "hold_locked", "hold_heap", "ts_heap_hold", "ts_heap_call", "ts_heap_drop", "ts_heap_bind"],
+                "hold_locked", "hold_heap", "ts_heap_hold", "ts_heap_call", "ts_heap_drop", "ts_heap_bind", "ts_heap_bind_private"],
             "src/core/cache/life.c": ["note_answer", "work_off_visited", "ts_heap_work_off", "answer_own", "ts_heap_answer", "visit_heap"],
             "src/core/cache/block.c": ["ts_block_flush_if_shut", "ts_heap_leave_shut"],
             "src/core/epoch/end.c": ["shut_blocks", "flush_block", "ts_epoch_settle"],

@@ -56,6 +56,15 @@ static bool check_tls(ts_check *check, const ts_heap *heap) {
                     tls->share_key == ts_share_key(share),
                 "heap %u: bound to a share that is not its own", heap->id);
     }
+    const ts_churn_block *private_block = ts_load_relaxed(&tls->private_block);
+    REQUIRE(private_block == &ts_no_block || ts_check_in_lines(private_block), "heap %u: malloc's block at %p",
+            heap->id, (const void *)private_block);
+    uint64_t private_key = ts_load_relaxed(&tls->private_key);
+    if (private_key != TS_KEY_NO_SHARE) {
+        const ts_share *share = ts_line_address(private_key >> TS_KEY_SHARE_SHIFT);
+        REQUIRE(ts_check_in_lines(share) && share->heap == heap && private_key == ts_share_key(share),
+                "heap %u: malloc's share is not its own", heap->id);
+    }
     REQUIRE(tls->block == &ts_no_block || ts_check_in_lines(tls->block), "heap %u: cached block at %p", heap->id,
             (void *)tls->block);
     REQUIRE(tls->rolling == &ts_no_block || ts_check_in_lines(tls->rolling), "heap %u: cached rolling block at %p",

@@ -67,31 +67,17 @@ TS_ENTRY TS_NOINLINE static void *malloc_epoch_missed(ts_bin *bin, size_t size, 
     return p;
 }
 
-/* These of ts_private_malloc are calls of their own, so that the usual case needs no stack. */
-TS_ENTRY TS_NOINLINE static void *private_malloc_other(size_t size, uintptr_t token, EpochId epoch,
-                                                       ts_private_rest *rest) {
-    void *p = malloc_epoch_other(token, size, epoch);
-    return TS_LIKELY(p != NULL) ? p : rest(size);
-}
-
-TS_ENTRY TS_NOINLINE static void *private_malloc_missed(size_t size, ts_bin *bin, EpochId epoch,
-                                                        ts_private_rest *rest) {
-    void *p = malloc_epoch_missed(bin, size, epoch);
-    return TS_LIKELY(p != NULL) ? p : rest(size);
-}
-
-/* In the churn block that the thread used last, or in the current slab of the scope that it used last. With a `rest`:
-   of a churn epoch, which is not EPOCH_NONE. */
-TS_ALWAYS_INLINE void *malloc_epoch(uintptr_t token, size_t size, EpochId epoch, ts_private_rest *rest,
-                                    const bool private) {
+/* In the churn block that the thread used last, or in the current slab of the scope that it used last. */
+TS_ENTRY void *slab_malloc_epoch(SlabAllocator *allocator, size_t size, EpochId epoch) {
+    uintptr_t token = ts_token(allocator);
     ts_tls *tls = &ts_thread;
     ts_op_begin(tls);
-    if ((!private && TS_UNLIKELY(epoch == EPOCH_NONE)) || TS_UNLIKELY(ts_is_other_relaxed_64(&tls->token, token)))
-        return private ? private_malloc_other(size, token, epoch, rest) : malloc_epoch_other(token, size, epoch);
+    if (TS_UNLIKELY(epoch == EPOCH_NONE) || TS_UNLIKELY(ts_is_other_relaxed_64(&tls->token, token)))
+        return malloc_epoch_other(token, size, epoch);
     void *p = NULL;
     ts_bin *bin = NULL;
     if (TS_UNLIKELY(ts_is_other_relaxed_64(&tls->block->b.open_id, epoch))) {
-        if (!private && TS_LIKELY(ts_is_relaxed_64(&tls->last->b.open_id, epoch))) p = ts_take_bytes(tls->last, size);
+        if (TS_LIKELY(ts_is_relaxed_64(&tls->last->b.open_id, epoch))) p = ts_take_bytes(tls->last, size);
         if (TS_UNLIKELY(p == NULL)) goto missed;
         ts_op_end(tls);
         return p;
@@ -105,15 +91,7 @@ TS_ALWAYS_INLINE void *malloc_epoch(uintptr_t token, size_t size, EpochId epoch,
     ts_op_end(tls);
     return p;
 missed:
-    return private ? private_malloc_missed(size, bin, epoch, rest) : malloc_epoch_missed(bin, size, epoch);
-}
-
-TS_ENTRY void *slab_malloc_epoch(SlabAllocator *allocator, size_t size, EpochId epoch) {
-    return malloc_epoch(ts_token(allocator), size, epoch, NULL, false);
-}
-
-TS_ENTRY void *ts_private_malloc(size_t size, SlabAllocator *allocator, EpochId epoch, ts_private_rest *rest) {
-    return malloc_epoch(ts_token(allocator), size, epoch, rest, true);
+    return malloc_epoch_missed(bin, size, epoch);
 }
 
 /* ---- in the rolling epoch ---------------------------------------------------------------------------------- */
@@ -244,8 +222,7 @@ TS_ENTRY TS_NOINLINE static bool free_of_other(uintptr_t token, void *p, uint64_
     if (TS_UNLIKELY(!ts_is_in_part(&ts_region.part[TS_NORMAL], entry))) return ts_free_elsewhere(token, p);
     const ts_share *share = ts_find_share(tls, token);
     uint64_t share_key = TS_LIKELY(share != NULL) ? ts_share_key(share) : TS_KEY_NO_SHARE;
-    const ts_tls own = {.share_key = share_key};
-    ts_fast_result r = ts_fast_free(&own, entry, p, false, SLAB_HANDLE_NONE, NULL);
+    ts_fast_result r = ts_fast_free(share_key, entry, p, false, SLAB_HANDLE_NONE, NULL);
     if (TS_UNLIKELY(!r.freed)) return ts_free_missed_of(token, p, share_key);
     if (TS_UNLIKELY(r.full)) return ts_free_full(r.bin, entry, r.granule);
     ts_op_end(tls);
@@ -261,7 +238,7 @@ TS_ENTRY bool slab_free(SlabAllocator *allocator, void *p) {
     if (TS_UNLIKELY(ts_is_other_relaxed_64(&tls->token, ts_token(allocator))) ||
         TS_UNLIKELY(!ts_is_in_part(&ts_region.part[TS_NORMAL], entry)))
         return free_of_other(ts_token(allocator), p, entry);
-    ts_fast_result r = ts_fast_free(tls, entry, p, false, SLAB_HANDLE_NONE, NULL);
+    ts_fast_result r = ts_fast_free(tls->share_key, entry, p, false, SLAB_HANDLE_NONE, NULL);
     if (TS_UNLIKELY(!r.freed)) return ts_free_missed(p);
     if (TS_UNLIKELY(r.full)) return ts_free_full(r.bin, entry, r.granule);
     ts_op_end(tls);

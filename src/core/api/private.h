@@ -38,11 +38,18 @@ TS_PRIVATE void ts_private_capture_go_on(const bool *paused);
 TS_PRIVATE SlabAllocator *ts_private_owner(const void *p);
 /* Whether p lies in memory that was ever an object's. */
 TS_PRIVATE bool ts_private_is_data(const void *p);
-/* slab_malloc_epoch, but the answer is rest(size) where that gives NULL. epoch is not EPOCH_NONE unless allocator is
-   NULL. */
-typedef void *ts_private_rest(size_t size);
-TS_PRIVATE TSLAB_NOPLT void *ts_private_malloc(size_t size, SlabAllocator *allocator, EpochId epoch,
-                                               ts_private_rest *rest);
+/* The process's malloc, in an epoch of one allocator: an object where this thread allocated last by
+   ts_private_malloc_epoch, which is slab_malloc_epoch else. Where that gives none at once, the answer is that of rest.
+   */
+typedef void *ts_private_rest(size_t size, const void *caller);
+TS_PRIVATE TSLAB_NOPLT void *ts_private_malloc(size_t size, ts_private_rest *rest, const void *caller);
+TS_PRIVATE void *ts_private_malloc_epoch(SlabAllocator *allocator, size_t size, EpochId epoch);
+/* The next ts_private_malloc of this thread asks rest. */
+TS_PRIVATE void ts_private_elsewhere(void);
+/* From now on ts_private_free is slab_free for that allocator. Before that it asks rest, but for NULL. */
+typedef void ts_private_free_rest(void *p);
+TS_PRIVATE void ts_private_serve(SlabAllocator *allocator);
+TS_PRIVATE TSLAB_NOPLT void ts_private_free(void *p, ts_private_free_rest *rest);
 /* slab_realloc of a pointer that is not NULL. A pointer that is no live object does not count as misuse. */
 TS_PRIVATE TSLAB_NOPLT void *ts_private_realloc(SlabAllocator *allocator, void *p, size_t size);
 /* A refused free of p, by a call of that name: counted, told, stopped, as the allocator's options say. why: the

@@ -38,9 +38,9 @@ typedef struct ts_fast_result {
 /* Frees the object at an entry of the calling thread's own, open block. Not freed: it needs the slow path, which also
    finds out whether it is an object at all. Everything is checked here. An object starts at this very place and is
    live. Its slab belongs to a block: the eras agree, and no flag is set, so no cross-thread free is under way. The
-   block is open to the share whose key is in tls: this thread's share of this allocator. exact: handle is of the
+   block is open to the share with that key: this thread's share of this allocator. exact: handle is of the
    place of `entry`, and names the object. seen: the object is the one of that look; NULL: any object. */
-TS_ALWAYS_INLINE ts_fast_result ts_fast_free(const ts_tls *tls, uint64_t entry, void *object, const bool exact,
+TS_ALWAYS_INLINE ts_fast_result ts_fast_free(uint64_t share_key, uint64_t entry, void *object, const bool exact,
                                              SlabHandle handle, const ts_looked *seen) {
     const ts_part *region = &ts_region.part[TS_NORMAL];
     ts_fast_result r = {.freed = false, .full = false, .late = false};
@@ -51,7 +51,7 @@ TS_ALWAYS_INLINE ts_fast_result ts_fast_free(const ts_tls *tls, uint64_t entry, 
     ts_churn_block *block = ts_bin_block(r.bin);
     /* key is { share's line, FINE, era }. The lower half of word is the era if no flag except FINE is set;
        TS_UNIT_SCOPE is a flag. share_key has FINE, as every key, so FINE in word makes no difference. */
-    uint64_t key = tls->share_key | (uint32_t)word;
+    uint64_t key = share_key | (uint32_t)word;
     if (TS_UNLIKELY(ts_is_other_relaxed_64(&block->b.key, key))) return r;
     uint64_t granule = ts_granule(ts_word_is_fine(word), entry);
     TS_COMPUTED(granule);

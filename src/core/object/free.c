@@ -224,9 +224,8 @@ static bool free_fast_again(ts_heap *heap, uintptr_t token, void *p, uint64_t en
     const ts_share *share = ts_heap_find_share(heap, token);
     ts_heap_leave(heap);
     if (!share) return false;
-    const ts_tls own = {.share_key = ts_share_key(share)};
     ts_op_begin(&ts_thread);
-    ts_fast_result r = ts_fast_free(&own, entry, p, false, SLAB_HANDLE_NONE, NULL);
+    ts_fast_result r = ts_fast_free(ts_share_key(share), entry, p, false, SLAB_HANDLE_NONE, NULL);
     if (r.full) return ts_free_full(r.bin, entry, r.granule);
     ts_op_end(&ts_thread);
     return r.freed;

@@ -29,7 +29,9 @@
 
 ts_churn_block ts_no_block = {.b = {.open_id = TS_ID_NEVER}};
 ts_scope_block ts_no_scope = {.b = {.open_id = TS_ID_NEVER, .scope = 1}};
-_Thread_local ts_tls ts_thread = {.block = &ts_no_block,
+_Thread_local ts_tls ts_thread = {.private_block = &ts_no_block,
+                                  .private_key = TS_KEY_NO_SHARE,
+                                  .block = &ts_no_block,
                                   .rolling = &ts_no_block,
                                   .scope = &ts_no_scope,
                                   .last = &ts_no_scope,
@@ -250,6 +252,7 @@ bool ts_heap_any_other(void) {
 void ts_heap_unbind(void) {
     ts_store_relaxed(&ts_thread.token, UINTPTR_MAX);
     ts_thread.share_key = TS_KEY_NO_SHARE;
+    ts_forget_private(&ts_thread);
     ts_thread.block = &ts_no_block;
     ts_thread.rolling = &ts_no_block;
     ts_thread.last = &ts_no_scope;
@@ -265,6 +268,13 @@ void ts_heap_bind(ts_heap *heap, const ts_share *share) {
     ts_thread.last = &ts_no_scope;
     ts_compiler_fence(); /* partner: barrier_all in revoke_heap */
     if (TS_UNLIKELY(ts_load_acquire(&heap->revoked) != 0)) ts_heap_call_thread(heap); /* acquire: partner of let_in */
+}
+
+void ts_heap_bind_private(ts_heap *heap, ts_churn_block *block) {
+    ts_store_relaxed(&ts_thread.private_key, ts_thread.share_key);
+    if (block) ts_store_relaxed(&ts_thread.private_block, block);
+    ts_compiler_fence(); /* as in ts_heap_bind, and so is the next */
+    if (TS_UNLIKELY(ts_load_acquire(&heap->revoked) != 0)) ts_heap_call_thread(heap);
 }
 
 /* The system may allocate for its note of the thread: if this is the process's malloc, that comes by here once more,

@@ -29,8 +29,9 @@
  *     hold it overwrites the thread's token (ts_heap_call_thread). If the thread wrote its token before that barrier,
  *     the token is gone. If it writes it later, it then reads `revoked` (ts_heap_bind), finds the call, and takes the
  *     token back. So the thread's next allocation or free, of any epoch, is a slow one, and ts_epoch_settle answers
- *     at its end (ts_heap_answer). Only slab_alloc looks at no token: its thread answers when it needs a slab, or
- *     leaves or ends a domain.
+ *     at its end (ts_heap_answer). The process's malloc looks at private_block and private_key in place of the token:
+ *     all of this holds for these, too. Only slab_alloc looks at no token: its thread answers when it needs a slab,
+ *     or leaves or ends a domain.
  *  3. An answer takes the count to 0 before it looks for errands. So an errand that comes later is called again.
  *  4. A holder of a live thread's heap takes the errands off the list and then runs one more barrier, because they
  *     may have been left, and their blocks shut, after the barrier of its hold. If the thread is in an operation
@@ -295,7 +296,10 @@ bool ts_heap_is_quiet(const ts_tls *tls);
 /* Overwrites the token of the heap's thread, so that its next call answers. Caller has the heap's lock, has written
    `revoked`, and has then run a barrier_all. Either the thread wrote its token before that, and this is written over
    it, or it reads `revoked` afterwards (ts_heap_bind). */
-static inline void ts_heap_call_thread(ts_heap *heap) { ts_store_relaxed(&heap->tls->token, TS_TOKEN_CALLED); }
+static inline void ts_heap_call_thread(ts_heap *heap) {
+    ts_store_relaxed(&heap->tls->token, TS_TOKEN_CALLED);
+    ts_forget_private(heap->tls);
+}
 
 /* ---- life ------------------------------------------------------------------------------------- */
 
@@ -316,6 +320,9 @@ bool ts_heap_any_other(void);
 /* The fast paths of this thread are for this share's allocator, or for none. Not while timing is on, nor with care. */
 void ts_heap_bind(ts_heap *heap, const ts_share *share);
 void ts_heap_unbind(void);
+/* The thread is bound to the allocator of the process's malloc: its next frees by that are fast. block: so are its next
+   allocations, there; NULL: no matter. */
+void ts_heap_bind_private(ts_heap *heap, ts_churn_block *block);
 /* fork: prepare holds every heap, so that no list is half changed. Operations of fast paths go on, so the child
    trusts only the state words of other threads' blocks. */
 void ts_heap_fork_prepare(void);

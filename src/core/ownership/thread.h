@@ -15,11 +15,16 @@ struct ts_allocator;
 #define TS_NO_SERIAL UINT64_MAX /* no thread's */
 /* The fast paths use these. They are static, and can be used before the thread has a heap. */
 typedef struct ts_tls {
+    _Atomic uintptr_t in_op; /* see the top of heap.h; read by others */
+    /* Of the process's malloc (ts_private_malloc): this thread's block in the epoch of it, believed by open_id, as all
+       such pointers here; and the key of its share of the allocator. &ts_no_block and TS_KEY_NO_SHARE: they are not
+       known, or malloc allocates elsewhere. Written by its thread, and by a caller (heap.h). */
+    _Atomic(ts_churn_block *) private_block;
+    _Atomic uint64_t private_key;
     ts_churn_block *block;           /* block of the epoch used last */
     ts_churn_block *rolling;         /* block of the rolling epoch used last */
     _Atomic(ts_scope_block *) scope; /* block of the innermost domain, if that is a scope; read by others */
     ts_scope_block *last;            /* block of the scope epoch that was used last by its id, or by its domain */
-    _Atomic uintptr_t in_op;         /* see the top of heap.h; read by others */
     _Atomic uintptr_t token; /* allocator used last. UINTPTR_MAX: none, so no fast paths (no heap, or timing is on).
                                 TS_TOKEN_CALLED: none in this call (heap.h). Written by its thread, and by a caller */
     uint64_t share_key;      /* of this thread's share of that allocator, or TS_KEY_NO_SHARE */
@@ -73,6 +78,11 @@ static inline bool ts_is_in_op(const ts_tls *tls) {
        stays one for ever. */
     const ts_scope_block *block = ts_load_acquire(&tls->scope);
     return ts_bump_name(ts_load_acquire(&block->bump)) == at; /* partner: the end of the operation */
+}
+/* The next operations of the process's malloc take the slow path. */
+static inline void ts_forget_private(ts_tls *tls) {
+    ts_store_relaxed(&tls->private_block, &ts_no_block);
+    ts_store_relaxed(&tls->private_key, TS_KEY_NO_SHARE);
 }
 /* The block in which slab_alloc looks first. Caller: the thread itself. */
 TS_ALWAYS_INLINE void ts_set_scope(ts_tls *tls, ts_scope_block *block) {

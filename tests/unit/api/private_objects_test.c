@@ -1,0 +1,309 @@
+/* The process's malloc as the core has it (api/private_objects.c): a thread that keeps a block for it allocates and
+   frees there, and nowhere else once the block is not its own any more. */
+#include "unit.h"
+
+#include "api/private.h"
+#include "ownership/heap.h"
+
+#include <pthread.h>
+
+static SlabAllocator *allocator;
+static EpochId epoch;
+static unsigned asked, asked_free, refused;
+static const void *caller;
+
+static void *rest(size_t size, const void *from) {
+    asked++;
+    caller = from;
+    return ts_private_malloc_epoch(allocator, size, epoch);
+}
+static void *nothing(size_t size, const void *from) {
+    (void)size, (void)from;
+    asked++;
+    return NULL;
+}
+static void free_rest(void *p) {
+    asked_free++;
+    assert_true(slab_free(allocator, p));
+}
+static bool is_refused(void *p) {
+    (void)p;
+    refused++;
+    return true;
+}
+
+static void *make(size_t size) {
+    void *p = ts_private_malloc(size, rest, &asked);
+    assert_non_null(p);
+    return p;
+}
+static void end(void *p) { ts_private_free(p, free_rest); }
+
+static uint64_t live(void) {
+    SlabEpochStats stats;
+    assert_true(slab_stats_epoch(allocator, SLAB_ALL_CLASSES, epoch, &stats));
+    return stats.live_objects;
+}
+static bool is_bound(void) { return ts_load_relaxed(&ts_thread.private_key) != TS_KEY_NO_SHARE; }
+
+/* The process's allocator never ends. */
+static int start(void **state) {
+    (void)state;
+    allocator = slab_allocator_create();
+    ts_private_ask_before_refusal(allocator, is_refused);
+    return allocator == NULL;
+}
+
+static int begin(void **state) {
+    (void)state;
+    epoch = epoch_open(allocator, NULL, EPOCH_CHURN);
+    ts_private_serve(allocator);
+    ts_private_elsewhere();
+    end(make(100)); /* bound */
+    asked = asked_free = refused = 0;
+    return epoch == EPOCH_NONE;
+}
+static int finish(void **state) {
+    (void)state;
+    return !epoch_destroy(allocator, epoch);
+}
+
+/* Sizes of all classes, beyond what the magazines hold; the rest is asked for large objects only. */
+static void usual(void **state) {
+    (void)state;
+    enum { OBJECTS = 300 };
+    void *p[OBJECTS];
+    for (size_t size = 0; size <= 60000; size = size * 5 / 4 + 15) {
+        for (unsigned i = 0; i < OBJECTS; i++) p[i] = make(size);
+        asked = 0;
+        assert_int_equal(live(), OBJECTS);
+        for (unsigned i = 0; i < OBJECTS; i++) assert_true(slab_usable_size(allocator, p[i]) >= size);
+        for (unsigned i = 0; i < OBJECTS; i++) end(p[i]);
+        for (unsigned i = 0; i < 10; i++) end(make(size));
+        assert_int_equal(live(), 0);
+        assert_int_equal(asked, 0);
+    }
+    void *large = make(1 << 20);
+    assert_int_equal(asked, 1);
+    assert_ptr_equal(caller, &asked);
+    end(large);
+    end(NULL);
+    assert_int_equal(live(), 0);
+    assert_int_equal(asked_free + refused, 0);
+}
+
+/* As slab_free refuses: each is told, and none changes anything. */
+static void not_live(void **state) {
+    (void)state;
+    static char elsewhere[64];
+    SlabAllocator *other = slab_allocator_create();
+    void *p = make(100), *q = make(100), *theirs = slab_malloc(other, 100);
+    end(p);
+    const void *const wrong[] = {p, (char *)q + 16, (char *)q + 1, elsewhere, theirs, (void *)16, (char *)p + 4096};
+    for (unsigned i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        end((void *)(uintptr_t)wrong[i]);
+        assert_int_equal(refused, i + 1);
+    }
+    assert_int_equal(live(), 1);
+    assert_true(slab_free(other, theirs));
+    slab_allocator_free(other);
+    void *r = make(100), *s = make(100);
+    assert_ptr_not_equal(r, s);
+    end(q);
+    end(r);
+    end(s);
+    assert_int_equal(live(), 0);
+}
+
+/* In a domain that captures. */
+static void elsewhere(void **state) {
+    (void)state;
+    void *p = make(100);
+    ts_private_elsewhere();
+    assert_null(ts_private_malloc(100, nothing, NULL));
+    end(p); /* is fast all the same, and does not bring the block back */
+    assert_null(ts_private_malloc(100, nothing, NULL));
+    ts_forget_private(&ts_thread);
+    p = slab_malloc_epoch(allocator, 100, epoch);
+    assert_false(is_bound());
+    end(p); /* the key alone comes back */
+    assert_true(is_bound());
+    assert_null(ts_private_malloc(100, nothing, NULL));
+    assert_int_equal(asked, 3);
+    end(make(100));
+    end(make(100));
+    assert_int_equal(asked, 4);
+    assert_int_equal(live(), 0);
+}
+
+/* Nobody is served: early in the process, and in the hard mode. */
+static void not_served(void **state) {
+    (void)state;
+    static char early[64];
+    ts_private_serve(NULL);
+    ts_forget_private(&ts_thread);
+    void *p = slab_malloc_epoch(allocator, 100, epoch);
+    end(NULL);
+    assert_int_equal(asked_free, 0);
+    end(p);
+    assert_int_equal(asked_free, 1);
+    assert_int_equal(live(), 0);
+    ts_private_serve(allocator);
+    end(early);
+    assert_int_equal(asked_free, 1);
+    assert_int_equal(refused, 1);
+}
+
+/* The epoch closes: what lives can be freed, and nothing more comes there. */
+static void closed(void **state) {
+    (void)state;
+    void *p = make(100), *q = make(100);
+    end(q);
+    /* It is shut by another thread, which has not emptied the magazine yet. */
+    ts_block *block = &ts_load_relaxed(&ts_thread.private_block)->b;
+    ts_store_relaxed(&block->open_id, TS_ID_NEVER);
+    assert_null(ts_private_malloc(100, nothing, NULL));
+    assert_int_equal(asked, 1);
+    ts_store_relaxed(&block->open_id, epoch);
+    asked = 0;
+    assert_true(epoch_close(allocator, epoch));
+    assert_null(ts_private_malloc(100, nothing, NULL));
+    assert_int_equal(asked, 1);
+    end(p);
+    assert_int_equal(refused, 0);
+    assert_int_equal(epoch_state(allocator, epoch), EPOCH_CLOSED);
+    epoch = epoch_open(allocator, NULL, EPOCH_CHURN);
+    end(make(100));
+    assert_int_equal(live(), 0);
+}
+
+/* A thread that takes an ended block, and leaves it with an object. */
+static void *use_block(void *arg) {
+    EpochId *other = arg;
+    return slab_malloc_epoch(allocator, 100, *other);
+}
+
+static uint32_t unit_of(const void *p) {
+    return (uint32_t)(ts_entry_of(&ts_region.part[TS_NORMAL], p) >> TS_ENTRY_UNIT_SHIFT);
+}
+
+/* The block ends, and is another epoch's: of this thread, of another, or of a domain that it hands over. */
+static void block_of_another(void **state) {
+    (void)state;
+    /* this thread's */
+    const ts_churn_block *block = ts_load_relaxed(&ts_thread.private_block);
+    assert_true(epoch_destroy(allocator, epoch));
+    EpochId second = epoch_open(allocator, NULL, EPOCH_CHURN);
+    assert_true(slab_free(allocator, slab_malloc_epoch(allocator, 100, second)));
+    assert_ptr_equal(ts_thread.block, block);
+    assert_null(ts_private_malloc(100, nothing, NULL));
+    assert_true(epoch_destroy(allocator, second));
+    /* another's */
+    epoch = epoch_open(allocator, NULL, EPOCH_CHURN);
+    end(make(100));
+    const ts_churn_block *kept = ts_load_relaxed(&ts_thread.private_block);
+    assert_true(epoch_destroy(allocator, epoch));
+    slab_thread_idle();
+    block = NULL;
+    for (unsigned i = 0; i < 100 && block != kept; i++) {
+        EpochId third = epoch_open(allocator, NULL, EPOCH_CHURN);
+        pthread_t thread;
+        void *left;
+        assert_int_equal(pthread_create(&thread, NULL, use_block, &third), 0);
+        assert_int_equal(pthread_join(thread, &left), 0);
+        block = (const void *)ts_block_of_word(ts_load_relaxed(ts_unit_word(unit_of(left))));
+        assert_null(ts_private_malloc(100, nothing, NULL));
+    }
+    assert_ptr_equal(block, kept);
+    /* a domain's */
+    EpochDomain *d = epoch_domain_create_ex(allocator, "handed over", EPOCH_DOMAIN_SHARED | EPOCH_CHURN);
+    assert_non_null(d);
+    epoch = epoch_domain_epoch(d);
+    end(make(100));
+    end(make(3000)); /* beyond what it starts with */
+    assert_true(epoch_domain_hand_over(d));
+    asked = 0;
+    assert_null(ts_private_malloc(3000, nothing, NULL));
+    assert_int_equal(asked, 1);
+    epoch_domain_destroy(d);
+    epoch = epoch_open(allocator, NULL, EPOCH_CHURN);
+}
+
+/* A thread that is called answers in its next allocation, and in its next free. */
+static void a_call_is_answered(void **state) {
+    (void)state;
+    ts_heap *heap = ts_thread.heap;
+    for (unsigned way = 0; way < 4; way++) {
+        void *p = make(100);
+        end(make(100));
+        asked = 0;
+        ts_fetch_add_relaxed(&heap->revoked, TS_CALLED); /* as ts_heap_call, which met an operation */
+        if (way < 2)
+            ts_heap_call_thread(heap);
+        else
+            ts_heap_bind_private(heap, ts_load_relaxed(&ts_thread.private_block)); /* after that was written over */
+        if (way % 2)
+            end(make(100));
+        else
+            end(p);
+        assert_false(ts_heap_is_called(heap));
+        assert_int_equal(asked, way % 2);
+        if (way % 2) end(p);
+        end(make(100));
+        assert_true(is_bound());
+        asked = 0;
+        end(make(100));
+        assert_int_equal(asked, 0);
+    }
+    assert_int_equal(live(), 0);
+}
+
+static void *free_theirs(void *arg) {
+    void **p = arg;
+    for (unsigned i = 0; i < 300; i++) end(p[i]);
+    for (unsigned i = 0; i < 300; i++) p[i] = make(200);
+    return NULL;
+}
+
+/* Objects of threads that have ended, and of others. */
+static void of_other_threads(void **state) {
+    (void)state;
+    void *p[300];
+    for (unsigned round = 0; round < 5; round++) {
+        for (unsigned i = 0; i < 300; i++) p[i] = make(100);
+        pthread_t thread;
+        assert_int_equal(pthread_create(&thread, NULL, free_theirs, p), 0);
+        assert_int_equal(pthread_join(thread, NULL), 0);
+        assert_int_equal(live(), 300);
+        for (unsigned i = 0; i < 300; i++) end(p[i]);
+        assert_int_equal(live(), 0);
+        end(p[7]);
+        assert_int_equal(refused, round + 1);
+    }
+}
+
+/* While operations are timed none is fast. */
+static void timed(void **state) {
+    (void)state;
+    SlabOptions options = {.size = sizeof options, .sample_rate = 1};
+    SlabAllocator *other = slab_allocator_create_ex(&options);
+    assert_true(slab_free(other, slab_malloc(other, 100)));
+    for (unsigned i = 0; i < 5; i++) end(make(100));
+    assert_int_equal(asked, 5);
+    assert_false(is_bound());
+    slab_allocator_free(other);
+    ts_store_relaxed(&ts_thread.private_key, TS_KEY_FINE);
+    ts_heap_unbind(); /* as the thread's end does */
+    assert_ptr_equal(ts_load_relaxed(&ts_thread.private_block), &ts_no_block);
+    assert_false(is_bound());
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, begin, finish)
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        TEST(usual),  TEST(not_live),         TEST(elsewhere),          TEST(not_served),
+        TEST(closed), TEST(block_of_another), TEST(a_call_is_answered), TEST(of_other_threads),
+        TEST(timed),
+    };
+    return cmocka_run_group_tests_name("api.private_objects", tests, start, NULL);
+}
