@@ -24,7 +24,7 @@ static void keep(void *pointer) {
     if (kept_count < KEPT_BYTES / sizeof *kept) kept[kept_count++] = pointer;
 }
 
-/* ---- memcheck ------------------------------------------------------------------------------------------------------ */
+/* ---- memcheck ---------------------------------------------------------------------------------------------------- */
 
 #if defined(TSLAB_VALGRIND)
 #include <signal.h>
@@ -66,7 +66,7 @@ TS_AT_END static void make_read_only(void) {
 }
 #endif
 
-/* ---- LeakSanitizer ------------------------------------------------------------------------------------------------- */
+/* ---- LeakSanitizer ----------------------------------------------------------------------------------------------- */
 
 static void copy_kept(void) { show(keep); }
 

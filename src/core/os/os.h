@@ -89,6 +89,10 @@ const char *ts_os_limit_met(uint64_t *bytes);
 bool ts_os_data_is_limited(void);
 /* Address space of the process; 0: the system does not say. */
 uint64_t ts_os_address_space_bytes(void);
+/* Bytes that one object may have: memory and swap space of the machine. So the system refuses what it never could back,
+   but only where it reserves (vm.overcommit_memory 0), which a region has done before. SIZE_MAX: it does not say, or
+   refuses nothing (1). */
+size_t ts_os_most_bytes(void);
 /* Registers the callbacks of the upper layers; once each. exit_fn runs on a thread that called
    ts_os_thread_started and ends. false: the system has no room for it. */
 bool ts_os_register_exit(void (*exit_fn)(void *));

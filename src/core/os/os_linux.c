@@ -19,6 +19,7 @@
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
+#include <sys/sysinfo.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -128,15 +129,11 @@ static void *linux_reserve(size_t bytes) {
 const char *ts_os_limit_met(uint64_t *bytes) {
     struct rlimit limit;
     int error = ts_load_relaxed(&reserve_error);
-    if (error == EAGAIN && getrlimit(RLIMIT_MEMLOCK, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY) {
-        *bytes = limit.rlim_cur;
-        return "RLIMIT_MEMLOCK";
-    }
-    if (error == ENOMEM && getrlimit(RLIMIT_AS, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY) {
-        *bytes = limit.rlim_cur;
-        return "RLIMIT_AS";
-    }
-    return NULL;
+    if (error != EAGAIN && error != ENOMEM) return NULL;
+    if (getrlimit(error == EAGAIN ? RLIMIT_MEMLOCK : RLIMIT_AS, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY)
+        return NULL;
+    *bytes = limit.rlim_cur;
+    return error == EAGAIN ? "RLIMIT_MEMLOCK" : "RLIMIT_AS";
 }
 
 static bool change_protection(void *at, size_t bytes, int protection) {
@@ -289,17 +286,13 @@ static uint64_t linux_cpu_ns(void) { return read_clock(CLOCK_THREAD_CPUTIME_ID);
 
 /* smaps_rollup walks the page tables: statm lags behind by up to 64 pages a processor. */
 static uint64_t linux_resident_bytes(void) {
-    static const char *const paths[] = {"/proc/self/smaps_rollup", "/proc/self/statm"};
+    static const char key[] = "Rss:";
     char text[2048];
-    for (int k = 0; k < 2; k++) {
-        if (!ts_small_file_read(paths[k], text, sizeof text)) continue;
-        for (char *p = text; *p; p++) {
-            if (k == 0 && p[0] == 'R' && p[1] == 's' && p[2] == 's' && p[3] == ':')
-                return strtoull(p + 4, NULL, 10) * 1024u;
-            if (k == 1 && *p == ' ') return strtoull(p, NULL, 10) * linux_page_bytes();
-        }
-    }
-    return 0;
+    uint64_t n = 0;
+    const char *at = ts_small_file_read("/proc/self/smaps_rollup", text, sizeof text) ? strstr(text, key) : NULL;
+    if (at && ts_number_at(at + sizeof key - 1, &n)) return n << 10;
+    at = ts_small_file_read("/proc/self/statm", text, sizeof text) ? strchr(text, ' ') : NULL;
+    return at && ts_number_at(at, &n) ? n * linux_page_bytes() : 0;
 }
 
 bool ts_os_data_is_limited(void) {
@@ -311,6 +304,16 @@ bool ts_os_data_is_limited(void) {
 }
 
 uint64_t ts_os_address_space_bytes(void) { return ts_small_file_number("/proc/self/statm") * linux_page_bytes(); }
+
+size_t ts_os_most_bytes(void) {
+    struct sysinfo info;
+    int before = errno;
+    uint64_t bytes = 0;
+    if (ts_small_file_number("/proc/sys/vm/overcommit_memory") != 1 && sysinfo(&info) == 0)
+        bytes = ((uint64_t)info.totalram + info.totalswap) * (info.mem_unit ? info.mem_unit : 1);
+    errno = before;
+    return bytes == 0 || (size_t)bytes != bytes ? SIZE_MAX : (size_t)bytes;
+}
 
 /* Called with locks held: as for memory, not by way of a library that stands in for it. */
 static void linux_yield(void) {

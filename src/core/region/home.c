@@ -45,14 +45,6 @@ void ts_homes_start(void) {
     ts_store_release(&ts_homes_known, told);
 }
 
-void ts_homes_forget(void) {
-    asked = false;
-    nodes = 0;
-    binds = false;
-    ts_store_relaxed(&ts_homes_known, 0);
-    for (unsigned i = 0; i < KNOWN_NODES; i++) ts_store_relaxed(&near_home[i], 0);
-}
-
 unsigned ts_homes_nodes(void) { return nodes; }
 bool ts_homes_bind(void) { return binds; }
 

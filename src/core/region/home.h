@@ -48,8 +48,6 @@ bool ts_home_bind(uint32_t first, uint32_t units, unsigned home);
 
 /* Asks for the nodes and numbers them, once. Caller has the start mutex (runtime.c), or is alone. */
 void ts_homes_start(void);
-/* Undoes ts_homes_start, for tests that go on with another system. No unit has a home. */
-void ts_homes_forget(void);
 /* The homes of nodes are 1 to this number. 0: ANY is the only home. */
 extern TS_HIDDEN _Atomic uint32_t ts_homes_known;
 static inline unsigned ts_homes_count(void) { return ts_load_acquire(&ts_homes_known); } /* acquire: ts_homes_start */

@@ -2,7 +2,6 @@
 
 #include "base/bits.h"
 #include "os/assert.h"
-#include "os/machine.h"
 #include "os/os.h"
 #include "region/lines.h"
 #include "region/pool.h"
@@ -170,7 +169,7 @@ static void set_far(const far_range *far) {
     ts_part *n = &ts_region.part[TS_NORMAL], *f = &ts_region.part[TS_FAR];
     ts_store_relaxed(&ts_region.far_bytes, far->units ? TS_FAR_BYTES : SIZE_MAX);
     ts_store_relaxed(&ts_region.part_end[TS_FAR], far->units);
-    ts_region.far_most_bytes = ts_machine_most_bytes();
+    ts_region.far_most_bytes = ts_os_most_bytes();
     f->first_unit = far->units ? n->units : UINT32_MAX;
     f->units = far->units;
     if (far->units == 0) return;

@@ -90,7 +90,7 @@
 _Static_assert((uint64_t)TS_STATES_FINE << TS_MAX_UNITS_LOG2 <= (uint64_t)1 << 32, "a granule's number has 32 bits");
 
 /* Slabs, and single retained units, lie in the NORMAL part only. */
-enum { TS_NORMAL = 0, TS_SLAB_PARTS = 1, TS_FAR = 1, TS_PARTS = 2 };
+enum { TS_NORMAL, TS_FAR, TS_PARTS };
 
 #define TS_FAR_SHIFT 20u
 #define TS_FAR_UNITS_LOG2 24u /* 16 TiB; halved until it fits */
@@ -158,7 +158,7 @@ typedef struct ts_region {
     _Atomic size_t reserved_bytes;       /* by both parts; this field and the next two fall when the region shrinks */
     _Atomic uint32_t part_end[TS_PARTS]; /* units of a part below it may be handed out */
     _Atomic size_t far_bytes;            /* larger objects are FAR: TS_FAR_BYTES (tests set less); SIZE_MAX: none is */
-    size_t far_most_bytes;               /* the largest FAR object (os/machine.h) */
+    size_t far_most_bytes;               /* the largest FAR object (os/os.h) */
     /* A bit for each group; bits are only set. release: a thread that sees the bit can read the metadata of the
        group. */
     _Atomic uint64_t fine_groups[TS_FINE_GROUPS / 64], piece_groups[TS_FINE_GROUPS / 64];
@@ -252,10 +252,6 @@ static inline _Atomic uint16_t *ts_entry_state(uint64_t entry, bool fine) {
     return &ts_region.part[TS_NORMAL].state[fine][ts_granule(fine, entry)];
 }
 
-/* Entries between neighbouring bits of a bitmap word: the COARSE granules of one word are all in even places, or all
-   in odd places. */
-#define TS_WORD_STRIDE(fine) ((fine) ? 1u : 8u)
-
 /* Bytes of a unit, as a power of two. */
 static inline unsigned ts_part_shift(unsigned part) { return part == TS_NORMAL ? TS_UNIT_SHIFT : TS_FAR_SHIFT; }
 /* Low bits of an entry that name its place in the unit. */
@@ -274,9 +270,8 @@ static inline bool ts_is_data_of(unsigned part, const void *p) {
 }
 /* Whether an address lies in the data of the region, below the mark or not. */
 static inline bool ts_is_data(const void *p) { return ts_is_data_of(TS_NORMAL, p) || ts_is_data_of(TS_FAR, p); }
-/* Whether any number is a unit below the mark of that part, or of the NORMAL part. */
+/* Whether any number is a unit below the mark of that part. */
 static inline bool ts_is_unit_of(unsigned part, uint64_t in_part) { return in_part < ts_region_marked_units(part); }
-static inline bool ts_is_unit(uint64_t unit) { return ts_is_unit_of(TS_NORMAL, unit); }
 static inline uint32_t ts_unit_in_part(uint32_t unit) {
     return unit - ts_region.part[ts_part_of_unit(unit)].first_unit;
 }

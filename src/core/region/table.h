@@ -91,10 +91,6 @@ TS_ALWAYS_INLINE void *ts_table_find_strided(const ts_table *table, uint64_t id,
     /* acquire: partner of ts_table_publish, makes the record's fields visible */
     return ts_load_acquire(&entry->id) == id ? entry : NULL;
 }
-/* ts_table_find_strided with the stride of the table: for tests. */
-static inline void *ts_table_find(const ts_table *table, uint64_t id) {
-    return ts_table_find_strided(table, id, table->stride);
-}
 /* Whether the id named a record once, in a use that has ended. Ids are given out in order of era: an id of an era that
    the record has passed is an old one, and any other never was an id. */
 bool ts_table_is_past(const ts_table *table, uint64_t id);

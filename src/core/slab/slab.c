@@ -149,21 +149,16 @@ void ts_slab_rebuild(uint32_t unit, unsigned cls) {
     slab->empty_at = (uint16_t)(ts_classes.slots[cls] - retired);
 }
 
-unsigned ts_scope_count_started(uint32_t unit) {
+static unsigned count_starts(uint32_t unit, bool live) {
     const ts_scope_bits *bits = ts_slab_scope_bits(unit);
     unsigned n = 0;
     for (unsigned i = ts_scope_first_word(unit); i < ts_scope_end_word(unit); i++)
-        n += ts_popcount64(ts_load_relaxed(&bits->start[i]));
+        n += ts_popcount64(ts_load_relaxed(&bits->start[i]) & ~(live ? ts_load_relaxed(&bits->freed[i]) : 0));
     return n;
 }
 
-unsigned ts_scope_count_live(uint32_t unit) {
-    const ts_scope_bits *bits = ts_slab_scope_bits(unit);
-    unsigned n = 0;
-    for (unsigned i = ts_scope_first_word(unit); i < ts_scope_end_word(unit); i++)
-        n += ts_popcount64(ts_load_relaxed(&bits->start[i]) & ~ts_load_relaxed(&bits->freed[i]));
-    return n;
-}
+unsigned ts_scope_count_started(uint32_t unit) { return count_starts(unit, false); }
+unsigned ts_scope_count_live(uint32_t unit) { return count_starts(unit, true); }
 
 uint32_t ts_scope_entries(uint32_t unit, uint32_t entry_in_unit, uint32_t end) {
     const ts_scope_bits *bits = ts_slab_scope_bits(unit);

@@ -4,7 +4,7 @@
 #include "pattern.h"
 #include "unit.h"
 
-#include "os/machine.h"
+#include "os/os.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -66,7 +66,7 @@ static size_t largest_here(void) {
     FILE *f = fopen("/proc/sys/vm/overcommit_memory", "re");
     if (f && fscanf(f, "%d", &policy) != 1) policy = 0;
     if (f) (void)fclose(f);
-    return policy == 2 || ts_machine_most_bytes() < LARGEST ? LARGEST / 8 : LARGEST;
+    return policy == 2 || ts_os_most_bytes() < LARGEST ? LARGEST / 8 : LARGEST;
 }
 
 static void large_sizes(void **state) {

@@ -15,7 +15,6 @@
 #include "api/runtime.h"
 #include "diagnose/diagnose.h"
 #include "epoch/epoch.h"
-#include "os/machine.h"
 #include "os/os.h"
 #include "region/pool.h"
 #include "walk/check_pool.h"
@@ -512,7 +511,7 @@ static void eight_of_fifteen_gib(void **state) {
 static void more_than_the_machine_has(void **state) {
     (void)state;
     if (!has_far()) skip();
-    size_t most = ts_machine_most_bytes(), usual = ts_region.far_most_bytes;
+    size_t most = ts_os_most_bytes(), usual = ts_region.far_most_bytes;
     assert_int_equal(most, usual);
     ts_region.far_most_bytes = 20 * MIB;
     unsigned char *p = made(19 * MIB, 1);

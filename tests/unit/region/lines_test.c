@@ -278,7 +278,7 @@ static void layout(void *argument) {
     SUP_CHECK(ts_region_raise(TS_NORMAL, n->units), "all of it");
     SUP_CHECK(n->limit == (uint64_t)n->units * 1024, "limits");
     SUP_CHECK((uintptr_t)n->base % ((size_t)2 << 20) == 0, "huge pages");
-    for (unsigned part = 0; part < TS_SLAB_PARTS; part++) {
+    for (unsigned part = 0; part < TS_FAR; part++) {
         const ts_part *p = &ts_region.part[part];
         char *end = p->base + p->units * TS_UNIT_BYTES;
         SUP_CHECK(ts_entry_of(p, p->base) == 0 && ts_entry_of(p, end - 16) == p->limit - 1, "entries");

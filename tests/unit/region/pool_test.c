@@ -268,7 +268,7 @@ static void every_unit(void *argument) {
 static void alignments(void *argument) {
     (void)argument;
     make_region();
-    for (unsigned part = 0; part < TS_SLAB_PARTS; part++) {
+    for (unsigned part = 0; part < TS_FAR; part++) {
         for (uint32_t align = 1; align <= 64; align *= 2) {
             SUP_CHECK(take(part, 3, align) && take(part, 1, align), "alignment %u", align);
         }
@@ -330,10 +330,10 @@ static void growth_is_in_large_steps(void *argument) {
 static void singles_need_no_lock(void *argument) {
     (void)argument;
     make_region();
-    for (unsigned part = 0; part < TS_SLAB_PARTS; part++) SUP_CHECK(take(part, 1, 1), "the first");
+    for (unsigned part = 0; part < TS_FAR; part++) SUP_CHECK(take(part, 1, 1), "the first");
     uint64_t waits = ts_load_relaxed(&ts_lock_waits);
     ts_pool_fork_prepare(); /* every lock of the pools: who waits for one waits for ever */
-    for (unsigned part = 0; part < TS_SLAB_PARTS; part++)
+    for (unsigned part = 0; part < TS_FAR; part++)
         for (int i = 0; i < 120; i++) SUP_CHECK(take(part, 1, 1), "unit %d", i);
     ts_pool_fork_done();
     SUP_CHECK(ts_load_relaxed(&ts_lock_waits) == waits, "somebody waited");
@@ -531,7 +531,8 @@ static void *grow_beside_others(void *argument) {
     for (unsigned i = 0; i < 300; i++) {
         uint32_t count = 1 + (uint32_t)sup_rng_below(&rng, 3), unit = ts_pool_take(TS_NORMAL, count, 1);
         if (!unit) continue; /* refused, or no more */
-        SUP_CHECK(ts_is_unit(unit) && ts_is_unit(unit + count - 1), "units %u + %u are above the mark", unit, count);
+        SUP_CHECK(ts_is_unit_of(TS_NORMAL, unit) && ts_is_unit_of(TS_NORMAL, unit + count - 1),
+                  "units %u + %u are above the mark", unit, count);
         ts_unit_address(unit)[0] = ts_unit_address(unit + count - 1)[TS_UNIT_BYTES - 1] = 1;
         ts_store_relaxed(&ts_region.part[TS_NORMAL].unit[unit], 0); /* metadata too */
     }

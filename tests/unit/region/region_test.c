@@ -67,7 +67,7 @@ static void addresses_at_the_upper_end(void **state) {
         assert_false(ts_region_raise(TS_NORMAL, 1));
         assert_int_equal(committed, 2); /* a large step, and then a small one */
         assert_int_equal(ts_region_marked_units(TS_NORMAL), 0);
-        assert_false(ts_is_in_part(&ts_region.part[TS_NORMAL], 0) || ts_is_unit(0));
+        assert_false(ts_is_in_part(&ts_region.part[TS_NORMAL], 0) || ts_is_unit_of(TS_NORMAL, 0));
         refuse_commit = false;
         uint64_t bump = ts_bump_word(at, 5);
         assert_ptr_equal(ts_bump_at(bump), at);
@@ -120,7 +120,7 @@ static void the_mark_rises(void **state) {
     table.commit = test_commit;
     ts_os = &table;
     assert_true(ts_region_init(13));
-    for (unsigned part = 0; part < TS_SLAB_PARTS; part++) {
+    for (unsigned part = 0; part < TS_FAR; part++) {
         const ts_part *p = &ts_region.part[part];
         uint32_t end = 0;
         for (uint32_t want = 1; end < p->units; want = end + 1) {
@@ -130,9 +130,9 @@ static void the_mark_rises(void **state) {
             assert_true(ts_region_marked_units(part) >= want && ts_region_marked_units(part) > end);
             end = ts_region_marked_units(part);
             uint64_t last = (uint64_t)end * TS_UNIT_ENTRIES - 1;
-            assert_true(ts_is_in_part(p, last) && ts_is_unit(p->first_unit + end - 1));
+            assert_true(ts_is_in_part(p, last) && ts_is_unit_of(TS_NORMAL, p->first_unit + end - 1));
             assert_false(ts_is_in_part(p, last + 1) || ts_is_in_part(p, UINT64_MAX));
-            assert_true(end == p->units || !ts_is_unit(p->first_unit + end));
+            assert_true(end == p->units || !ts_is_unit_of(TS_NORMAL, p->first_unit + end));
             for (uint32_t u = 0; u < end; u += 63) {
                 assert_int_equal(ts_load_relaxed(&p->unit[u]), 0);
                 assert_int_equal(p->slab[(size_t)u * TS_SLAB_BYTES + 127], 0);
@@ -149,7 +149,7 @@ static void the_mark_rises(void **state) {
             refuse_commit = false;
         }
         assert_int_equal(end, p->units);
-        assert_false(ts_is_unit(UINT32_MAX) || ts_is_unit(p->units));
+        assert_false(ts_is_unit_of(TS_NORMAL, UINT32_MAX) || ts_is_unit_of(TS_NORMAL, p->units));
     }
     ts_os = &ts_os_native;
 }

@@ -34,22 +34,24 @@ static void make_table(unsigned id_bits) {
     ts_table_init(&table, TS_TABLE_EPOCH, TS_EPOCH_STRIDE, id_bits);
 }
 
+static void *find_record(uint64_t id) { return ts_table_find_strided(&table, id, table.stride); }
+
 static uint64_t use(uint64_t value) {
     entry *e = ts_table_take(&table);
     if (!e) {
         return 0;
     }
     uint64_t id = ts_table_next_id(&table, e);
-    SUP_CHECK(ts_table_find(&table, id) == NULL, "an id is found before it is published");
+    SUP_CHECK(find_record(id) == NULL, "an id is found before it is published");
     e->value = value;
     ts_table_publish(e, id);
-    SUP_CHECK(ts_table_find(&table, id) == e && id != 0, "a published id is not found");
+    SUP_CHECK(find_record(id) == e && id != 0, "a published id is not found");
     return id;
 }
 
 static void end(uint64_t id) {
-    ts_table_give(&table, ts_table_find(&table, id));
-    SUP_CHECK(ts_table_find(&table, id) == NULL, "an ended id is found");
+    ts_table_give(&table, find_record(id));
+    SUP_CHECK(find_record(id) == NULL, "an ended id is found");
 }
 
 static void every_entry(void *argument) {
@@ -64,7 +66,7 @@ static void every_entry(void *argument) {
     SUP_CHECK(use(0) == 0, "more entries than there are");
     SUP_CHECK(ts_table_high(&table) == most + 1, "high");
     for (uint32_t i = 0; i < most; i++) {
-        entry *e = ts_table_find(&table, ids[i]);
+        entry *e = find_record(ids[i]);
         SUP_CHECK(e && e->value == i && ts_table_at(&table, e->entry.index) == e, "entry %u", i);
         end(ids[i]);
     }
@@ -83,16 +85,16 @@ static void stale_and_forged(void *argument) {
     }
     uint64_t now = use(2);
     for (int i = 0; i < 200; i++) {
-        SUP_CHECK(ts_table_find(&table, old[i]) == NULL && old[i] != now, "stale id %d", i);
+        SUP_CHECK(find_record(old[i]) == NULL && old[i] != now, "stale id %d", i);
         for (int k = 0; k < i; k++) {
             SUP_CHECK(old[i] != old[k], "an id was used twice");
         }
     }
-    SUP_CHECK(ts_table_find(&table, 0) == NULL && ts_table_find(&table, UINT64_MAX) == NULL, "no id");
+    SUP_CHECK(find_record(0) == NULL && find_record(UINT64_MAX) == NULL, "no id");
     struct sup_rng rng = {3};
     for (int i = 0; i < 100000; i++) {
         uint64_t id = sup_rng_next(&rng) >> sup_rng_below(&rng, 64);
-        SUP_CHECK(id == now || ts_table_find(&table, id) == NULL, "a forged id is found");
+        SUP_CHECK(id == now || find_record(id) == NULL, "a forged id is found");
     }
 }
 
@@ -113,9 +115,9 @@ static void eras_run_out(void *argument) {
         }
         uint64_t next = use(0);
         SUP_CHECK(next >> INDEX_BITS == 1 && (next & 0xfff) != (first & 0xfff), "a used-up entry came back");
-        SUP_CHECK(ts_table_find(&table, first) == NULL, "an id of a used-up entry is found");
-        SUP_CHECK(ts_table_find(&table, (first & 0xfff) | (uint64_t)16 << INDEX_BITS) == NULL, "era 16");
-        ts_table_give(&table, ts_table_find(&table, next));
+        SUP_CHECK(find_record(first) == NULL, "an id of a used-up entry is found");
+        SUP_CHECK(find_record((first & 0xfff) | (uint64_t)16 << INDEX_BITS) == NULL, "era 16");
+        ts_table_give(&table, find_record(next));
         /* Two entries are free; the next round uses the newest one up. */
         for (uint64_t id = 0; id >> INDEX_BITS < 15;) {
             id = use(0);
@@ -163,7 +165,7 @@ static _Atomic uint64_t shared_id;
 static void *reader(void *found) {
     while (!atomic_load(&stop)) {
         uint64_t id = atomic_load(&shared_id);
-        entry *e = ts_table_find(&table, id);
+        entry *e = find_record(id);
         if (e) {
             SUP_CHECK((id & 0xfff) == e->entry.index, "another entry");
             atomic_fetch_add((_Atomic uint64_t *)found, 1);
