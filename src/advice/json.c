@@ -34,7 +34,7 @@ static void json_class(ts_sink *s, const SlabClassStats *c) {
     char name[16];
     ts_json_begin(s, NULL, '{');
     ts_json_text(s, "class", ts_class_name(c->class_index, name));
-    ts_json_u64(s, "class_index", c->class_index);
+    if (c->class_index < TS_CLASSES) ts_json_u64(s, "class_index", c->class_index);
     ts_json_u64(s, "object_size", c->object_size);
     json_fields(s, ts_class_fields, c);
     json_rate(s, c->recycle_rate_pct);

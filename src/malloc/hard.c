@@ -270,6 +270,7 @@ const char *ts_hard_fault_of_live(char *home) {
     object o = {.home = home, .bytes = place.bytes, .use = place.use % TS_HARD_USES, .span = place.span};
     o.p = place.span ? begin_of_span(home, place.bytes) : ts_hard_name(home, place.bytes);
     ts_hard_place *at = ts_hard_word_at(home, place.bytes);
+    uint64_t life = ts_private_life(home);
     o.word = ts_hard_load(at);
     bool right = ts_hard_is_word(o.p, o.word);
     if (right && ts_hard_state_of(o.word) != TS_HARD_LIVE) return NULL;
@@ -277,7 +278,7 @@ const char *ts_hard_fault_of_live(char *home) {
     const char *fault = right ? fault_of(&o) : ts_private_is_own(mine(), home) ? damaged : NULL;
     /* acquire fence: a thread that frees it changes the word before it touches the bytes */
     atomic_thread_fence(memory_order_acquire);
-    return fault && ts_hard_load(at) == o.word ? fault : NULL;
+    return fault && ts_hard_load(at) == o.word && ts_private_life(home) == life ? fault : NULL;
 }
 
 /* ---- free -------------------------------------------------------------------------------------------------------- */

@@ -6,8 +6,8 @@
  * Invariants
  *  1. From before the look at what lives on nothing more becomes inaccessible (ts_hard_large_keep_accessible). So an
  *     object can end while it is looked at, and its place be another's, but its bytes can be read.
- *  2. A fault counts if the word of the object is the same after the look as before it: the object lived all the while,
- *     or is another of the same place and size, which went through the quarantine meanwhile.
+ *  2. A fault counts if the word of the object, and the life of its place, are the same after the look as before it:
+ *     the object lived all the while. (Another one of the same place and size has the same word.)
  */
 #include "malloc/hard_parts.h"
 

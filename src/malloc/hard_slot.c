@@ -30,13 +30,20 @@ static bool is_of_use(char *home, size_t bytes, uint32_t use) {
            ts_private_find(ts_target_allocator(&ts_hard), home, &place);
 }
 
+void ts_hard_free_slot(char *home, size_t bytes, uint32_t use) {
+    /* release fence: a thread that sees the word, or that the core has the slot, sees it clear. Partner: the acquires in
+       is_written */
+    atomic_thread_fence(memory_order_release);
+    ts_hard_store(ts_hard_word_at(home, bytes), free_word(home, bytes, use));
+}
+
 /* Invariant 4, of a slot that is the core's. */
 static void make_free(char *home, size_t bytes, uint32_t use) {
     ts_private_place place;
     /* An object of the core's own functions, which has no word. */
     if (ts_private_find(ts_target_allocator(&ts_hard), home, &place)) return;
     if (!ts_hard_is_clear(home, bytes - TS_HARD_WORD_BYTES)) memset(home, 0, bytes - TS_HARD_WORD_BYTES);
-    ts_hard_store(ts_hard_word_at(home, bytes), free_word(home, bytes, use));
+    ts_hard_free_slot(home, bytes, use);
 }
 
 /* Whether its page went back to the system, or it is as if it did: its word reads as zero, as all of a free slot
@@ -95,10 +102,6 @@ void ts_hard_pass_over(char *home, size_t bytes) {
     ts_hard_wait(&waiting);
 }
 
-void ts_hard_free_slot(char *home, size_t bytes, uint32_t use) {
-    ts_hard_store(ts_hard_word_at(home, bytes), free_word(home, bytes, use));
-}
-
 /* ---- neighbours -------------------------------------------------------------------------------------------------- */
 
 bool ts_hard_is_word_before(const char *home, size_t bytes) {
@@ -109,18 +112,35 @@ bool ts_hard_is_word_before(const char *home, size_t bytes) {
     return word == 0 || ts_hard_is_word(ts_hard_name(before, bytes), word);
 }
 
-/* A slot that is free, and not clear where an overrun comes to first. It may be allocated at this moment: its word is
-   another before its bytes are. */
-bool ts_hard_is_written_behind(const char *home, size_t bytes, uint32_t use) {
-    char *next = (char *)(uintptr_t)home + bytes;
-    size_t offset = ts_hard_in_unit(home) + bytes, most = bytes - TS_HARD_WORD_BYTES;
-    if (!has_words || offset + bytes > TS_PRIVATE_UNIT) return false;
-    ts_hard_place *at = ts_hard_word_at(next, bytes);
-    uint64_t word = ts_hard_load(at), any = 0;
-    if (TS_LIKELY(ts_hard_state_of(word) != TS_HARD_FREE) || word != free_word(next, bytes, use)) return false;
+/* Where an overrun comes to first. */
+static bool is_clear_before_word(char *slot, size_t bytes) {
+    size_t most = bytes - TS_HARD_WORD_BYTES;
+    uint64_t any = 0;
     if (most > TS_HARD_CANARY_BYTES) most = TS_HARD_CANARY_BYTES;
-    for (size_t i = 0; i < most; i += sizeof any) any |= ts_hard_load((ts_hard_place *)(void *)(next + i));
+    for (size_t i = 0; i < most; i += sizeof any) any |= ts_hard_load((ts_hard_place *)(void *)(slot + i));
+    return any == 0;
+}
+
+/* A slot that seemed to be free, and written to. It may be allocated at this moment: its word is another before its
+   bytes are. It may even have been allocated, written to and freed since, which gives it its word again, but not its
+   life. */
+TS_COLD static bool is_written(char *slot, size_t bytes, uint64_t word) {
+    ts_private_place place;
+    uint64_t life = ts_private_life(slot); /* with acquire, as the fence */
+    bool lives = ts_private_find(ts_target_allocator(&ts_hard), slot, &place);
+    bool free_before = ts_hard_load(ts_hard_word_at(slot, bytes)) == word;
+    atomic_thread_fence(memory_order_acquire);
+    bool clear = is_clear_before_word(slot, bytes);
     /* acquire fence: partner of the release fence in ts_hard_begin_slot */
     atomic_thread_fence(memory_order_acquire);
-    return any != 0 && ts_hard_load(at) == word;
+    return !lives && free_before && !clear && ts_private_life(slot) == life &&
+           ts_hard_load(ts_hard_word_at(slot, bytes)) == word;
+}
+
+bool ts_hard_is_written_behind(const char *home, size_t bytes, uint32_t use) {
+    char *next = (char *)(uintptr_t)home + bytes;
+    if (!has_words || ts_hard_in_unit(home) + 2 * bytes > TS_PRIVATE_UNIT) return false;
+    uint64_t word = ts_hard_load(ts_hard_word_at(next, bytes));
+    if (TS_LIKELY(ts_hard_state_of(word) != TS_HARD_FREE) || word != free_word(next, bytes, use)) return false;
+    return !is_clear_before_word(next, bytes) && is_written(next, bytes, word);
 }

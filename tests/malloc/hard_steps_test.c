@@ -122,16 +122,19 @@ static bool at_step(const struct kind *kind, unsigned step) {
     return met;
 }
 
-/* ---- a neighbour that is allocated, and written to, while an object is freed ------------------------------------- */
+/* ---- a neighbour that is allocated, and written to, while an object is freed; and freed again -------------------- */
 
 static char *neighbour;
+static unsigned gap; /* steps until it is freed */
+static bool is_taken, was_taken;
 
 static void take_neighbour(void) {
     for (int i = 0; i < 1000; i++) {
         char *p = ts_hard_alloc(16, object_bytes, false, TS_BY_MALLOC);
         SUP_CHECK(p != NULL, "no memory");
         memset(p, 7, object_bytes);
-        if (p == neighbour) return;
+        is_taken = was_taken = p == neighbour;
+        if (is_taken) return;
     }
     SUP_CHECK(false, "the place is not used again");
 }
@@ -139,6 +142,18 @@ static void take_neighbour(void) {
 static void let_all_go(void) {
     (void)ts_hard_wait_less(SIZE_MAX);
     (void)ts_hard_large_wait_less(SIZE_MAX);
+}
+
+static void end_neighbour(void) {
+    (void)ts_hard_free("free", neighbour, TS_BY_MALLOC, TS_SIZE_UNKNOWN);
+    let_all_go();
+    is_taken = false;
+}
+
+static void take_neighbour_for_a_while(void) {
+    take_neighbour();
+    steps_left = gap;
+    meanwhile = end_neighbour;
 }
 
 /* The slot behind the object is free from then on. */
@@ -160,17 +175,30 @@ static void make_neighbours(size_t slot) {
     let_all_go();
 }
 
-static bool meet_neighbour(size_t size, size_t slot, unsigned step) {
+/* false: there are fewer steps until it is taken, or from there until it is freed. */
+static bool meet_neighbour(size_t size, size_t slot, unsigned step, unsigned until_freed) {
     object_bytes = size;
     make_neighbours(slot);
     steps_left = step;
-    meanwhile = take_neighbour;
+    gap = until_freed;
+    was_taken = false;
+    meanwhile = take_neighbour_for_a_while;
     SUP_CHECK(ts_hard_free("free", object, TS_BY_MALLOC, TS_SIZE_UNKNOWN) == TS_HARD_DONE, "free");
     bool met = meanwhile == NULL;
     meanwhile = NULL;
-    if (met) (void)ts_hard_free("free", neighbour, TS_BY_MALLOC, TS_SIZE_UNKNOWN);
+    if (is_taken) end_neighbour();
     let_all_go();
     return met;
+}
+
+/* Returns how many pairs of steps there were. */
+static unsigned meet_at_all_steps(size_t size, size_t slot) {
+    unsigned pairs = 0, step = 0;
+    do {
+        for (unsigned until_freed = 0; meet_neighbour(size, slot, step, until_freed); until_freed++) pairs++;
+        step++;
+    } while (was_taken);
+    return pairs;
 }
 
 /* ---- the look at what lives at the end, while another thread frees it -------------------------------------------- */
@@ -198,6 +226,52 @@ static bool meet_look(const struct kind *kind, EpochId epoch, unsigned step) {
     return met;
 }
 
+/* The same, and another object of that size is allocated there before the look is over. */
+static void make_another(void) {
+    char *passed_over[100];
+    unsigned count = 0;
+    do {
+        char *p = passed_over[count++] = ts_hard_alloc(16, object_bytes, false, TS_BY_MALLOC);
+        SUP_CHECK(p != NULL && count < 100, "the place is not used again");
+        memset(p, 7, object_bytes);
+    } while (passed_over[count - 1] != object);
+    while (--count > 0) (void)ts_hard_free("free", passed_over[count - 1], TS_BY_MALLOC, TS_SIZE_UNKNOWN);
+    let_all_go();
+}
+
+static void end_for_another(void) {
+    run_second();
+    was_taken = true;
+    steps_left = gap;
+    meanwhile = make_another;
+}
+
+static bool meet_look_at_another(size_t size, EpochId epoch, unsigned step, unsigned until_made) {
+    object_bytes = size;
+    object = ts_hard_alloc(16, object_bytes, false, TS_BY_MALLOC);
+    SUP_CHECK(object != NULL, "no memory");
+    memset(object, 7, object_bytes);
+    second.call = &calls[1];
+    steps_left = step;
+    gap = until_made;
+    was_taken = false;
+    meanwhile = end_for_another;
+    (void)slab_walk(ts_target_allocator(&ts_hard), epoch, look, NULL);
+    bool met = meanwhile == NULL;
+    meanwhile = NULL;
+    if (met || !was_taken) run_second();
+    return met;
+}
+
+static void look_at_another_at_all_steps(size_t size, EpochId epoch) {
+    unsigned step = 0;
+    do {
+        for (unsigned until_made = 0; meet_look_at_another(size, epoch, step, until_made);) until_made++;
+        step++;
+    } while (was_taken);
+    SUP_CHECK(step > 4, "%zu bytes: %u steps of the look", size, step);
+}
+
 int main(void) {
     (void)setenv("TSLAB_ON_MISUSE", "report", 1);
     SlabAllocator *allocator = slab_allocator_create();
@@ -217,15 +291,16 @@ int main(void) {
                 SUP_CHECK(step >= 2, "%zu bytes: %s has %u steps", object_bytes, first.call->name, step);
                 met += step;
             }
-    unsigned step = 0;
-    while (meet_neighbour(40, 48, step)) step++;
-    SUP_CHECK(step > 8, "%u steps beside a neighbour", step);
-    for (step = 0; meet_neighbour(1000, 1024, step);) step++;
+    unsigned step = meet_at_all_steps(40, 48);
+    SUP_CHECK(step > 40, "%u steps beside a neighbour", step);
+    (void)meet_at_all_steps(1000, 1024);
     SUP_CHECK(ts_hard_large_keep_accessible(), "nobody hides anything");
     for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++) {
         for (step = 0; meet_look(&kinds[k], epoch, step);) step++;
         SUP_CHECK(step > 4, "%zu bytes: %u steps of the look", object_bytes, step);
     }
+    look_at_another_at_all_steps(40, epoch);
+    look_at_another_at_all_steps(5000, epoch);
     printf("met at %u steps\n", met);
     return 0;
 }

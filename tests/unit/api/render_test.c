@@ -205,6 +205,9 @@ static void json(void **state) {
             fail_msg("not JSON: %s", text);
         }
         assert_non_null(strstr(text, "\"live_objects\""));
+        /* Spans and scopes are no class with an index. */
+        assert_true(round == 0 || (strstr(text, "\"span\"") && strstr(text, "\"class_index\":")));
+        assert_null(strstr(text, "\"class_index\":4294967"));
         free(text);
         fill(allocator);
     }
