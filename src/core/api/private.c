@@ -52,14 +52,7 @@ void ts_private_capture_go_on(const bool *paused) {
 
 SlabAllocator *ts_private_owner(const void *p) { return ts_public(ts_object_owner(p)); }
 
-bool ts_private_is_data(const void *p) {
-    for (unsigned part = 0; part < TS_PARTS; part++) {
-        uintptr_t at = (uintptr_t)p - (uintptr_t)ts_region.part[part].base;
-        if (at < ts_part_bytes(part, ts_region_marked_units(part))) return true;
-    }
-    return false;
-}
-
+bool ts_private_is_data(const void *p) { return ts_is_data(p); }
 bool ts_private_is_data_limited(void) { return ts_pool_is_data_limited(); }
 
 void ts_private_refuse(SlabAllocator *allocator, const char *call, const void *p, const char *why) {

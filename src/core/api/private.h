@@ -36,7 +36,7 @@ TS_PRIVATE void ts_private_capture_go_on(const bool *paused);
 /* The allocator in whose memory p lies, at the start of an object or not; NULL: none. A hint while other threads free
    it. */
 TS_PRIVATE SlabAllocator *ts_private_owner(const void *p);
-/* Whether p lies in memory that was ever an object's. */
+/* Whether p lies in the data of the region. */
 TS_PRIVATE bool ts_private_is_data(const void *p);
 /* The process's malloc, in an epoch of one allocator: an object where this thread allocated last by
    ts_private_malloc_epoch, which is slab_malloc_epoch else. Where that gives none at once, the answer is that of rest.

@@ -9,6 +9,7 @@
 #include "epoch/epoch.h"
 #include "os/os.h"
 #include "region/pool.h"
+#include "stats/snapshot.h"
 #include "supply/nodes.h"
 #include "supply/purge.h"
 
@@ -56,17 +57,6 @@ static uint32_t retained_units(const count *c, uint32_t unit) {
     return units;
 }
 
-/* Units of the allocator's slab with that UNIT word; 0: it is not the allocator's. */
-static uint32_t slab_units(const count *c, uint64_t word) {
-    const ts_block *block = ts_block_of_word(word);
-    if (ts_era(block) != ts_word_era(word) ||
-        ts_load_relaxed(&block->allocator) != ts_load_relaxed(&c->allocator->token))
-        return 0;
-    if (word & TS_UNIT_SCOPE) return 1;
-    const ts_bin *bin = ts_line_address(ts_word_line(word));
-    return ts_class_units(ts_bin_class((const ts_churn_block *)(const void *)block, bin));
-}
-
 static uint32_t span_units(const count *c, uint32_t unit) {
     ts_object object;
     if (!ts_object_at(ts_load_relaxed(&c->allocator->token), ts_unit_address(unit), &object)) return 0;
@@ -78,12 +68,12 @@ static void look_at_part(count *c, unsigned part) {
     uint32_t first = ts_region.part[part].first_unit, end = first + ts_pool_highest(part), units;
     for (uint32_t unit = first + 1; unit<end; unit += units> 0 ? units : 1) {
         uint64_t word = ts_load_acquire(ts_unit_word(unit)); /* acquire: as in ts_epoch_walk */
-        if (word & TS_UNIT_ZOMBIE)
-            units = 0;
-        else if (word & TS_UNIT_SPAN)
+        if (word == 0)
+            units = retained_units(c, unit);
+        else if ((word & TS_UNIT_SPAN) && !(word & TS_UNIT_ZOMBIE))
             units = span_units(c, unit);
         else
-            units = word == 0 ? retained_units(c, unit) : slab_units(c, word);
+            units = ts_unit_block(c->allocator, word) ? ts_slab_units(ts_slab_at(unit)) : 0;
         if (units > 0 && units <= end - unit) look(c, unit, units);
     }
 }
