@@ -1,5 +1,6 @@
 #include "advice/growth.h"
 
+#include "base/bits.h"
 #include "os/os.h"
 
 #include <string.h>
@@ -89,10 +90,8 @@ static history *history_of(uintptr_t token, uint64_t now) {
 /* ---- feeding ---------------------------------------------------------------------------------------------------- */
 
 static uint64_t stack_hash(const SlabStackSample *s) {
-    uint64_t hash = 1469598103934665603u + (uint64_t)s->state;
-    for (const char *c = s->label; *c; c++) hash = (hash ^ (unsigned char)*c) * 1099511628211u;
-    for (uint32_t i = 0; i < s->frame_count; i++) hash = (hash ^ s->frames[i]) * 1099511628211u;
-    return hash;
+    uint64_t hash = ts_hash((uint64_t)s->state, s->label, strlen(s->label));
+    return ts_hash(hash, s->frames, s->frame_count * sizeof *s->frames);
 }
 
 static row *find_row(const low *l, const char *label) {

@@ -85,7 +85,7 @@ typedef void ts_fork_elders(ts_fork_when when);
 TS_PRIVATE void ts_private_fork_elders(ts_fork_elders *elders);
 
 /* The process may have this much address space from this call on. Reserved addresses that were not used go back
-   (shrink.h). */
+   (shrink.c). */
 TS_PRIVATE void ts_private_limit_address_space(uint64_t bytes);
 
 /* The memory that the process may write is limited from this call on, and free memory does not count any more. And

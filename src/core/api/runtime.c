@@ -8,7 +8,6 @@
 #include "api/background.h"
 #include "api/layout.h"
 #include "api/private.h"
-#include "api/shrink.h"
 #include "diagnose/listen.h"
 #include "diagnose/misuse.h"
 #include "diagnose/sample.h"
@@ -343,20 +342,6 @@ TS_COLD static void warn_of_reserve(ts_allocator *a, size_t bytes) {
     if (atomic_exchange(&warned, 1)) return;
     ts_tell("of the %" PRIu64 " bytes of TSLAB_RESERVE %" PRIu64 " could be had", (uint64_t)bytes,
             ts_load_relaxed(&a->reserved_units) * TS_UNIT_BYTES);
-}
-
-void ts_private_limit_address_space(uint64_t bytes) {
-    int error = errno;
-    pthread_mutex_lock(&start_mutex);
-    if (tables_made) ts_shrink(bytes);
-    pthread_mutex_unlock(&start_mutex);
-    errno = error;
-}
-
-void ts_private_limit_data(void) {
-    pthread_mutex_lock(&start_mutex);
-    if (region_made) ts_limit_data();
-    pthread_mutex_unlock(&start_mutex);
 }
 
 bool ts_runtime_start_homes(void) {

@@ -25,6 +25,9 @@ void ts_runtime_unlock(void);
 
 /* Whether TSLAB_SHM asks for the statistics page. */
 bool ts_settings_want_page(void);
+/* Notes the process that has the region (shrink.c): at the start, and in a child of fork. */
+void ts_shrink_note_process(void);
+
 /* Reads where messages go from the environment; before the first message. */
 void ts_messages_begin(void);
 

@@ -1,11 +1,15 @@
-#include "api/shrink.h"
-
-#include "domain/domain.h"
-#include "epoch/epoch.h"
+/*
+ * A limit of the address space that is set while the process runs. All reserved addresses count against it. So the
+ * region keeps what is in use, and a share of what the limit leaves, as it does when it begins under a limit. The
+ * rest goes back to the system for good.
+ */
+#include "api/private.h"
+#include "api/runtime.h"
 #include "memtools/care.h"
 #include "os/os.h"
 #include "region/pool.h"
 
+#include <errno.h>
 #include <unistd.h>
 
 #define LEFT 4u /* a quarter is the program's */
@@ -31,16 +35,18 @@ static uint32_t units_within(uint64_t limit) {
     return units < ts_region_part_end(TS_NORMAL) ? (uint32_t)units : ts_region_part_end(TS_NORMAL);
 }
 
-/* A child of vfork has a limit of its own, and its parent's memory. */
-static bool has_region(void) { return ts_load_relaxed(&process) == (uint64_t)getpid(); }
-
-void ts_limit_data(void) {
-    if (has_region()) ts_pool_limit_data();
+/* A child of vfork has a limit of its own, and its parent's memory. Caller has the start mutex. */
+static bool has_region(void) {
+    return ts_region.part[TS_NORMAL].units != 0 && ts_load_relaxed(&process) == (uint64_t)getpid();
 }
 
-/* Not beside a tool that watches the region as a whole. */
-void ts_shrink(uint64_t limit) {
-    if (ts_care_tools || !has_region() || leaves_enough(limit)) return;
+void ts_private_limit_data(void) {
+    ts_runtime_lock();
+    if (has_region()) ts_pool_limit_data();
+    ts_runtime_unlock();
+}
+
+static void shrink(uint64_t limit) {
     ts_store_relaxed(&ts_region.far_bytes, SIZE_MAX);
     if (ts_region.part[TS_FAR].units != 0) ts_pool_shrink(TS_FAR, 0);
     if (leaves_enough(limit)) return;
@@ -51,4 +57,13 @@ void ts_shrink(uint64_t limit) {
     ts_table_shrink(&ts_epochs, entries);
     ts_table_shrink(&ts_domains, entries);
     ts_table_shrink(&ts_allocators, ENTRIES_LEAST);
+}
+
+/* Not beside a tool that watches the region as a whole. */
+void ts_private_limit_address_space(uint64_t bytes) {
+    int error = errno;
+    ts_runtime_lock();
+    if (ts_runtime_started() && !ts_care_tools && has_region() && !leaves_enough(bytes)) shrink(bytes);
+    ts_runtime_unlock();
+    errno = error;
 }

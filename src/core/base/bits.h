@@ -17,6 +17,14 @@ static inline unsigned ts_popcount64(uint64_t x) {
     return (unsigned)((x * 0x0101010101010101u) >> 56);
 }
 
+/* A hash of bytes, which goes on from `hash`: 0, or that of what comes before them. */
+static inline uint64_t ts_hash(uint64_t hash, const void *at, size_t bytes) {
+    const unsigned char *c = (const unsigned char *)at;
+    hash += 1469598103934665603u;
+    for (size_t i = 0; i < bytes; i++) hash = (hash ^ c[i]) * 1099511628211u;
+    return hash;
+}
+
 /* x with bit n modulo 64 on. On x86-64 it is one instruction. Compilers make a shift where x is in memory, and that
    is three micro-operations on Intel processors. */
 #if defined(__x86_64__)

@@ -1,5 +1,7 @@
 #include "diagnose/stack_totals.h"
 
+#include "base/bits.h"
+
 #include <string.h>
 
 #define LABEL_WORDS (SLAB_LABEL_BYTES / sizeof(uint64_t))
@@ -22,8 +24,7 @@ size_t ts_stack_totals_bytes(void) { return (size_t)TS_STACK_TOTALS * sizeof(row
 void ts_stack_totals_start(void *at) { ts_store_release(&table, (row *)at); }
 
 static uint64_t hash_of(uintptr_t token, const char *label, const uint64_t *frame, unsigned frame_count) {
-    uint64_t hash = 1469598103934665603u ^ token;
-    for (const char *c = label; *c; c++) hash = (hash ^ (unsigned char)*c) * 1099511628211u;
+    uint64_t hash = ts_hash(token, label, strlen(label));
     for (unsigned i = 0; i < frame_count; i++) {
         hash = (hash ^ frame[i]) * 0x9e3779b97f4a7c15u;
         hash ^= hash >> 29;

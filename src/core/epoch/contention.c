@@ -1,5 +1,6 @@
 #include "epoch/contention.h"
 
+#include "base/bits.h"
 #include "epoch/entered.h"
 #include "epoch/epoch.h"
 #include "epoch/label.h"
@@ -19,12 +20,6 @@ typedef struct row {
 
 static row rows[TS_CONTENTION_ROWS];
 
-static uint64_t hash_of(const char *label) {
-    uint64_t hash = 1469598103934665603u;
-    for (const char *c = label; *c; c++) hash = (hash ^ (unsigned char)*c) * 1099511628211u;
-    return hash ? hash : 1;
-}
-
 /* What it reads may be an epoch that has ended, or its entry's next use: then the label is of that one. */
 static void label_of_thread(char label[SLAB_LABEL_BYTES]) {
     const ts_domain_scope *top = ts_thread.domain;
@@ -39,7 +34,7 @@ static row *row_of_thread(void) {
     uint64_t word[LABEL_WORDS];
     label_of_thread(label);
     if (strcmp(label, TS_LABEL_OTHER) == 0) return &rows[TS_CONTENTION_LABELS];
-    uint64_t hash = hash_of(label);
+    uint64_t hash = ts_hash(0, label, strlen(label)) | 1;
     for (unsigned i = 0; i < TS_CONTENTION_LABELS; i++) {
         row *r = &rows[i];
         uint64_t found = ts_load_relaxed(&r->hash);

@@ -1,6 +1,6 @@
 /*
  * How the pools of home ANY grow from the untouched end of their part, and what limits them: a region that was made
- * smaller (api/shrink.h), and a limit on the data of the process.
+ * smaller (api/shrink.c), and a limit on the data of the process.
  *
  * Under a limit on data the system counts what can be written. Units then become writable when they are handed out,
  * and free runs of 16 units and more are read-only.

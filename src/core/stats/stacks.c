@@ -1,5 +1,6 @@
 /* What the sampled stacks sum up to, and how it is shown. */
 #include "diagnose/stacks.h"
+#include "base/bits.h"
 #include "epoch/label.h"
 #include "os/stack.h"
 #include "stats/top.h"
@@ -35,12 +36,6 @@ typedef struct sums {
 } sums;
 _Static_assert(TS_STACK_SAMPLES < UINT16_MAX, "sites have 16-bit numbers");
 
-static uint64_t hash_bytes(uint64_t hash, const void *at, size_t bytes) {
-    const unsigned char *c = at;
-    for (size_t i = 0; i < bytes; i++) hash = (hash ^ c[i]) * 1099511628211u;
-    return hash;
-}
-
 static bool is_same(const SlabStackSample *a, const SlabStackSample *b) {
     return a->frame_count == b->frame_count && a->state == b->state &&
            memcmp(a->frames, b->frames, a->frame_count * sizeof *a->frames) == 0 && strcmp(a->label, b->label) == 0;
@@ -68,8 +63,8 @@ static void add(void *arg, const ts_stack *stack) {
     row.state = (int32_t)ts_epoch_shown_state(epoch);
     ts_epoch_read_label(epoch, row.label);
     memcpy(row.frames, stack->frame, stack->frame_count * sizeof *stack->frame);
-    uint64_t hash = hash_bytes(1469598103934665603u + (uint64_t)row.state, row.label, strlen(row.label));
-    hash = hash_bytes(hash, row.frames, row.frame_count * sizeof *row.frames);
+    uint64_t hash = ts_hash((uint64_t)row.state, row.label, strlen(row.label));
+    hash = ts_hash(hash, row.frames, row.frame_count * sizeof *row.frames);
     uint32_t at = (uint32_t)(hash >> 32) % SLOTS;
     while (s->slot[at] && !is_same(&s->site[s->slot[at] - 1].row, &row)) at = (at + 1) % SLOTS;
     if (!s->slot[at]) {

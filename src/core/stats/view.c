@@ -72,8 +72,7 @@ static ts_top rows_by(SlabEpochOrder order, SlabEpochStats *rows, size_t capacit
 /* NULL: there is none yet, and `make` is off. */
 static ts_label_stats *label_row(builder *b, const char *text, bool make) {
     if (strcmp(text, TS_LABEL_OTHER) == 0) return &b->label[TS_VIEW_LABELS_SEEN];
-    uint64_t hash = 1469598103934665603u;
-    for (const char *c = text; *c; c++) hash = (hash ^ (unsigned char)*c) * 1099511628211u;
+    uint64_t hash = ts_hash(0, text, strlen(text));
     for (uint32_t at = (uint32_t)(hash >> 32) % LABEL_SLOTS;; at = (at + 1) % LABEL_SLOTS) {
         if (b->slot[at] && strcmp(b->label[b->slot[at] - 1].label, text) == 0) return &b->label[b->slot[at] - 1];
         if (b->slot[at]) continue;
