@@ -215,7 +215,9 @@ static bool collect(ts_check *check, const ts_churn_block *block, unsigned cls, 
     for (uint64_t word = ts_load_relaxed(&bin->word); word; word &= word - 1) {
         REQUIRE(ts_granule_entry(fine, (uint64_t)bin->word_granule + 63) < region->limit,
                 "class %u: the claimed word is of no place", cls);
-        uint32_t entry = ts_bin_word_entry(bin, fine, ts_ctz64(word));
+        uint64_t granule = (uint64_t)bin->word_granule + ts_ctz64(word);
+        uint32_t start = ts_load_relaxed(&bin->state[granule]) >> TS_STATE_START_SHIFT & 3u;
+        uint32_t entry = (uint32_t)ts_granule_entry(fine, granule) + (fine ? 0 : start);
         REQUIRE((entry & (TS_UNIT_ENTRIES - 1)) * 16 % ts_class_bytes[cls] == 0,
                 "class %u: the claimed word has entry %u, no slot", cls, entry);
         out->entry[out->count++] = entry;

@@ -118,12 +118,6 @@ static void set_word(ts_bin *bin, uint64_t word, unsigned bits) {
     ts_store_release(&bin->claims, claims | bits);
 }
 
-uint32_t ts_bin_word_entry(const ts_bin *bin, bool fine, unsigned bit) {
-    uint64_t granule = (uint64_t)bin->word_granule + bit;
-    uint32_t start = ts_load_relaxed(&bin->state[granule]) >> TS_STATE_START_SHIFT & 3u;
-    return (uint32_t)ts_granule_entry(fine, granule) + (fine ? 0 : start);
-}
-
 uint64_t ts_bin_take_word(ts_bin *bin) {
     uint64_t word = ts_load_relaxed(&bin->word);
     begin_word(bin, ts_popcount64(word));
@@ -266,28 +260,42 @@ static void full_to_partial(ts_bin *bin, ts_slab *slab, uint32_t unit) {
     ts_add_owned(&bin->full, (uint32_t)-1);
 }
 
-static ts_slab *put_slot(ts_churn_block *block, ts_bin *bin, uint32_t entry) {
-    bool fine = ts_bin_is_fine(bin);
-    uint32_t unit = slab_of_entry(entry);
+/* granule: in the slab. bits: slots from there on, of one word of the bitmap, `count` of them. */
+TS_ALWAYS_INLINE ts_slab *put_slots(ts_churn_block *block, ts_bin *bin, uint32_t unit, unsigned granule, uint64_t bits,
+                                    unsigned count) {
     ts_slab *slab = ts_slab_at(unit);
-    unsigned granule = granule_in_slab(fine, entry);
-    _Atomic uint64_t *word = &ts_slab_free_words(fine, slab)[granule >> 6];
-    ts_assert(2, (ts_load_relaxed(word) >> (granule & 63) & 1) == 0);
-    ts_store_relaxed(word, ts_load_relaxed(word) | (uint64_t)1 << (granule & 63));
-    slab->free_count++;
+    _Atomic uint64_t *word = &ts_slab_free_words(ts_bin_is_fine(bin), slab)[granule >> 6];
+    ts_assert(2, (ts_load_relaxed(word) & bits << (granule & 63)) == 0);
+    ts_store_relaxed(word, ts_load_relaxed(word) | bits << (granule & 63));
+    unsigned before = slab->free_count;
+    slab->free_count = (uint16_t)(before + count);
     if (slab->free_count == slab->empty_at) count_empty(block, ts_bin_class(block, bin), slab);
-    if (slab->free_count == 1) full_to_partial(bin, slab, unit);
+    if (before == 0) full_to_partial(bin, slab, unit);
     return slab;
 }
 
-void ts_bin_give_slot(ts_churn_block *block, ts_bin *bin, uint32_t entry) {
-    ts_slab *slab = put_slot(block, bin, entry);
+static ts_slab *put_slot(ts_churn_block *block, ts_bin *bin, uint32_t entry) {
+    return put_slots(block, bin, slab_of_entry(entry), granule_in_slab(ts_bin_is_fine(bin), entry), 1, 1);
+}
+
+static void release_unless_kept(ts_churn_block *block, ts_bin *bin, ts_slab *slab) {
     if (slab->free_count == slab->empty_at && !worth_keeping(block, bin, slab)) release_slab(block, bin, slab);
 }
 
+void ts_bin_give_slot(ts_churn_block *block, ts_bin *bin, uint32_t entry) {
+    release_unless_kept(block, bin, put_slot(block, bin, entry));
+}
+
+void ts_bin_give_word(ts_churn_block *block, ts_bin *bin) {
+    uint64_t bits = ts_bin_take_word(bin);
+    uint32_t in_unit = ts_granules_per_unit(ts_bin_is_fine(bin)), granule = bin->word_granule;
+    if (bits == 0) return;
+    release_unless_kept(block, bin,
+                        put_slots(block, bin, granule / in_unit, granule % in_unit, bits, ts_popcount64(bits)));
+}
+
 void ts_bin_release_if_empty(ts_churn_block *block, ts_bin *bin, uint32_t unit) {
-    ts_slab *slab = ts_slab_at(unit);
-    if (slab->free_count == slab->empty_at && !worth_keeping(block, bin, slab)) release_slab(block, bin, slab);
+    release_unless_kept(block, bin, ts_slab_at(unit));
 }
 
 void ts_bin_release_empty(ts_churn_block *block, ts_bin *bin, uint32_t unit) {

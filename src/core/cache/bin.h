@@ -26,14 +26,14 @@ void ts_bin_forget_magazine(ts_bin *bin);
 uint64_t ts_bin_word_allocs(const ts_bin *bin);
 /* Takes the claimed word away, for the caller to put its bits elsewhere. Caller holds the heap. */
 uint64_t ts_bin_take_word(ts_bin *bin);
-/* The entry of a bit of the claimed word. */
-uint32_t ts_bin_word_entry(const ts_bin *bin, bool fine, unsigned bit);
 /* Claims the next word of the bin's slabs. false: none has a free slot. Caller holds the heap. */
 bool ts_bin_claim(ts_churn_block *block, unsigned cls);
 /* Puts the slot of an object that was freed past a full magazine back into its slab, where ts_fast_give has not done
    so. The owner calls it inside the operation that freed the object, and does not hold the heap. It ends that
    operation. Returns true. */
 bool ts_bin_give_freed(ts_churn_block *block, ts_bin *bin, uint32_t entry);
+/* Puts the slots of the claimed word back into their slab. Caller holds the heap. */
+void ts_bin_give_word(ts_churn_block *block, ts_bin *bin);
 /* Puts a free slot back into its slab. */
 void ts_bin_give_slot(ts_churn_block *block, ts_bin *bin, uint32_t entry);
 /* Takes an empty slab that is lent (slab/lent.h) out of the bin. Caller holds the heap, and has the slab. */

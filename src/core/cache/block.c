@@ -154,29 +154,19 @@ void ts_block_end(ts_heap *heap, ts_block *block) {
     }
 }
 
-void ts_block_end_killed_scope(ts_heap *heap, ts_scope_block *block) {
-    ts_assert(2,
-              ts_era(&block->b) != ts_load_relaxed(&block->b.era) && ts_load_relaxed(&block->b.open_id) == TS_ID_NEVER);
-    if (TS_UNLIKELY(block->b.share->allocator->care))
-        ts_block_end(heap, &block->b);
-    else
-        end_scope(heap, block);
-}
-
 /* Puts the objects of the magazine, and the claimed slots, back into their slabs. */
-static void return_slots(ts_churn_block *block, ts_bin *bin, unsigned cls) {
+static void return_slots(ts_churn_block *block, ts_bin *bin) {
     for (uint64_t i = ts_bin_depth(bin); i > 0; i--)
         ts_bin_give_slot(block, bin, (uint32_t)ts_entry_of(&ts_region.part[TS_NORMAL], bin->magazine->object[i - 1]));
     ts_bin_forget_magazine(bin);
-    for (uint64_t word = ts_bin_take_word(bin); word; word &= word - 1)
-        ts_bin_give_slot(block, bin, ts_bin_word_entry(bin, ts_class_is_fine(cls), ts_ctz64(word)));
+    ts_bin_give_word(block, bin);
 }
 
 static uint32_t flush_bin(ts_churn_block *block, unsigned cls, uint64_t *recycled) {
     ts_bin *bin = &block->bin[cls];
     uint32_t scanned = 0;
     uint32_t before = ts_load_relaxed(&bin->slabs);
-    return_slots(block, bin, cls);
+    return_slots(block, bin);
     for (uint32_t unit = bin->head; unit;) {
         ts_slab *slab = ts_slab_at(unit);
         uint32_t next = slab->next;
@@ -231,7 +221,7 @@ static uint32_t shed_bin(ts_heap *heap, ts_churn_block *block, unsigned cls, uin
     bool idle = block->seen[cls] == now;
     block->seen[cls] = now;
     if (!idle || ts_load_relaxed(&bin->slabs) == 0) return looked;
-    if (!visitor) return_slots(block, bin, cls);
+    if (!visitor) return_slots(block, bin);
     uint32_t first = visitor ? bin->head : 0;
     uint32_t stay = first && (ts_slab_at(first)->given & TS_SLAB_IS_EMPTY) ? 1 : 0;
     uint32_t unit = shed_at(heap) == bin ? heap->shed_unit : bin->head;

@@ -10,8 +10,6 @@ struct ts_allocator;
 
 /* Ends a block, killed or not. Its slabs are retained by the share, which adds its counters, too. Live objects die. */
 void ts_block_end(ts_heap *heap, ts_block *block);
-/* Ends a scope block that is killed, shut, and never was the rolling epoch's. */
-void ts_block_end_killed_scope(ts_heap *heap, ts_scope_block *block);
 /* Gives magazines and claimed words back to the slabs, and empty slabs to the share. Returns the slabs it looked at;
    adds those given to *recycled. */
 uint32_t ts_block_flush(ts_heap *heap, ts_block *block, uint64_t *recycled);

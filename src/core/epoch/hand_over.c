@@ -100,7 +100,7 @@ TS_ALWAYS_INLINE void end_only_block(ts_epoch *epoch, ts_block *block) {
     ts_heap *heap = ts_thread.heap;
     ts_epoch_kill_only_block(block);
     (void)ts_epoch_detach_blocks(epoch);
-    ts_block_end_killed_scope(heap, ts_scope(block));
+    ts_block_end(heap, block);
     ts_heap_leave(heap);
 }
 
