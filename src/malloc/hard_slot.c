@@ -31,8 +31,8 @@ static bool is_of_use(char *home, size_t bytes, uint32_t use) {
 }
 
 void ts_hard_free_slot(char *home, size_t bytes, uint32_t use) {
-    /* release fence: a thread that sees the word, or that the core has the slot, sees it clear. Partner: the acquires in
-       is_written */
+    /* release fence: a thread that sees the word, or that the core has the slot, sees it clear. Partner: the acquires
+       in is_written */
     atomic_thread_fence(memory_order_release);
     ts_hard_store(ts_hard_word_at(home, bytes), free_word(home, bytes, use));
 }

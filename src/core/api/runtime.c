@@ -30,12 +30,17 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define MEMCHECK_UNITS_LOG2 16u
 
 static _Atomic bool started;
 static pthread_mutex_t start_mutex = PTHREAD_MUTEX_INITIALIZER;
 static bool region_made, tables_made, hooks_made; /* guarded by start_mutex */
+
+static _Atomic uint64_t process; /* that has the region */
+static void note_process(void) { ts_store_relaxed(&process, (uint64_t)getpid()); }
+bool ts_runtime_has_region(void) { return region_made && ts_load_relaxed(&process) == (uint64_t)getpid(); }
 
 void ts_runtime_lock(void) { pthread_mutex_lock(&start_mutex); }
 void ts_runtime_unlock(void) { pthread_mutex_unlock(&start_mutex); }
@@ -140,7 +145,7 @@ static void fork_parent(void) {
 }
 
 static void fork_child(void) {
-    ts_shrink_note_process();
+    note_process();
     if (!fork_ends()) return;
     ts_message_fork_child();
     if (!hooks_made) {
@@ -237,7 +242,7 @@ static bool start_locked(void) {
         ts_slab_init_templates();
         ts_pool_init();
         ts_lines_init();
-        ts_shrink_note_process();
+        note_process();
         region_made = true;
     }
     if (!tables_made) {

@@ -25,8 +25,9 @@ void ts_runtime_unlock(void);
 
 /* Whether TSLAB_SHM asks for the statistics page. */
 bool ts_settings_want_page(void);
-/* Notes the process that has the region (shrink.c): at the start, and in a child of fork. */
-void ts_shrink_note_process(void);
+/* Whether the calling process has a region of its own. A child of vfork has limits of its own, and its parent's
+   memory. Caller has the start mutex. */
+bool ts_runtime_has_region(void);
 
 /* Reads where messages go from the environment; before the first message. */
 void ts_messages_begin(void);

@@ -10,15 +10,11 @@
 #include "region/pool.h"
 
 #include <errno.h>
-#include <unistd.h>
 
 #define LEFT 4u /* a quarter is the program's */
 #define LINES_OF_UNIT (TS_UNIT_BYTES / 16 * 3)
 #define LINES_LEAST ((size_t)4 << 20)
 #define ENTRIES_LEAST 512u
-
-static _Atomic uint64_t process;
-void ts_shrink_note_process(void) { ts_store_relaxed(&process, (uint64_t)getpid()); }
 
 static bool leaves_enough(uint64_t limit) {
     uint64_t taken = ts_os_address_space_bytes();
@@ -35,14 +31,9 @@ static uint32_t units_within(uint64_t limit) {
     return units < ts_region_part_end(TS_NORMAL) ? (uint32_t)units : ts_region_part_end(TS_NORMAL);
 }
 
-/* A child of vfork has a limit of its own, and its parent's memory. Caller has the start mutex. */
-static bool has_region(void) {
-    return ts_region.part[TS_NORMAL].units != 0 && ts_load_relaxed(&process) == (uint64_t)getpid();
-}
-
 void ts_private_limit_data(void) {
     ts_runtime_lock();
-    if (has_region()) ts_pool_limit_data();
+    if (ts_runtime_has_region()) ts_pool_limit_data();
     ts_runtime_unlock();
 }
 
@@ -63,7 +54,7 @@ static void shrink(uint64_t limit) {
 void ts_private_limit_address_space(uint64_t bytes) {
     int error = errno;
     ts_runtime_lock();
-    if (ts_runtime_started() && !ts_care_tools && has_region() && !leaves_enough(bytes)) shrink(bytes);
+    if (ts_runtime_started() && !ts_care_tools && ts_runtime_has_region() && !leaves_enough(bytes)) shrink(bytes);
     ts_runtime_unlock();
     errno = error;
 }

@@ -157,7 +157,8 @@ static void make_it(void) {
     SUP_CHECK(epoch_domain_on_destroy(domain, let_fork, NULL), "a cleanup");
 }
 
-/* Another thread ends the domain of the one that forks: in the child it is that one's still, which ends it as its own. */
+/* Another thread ends the domain of the one that forks: in the child it is that one's still, which ends it as its
+   own. */
 static void forked_by_the_owner(void **state) {
     allocator = *state;
     begin();
