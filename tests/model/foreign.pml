@@ -188,7 +188,7 @@ inline drain_slab() {
     t = tag;
     x = fw;                                                              /* c */
     if
-#ifdef WITHOUT_TAG_AT_DRAIN
+#if defined(WITHOUT_TAG_AT_DRAIN) || TAGGED /* then it is the present one */
     :: BITS(x) == 0 -> skip
 #else
     :: BITS(x) == 0 || TAG(x) != t -> skip

@@ -49,7 +49,7 @@ inline all_freed(answer) {
     k = 0
 }
 
-/* drain_slab, by who holds the heap: bits become states. */
+/* drain_churn and drain_scope, by who holds the heap: bits become states. */
 inline drain() {
     k = 0;
     do

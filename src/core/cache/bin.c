@@ -412,45 +412,59 @@ bool ts_bin_claim(ts_churn_block *block, unsigned cls) {
     return true;
 }
 
-static void after_direct_frees(ts_churn_block *block, ts_bin *bin, ts_slab *slab, uint32_t unit, unsigned free_before) {
+/* Puts the slots of the free ones among 64 granules back into a slab, the first `retired` of them excepted. */
+static void give_slots(ts_churn_block *block, ts_bin *bin, uint32_t unit, unsigned word, uint64_t slots, unsigned freed,
+                       unsigned retired) {
+    ts_slab *slab = ts_slab_at(unit);
+    _Atomic uint64_t *words = ts_slab_free_words(ts_bin_is_fine(bin), slab);
+    unsigned free_before = slab->free_count;
+    ts_assert(2, (ts_load_relaxed(&words[word]) & slots) == 0);
+    ts_store_relaxed(&words[word], ts_load_relaxed(&words[word]) | slots);
+    slab->free_count = (uint16_t)(free_before + freed - retired);
+    slab->empty_at = (uint16_t)(slab->empty_at - retired);
+    ts_count(&bin->direct_frees, freed * TS_DIRECT_ONE);
     if (slab->free_count == slab->empty_at) count_empty(block, ts_bin_class(block, bin), slab);
     if (free_before == 0 && slab->free_count != 0) full_to_partial(bin, slab, unit);
 }
 
-/* Frees the slots of one foreign word together: a state word each, then bitmap, counts and list once. */
-unsigned ts_bin_free_bits(ts_churn_block *block, ts_bin *bin, uint32_t unit, unsigned granule, uint32_t bits) {
+/* Frees the slots of one foreign word together: a state word each, then the counts, or bitmap and list, once. */
+unsigned ts_bin_free_bits(ts_churn_block *block, ts_bin *bin, uint32_t unit, unsigned granule, uint32_t bits,
+                          bool keeps) {
     bool fine = ts_bin_is_fine(bin);
-    ts_slab *slab = ts_slab_at(unit);
-    _Atomic uint16_t *state = ts_unit_states(unit, fine) + granule;
-    _Atomic uint64_t *words = ts_slab_free_words(fine, slab);
-    unsigned free_before = slab->free_count, freed = 0, retired = 0;
-    uint64_t slots = 0;
+    uint64_t first = (uint64_t)unit * ts_granules_per_unit(fine) + granule, slots = 0;
+    uint64_t before = ts_bin_depth(bin), depth = before, room = keeps ? bin->full_at : 0;
+    unsigned given = 0, retired = 0;
     for (uint32_t left = bits; left; left &= left - 1) {
         unsigned i = ts_ctz64(left);
-        uint32_t s = ts_load_relaxed(&state[i]);
-        if (TS_UNLIKELY(!(s & TS_STATE_LIVE))) continue;
-        uint32_t next = s + TS_STATE_FREE_STEP;
-        ts_store_release(&state[i], (uint16_t)next); /* as in ts_fast_free */
-        freed++;
-        /* A slot whose generations are used up is retired until the slab is reset. */
-        if (TS_UNLIKELY(ts_state_is_retired(next)))
+        _Atomic uint16_t *state = &bin->state[first + i];
+        uint32_t s = ts_load_relaxed(state), next = s + TS_STATE_FREE_STEP;
+        if (TS_UNLIKELY(!(s & TS_STATE_LIVE))) { /* foreign.c, 8 */
+            ts_fetch_add_relaxed(&block->b.share->allocator->rejected_frees, 1);
+            continue;
+        }
+        ts_store_release(state, (uint16_t)next); /* as in ts_fast_free */
+        if (TS_UNLIKELY(ts_state_is_retired(next))) {
+            /* A slot whose generations are used up is retired until the slab is reset. */
             retired++;
-        else
+            given++;
+        } else if (depth < room) {
+            uint64_t entry = ts_granule_entry(fine, first + i) + (fine ? 0 : s >> TS_STATE_START_SHIFT & 3u);
+            bin->magazine->object[depth] = ts_entry_address(&ts_region.part[TS_NORMAL], entry);
+            bin->magazine->granule[depth++] = (uint32_t)(first + i);
+        } else {
             slots |= (uint64_t)1 << i;
+            given++;
+        }
     }
-    if (freed == 0) return 0;
-    uint64_t word = ts_load_relaxed(&words[granule >> 6]);
-    ts_assert(2, (word & slots << (granule & 63)) == 0);
-    ts_store_relaxed(&words[granule >> 6], word | slots << (granule & 63)); /* granule is a multiple of 32 */
-    slab->free_count = (uint16_t)(free_before + freed - retired);
-    slab->empty_at = (uint16_t)(slab->empty_at - retired);
-    ts_count(&bin->direct_frees, freed * TS_DIRECT_ONE);
-    after_direct_frees(block, bin, slab, unit, free_before);
-    return freed;
+    unsigned kept = (unsigned)(depth - before);
+    ts_add_owned(&bin->top, (uint64_t)kept * TS_TOP_PUSH);
+    /* granule is a multiple of 32 */
+    if (given != 0) give_slots(block, bin, unit, granule >> 6, slots << (granule & 63), given, retired);
+    return kept + given;
 }
 
 void ts_bin_free_direct(ts_churn_block *block, ts_bin *bin, uint32_t entry) {
     unsigned granule = granule_in_slab(ts_bin_is_fine(bin), entry);
     ts_assert(2, ts_load_relaxed(ts_entry_state(entry, ts_bin_is_fine(bin))) & TS_STATE_LIVE);
-    (void)ts_bin_free_bits(block, bin, slab_of_entry(entry), granule & ~31u, (uint32_t)1 << (granule & 31));
+    (void)ts_bin_free_bits(block, bin, slab_of_entry(entry), granule & ~31u, (uint32_t)1 << (granule & 31), false);
 }

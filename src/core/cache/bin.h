@@ -46,7 +46,9 @@ void ts_bin_release_empty(ts_churn_block *block, ts_bin *bin, uint32_t unit);
    heap. */
 void ts_bin_free_direct(ts_churn_block *block, ts_bin *bin, uint32_t entry);
 /* Frees the objects of 32 granules of a slab whose bits are on, as ts_bin_free_direct. granule: the first one, a
-   multiple of 32. Objects that are not live are left out. Returns how many were freed. */
-unsigned ts_bin_free_bits(ts_churn_block *block, ts_bin *bin, uint32_t unit, unsigned granule, uint32_t bits);
+   multiple of 32. keeps: into the magazine as long as it has room; the caller is the thread that uses it. Objects that
+   are not live are left out. Returns how many were freed. */
+unsigned ts_bin_free_bits(ts_churn_block *block, ts_bin *bin, uint32_t unit, unsigned granule, uint32_t bits,
+                          bool keeps);
 
 #endif

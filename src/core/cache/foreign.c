@@ -288,13 +288,39 @@ bool ts_foreign_pending(uint32_t unit, uint64_t word, uint64_t entry) {
     return (x & bit) != 0 && x >> TS_FOREIGN_TAG_SHIFT == ts_load_acquire(&ts_slab_at(unit)->tag);
 }
 
-static void drop_late(ts_block *block) { ts_fetch_add_relaxed(&block->share->allocator->rejected_frees, 1); }
+/* Step e: bits off, count on; the bits that came meanwhile stay. */
+static void take_bits_off(_Atomic uint64_t *word, uint64_t x, uint64_t bits) {
+    while (!ts_cas_seq(word, &x, ts_foreign_counted_on(x & ~bits))) {
+    }
+}
 
-static unsigned free_churn_bits(ts_churn_block *block, ts_bin *bin, uint32_t unit, unsigned granule, uint32_t bits) {
-    unsigned freed = ts_bin_free_bits(block, bin, unit, granule, bits);
-    ts_count(&block->b.share->count[ts_bin_class(block, bin)].foreign_frees, freed);
-    for (unsigned late = ts_popcount64(bits) - freed; late > 0; late--) drop_late(&block->b);
-    return freed;
+/* Steps c to f of a churn slab, whose foreign words have the present tag. In a block that is open to its owner the
+   caller is that owner. It keeps what it takes in for its next allocations. Returns the objects freed; adds their
+   bytes. */
+static unsigned drain_churn(ts_churn_block *block, uint32_t unit, uint64_t w, size_t *bytes) {
+    ts_bin *bin = ts_line_address(ts_word_line(w));
+    unsigned first, end, objects = 0, cls = ts_bin_class(block, bin);
+    _Atomic uint64_t *words = ts_slab_foreign_words(unit, w, &first, &end);
+    bool keeps = ts_load_relaxed(&block->b.key) >> TS_KEY_SHARE_SHIFT != 0;
+    ts_assert(2, !keeps || ts_load_relaxed(&block->b.heap) == ts_thread.heap);
+    if (ts_class_bytes[cls] > TS_UNIT_BYTES / 2) end = 1; /* there is one object */
+    uint32_t some = 0;
+    for (unsigned i = 0; i < end; i++) {
+        if ((uint32_t)ts_load_seq(&words[i]) == 0) continue;
+        some |= (uint32_t)1 << i;
+        /* The freeing threads' processors had these lines last. */
+        __builtin_prefetch((const void *)(uintptr_t)&ts_unit_states(unit, ts_word_is_fine(w))[i * 32u], 1);
+    }
+    for (; some; some &= some - 1) {
+        unsigned i = ts_ctz64(some);
+        uint64_t x = ts_load_seq(&words[i]), bits = (uint32_t)x;
+        objects += ts_bin_free_bits(block, bin, unit, i * 32, (uint32_t)bits, keeps);
+        take_bits_off(&words[i], x, bits);
+    }
+    ts_count(&block->b.share->count[cls].foreign_frees, objects);
+    ts_bin_release_if_empty(block, bin, unit);
+    *bytes += (size_t)objects * ts_class_bytes[cls];
+    return objects;
 }
 
 static unsigned free_scope_bits(ts_scope_block *block, uint32_t unit, uint32_t in_unit, uint64_t bits) {
@@ -303,45 +329,28 @@ static unsigned free_scope_bits(ts_scope_block *block, uint32_t unit, uint32_t i
         if (ts_scope_free(block, unit, in_unit + ts_ctz64(bits)))
             ts_count(&block->b.share->count[TS_COUNT_SCOPE].foreign_frees, 1);
         else
-            drop_late(&block->b);
+            ts_fetch_add_relaxed(&block->b.share->allocator->rejected_frees, 1); /* late: 8 */
     }
     return freed;
 }
 
-/* Fetches all cache lines of state words that a drain of a churn slab changes: the freeing threads' processors had
-   them last. */
-static void fetch_states(uint32_t unit, uint64_t word, const _Atomic uint64_t *words, unsigned count) {
-    const _Atomic uint16_t *state = ts_unit_states(unit, ts_word_is_fine(word));
-    __builtin_prefetch((const void *)(uintptr_t)words, 1); /* the drain changes them, too */
-    for (unsigned i = 0; i < count; i++)
-        if ((uint32_t)ts_load_relaxed(&words[i]) != 0) __builtin_prefetch((const void *)(uintptr_t)&state[i * 32u], 1);
+static unsigned drain_scope(ts_scope_block *block, uint32_t unit, uint64_t w) {
+    unsigned first, end, objects = 0;
+    _Atomic uint64_t *words = ts_slab_foreign_words(unit, w, &first, &end);
+    uint64_t tag = ts_load_relaxed(&ts_slab_at(unit)->tag);
+    for (unsigned i = first; i < end; i++) {
+        uint64_t x = ts_load_seq(&words[i]), bits = (uint32_t)x; /* step c */
+        if (bits == 0 || x >> TS_FOREIGN_TAG_SHIFT != tag) continue;
+        objects += free_scope_bits(block, unit, i * 32, bits);
+        take_bits_off(&words[i], x, bits);
+    }
+    ts_scope_release_if_empty(block, unit);
+    return objects;
 }
 
 /* Returns the objects worked on; adds the bytes of slots that are free again. */
 static unsigned drain_slab(ts_block *block, uint32_t unit, uint64_t w, size_t *bytes) {
-    unsigned first, end, objects = 0;
-    _Atomic uint64_t *words = ts_slab_foreign_words(unit, w, &first, &end);
-    ts_bin *bin = block->scope ? NULL : ts_line_address(ts_word_line(w));
-    uint64_t tag = ts_load_relaxed(&ts_slab_at(unit)->tag);
-    if (!block->scope) fetch_states(unit, w, words, end);
-    for (unsigned i = first; i < end; i++) {
-        uint64_t x = ts_load_seq(&words[i]), bits = (uint32_t)x; /* step c */
-        if (bits == 0 || x >> TS_FOREIGN_TAG_SHIFT != tag) continue;
-        if (block->scope)
-            objects += free_scope_bits(ts_scope(block), unit, i * 32, bits);
-        else
-            objects += free_churn_bits(ts_churn(block), bin, unit, i * 32, (uint32_t)bits);
-        /* Step e: bits off, count on; the bits that came meanwhile stay. */
-        while (!ts_cas_seq(&words[i], &x, ts_foreign_counted_on(x & ~bits))) {
-        }
-    }
-    if (block->scope) {
-        ts_scope_release_if_empty(ts_scope(block), unit);
-    } else {
-        *bytes += (size_t)objects * ts_class_bytes[ts_bin_class(ts_churn(block), bin)];
-        ts_bin_release_if_empty(ts_churn(block), bin, unit);
-    }
-    return objects;
+    return block->scope ? drain_scope(ts_scope(block), unit, w) : drain_churn(ts_churn(block), unit, w, bytes);
 }
 
 void ts_foreign_take_in(ts_block *block, uint32_t unit, uint64_t word) {

@@ -178,7 +178,7 @@ static void *churn_try(ts_heap *heap, ts_churn_block *block, unsigned cls, Epoch
         return NULL;
     }
     block->little = little ? block->little | bit : block->little & ~bit;
-    if ((p = claim_slot(block, cls)) != NULL) return p;
+    if ((p = ts_fast_pop(&block->bin[cls])) != NULL || (p = claim_slot(block, cls)) != NULL) return p;
     ts_count(&share->count[cls].slow_path_hits, 1);
     /* Free slots in the blocks of ended threads come first: the caller adopts such a block. */
     /* The caller gets a slab where an account grants it, or where it is to be of one NUMA node (nodes.h). */

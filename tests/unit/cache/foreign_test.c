@@ -279,6 +279,44 @@ static void little_is_put_off(void **state) {
     free_all(epoch);
 }
 
+/* What a round brings fills the magazines first, of every bin, and is at hand for the next allocations; the rest goes to
+   the slabs. In objects that are not alone in their slab, and in such as are. */
+static void taken_in_for_the_next_allocations(void **state) {
+    static const struct {
+        size_t size;
+        unsigned objects, kept;
+    } bins[] = {{16, 500, 64}, {128, 200, 64}, {1000, 90, 64}, {12000, 20, 20}};
+    (void)state;
+    EpochId epoch = epoch_open(allocator, NULL, EPOCH_CHURN);
+    for (unsigned i = 0; i < sizeof bins / sizeof *bins; i++) {
+        unsigned n = bins[i].objects, first = live_count;
+        allocate(epoch, bins[i].size, n);
+        ts_bin *bin = ts_line_address(ts_word_line(word_of(live[first])));
+        while (ts_load_relaxed(&bin->word) != 0) allocate(epoch, bins[i].size, 1);
+        assert_int_equal(ts_bin_depth(bin), 0);
+        for (unsigned k = 0; k < n; k++) {
+            assert_int_equal(foreign_free(live[first + k], TS_ANY_GENERATION), TS_FOREIGN_FREED);
+        }
+        drain();
+        assert_int_equal(ts_bin_depth(bin), bins[i].kept);
+        sup_check_identities(allocator);
+        for (unsigned k = 0; k < n; k++) {
+            assert_false(slab_owns(allocator, live[first + k]));
+        }
+        for (unsigned k = 0; k < n; k++) {
+            void *p = slab_malloc_epoch(allocator, bins[i].size, epoch);
+            assert_non_null(p);
+            bool again = false;
+            for (unsigned l = 0; l < n; l++) {
+                again |= p == live[first + l];
+            }
+            assert_true(again || k >= bins[i].kept);
+        }
+        sup_check_identities(allocator);
+    }
+    free_all(epoch);
+}
+
 /* A round that left something for the next does not put it off. */
 static void more_is_not_put_off(void **state) {
     enum { SIZE = 16, SLOTS = TS_UNIT_BYTES / SIZE };
@@ -989,6 +1027,7 @@ int main(void) {
         WITH_ALLOCATOR(some_at_a_time),
         WITH_ALLOCATOR(blocks_end_some_at_a_time),
         WITH_ALLOCATOR(little_is_put_off),
+        WITH_ALLOCATOR(taken_in_for_the_next_allocations),
         WITH_ALLOCATOR(more_is_not_put_off),
         WITH_ALLOCATOR(nothing_is_put_off_near_the_budget),
         WITH_ALLOCATOR(a_queue_is_not_put_off),
