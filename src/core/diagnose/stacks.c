@@ -66,10 +66,7 @@ bool ts_stacks_start(void) {
 }
 
 void ts_stacks_set_rate(ts_allocator *allocator, size_t bytes) {
-    double rate = bytes ? 1.0 / (double)bytes : 0;
-    uint64_t bits;
-    memcpy(&bits, &rate, sizeof bits);
-    ts_store_relaxed(&allocator->stack_rate, bits);
+    ts_store_relaxed(&allocator->stack_mean_bytes, bytes);
     ts_store_relaxed(&allocator->sampled, bytes != 0);
     /* release: a thread that sees the turn sees the new rate */
     atomic_fetch_add_explicit(&ts_stacks_turn, 1, memory_order_release);

@@ -28,8 +28,6 @@
 
 #include <tslab/stats.h>
 
-#include <string.h>
-
 #define TS_STACK_SAMPLES 16384u
 #define TS_STACK_FRAMES SLAB_STACK_FRAMES
 
@@ -68,17 +66,10 @@ void ts_stack_record_fork_child(ts_stack_record *record);
 
 /* The allocator samples one in `bytes` bytes from this call on; 0: none. */
 void ts_stacks_set_rate(ts_allocator *allocator, size_t bytes);
+/* Samples a byte. */
 static inline double ts_stacks_rate(const ts_allocator *allocator) {
-    uint64_t bits = ts_load_relaxed(&allocator->stack_rate);
-    double rate;
-    memcpy(&rate, &bits, sizeof rate);
-    return rate;
-}
-/* The same as bytes for one sample; 0: it samples none. */
-static inline uint64_t ts_stacks_mean_bytes(const ts_allocator *allocator) {
-    double rate = ts_stacks_rate(allocator);
-    if (rate <= 0) return 0;
-    return rate > 0x1p-62 ? (uint64_t)(1.0 / rate + 0.5) : UINT64_MAX;
+    uint64_t mean = ts_load_relaxed(&allocator->stack_mean_bytes);
+    return mean ? 1.0 / (double)mean : 0;
 }
 
 /* Stacks begin outside of that code, too. Once, by a library that allocates for the program. */

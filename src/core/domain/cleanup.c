@@ -21,9 +21,9 @@ _Static_assert(sizeof(ts_cleanup) <= 64 && sizeof(ts_domain_scope) <= 64, "one k
 bool ts_domain_on_destroy(uint64_t id, void (*fn)(void *), void *arg) {
     ts_domain *d = ts_domain_mine(id, "epoch_domain_on_destroy");
     if (!d) return false;
-    if (!fn) return ts_domain_fail(EINVAL);
+    if (!fn) return ts_fail(EINVAL);
     ts_cleanup *c = ts_lines_take(TS_LINES_CLEANUP, sizeof(ts_domain_scope));
-    if (!c) return ts_domain_fail(ENOMEM);
+    if (!c) return ts_fail(ENOMEM);
     c->fn = fn;
     c->arg = arg;
     c->event = ts_domain_next_event();
@@ -36,7 +36,7 @@ bool ts_domain_on_destroy(uint64_t id, void (*fn)(void *), void *arg) {
     ts_epoch_release(epoch);
     if (same) return true;
     ts_lines_give(TS_LINES_CLEANUP, c);
-    return ts_domain_fail(EINVAL);
+    return ts_fail(EINVAL);
 }
 
 bool ts_domain_off_destroy(uint64_t id, void (*fn)(void *), void *arg) {
@@ -52,7 +52,7 @@ bool ts_domain_off_destroy(uint64_t id, void (*fn)(void *), void *arg) {
     if (c && before) before->next = c->next;
     if (c && !before) ts_store_relaxed(&d->cleanups, c->next);
     ts_epoch_release(epoch);
-    if (!c) return ts_domain_fail(same ? ENOENT : EINVAL);
+    if (!c) return ts_fail(same ? ENOENT : EINVAL);
     ts_lines_give(TS_LINES_CLEANUP, c);
     return true;
 }

@@ -56,10 +56,7 @@ uint64_t ts_domain_create(ts_allocator *allocator, uintptr_t token, EpochId epoc
     ts_heap *heap = ts_heap_mine();
     if (heap) ts_domain_take_any_returned(heap);
     ts_domain *d = heap ? ts_heap_take_entry(&ts_domains, TS_TABLE_DOMAIN) : NULL;
-    if (!d) {
-        errno = ENOMEM;
-        return 0;
-    }
+    if (!d) return ts_fail(ENOMEM);
     uint64_t id = begin_domain(d, allocator, token, epoch, shared ? 0 : heap->serial, shared, ends_epoch,
                                heap->scope_map[ts_table_index(&ts_epochs, epoch) % TS_HEAP_MAP]);
     /* Its partner is ts_domain_destroy_all, which comes after the end of the allocator's id. */
@@ -81,14 +78,8 @@ TS_COLD static void mark_capture(uint64_t id) {
 uint64_t ts_domain_open(ts_allocator *allocator, uintptr_t token, const char *label, unsigned flags) {
     unsigned kind = flags & KINDS;
     bool captures = (flags & EPOCH_DOMAIN_CAPTURE) != 0;
-    if (flags & ~FLAGS) {
-        errno = EINVAL;
-        return 0;
-    }
-    if (captures && !ts_load_acquire(&ts_capture)) {
-        errno = ENOTSUP;
-        return 0;
-    }
+    if (flags & ~FLAGS) return ts_fail(EINVAL);
+    if (captures && !ts_load_acquire(&ts_capture)) return ts_fail(ENOTSUP);
     if (captures && kind == 0) kind = EPOCH_CHURN;
     bool shared = (flags & EPOCH_DOMAIN_SHARED) != 0;
     /* A thread that creates a domain for itself allocates in it. */
@@ -148,37 +139,30 @@ uint64_t ts_domain_make(uintptr_t token) {
 
 bool ts_domain_force_close(uint64_t id) {
     const ts_domain *d = ts_domain_find(id);
-    ts_allocator *allocator;
-    uintptr_t token;
-    EpochId epoch;
-    if (!d || !ts_domain_read_fields(d, id, &allocator, &token, &epoch))
-        return ts_domain_refuse("epoch_domain_force_close", id, NULL, EINVAL);
-    if (!ts_epoch_close(allocator, epoch)) return ts_domain_fail(EINVAL);
-    return true;
+    ts_domain_fields f;
+    if (!d || !ts_domain_read_fields(d, id, &f)) return ts_domain_refuse("epoch_domain_force_close", id, NULL, EINVAL);
+    return ts_epoch_close(f.allocator, f.epoch) || ts_fail(EINVAL);
 }
 
 bool ts_domain_hand_over(uint64_t id) {
     ts_domain *d = ts_domain_mine(id, "epoch_domain_hand_over");
     if (!d) return false;
     if (ts_domain_is_entered(id)) return ts_domain_refuse("epoch_domain_hand_over", id, "still entered", EPERM);
-    if (TS_UNLIKELY(ts_load_relaxed(&d->kin) != NULL) && !ts_tree_may_go(id)) return ts_domain_fail(EPERM);
+    if (TS_UNLIKELY(ts_load_relaxed(&d->kin) != NULL) && !ts_tree_may_go(id)) return ts_fail(EPERM);
     /* It is busy: this is one of its own cleanups, and the thread that runs them goes on with it. (A shared domain
        has no owner, so there is nothing to give up.) */
     uint32_t busy = ts_load_relaxed(&d->busy);
     if (busy != TS_QUIET && busy != TS_TRIED && !ts_load_relaxed(&d->shared))
         return ts_domain_refuse("epoch_domain_hand_over", id, TS_IS_ENDING, EPERM);
-    ts_allocator *allocator;
-    uintptr_t token;
-    EpochId epoch;
-    if (!ts_domain_read_fields(d, id, &allocator, &token, &epoch))
-        return ts_domain_refuse("epoch_domain_hand_over", id, NULL, EINVAL);
+    ts_domain_fields f;
+    if (!ts_domain_read_fields(d, id, &f)) return ts_domain_refuse("epoch_domain_hand_over", id, NULL, EINVAL);
     ts_mark_give_up_all(d);
-    ts_epoch_give_up(allocator, epoch);
+    ts_epoch_give_up(f.allocator, f.epoch);
     /* release: partner of the acquire in take_own. It fails where the record has another use by now, because another
        thread can end a shared domain: then the owner is another one, or none. */
     uint64_t me = ts_thread.heap->serial;
     if (TS_UNLIKELY(ts_load_relaxed(&d->kin) != NULL)) {
-        (void)ts_orphans_make_share(ts_thread.heap, allocator);
+        (void)ts_orphans_make_share(ts_thread.heap, f.allocator);
         ts_tree_give_up(id, me);
         ts_orphans_pass_on(ts_thread.heap);
     }

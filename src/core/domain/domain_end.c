@@ -335,7 +335,7 @@ TS_NOINLINE static bool reset_other(uint64_t id, size_t keep_bytes) {
     ts_domain *d = ts_domain_mine(id, "epoch_domain_reset");
     uint64_t units = 0;
     if (!d) return false;
-    if (!ts_load_relaxed(&d->ends_epoch)) return ts_domain_fail(EINVAL);
+    if (!ts_load_relaxed(&d->ends_epoch)) return ts_fail(EINVAL);
     if (TS_UNLIKELY(ts_domain_is_in_cleanup(id))) return refuse_busy("epoch_domain_reset", id);
     ts_allocator *allocator = ts_load_relaxed(&d->allocator);
     uintptr_t token = ts_load_relaxed(&d->token);

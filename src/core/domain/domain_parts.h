@@ -5,17 +5,11 @@
 #ifndef TS_DOMAIN_DOMAIN_PARTS_H
 #define TS_DOMAIN_DOMAIN_PARTS_H
 
+#include "base/fail.h"
 #include "diagnose/misuse.h"
 #include "diagnose/sample.h"
 #include "domain/domain.h"
 #include "domain/tree.h"
-
-#include <errno.h>
-
-static inline bool ts_domain_fail(int error) {
-    errno = error;
-    return false;
-}
 
 /* Reports a misuse, and returns the call's answer. why NULL: it is no domain. */
 bool ts_domain_refuse(const char *call, uint64_t id, const char *why, int error);
@@ -59,12 +53,14 @@ TS_ALWAYS_INLINE bool ts_domain_is_timed(const ts_heap *heap) {
     return (heap->sample_rate | ts_load_relaxed(&ts_sample_rate)) != 0;
 }
 
+typedef struct ts_domain_fields {
+    ts_allocator *allocator;
+    uintptr_t token;
+    EpochId epoch;
+} ts_domain_fields;
 /* Reads the fields of the domain with this id. false: the record has another use. */
-TS_ALWAYS_INLINE bool ts_domain_read_fields(const ts_domain *d, uint64_t id, ts_allocator **allocator, uintptr_t *token,
-                                            EpochId *epoch) {
-    *allocator = ts_load_relaxed(&d->allocator);
-    *token = ts_load_relaxed(&d->token);
-    *epoch = ts_load_relaxed(&d->epoch);
+TS_ALWAYS_INLINE bool ts_domain_read_fields(const ts_domain *d, uint64_t id, ts_domain_fields *out) {
+    *out = (ts_domain_fields){ts_load_relaxed(&d->allocator), ts_load_relaxed(&d->token), ts_load_relaxed(&d->epoch)};
     return ts_domain_is_still(d, id);
 }
 

@@ -22,15 +22,9 @@ uint64_t ts_domain_create_child(uint64_t parent, const char *label, unsigned fla
     uintptr_t token = ts_load_relaxed(&p->token);
     EpochId above = ts_load_relaxed(&p->epoch);
     bool shared = ts_load_relaxed(&p->shared);
-    if (!ts_domain_is_still(p, parent) || ((flags & EPOCH_DOMAIN_SHARED) && !shared)) {
-        errno = EINVAL;
-        return 0;
-    }
+    if (!ts_domain_is_still(p, parent) || ((flags & EPOCH_DOMAIN_SHARED) && !shared)) return ts_fail(EINVAL);
     const ts_epoch *e = ts_epoch_find(allocator, above);
-    if (!e || ts_load_relaxed(&e->state) != EPOCH_ACTIVE) {
-        errno = ESTALE;
-        return 0;
-    }
+    if (!e || ts_load_relaxed(&e->state) != EPOCH_ACTIVE) return ts_fail(ESTALE);
     uint64_t id = ts_domain_open(allocator, token, label, flags | (shared ? EPOCH_DOMAIN_SHARED : 0));
     if (!id) return 0;
     EpochId below = epoch_of(id);
@@ -49,7 +43,7 @@ bool ts_domain_move(uint64_t child, uint64_t parent) {
     if (!c || (parent && !p)) return false;
     if (p && (ts_load_relaxed(&c->token) != ts_load_relaxed(&p->token) ||
               ts_load_relaxed(&c->shared) != ts_load_relaxed(&p->shared)))
-        return ts_domain_fail(EINVAL);
+        return ts_fail(EINVAL);
     if (!parent && !ts_load_relaxed(&c->kin)) return true;
     if (!ts_tree_kin(child) || (parent && !ts_tree_kin(parent))) return false;
     /* Its memory is charged at its new place before it is there, so nothing can fail in between. */
@@ -58,7 +52,7 @@ bool ts_domain_move(uint64_t child, uint64_t parent) {
     int error = ts_tree_link(child, parent, false);
     if (!error && !ts_limit_link(allocator, epoch, epoch_of(parent))) error = errno;
     if (!error && (error = ts_tree_link(child, parent, true)) != 0) (void)ts_limit_link(allocator, epoch, before);
-    return error ? ts_domain_fail(error) : true;
+    return error ? ts_fail(error) : true;
 }
 
 /* Whether another thread is ending the domain, or empties it and then ends it. */
@@ -159,7 +153,7 @@ bool ts_domain_end_other(uint64_t id) {
     if (ts_domain_is_in_cleanup(id)) return ts_domain_refuse("epoch_domain_end", id, TS_IS_ENDING, EPERM);
     if (end_own(d, id)) return true;
     int error = mark_all(d, id);
-    if (error) return ts_domain_fail(error);
+    if (error) return ts_fail(error);
     if (ts_domain_make_busy(d, id, TS_ENDS)) ts_domain_finish(d, id);
     return true;
 }

@@ -150,8 +150,8 @@ static bool take_own(ts_domain *d, uint64_t id, uint64_t serial) {
 /* The refusal to enter a domain that another thread owns, or is ending. */
 static bool refuse_others(const ts_domain *d, uint64_t id) {
     uint32_t busy = ts_load_relaxed(&d->busy);
-    if (!ts_domain_is_still(d, id)) return ts_domain_fail(EINVAL);
-    if (busy == TS_ENDS || is_shut(busy)) return ts_domain_fail(ESTALE);
+    if (!ts_domain_is_still(d, id)) return ts_fail(EINVAL);
+    if (busy == TS_ENDS || is_shut(busy)) return ts_fail(ESTALE);
     return ts_domain_refuse("epoch_domain_enter", id, TS_OF_ANOTHER_THREAD, EPERM);
 }
 
@@ -181,14 +181,14 @@ TS_NOINLINE static bool enter_slowly(uint64_t id) {
     bool here = is_block_of(block, heap, epoch);
     if (!here) {
         const ts_epoch *e = ts_epoch_find(allocator, epoch);
-        if (!e || ts_load_relaxed(&e->state) != EPOCH_ACTIVE) return ts_domain_fail(ESTALE);
+        if (!e || ts_load_relaxed(&e->state) != EPOCH_ACTIVE) return ts_fail(ESTALE);
     }
     ts_domain_scope *scope = heap->spare_scope;
     if (scope)
         heap->spare_scope = NULL;
     else
         scope = ts_lines_take(TS_LINES_CLEANUP, sizeof *scope);
-    if (!scope) return ts_domain_fail(ENOMEM);
+    if (!scope) return ts_fail(ENOMEM);
     /* The look at the id came after the load of `shared`. */
     bool in = shared ? count_in_shared(d, id, heap->serial) : count_in_own(d, heap->serial);
     while (!in && !shared && ts_tree_owner(d, id) == heap->serial) in = count_in_own(d, heap->serial);
@@ -199,7 +199,7 @@ TS_NOINLINE static bool enter_slowly(uint64_t id) {
     }
     if (!in) {
         ts_lines_give(TS_LINES_CLEANUP, scope);
-        return ts_domain_fail(ts_domain_is_still(d, id) ? ESTALE : EINVAL);
+        return ts_fail(ts_domain_is_still(d, id) ? ESTALE : EINVAL);
     }
     push(scope, id, epoch, token, block);
     if (TS_UNLIKELY(ts_load_relaxed(&d->captures))) {
@@ -279,29 +279,23 @@ TS_ENTRY void *ts_domain_alloc(size_t size) {
 }
 
 TS_ENTRY void *ts_domain_promote(uint64_t id, void *p) {
-    ts_domain *d = ts_domain_mine(id, "slab_promote");
+    const ts_domain *d = ts_domain_mine(id, "slab_promote");
+    ts_domain_fields f;
     ts_object object;
     if (!d) return NULL;
-    ts_allocator *allocator;
-    uintptr_t token;
-    EpochId epoch;
-    if (!ts_domain_read_fields(d, id, &allocator, &token, &epoch)) {
+    if (!ts_domain_read_fields(d, id, &f)) {
         (void)ts_domain_refuse("slab_promote", id, NULL, EINVAL);
         return NULL;
     }
-    if (!ts_object_at(token, p, &object)) {
-        ts_misuse(token, "slab_promote", p, NULL, NULL);
-        errno = EINVAL;
-        return NULL;
+    if (!ts_object_at(f.token, p, &object)) {
+        ts_misuse(f.token, "slab_promote", p, NULL, NULL);
+        return ts_fail_null(EINVAL);
     }
-    if (TS_UNLIKELY(ts_is_lent(object.unit))) {
-        errno = ESTALE;
-        return NULL;
-    }
+    if (TS_UNLIKELY(ts_is_lent(object.unit))) return ts_fail_null(ESTALE);
     size_t bytes = ts_object_usable(&object);
-    void *q = ts_alloc_aligned(token, ts_alignment_kept(p), bytes, epoch, false);
+    void *q = ts_alloc_aligned(f.token, ts_alignment_kept(p), bytes, f.epoch, false);
     if (!q) return NULL;
     memcpy(q, p, bytes);
-    ts_free_copied(token, &object);
+    ts_free_copied(f.token, &object);
     return q;
 }

@@ -124,12 +124,12 @@ static ts_domain *markable(uint64_t id, const char *call) {
 static bool is_marker(const ts_domain *d, uint64_t id) {
     EpochId epoch_id = ts_load_relaxed(&d->epoch);
     ts_epoch *epoch = ts_epoch_find_locked(ts_load_relaxed(&d->allocator), epoch_id);
-    if (!epoch) return ts_domain_fail(ESTALE);
+    if (!epoch) return ts_fail(ESTALE);
     const ts_domain *other = epoch->marked_by == id ? NULL : ts_domain_find(epoch->marked_by);
     bool mine = !other || ts_load_relaxed(&other->epoch) != epoch_id;
     if (mine) epoch->marked_by = id;
     ts_epoch_release(epoch);
-    return mine || ts_domain_fail(EINVAL);
+    return mine || ts_fail(EINVAL);
 }
 
 /* Makes 16 bytes of the domain the mark's anchor. */
@@ -142,14 +142,14 @@ static bool anchor(ts_domain *d, ts_mark *m) {
         if (!m->block) {
             int error = errno;
             (void)ts_free(ts_load_relaxed(&d->token), p, TS_ANY_GENERATION);
-            return ts_domain_fail(error);
+            return ts_fail(error);
         }
         ts_heap_enter(heap);
         bool open = ts_load_relaxed(&m->block->b.open_id) != TS_ID_NEVER;
         bool done = open && ts_scope_anchor(m->block, p, &m->place);
         ts_heap_leave(heap);
         if (done) return true;
-        if (!open) return ts_domain_fail(ESTALE);
+        if (!open) return ts_fail(ESTALE);
         /* The object is a span, because the allocator guards objects, or the domain was reset in between. */
         (void)ts_free(ts_load_relaxed(&d->token), p, TS_ANY_GENERATION);
     }
@@ -158,15 +158,15 @@ static bool anchor(ts_domain *d, ts_mark *m) {
 bool ts_mark_make(uint64_t id, SlabMark *out) {
     int before = errno;
     ts_domain *d = out ? markable(id, "epoch_domain_mark") : NULL;
-    if (!out) return ts_domain_fail(EINVAL);
+    if (!out) return ts_fail(EINVAL);
     if (!d || !is_marker(d, id)) return false;
     ts_kin *kin = ts_tree_kin(id);
     ts_mark *m = kin ? ts_lines_take(TS_LINES_CLEANUP, sizeof(ts_domain_scope)) : NULL;
-    if (!m) return kin ? ts_domain_fail(ENOMEM) : false;
+    if (!m) return kin ? ts_fail(ENOMEM) : false;
     if (!anchor(d, m)) {
         int error = errno;
         ts_lines_give(TS_LINES_CLEANUP, m);
-        return ts_domain_fail(error);
+        return ts_fail(error);
     }
     if (kin->mark_count == MARKS_MOST) drop_oldest(kin);
     m->use = ts_fetch_add_relaxed(&uses, 1) + 1;
@@ -202,10 +202,10 @@ bool ts_mark_rewind(uint64_t id, SlabMark mark) {
     uint32_t anchors;
     ts_kin *kin = ts_load_acquire(&d->kin);
     ts_mark *m = find(kin, mark, &anchors);
-    if (!m) return ts_domain_fail(EINVAL);
+    if (!m) return ts_fail(EINVAL);
     /* Before anything has happened: another thread has objects in its epoch; it is closed; or the mark's place is no
        more. */
-    if (only_block(d) != m->block || !go_back(m, anchors, false)) return ts_domain_fail(EINVAL);
+    if (only_block(d) != m->block || !go_back(m, anchors, false)) return ts_fail(EINVAL);
     if (!ts_domain_make_busy(d, id, TS_RESETS)) return ts_domain_refuse("epoch_domain_rewind", id, TS_IS_ENDING, EPERM);
     ts_domain_end_children(id, m->events);
     ts_domain_run_cleanups(d, m->events);

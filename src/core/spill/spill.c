@@ -17,6 +17,7 @@
  */
 /* Modelled in tests/model: spill. */
 #include "spill/spill.h"
+#include "base/fail.h"
 
 #include "cache/foreign.h"
 #include "cache/life.h"
@@ -156,10 +157,8 @@ static void sort_pieces(ts_spill *spill) {
 
 bool ts_spill_begin(uintptr_t token, EpochId id, ts_spill *spill) {
     ts_allocator *allocator = ts_allocator_find(token);
-    if (allocator && (allocator->care || allocator->settings.guard_spans || ts_os_page_bytes() > TS_UNIT_BYTES)) {
-        errno = ENOTSUP;
-        return false;
-    }
+    if (allocator && (allocator->care || allocator->settings.guard_spans || ts_os_page_bytes() > TS_UNIT_BYTES))
+        return ts_fail(ENOTSUP);
     ts_epoch *epoch = find_closing(allocator, id);
     if (!epoch) return false;
     spill->allocator = allocator;
@@ -232,10 +231,7 @@ static bool forbid_all(ts_spill *spill) {
 bool ts_spill_send(ts_spill *spill) {
     /* What is FETCHED without its bytes is AWAY in any case: where that is refused the addresses read as zero until
        they are fetched. */
-    if (!forbid_all(spill) && spill->state == TS_SPILL_LENT) {
-        errno = EBUSY;
-        return false;
-    }
+    if (!forbid_all(spill) && spill->state == TS_SPILL_LENT) return ts_fail(EBUSY);
     (void)each_run(spill, purge);
     count_nodes(spill, false);
     ts_uncommit(spill->allocator, spill->units);

@@ -180,7 +180,7 @@ static void note_module(void *arg, const ts_os_module *m) {
 }
 
 void ts_view_stacks(ts_view *v, ts_allocator *allocator, uintptr_t token) {
-    v->stack_mean_bytes = ts_stacks_mean_bytes(allocator);
+    v->stack_mean_bytes = ts_load_relaxed(&allocator->stack_mean_bytes);
     sums *s = ts_load_relaxed(&allocator->stack_samples) > 0 ? sum(allocator, token, EPOCH_NONE) : NULL;
     if (!s) return;
     choose(s, v->stack, TS_VIEW_STACKS, TS_VIEW_STACKS / 4);
