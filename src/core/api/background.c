@@ -21,14 +21,13 @@
 #define MAINTAIN_NS 2500000u
 
 static void maintain_all(void) {
-    uint32_t high = ts_table_high(&ts_allocators);
-    for (uint32_t i = 1; i < high; i++) {
-        ts_allocator *a = ts_table_at(&ts_allocators, i);
-        uint64_t token = ts_load_acquire(&a->entry.id);
-        if (token == 0 || !ts_allocator_read_begin(a, (uintptr_t)token)) continue;
+    uintptr_t token;
+    uint32_t i = 1;
+    for (ts_allocator *a; (a = ts_allocator_next(&i, &token)) != NULL;) {
+        if (!ts_allocator_read_begin(a, token)) continue;
         bool wanted = a->settings.background != 0;
         ts_allocator_read_end(a);
-        if (wanted) (void)slab_maintain(ts_public((uintptr_t)token), MAINTAIN_NS);
+        if (wanted) (void)slab_maintain(ts_public(token), MAINTAIN_NS);
     }
 }
 

@@ -18,14 +18,11 @@ static ts_shared memory = {.file = {.fd = -1}};
 static ts_page *page; /* in it; written by the page's thread only, once it runs */
 
 static void write_bank(ts_page_bank *bank) {
-    uint32_t high = ts_table_high(&ts_allocators), views = 0, found = 0;
-    for (uint32_t i = 1; i < high; i++) {
-        ts_allocator *a = ts_table_at(&ts_allocators, i);
-        uint64_t token = ts_load_acquire(&a->entry.id);
-        if (token == 0) continue;
-        found++;
+    uint32_t views = 0, found = 0, i = 1;
+    uintptr_t token;
+    for (ts_allocator *a; (a = ts_allocator_next(&i, &token)) != NULL; found++) {
         if (views == TS_PAGE_ALLOCATORS) continue;
-        ts_view *view = ts_advised_view(a, (uintptr_t)token);
+        ts_view *view = ts_advised_view(a, token);
         if (!view) continue;
         ts_view_modules(view);
         memcpy(&bank->view[views++], view, sizeof *view);

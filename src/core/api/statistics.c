@@ -191,15 +191,11 @@ size_t slab_stats_view(SlabAllocator *allocator, char *buffer, size_t capacity) 
 
 size_t slab_allocators(SlabAllocator **out, size_t capacity) {
     size_t found = 0;
+    uint32_t i = 1;
+    uintptr_t token;
     if (!ts_runtime_started()) return 0;
-    uint32_t high = ts_table_high(&ts_allocators);
-    for (uint32_t i = 1; i < high; i++) {
-        const ts_entry *entry = ts_table_at(&ts_allocators, i);
-        uint64_t id = ts_load_acquire(&entry->id);
-        if (id == 0) continue;
-        if (out && found < capacity) out[found] = ts_public((uintptr_t)id);
-        found++;
-    }
+    for (; ts_allocator_next(&i, &token); found++)
+        if (out && found < capacity) out[found] = ts_public(token);
     return found;
 }
 

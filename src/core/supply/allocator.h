@@ -96,6 +96,16 @@ static inline ts_allocator *ts_allocator_find(uintptr_t token) {
     return ts_table_find_strided(&ts_allocators, token, TS_ALLOCATOR_STRIDE);
 }
 
+/* The allocators one by one, with their tokens. *index: 1 at first. NULL: there is no more. Others come and go. */
+static inline ts_allocator *ts_allocator_next(uint32_t *index, uintptr_t *token) {
+    while (*index < ts_table_high(&ts_allocators)) {
+        ts_allocator *a = ts_table_at(&ts_allocators, (*index)++);
+        *token = (uintptr_t)ts_load_acquire(&a->entry.id);
+        if (*token != 0) return a;
+    }
+    return NULL;
+}
+
 /* Between the two calls no share of the allocator is dropped, and its record gets no other use. They take no lock,
    and nobody waits for the reader. false: the use has ended. */
 bool ts_allocator_read_begin(ts_allocator *allocator, uintptr_t token);
