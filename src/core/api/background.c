@@ -8,9 +8,10 @@
  * (unshare, setns) are not refused, and a program without threads gets none.
  */
 #define _GNU_SOURCE
-#include "api/background.h"
-
+#include "api/private.h"
 #include "api/runtime.h"
+#include "memtools/care.h"
+#include "os/env.h"
 #include "os/line.h"
 #include "os/own_threads.h"
 
@@ -69,8 +70,15 @@ void ts_background_start(void) {
     start();
 }
 
-void ts_background_wait_for_threads(void) { waits = true; }
+bool ts_private_background_later(void) {
+    const char *text = ts_env("TSLAB_BACKGROUND");
+    if ((text && *text) || !ts_env_is_trusted()) return false;
+    /* Memcheck has the process's malloc, and takes what libc allocates for a thread that runs on for lost. */
+    if (ts_care_on_memcheck()) return false;
+    waits = true;
+    return true;
+}
 
-void ts_background_thread_made(void) {
+void ts_private_thread_made(void) {
     if (TS_UNLIKELY(ts_load_relaxed(&is_due)) && !ts_load_relaxed(&started)) start();
 }

@@ -1,6 +1,6 @@
 /* Allocators, epochs, domains, memory on demand: arguments checked, then one call below. */
 /* Modelled in tests/model: record, orders. */
-#include "api/page.h"
+#include "api/private.h"
 #include "api/runtime.h"
 #include "cache/life.h"
 #include "epoch/end.h"
@@ -37,7 +37,7 @@ SlabAllocator *slab_allocator_create_ex(const SlabOptions *options) {
     bool first;
     if (!ts_settings_resolve(options, &settings) || !ts_runtime_start(&first)) return NULL;
     ts_allocator *a = ts_allocator_make(&settings);
-    if (first) ts_page_start(); /* a reader finds the allocator in its first bank */
+    if (first) ts_private_start_page(); /* a reader finds the allocator in its first bank */
     return a ? ts_public(ts_load_relaxed(&a->token)) : NULL;
 }
 

@@ -169,8 +169,9 @@ bool ts_settings_want_page(void) {
     return from_environment(OPTION_shm, "TSLAB_SHM", WORD, "0|1", &value) && value;
 }
 
-/* The words from the third on are the parts, in the order of their bits. */
-uint32_t ts_settings_harden(void) {
+/* The words from the third on are the parts, in the order of their bits. Not 0: misuse stops the program, unless an
+   option says otherwise. */
+uint32_t ts_private_harden(void) {
     static const char words[] = "0|1|canary|quarantine|guard|kinds|sized";
     uint64_t value;
     if (!from_environment(OPTION_harden, "TSLAB_HARDEN", LIST, words, &value) || (value & 1)) return 0;
@@ -183,7 +184,7 @@ uint32_t ts_settings_harden(void) {
 }
 
 /* The mode where no option says it. */
-static uint64_t misuse_mode(void) { return ts_settings_harden() ? SLAB_MISUSE_ABORT : SLAB_MISUSE_IGNORE; }
+static uint64_t misuse_mode(void) { return ts_private_harden() ? SLAB_MISUSE_ABORT : SLAB_MISUSE_IGNORE; }
 
 /* The mode for misuse that concerns no known allocator. It holds from the start, whatever an allocator's own option
    says. */

@@ -1,5 +1,6 @@
 #define _GNU_SOURCE
 #include "api/page.h"
+#include "api/private.h"
 #include "api/runtime.h"
 
 #include "advice/advice.h"
@@ -75,7 +76,7 @@ static void in_child(void) {
     errno = before;
 }
 
-void ts_page_start(void) {
+void ts_private_start_page(void) {
     static _Atomic uint32_t started;
     int before = errno;
     if (!ts_settings_want_page() || atomic_exchange(&started, 1)) return;

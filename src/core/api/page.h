@@ -41,7 +41,4 @@ typedef struct ts_page {
     ts_page_bank bank[2];
 } ts_page;
 
-/* Starts it if the environment says so; once. A message says what fails. errno stays. */
-void ts_page_start(void);
-
 #endif

@@ -2,15 +2,11 @@
 #include "diagnose/object.h"
 #include "supply/retained.h"
 
-#include "api/background.h"
-#include "api/page.h"
 #include "api/runtime.h"
 #include "cache/free.h"
 #include "diagnose/misuse.h"
 #include "diagnose/stacks.h"
-#include "memtools/care.h"
 #include "object/object.h"
-#include "os/env.h"
 #include "os/own_threads.h"
 #include "region/pool.h"
 #include "spill/spill.h"
@@ -21,10 +17,6 @@
 #include <errno.h>
 
 const char ts_private_build[] = TSLAB_BUILD;
-
-bool ts_private_start(void) { return ts_runtime_start_bare(); }
-
-void ts_private_start_page(void) { ts_page_start(); }
 
 void ts_private_ask_before_refusal(SlabAllocator *allocator, bool (*refused)(void *p)) {
     ts_refusals.ask = refused;
@@ -71,23 +63,10 @@ int ts_private_misuse_mode(SlabAllocator *allocator) { return ts_misuse_mode(ts_
 
 bool ts_private_has_heap(void) { return ts_thread.heap != NULL; }
 
-bool ts_private_background_later(void) {
-    const char *text = ts_env("TSLAB_BACKGROUND");
-    if ((text && *text) || !ts_env_is_trusted()) return false;
-    /* Memcheck has the process's malloc, and takes what libc allocates for a thread that runs on for lost. */
-    if (ts_care_on_memcheck()) return false;
-    ts_background_wait_for_threads();
-    return true;
-}
-
 void ts_private_own_code(const void *start, size_t bytes) { ts_stacks_leave_out(start, bytes); }
 
 bool ts_private_threads_rest(void) { return ts_own_threads_rest(); }
 void ts_private_threads_go_on(void) { ts_own_threads_go_on(); }
-
-void ts_private_thread_made(void) { ts_background_thread_made(); }
-
-uint32_t ts_private_harden(void) { return ts_settings_harden(); }
 
 uint32_t ts_private_use(const void *p) {
     const ts_part *part = &ts_region.part[TS_NORMAL];

@@ -5,7 +5,6 @@
 #include "supply/retained.h"
 #include "supply/share.h"
 
-#include "api/background.h"
 #include "api/layout.h"
 #include "api/private.h"
 #include "diagnose/listen.h"
@@ -292,7 +291,7 @@ bool ts_runtime_start(bool *first) {
     return done;
 }
 
-bool ts_runtime_start_bare(void) {
+bool ts_private_start(void) {
     bool first;
     return ts_runtime_started() || start(&first);
 }

@@ -13,8 +13,6 @@
 /* Makes sure that the region and the tables exist. *first: this call has made them. false: errno is ENOMEM; the call
    may be repeated. */
 bool ts_runtime_start(bool *first);
-/* ts_runtime_start without the steps that may allocate by the process's malloc (private.h). */
-bool ts_runtime_start_bare(void);
 /* Whether the region and the tables exist. Takes no lock. */
 bool ts_runtime_started(void);
 
@@ -32,12 +30,13 @@ bool ts_runtime_has_region(void);
 /* Reads where messages go from the environment; before the first message. */
 void ts_messages_begin(void);
 
-/* TSLAB_HARDEN, as ts_harden (private.h). Not 0: misuse stops the program, unless an option says otherwise, and
-   libtslab-malloc is hard (malloc/hard.h). */
-uint32_t ts_settings_harden(void);
 /* Fills in settings. An option of 0 comes from the environment, else it is the default. false: errno is EINVAL,
    `size` is less than a size_t. */
 bool ts_settings_resolve(const SlabOptions *options, ts_settings *out);
+
+/* Makes the thread of the option `background`, if there is none. A failure is reported once, and changes nothing
+   else. */
+void ts_background_start(void);
 
 /* Finds the NUMA nodes of the machine (region/home.h). Returns whether there are several. */
 bool ts_runtime_start_homes(void);

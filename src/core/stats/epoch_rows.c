@@ -26,8 +26,8 @@ static void row_finish(SlabEpochStats *out) {
     out->live_objects = out->alloc_count = out->allocated_objects_total - out->freed_objects_total;
 }
 
-static void row_fill(const ts_epoch *e, EpochId id, uint32_t state, const ts_sums *sums, uint32_t kind,
-                     SlabEpochStats *out) {
+void ts_snapshot_epoch_row(const ts_epoch *e, EpochId id, uint32_t state, const ts_sums *sums, uint32_t kind,
+                           SlabEpochStats *out) {
     memset(out, 0, sizeof *out);
     out->version = SLAB_STATS_VERSION;
     out->class_index = SLAB_ALL_CLASSES;
@@ -90,29 +90,16 @@ unsigned ts_snapshot_ended(ts_allocator *a, SlabEpochStats rows[TS_VIEW_ENDED]) 
     return count;
 }
 
-void ts_snapshot_epoch_row(const ts_epoch *epoch, EpochId id, uint32_t state, const ts_sums *sums,
-                           SlabEpochStats *out) {
-    row_fill(epoch, id, state, sums, TS_COUNT_KINDS, out);
-}
-
-static void row_pending(SlabEpochStats *out, uint64_t pending, uint64_t bytes) {
-    out->freed_objects_total += ts_least(pending, out->live_objects);
-    out->live_bytes -= ts_least(bytes, out->live_bytes);
-}
-
-static bool is_reclaimable(uint32_t unit, uint64_t word, uint64_t pending) {
-    unsigned live = word & TS_UNIT_SCOPE ? ts_scope_count_live(unit) : ts_slab_count_live(unit, ts_word_is_fine(word));
-    return live <= pending;
-}
-
 /* A slab of the row's epoch: whether it is reclaimable, and the frees that are pending there. */
 static void row_add_slab(SlabEpochStats *row, const ts_block *block, uint32_t slab, uint64_t word) {
     uint64_t bytes = 0, pending = word & TS_UNIT_FOREIGN ? ts_unit_pending(block, slab, word, &bytes) : 0;
-    if (is_reclaimable(slab, word, pending)) {
+    unsigned live = word & TS_UNIT_SCOPE ? ts_scope_count_live(slab) : ts_slab_count_live(slab, ts_word_is_fine(word));
+    if (live <= pending) {
         row->reclaimable_slab_count++;
         row->reclaimable_bytes += ts_slab_bytes(slab);
     }
-    row_pending(row, pending, bytes);
+    row->freed_objects_total += ts_least(pending, row->live_objects);
+    row->live_bytes -= ts_least(bytes, row->live_bytes);
     row_finish(row);
 }
 
@@ -179,7 +166,7 @@ static bool read_live(ts_allocator *a, uint32_t cls, uint32_t kind, EpochId id, 
     memset(&sums, 0, sizeof sums);
     if (!e || !ts_snapshot_read_epoch(e, id, &sums)) return false;
     SlabEpochStats row;
-    row_fill(e, id, ts_epoch_shown_state(e), &sums, kind, &row);
+    ts_snapshot_epoch_row(e, id, ts_epoch_shown_state(e), &sums, kind, &row);
     row.class_index = cls;
     row.object_size = kind < TS_CLASSES ? ts_class_bytes[kind] : 0;
     uint64_t left = kind == TS_COUNT_SPAN ? 0 : row.slab_count;

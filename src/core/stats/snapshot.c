@@ -2,6 +2,7 @@
 /* Modelled in tests/model: orders. */
 #include "stats/snapshot.h"
 #include "epoch/end.h"
+#include "epoch/past.h"
 #include "supply/share.h"
 
 #include "base/bits.h"
@@ -240,11 +241,6 @@ static void prefetch_epoch(uint32_t i, uint32_t high) {
     __builtin_prefetch((const char *)b + 128);
 }
 
-static uint64_t pieces_of(const ts_block *b) {
-    if (!b->scope) return 0;
-    return ts_least(ts_load_relaxed(&((const ts_scope_block *)(const void *)b)->pieces), ts_load_relaxed(&b->slabs));
-}
-
 /* Slabs in blocks that are dead and left to their thread, which is to take them apart: in no epoch, and not retained
    yet. The lists are walked as they are; blocks never go from where they are, and one that is off its list leads
       nowhere.
@@ -257,7 +253,8 @@ static void add_left(const ts_allocator *a, ts_snapshot *out) {
             for (unsigned n = 0; b && n < LEFT_LOOKS; n++) {
                 uintptr_t left = ts_load_acquire(&b->left);
                 bool counts = (left & TS_LEFT_DEAD) && ts_load_relaxed(&b->allocator) == ts_load_relaxed(&a->token);
-                if (counts) out->left_units += ts_load_relaxed(&b->slabs) - pieces_of(b);
+                uint64_t slabs = ts_load_relaxed(&b->slabs);
+                if (counts) out->left_units += slabs - ts_least(ts_block_pieces(b), slabs);
                 b = (const ts_block *)(left & ~TS_LEFT_MARKS);
             }
         }

@@ -64,8 +64,9 @@ bool ts_snapshot_epoch(ts_allocator *allocator, uint32_t cls, EpochId id, SlabEp
 /* Those of a timed end that ended last, newest first. Returns how many. */
 #define TS_VIEW_ENDED 16u
 unsigned ts_snapshot_ended(ts_allocator *allocator, SlabEpochStats rows[TS_VIEW_ENDED]);
-/* What is known without looking at the epoch's slabs: reclaimable_* stays 0. */
-void ts_snapshot_epoch_row(const ts_epoch *epoch, EpochId id, uint32_t state, const ts_sums *sums, SlabEpochStats *out);
+/* What is known of one kind, or of all (TS_COUNT_KINDS), without a look at the slabs: reclaimable_* stays 0. */
+void ts_snapshot_epoch_row(const ts_epoch *epoch, EpochId id, uint32_t state, const ts_sums *sums, uint32_t kind,
+                           SlabEpochStats *out);
 /* Adds what is pending and what is reclaimable to `count` rows of whole epochs, in one pass over the units. */
 void ts_snapshot_epoch_slabs(ts_allocator *allocator, SlabEpochStats *rows, unsigned count);
 /* The open and draining epochs, the oldest `capacity` of them in order. */

@@ -59,7 +59,7 @@ static void offer(ts_top *t, const ts_epoch *e, EpochId id, uint32_t state, cons
     row.slab_count = 0;
     for (uint64_t left = sums->used; left; left &= left - 1) row.slab_count += sums->kind[ts_ctz64(left)].slabs;
     if (!ts_top_takes(t, &row)) return;
-    ts_snapshot_epoch_row(e, id, state, sums, &row);
+    ts_snapshot_epoch_row(e, id, state, sums, TS_COUNT_KINDS, &row);
     ts_top_put(t, &row);
 }
 

@@ -422,7 +422,7 @@ static void destroyed_meanwhile(void **state) {
     assert_true(slab_stats_doctor(allocator, text, sizeof text) > 0);
     assert_null(strstr(text, "critical"));
     memset(&sums, 0, sizeof sums);
-    ts_snapshot_epoch_row(e, epoch, EPOCH_CLOSED, &sums, &row);
+    ts_snapshot_epoch_row(e, epoch, EPOCH_CLOSED, &sums, TS_COUNT_KINDS, &row);
     assert_int_equal(row.closing_for_ns, 0);
     ts_store_relaxed(&e->state, EPOCH_ACTIVE);
     assert_true(slab_stats_global(allocator, &global));
