@@ -1,3 +1,4 @@
+#include "base/fail.h"
 #include "zones/emulated.h"
 #include "zones/say.h"
 
@@ -82,10 +83,7 @@ bool ts_emulated_parse(const char *text, char *path, size_t path_bytes, ts_emula
     *out = (ts_emulated_parameters){0};
     size_t name = strcspn(text, "?");
     if (name == 0) return refuse("emulated: without a file", text, strlen(text));
-    if (name >= path_bytes) {
-        errno = ENAMETOOLONG;
-        return false;
-    }
+    if (name >= path_bytes) return ts_fail(ENAMETOOLONG);
     memcpy(path, text, name);
     path[name] = 0;
     for (const char *p = text + name; *p != 0;) {

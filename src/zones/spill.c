@@ -1,6 +1,7 @@
 /* epoch_spill, epoch_load and slab_zones_read: between memory and zones. */
 #define _GNU_SOURCE
 #include "api/private.h"
+#include "base/fail.h"
 #include "zones/maps.h"
 #include "zones/window.h"
 #include "zones/zones.h"
@@ -130,10 +131,7 @@ static bool append_all(ts_record *r, bool own) {
 static bool make_places(ts_record *r) {
     r->first = calloc(r->spill.pieces, sizeof *r->first);
     r->place = calloc(r->spill.units, sizeof *r->place);
-    if (!r->first || !r->place) {
-        errno = ENOMEM;
-        return false;
-    }
+    if (!r->first || !r->place) return ts_fail(ENOMEM);
     uint32_t slabs = 0;
     for (size_t i = 0; i < r->spill.pieces; i++) {
         r->first[i] = slabs;
@@ -152,15 +150,9 @@ static bool write_lent(ts_record *r) {
         return false;
     }
     r->spill.no_mappings = !ts_maps_have_room(2 * r->spill.runs);
-    if (r->spill.no_mappings && !ts_spill_hides()) {
-        errno = EBUSY;
-        return false;
-    }
+    if (r->spill.no_mappings && !ts_spill_hides()) return ts_fail(EBUSY);
     if (ts_places_room(&z->places, own) < bytes) ts_places_reset(&z->places, UINT32_MAX);
-    if (ts_places_room(&z->places, own) < bytes) {
-        errno = ENOSPC;
-        return false;
-    }
+    if (ts_places_room(&z->places, own) < bytes) return ts_fail(ENOSPC);
     if (make_places(r) && append_all(r, own) && ts_spill_send(&r->spill)) return true;
     int error = errno;
     for (uint32_t i = 0; i < z->device->zones; i++)
@@ -173,10 +165,7 @@ static bool spill(SlabZones *z, SlabAllocator *allocator, EpochId epoch) {
     size_t most = ts_spill_most((uintptr_t)allocator, epoch);
     if (most == 0) return false;
     ts_record *r = ts_record_make(z, most);
-    if (!r) {
-        errno = ENOMEM;
-        return false;
-    }
+    if (!r) return ts_fail(ENOMEM);
     r->allocator = allocator;
     r->epoch = epoch;
     if (ts_spill_begin((uintptr_t)allocator, epoch, &r->spill)) {

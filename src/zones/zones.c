@@ -1,5 +1,6 @@
 #define _GNU_SOURCE
 #include "zones/zones.h"
+#include "base/fail.h"
 
 #include "api/private.h"
 #include "stats/zones.h"
@@ -249,10 +250,7 @@ static ts_device *open_device(const char *where) {
 }
 
 static bool read_options(SlabZones *zones, const SlabZonesOptions *options) {
-    if (options && options->size < sizeof options->size) {
-        errno = EINVAL;
-        return false;
-    }
+    if (options && options->size < sizeof options->size) return ts_fail(EINVAL);
     if (options) memcpy(&zones->options, options, options->size < sizeof *options ? options->size : sizeof *options);
     return true;
 }
@@ -299,10 +297,7 @@ static SlabZones *make(const char *where, const SlabZonesOptions *options) {
 
 SlabZones *slab_zones_open(const char *where, const SlabZonesOptions *options) {
     TS_OWN_MEMORY;
-    if (!where) {
-        errno = EINVAL;
-        return NULL;
-    }
+    if (!where) return ts_fail_null(EINVAL);
     if (strcmp(ts_private_build, TSLAB_BUILD) != 0) {
         ts_zones_say("libtslab-zones.so is of build " TSLAB_BUILD ", libtslab.so of build %s", ts_private_build);
         errno = EINVAL;
@@ -339,10 +334,7 @@ bool slab_zones_close(SlabZones *zones) {
     while (*at != zones) at = &(*at)->next;
     if (closed) *at = zones->next;
     (void)pthread_mutex_unlock(&registry);
-    if (!closed) {
-        errno = EBUSY;
-        return false;
-    }
+    if (!closed) return ts_fail(EBUSY);
     ts_zones_row_give(zones->row);
     zones->device->call->end(zones->device);
     ts_places_close(&zones->places);
@@ -370,10 +362,7 @@ static void count_zone(const SlabZones *zones, uint32_t i, SlabZonesStats *out) 
 
 bool slab_zones_stats(SlabZones *zones, SlabZonesStats *out) {
     TS_OWN_MEMORY;
-    if (!out) {
-        errno = EINVAL;
-        return false;
-    }
+    if (!out) return ts_fail(EINVAL);
     if (!ts_zones_enter(zones)) return false;
     *out = figures_of(zones);
     for (uint32_t i = 0; i < zones->device->zones; i++) count_zone(zones, i, out);

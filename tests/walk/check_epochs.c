@@ -67,14 +67,14 @@ static bool check_spill(ts_check *check, const ts_epoch *epoch) {
     for (size_t i = 0; i < spill->pieces; i++) {
         const ts_spill_piece *piece = &spill->piece[i];
         uint64_t word = ts_load_relaxed(ts_unit_word(piece->unit));
-        bool lent = ts_is_lent(piece->unit), span = (piece->units_and_kind & TS_SPILL_SPAN) != 0;
+        bool lent = ts_is_lent(piece->unit), span = piece->is_span;
         REQUIRE(lent == (word != 0), "unit %u: lent %d, and its word is %#llx", piece->unit, lent,
                 (unsigned long long)word);
         REQUIRE(!lent || span || (word & TS_UNIT_FOREIGN), "unit %u: a slab that is lent, and FOREIGN is off",
                 piece->unit);
-        for (uint32_t u = piece->unit; !lent && u < piece->unit + ts_spill_piece_units(piece); u++)
+        for (uint32_t u = piece->unit; !lent && u < piece->unit + piece->units; u++)
             if (!ts_check_claim_unit(check, u, TS_USE_SPAN)) return false;
-        if (!lent) sums->units += ts_units_weight(piece->unit, ts_spill_piece_units(piece));
+        if (!lent) sums->units += ts_units_weight(piece->unit, piece->units);
     }
     return true;
 }

@@ -250,15 +250,6 @@ void ts_epoch_settle(void) {
     } while (TS_UNLIKELY(is_noted())); /* an epoch that ended, or a heap without a thread, can have left more */
 }
 
-ts_epoch *ts_epoch_pin(ts_allocator *allocator, EpochId id, ts_block **blocks) {
-    ts_epoch *epoch = ts_epoch_find_locked(allocator, id);
-    if (!epoch) return NULL;
-    epoch->pins++;
-    *blocks = ts_load_relaxed(&epoch->blocks);
-    ts_epoch_release(epoch);
-    return epoch;
-}
-
 void ts_epoch_unpin(ts_epoch *epoch) {
     ts_epoch_acquire(epoch);
     uint64_t id = ts_load_relaxed(&epoch->entry.id);

@@ -11,9 +11,7 @@ bool ts_epoch_destroy(ts_allocator *allocator, EpochId id);
 bool ts_epoch_reset(ts_allocator *allocator, EpochId id, uint64_t *units_freed);
 /* For a reset: the counts of spans begin again, as in an epoch that never had one. Caller has the lock. */
 void ts_epoch_forget_spans(ts_epoch *epoch);
-/* Until ts_epoch_unpin no block of the epoch ends, and the list that *blocks begins may be walked. NULL: no such epoch.
-   For tests: a close pins by itself. */
-ts_epoch *ts_epoch_pin(ts_allocator *allocator, EpochId id, ts_block **blocks);
+/* Takes a pin off that a close or a spill has put on. While there is one no block of the epoch ends. */
 void ts_epoch_unpin(ts_epoch *epoch);
 /* Ends a CLOSING epoch in which nothing is left. */
 void ts_epoch_finish(ts_epoch *epoch, EpochId id);

@@ -61,10 +61,10 @@ size_t ts_spill_most(uintptr_t token, EpochId id) {
     return most + 1;
 }
 
-static bool add_piece(ts_spill *spill, uint32_t unit, uint32_t units, uint32_t kind) {
+static bool add_piece(ts_spill *spill, uint32_t unit, uint32_t units, bool is_span) {
     if (spill->pieces == spill->room) return false;
     uint32_t slabs = (uint32_t)ts_units_weight(unit, units);
-    spill->piece[spill->pieces++] = (ts_spill_piece){unit, units | kind, slabs};
+    spill->piece[spill->pieces++] = (ts_spill_piece){unit, units, slabs, is_span};
     spill->units += slabs;
     return true;
 }
@@ -72,7 +72,7 @@ static bool add_piece(ts_spill *spill, uint32_t unit, uint32_t units, uint32_t k
 /* Caller has the epoch's lock. */
 static bool lend_spans(ts_spill *spill) {
     for (uint32_t unit = spill->epoch->spans; unit; unit = ts_slab_at(unit)->next) {
-        if (!add_piece(spill, unit, ts_slab_at(unit)->u.span.units, TS_SPILL_SPAN)) return false;
+        if (!add_piece(spill, unit, ts_slab_at(unit)->u.span.units, true)) return false;
         ts_lend(unit);
     }
     return true;
@@ -86,7 +86,7 @@ static bool lend_list(ts_spill *spill, uint32_t unit) {
         }
         uint64_t word = ts_load_acquire(ts_unit_word(unit));
         uint32_t units = ts_slab_units(ts_slab_at(unit));
-        if ((word & TS_UNIT_FOREIGN) || !add_piece(spill, unit, units, 0)) return false;
+        if ((word & TS_UNIT_FOREIGN) || !add_piece(spill, unit, units, false)) return false;
         if (ts_spilled_lend_slab(unit, word)) continue;
         spill->pieces--;
         spill->units -= units;
@@ -141,7 +141,7 @@ static int by_unit(const void *a, const void *b) {
 static size_t run_from(const ts_spill *spill, size_t first, uint32_t *units) {
     uint32_t end = spill->piece[first].unit;
     size_t i = first;
-    while (i < spill->pieces && spill->piece[i].unit == end) end += ts_spill_piece_units(&spill->piece[i++]);
+    while (i < spill->pieces && spill->piece[i].unit == end) end += spill->piece[i++].units;
     *units = end - spill->piece[first].unit;
     return i;
 }
@@ -287,18 +287,17 @@ void ts_spill_return(ts_spill *spill) {
     uint32_t dead = 0, dead_units = 0; /* dead pieces in a row */
     for (size_t i = 0; i < spill->pieces; i++) {
         const ts_spill_piece *piece = &spill->piece[i];
-        bool span = (piece->units_and_kind & TS_SPILL_SPAN) != 0;
         if (ts_take_lent(piece->unit)) {
-            if (!span) ts_spilled_return_slab(piece->unit);
+            if (!piece->is_span) ts_spilled_return_slab(piece->unit);
             continue;
         }
-        if (!span) wait_until_dead(piece->unit);
+        if (!piece->is_span) wait_until_dead(piece->unit);
         if (dead_units != 0 && dead + dead_units != piece->unit) {
             (void)ts_purge_span(allocator, dead, dead_units);
             dead_units = 0;
         }
         if (dead_units == 0) dead = piece->unit;
-        dead_units += ts_spill_piece_units(piece);
+        dead_units += piece->units;
     }
     if (dead_units != 0) (void)ts_purge_span(allocator, dead, dead_units);
     ts_epoch_acquire(epoch);

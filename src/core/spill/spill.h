@@ -40,14 +40,10 @@
 
 /* Units in a row that one slab or span has. */
 typedef struct ts_spill_piece {
-    uint32_t unit;
-    uint32_t units_and_kind; /* [31] a span  [30:0] units of its part */
-    uint32_t slabs;          /* units of 16 KiB */
+    uint32_t unit, units; /* of its part */
+    uint32_t slabs;       /* units of 16 KiB */
+    bool is_span;
 } ts_spill_piece;
-#define TS_SPILL_SPAN (UINT32_C(1) << 31)
-static inline uint32_t ts_spill_piece_units(const ts_spill_piece *piece) {
-    return piece->units_and_kind & ~TS_SPILL_SPAN;
-}
 
 enum { TS_SPILL_NONE, TS_SPILL_LENT, TS_SPILL_AWAY, TS_SPILL_FETCHED };
 

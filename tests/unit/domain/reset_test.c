@@ -4,6 +4,7 @@
  */
 #include "check.h"
 #include "identities.h"
+#include "pin.h"
 #include "unit.h"
 
 #include "api/runtime.h"
@@ -146,7 +147,7 @@ static void while_pinned(void **state) {
     (void)state;
     ts_block *list;
     void *p = slab_malloc_epoch(allocator, 100, epoch);
-    ts_epoch *e = ts_epoch_pin(record, epoch, &list);
+    ts_epoch *e = sup_epoch_pin(record, epoch, &list);
     assert_non_null(e);
     assert_true(epoch_domain_reset(domain, SIZE_MAX));
     assert_false(slab_owns(allocator, p));

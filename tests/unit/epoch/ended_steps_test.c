@@ -57,6 +57,7 @@ static ts_block *join_and_stop(ts_heap *heap, ts_allocator *a, EpochId id) {
 #undef ts_epoch_join
 
 #include "fixture.h"
+#include "pin.h"
 
 enum { MANY = 400 };
 
@@ -370,7 +371,7 @@ static void entry_in_use_again_at_the_last_unpin(void **state) {
     epoch = epoch_open(allocator, NULL, EPOCH_CHURN);
     entry = ts_epoch_at_id(epoch);
     let(join_it);
-    assert_ptr_equal(ts_epoch_pin(record, epoch, &blocks), entry);
+    assert_ptr_equal(sup_epoch_pin(record, epoch, &blocks), entry);
     assert_true(ts_epoch_reset(record, epoch, &units));
     uint64_t pins = ts_load_relaxed(&record->pins), theirs = ts_load_relaxed(&of_another->pins);
     refuses = true;

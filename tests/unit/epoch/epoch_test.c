@@ -8,6 +8,7 @@
 #include "check.h"
 #include "fixture.h"
 #include "identities.h"
+#include "pin.h"
 #include "proc.h"
 
 #include "api/runtime.h"
@@ -238,14 +239,14 @@ static void destroyed_while_pinned(void **state) {
         epoch = epoch_open(allocator, NULL, flags);
         void *p = slab_malloc_epoch(allocator, 100, epoch), *span = slab_malloc_epoch(allocator, 100000, epoch);
         ts_block *list, *again;
-        ts_epoch *e = ts_epoch_pin(a, epoch, &list);
+        ts_epoch *e = sup_epoch_pin(a, epoch, &list);
         assert_non_null(e);
-        assert_true(ts_epoch_pin(a, epoch, &again) == e && again == list && list == e->blocks);
+        assert_true(sup_epoch_pin(a, epoch, &again) == e && again == list && list == e->blocks);
         assert_true(epoch_destroy(allocator, epoch));
         /* Stale at once, taken apart by the last who lets go. */
         assert_int_equal(epoch_state(allocator, epoch), EPOCH_CLOSED);
         assert_false(epoch_destroy(allocator, epoch) || epoch_close(allocator, epoch));
-        assert_null(ts_epoch_pin(a, epoch, &again));
+        assert_null(sup_epoch_pin(a, epoch, &again));
         assert_false(slab_owns(allocator, p) || slab_free(allocator, p));
         /* Who pinned can still walk the list. */
         assert_true(ts_load_relaxed(&list->heap) == ts_thread.heap && !list->epoch_next);
@@ -269,7 +270,7 @@ static void drained_while_pinned(void **state) {
         void *p = slab_malloc_epoch(allocator, 100, epoch), *span = slab_malloc_epoch(allocator, 100000, epoch);
         assert_true(epoch_close(allocator, epoch));
         ts_block *list;
-        ts_epoch *e = ts_epoch_pin(a, epoch, &list);
+        ts_epoch *e = sup_epoch_pin(a, epoch, &list);
         assert_true(slab_free(allocator, p) && slab_free(allocator, span));
         assert_int_equal(ts_load_relaxed(&e->state), EPOCH_CLOSING);
         ts_epoch_unpin(e);

@@ -15,6 +15,7 @@
 #include "cache/life.h"
 #include "epoch/end.h"
 #include "errands.h"
+#include "pin.h"
 #include "supply/allocator.h"
 #include "supply/share.h"
 #include "walk/check_pool.h"
@@ -531,7 +532,7 @@ static void reset_while_pinned(void **state) {
         ts_block *list;
         epoch = epoch_open(allocator, NULL, flags);
         make_objects();
-        ts_epoch *e = ts_epoch_pin(record, epoch, &list);
+        ts_epoch *e = sup_epoch_pin(record, epoch, &list);
         assert_non_null(e);
         assert_true(ts_epoch_reset(record, epoch, &units));
         assert_true(units >= 1 && ts_load_relaxed(&list->slabs) == units);

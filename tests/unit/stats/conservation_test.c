@@ -4,6 +4,7 @@
 #endif
 #include "check.h"
 #include "identities.h"
+#include "pin.h"
 #include "proc.h"
 #include "rng.h"
 #include "unit.h"
@@ -244,7 +245,7 @@ static void on_the_way_to_the_shares(void **state) {
     SlabClassStats c;
     assert_true(slab_stats_class(allocator, cls, &c));
     ts_block *blocks;
-    ts_epoch *pinned = ts_epoch_pin(ts_allocator_find(ts_token(allocator)), epoch, &blocks);
+    ts_epoch *pinned = sup_epoch_pin(ts_allocator_find(ts_token(allocator)), epoch, &blocks);
     assert_non_null(pinned);
     assert_true(epoch_destroy(allocator, epoch)); /* its blocks end with the last pin */
     for (int look = 0; look < 2; look++) {
@@ -305,7 +306,7 @@ static void takes_no_lock(void **state) {
     EpochId over = epoch_open(allocator, "over", EPOCH_CHURN);
     void *last = slab_malloc_epoch(allocator, 100, over);
     ts_block *blocks;
-    ts_epoch *pinned = ts_epoch_pin(a, over, &blocks);
+    ts_epoch *pinned = sup_epoch_pin(a, over, &blocks);
     assert_true(pinned && epoch_close(allocator, over) && slab_free(allocator, last));
     assert_true(ts_epoch_is_over(pinned, over));
     (void)alarm(20);
