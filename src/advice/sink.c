@@ -2,7 +2,7 @@
 
 #include "base/utf8.h"
 #include "os/file_limit.h"
-#include "os/line.h"
+#include "os/text.h"
 
 #include <errno.h>
 #include <string.h>

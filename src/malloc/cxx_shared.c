@@ -7,7 +7,7 @@
 #include "malloc/cxx.h"
 
 #include "base/bits.h"
-#include "os/line.h"
+#include "os/text.h"
 
 #include <dlfcn.h>
 #include <stdlib.h>
@@ -41,9 +41,9 @@ THROWS void ts_cxx_throw_bad_alloc(void) {
     void *symbol = of_library("_ZSt17__throw_bad_allocv");
     memcpy(&function, &symbol, sizeof function);
     if (symbol) function();
-    ts_line line = {.used = 0};
-    ts_line_text(&line, "tslab: operator new: no memory, and no C++ library to say so");
-    ts_line_write(&line);
+    ts_text line = {.used = 0};
+    ts_text_put(&line, "tslab: operator new: no memory, and no C++ library to say so");
+    ts_text_write(&line);
     abort();
 }
 

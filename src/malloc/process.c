@@ -7,7 +7,7 @@
 #include "malloc/libc_heap.h"
 #include "malloc/spare.h"
 #include "malloc/static.h"
-#include "os/line.h"
+#include "os/text.h"
 
 #include <tslab/malloc.h>
 #include <tslab_build.h>
@@ -36,10 +36,10 @@ static bool is_refusal_dealt_with(void *p);
 
 TS_COLD static void check_build(void) {
     if (strcmp(ts_private_build, TSLAB_BUILD) == 0) return;
-    ts_line line = {.used = 0};
-    ts_line_text(&line, "tslab: libtslab-malloc.so is of build " TSLAB_BUILD ", libtslab.so of build ");
-    ts_line_text(&line, ts_private_build);
-    ts_line_write(&line);
+    ts_text line = {.used = 0};
+    ts_text_put(&line, "tslab: libtslab-malloc.so is of build " TSLAB_BUILD ", libtslab.so of build ");
+    ts_text_put(&line, ts_private_build);
+    ts_text_write(&line);
     _Exit(127);
 }
 

@@ -39,22 +39,22 @@ static void tell(const ts_record *r, uint64_t slabs) {
     if (o->progress) o->progress(slabs * TS_SLAB_UNIT, r->spill.units * TS_SLAB_UNIT, o->progress_arg);
 }
 
-/* One slab after the other, of one piece after the other. */
+/* One slab after the other, of one extent after the other. */
 typedef struct cursor {
-    size_t piece;
-    uint32_t in_piece;
+    size_t extent;
+    uint32_t in_extent;
     uint32_t slab; /* number among all */
 } cursor;
 
-static bool at_end(const ts_record *r, const cursor *c) { return c->piece == r->spill.pieces; }
+static bool at_end(const ts_record *r, const cursor *c) { return c->extent == r->spill.extents; }
 static char *slab_at(const ts_record *r, const cursor *c) {
-    return (char *)ts_private_unit_address(r->spill.piece[c->piece].unit) + (size_t)c->in_piece * TS_SLAB_UNIT;
+    return (char *)ts_private_unit_address(r->spill.extent[c->extent].unit) + (size_t)c->in_extent * TS_SLAB_UNIT;
 }
 static void step(const ts_record *r, cursor *c) {
     c->slab++;
-    if (++c->in_piece < r->spill.piece[c->piece].slabs) return;
-    c->in_piece = 0;
-    c->piece++;
+    if (++c->in_extent < r->spill.extent[c->extent].slabs) return;
+    c->in_extent = 0;
+    c->extent++;
 }
 
 /* ---- spill ------------------------------------------------------------------------------------------------------- */
@@ -129,13 +129,13 @@ static bool append_all(ts_record *r, bool own) {
 }
 
 static bool make_places(ts_record *r) {
-    r->first = calloc(r->spill.pieces, sizeof *r->first);
+    r->first = calloc(r->spill.extents, sizeof *r->first);
     r->place = calloc(r->spill.units, sizeof *r->place);
     if (!r->first || !r->place) return ts_fail(ENOMEM);
     uint32_t slabs = 0;
-    for (size_t i = 0; i < r->spill.pieces; i++) {
+    for (size_t i = 0; i < r->spill.extents; i++) {
         r->first[i] = slabs;
-        slabs += r->spill.piece[i].slabs;
+        slabs += r->spill.extent[i].slabs;
     }
     return true;
 }
@@ -145,7 +145,7 @@ static bool write_lent(ts_record *r) {
     SlabZones *z = r->zones;
     uint64_t bytes = r->spill.units * TS_SLAB_UNIT;
     bool own = bytes > z->device->capacity;
-    if (r->spill.pieces == 0) {
+    if (r->spill.extents == 0) {
         errno = ESTALE; /* its last object was freed meanwhile */
         return false;
     }
@@ -205,7 +205,7 @@ static bool is_behind(const ts_slab_place *a, const ts_slab_place *b) {
 
 /* What is dead is not read: nobody wants it. */
 static bool is_wanted(const ts_record *r, const cursor *c) {
-    return ts_private_spill_wants(r->spill.piece[c->piece].unit);
+    return ts_private_spill_wants(r->spill.extent[c->extent].unit);
 }
 
 static bool collect_read(ts_record *r, ts_window *w, bool good) {
@@ -277,21 +277,21 @@ bool epoch_load(SlabAllocator *allocator, EpochId epoch) {
 
 /* The number of the slab at a unit. false: the record has none there. */
 static bool find_slab(const ts_record *r, uint32_t unit, uint32_t *slab) {
-    size_t low = 0, high = r->spill.pieces;
+    size_t low = 0, high = r->spill.extents;
     while (high - low > 1) {
         size_t middle = low + (high - low) / 2;
-        if (r->spill.piece[middle].unit <= unit)
+        if (r->spill.extent[middle].unit <= unit)
             low = middle;
         else
             high = middle;
     }
-    const ts_spill_piece *p = &r->spill.piece[low];
+    const ts_spill_extent *p = &r->spill.extent[low];
     if (high == 0 || unit < p->unit || unit - p->unit >= p->slabs) return false;
     *slab = r->first[low] + (unit - p->unit);
     return true;
 }
 
-/* Bytes [from, from + bytes) of what is at the slab and the next ones of the same piece. */
+/* Bytes [from, from + bytes) of what is at the slab and the next ones of the same extent. */
 static bool read_bytes(const ts_record *r, uint32_t slab, uint64_t from, char *to, size_t bytes, char *buffer) {
     SlabZones *z = r->zones;
     while (bytes > 0) {

@@ -52,21 +52,21 @@ _Static_assert(BUCKETS == 1u << (64 - 54), "a bucket is the upper bits of a prod
 
 void ts_record_drop(ts_record *record) {
     if (!record) return;
-    free(record->spill.piece);
+    free(record->spill.extent);
     free(record->first);
     free(record->place);
     free(record->uses);
     free(record);
 }
 
-ts_record *ts_record_make(SlabZones *zones, size_t pieces) {
+ts_record *ts_record_make(SlabZones *zones, size_t extents) {
     ts_record *r = calloc(1, sizeof *r);
     if (!r) return NULL;
     r->zones = zones;
-    r->spill.room = pieces;
-    r->spill.piece = calloc(pieces, sizeof *r->spill.piece);
+    r->spill.room = extents;
+    r->spill.extent = calloc(extents, sizeof *r->spill.extent);
     r->uses = calloc(zones->device->zones / 8 + 1, 1);
-    if (r->spill.piece && r->uses) return r;
+    if (r->spill.extent && r->uses) return r;
     ts_record_drop(r);
     return NULL;
 }

@@ -36,7 +36,7 @@ typedef struct ts_record {
     SlabAllocator *allocator;
     EpochId epoch;
     ts_spill spill;       /* guarded by the mutex of the zones, as the rest */
-    uint32_t *first;      /* [piece]: number of its first slab among all */
+    uint32_t *first;      /* [extent]: number of its first slab among all */
     ts_slab_place *place; /* [slab] */
     uint8_t *uses;        /* bit per zone: it has slabs there */
     bool left;            /* it is over, and its zones are not its own any more */
@@ -62,8 +62,8 @@ bool ts_zones_enter(SlabZones *zones);
 void ts_zones_leave(SlabZones *zones);
 /* The same by an epoch that is spilled. NULL with errno EINVAL (it is not), EPERM. */
 ts_record *ts_zones_enter_epoch(SlabAllocator *allocator, EpochId epoch);
-/* A record of no epoch yet. NULL: no memory. pieces: room for so many. */
-ts_record *ts_record_make(SlabZones *zones, size_t pieces);
+/* A record of no epoch yet. NULL: no memory. extents: room for so many. */
+ts_record *ts_record_make(SlabZones *zones, size_t extents);
 /* One more, or one less, that is spilled. Caller is in a call. The latter frees it, and gives up its zones. */
 void ts_record_add(ts_record *record);
 void ts_record_end(ts_record *record);

@@ -20,7 +20,7 @@ static void refuse_pointer(SlabAllocator *allocator, EpochDomain *domain, void *
     SUP_CHECK(slab_usable_size(allocator, p) == 0 && slab_handle_of(allocator, p) == SLAB_HANDLE_NONE, "%p", p);
     SUP_CHECK(slab_realloc(allocator, p, 100) == NULL && errno == EINVAL, "%p", p);
     SUP_CHECK(domain == NULL || slab_promote(domain, p) == NULL, "%p", p);
-    ts_line line = {.used = 0};
+    ts_text line = {.used = 0};
     ts_diagnose_pointer(&line, (uintptr_t)allocator, p); /* what on_misuse would say */
     SUP_CHECK(line.used > 0, "%p: nothing is said", p);
 }
@@ -28,7 +28,7 @@ static void refuse_pointer(SlabAllocator *allocator, EpochDomain *domain, void *
 static void refuse_handle(SlabAllocator *allocator, SlabHandle handle) {
     SUP_CHECK(!free_obj(allocator, handle), "%llx", (unsigned long long)handle);
     SUP_CHECK(slab_handle_get(allocator, handle) == NULL, "%llx", (unsigned long long)handle);
-    ts_line line = {.used = 0};
+    ts_text line = {.used = 0};
     ts_diagnose_handle(&line, (uintptr_t)allocator, handle);
     SUP_CHECK(line.used > 0, "%llx: nothing is said", (unsigned long long)handle);
 }

@@ -79,7 +79,7 @@ inline keep_own() {
     fi
 }
 
-/* give_entry; caller has the epoch's lock */
+/* give_record; caller has the epoch's lock */
 inline end_use(use) {
     atomic {
         g = 0;

@@ -54,7 +54,7 @@ inline find_locked(my_id, my_use) {
     fi
 }
 
-inline give_entry() {
+inline give_record() {
 #ifndef WITHOUT_ERA_LIMIT
     if
     :: era < ERAS ->
@@ -75,7 +75,7 @@ inline take_apart() {
     UNLOCK;
     atomic { !in_op; assert(walkers == 0); slabs = 0; objects = 0; flushed = false };
     id = 0; /* ts_table_end */
-    give_entry()
+    give_record()
 }
 
 /* ts_epoch_end_only: the lock is taken and released, and the owner is in an operation, which ends. */
@@ -88,7 +88,7 @@ inline end_only() {
     slabs = 0;
     objects = 0;
     flushed = false;
-    give_entry();
+    give_record();
     in_op = false
 }
 

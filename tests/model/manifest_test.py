@@ -59,8 +59,8 @@ def main():
         foreign = "src/core/cache/foreign.c"
         case("a step is gone", foreign, "        if (bits & bit) return TS_FOREIGN_NOT_LIVE;\n", "",
              "foreign.c: ts_foreign_free is not as it was")
-        case("an order is weaker", "src/core/region/table.h", "ts_store_release(&((ts_entry *)entry)->id, id)",
-             "ts_store_relaxed(&((ts_entry *)entry)->id, id)", "table.h: ts_table_publish is not as it was")
+        case("an order is weaker", "src/core/region/table.h", "ts_store_release(&((ts_table_record *)record)->id, id)",
+             "ts_store_relaxed(&((ts_table_record *)record)->id, id)", "table.h: ts_table_publish is not as it was")
         case("a comment changes", foreign, "/* step c */", "/* here */", "")
         case("white space changes", foreign, "        if (bits & bit) return", "  if (bits & bit)\n    return", "")
         case("a function has another name", foreign, "static void push_on(ts_heap *heap, uint32_t unit, const ts_block *block) {",

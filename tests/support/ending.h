@@ -135,7 +135,7 @@ static void (*forks)(void); /* which takes every lock */
 static void let_it_begin(void) {
     bool locked = atomic_load(&ts_epoch_lock(entry)->word) != TS_LOCK_FREE;
     bool rests = !locked && atomic_load(&ts_thread.in_op) == 0;
-    bool there = epoch_domain_epoch(domain) == epoch && atomic_load(&entry->entry.id) == epoch;
+    bool there = epoch_domain_epoch(domain) == epoch && atomic_load(&entry->record.id) == epoch;
     has_met = locked && (other == forks || there);
     let_begin(other);
     if (has_met) {

@@ -17,18 +17,18 @@
 
 typedef struct keeper {
     ts_spill spill;
-    ts_spill_piece piece[4096];
+    ts_spill_extent extent[4096];
     char *bytes;
 } keeper;
 
 static void (*keeper_copied)(void); /* called once, before they are sent */
 static inline void keep(keeper *k, ts_allocator *allocator, EpochId epoch) {
-    k->spill = (ts_spill){.piece = k->piece, .room = sizeof k->piece / sizeof *k->piece};
+    k->spill = (ts_spill){.extent = k->extent, .room = sizeof k->extent / sizeof *k->extent};
     SUP_CHECK(ts_spill_begin(ts_load_relaxed(&allocator->token), epoch, &k->spill), "begin: %s", strerror(errno));
     char *to = k->bytes = malloc((size_t)k->spill.units * TS_UNIT_BYTES);
-    for (size_t i = 0; i < k->spill.pieces; i++) {
-        size_t bytes = (size_t)k->piece[i].slabs * TS_UNIT_BYTES;
-        memcpy(to, ts_unit_address(k->piece[i].unit), bytes);
+    for (size_t i = 0; i < k->spill.extents; i++) {
+        size_t bytes = (size_t)k->extent[i].slabs * TS_UNIT_BYTES;
+        memcpy(to, ts_unit_address(k->extent[i].unit), bytes);
         to += bytes;
     }
     void (*fn)(void) = keeper_copied;
@@ -40,9 +40,9 @@ static inline void keep(keeper *k, ts_allocator *allocator, EpochId epoch) {
 static inline void bring_back(keeper *k) {
     const char *from = k->bytes;
     SUP_CHECK(ts_spill_fetch(&k->spill), "fetch: %s", strerror(errno));
-    for (size_t i = 0; i < k->spill.pieces; i++) {
-        size_t bytes = (size_t)k->piece[i].slabs * TS_UNIT_BYTES;
-        memcpy(ts_unit_address(k->piece[i].unit), from, bytes);
+    for (size_t i = 0; i < k->spill.extents; i++) {
+        size_t bytes = (size_t)k->extent[i].slabs * TS_UNIT_BYTES;
+        memcpy(ts_unit_address(k->extent[i].unit), from, bytes);
         from += bytes;
     }
     ts_spill_return(&k->spill);

@@ -70,7 +70,7 @@ static bool check_table(ts_check *check, ts_table *table, const char *name, int 
     uint8_t *found = calloc(high, 1);
     REQUIRE(found, "no memory to walk the table of %s", name);
     bool good = true;
-    for (uint32_t i = table->free_head; good && i; i = ((const ts_entry *)ts_table_at(table, i))->next_free) {
+    for (uint32_t i = table->free_head; good && i; i = ((const ts_table_record *)ts_table_at(table, i))->next_free) {
         if (i >= high)
             good = ts_check_fail(check, "table of %s: the free list leads to entry %u of %u", name, i, high);
         else if (found[i] != ENTRY_NOWHERE)
@@ -79,7 +79,7 @@ static bool check_table(ts_check *check, ts_table *table, const char *name, int 
             found[i] = ENTRY_FREE;
     }
     for (const ts_heap *h = which <= TS_TABLE_DOMAIN ? ts_heaps() : NULL; good && h; h = h->next) {
-        if (h->spares[which] > TS_SPARE_ENTRIES) good = ts_check_fail(check, "heap %u: too many spare entries", h->id);
+        if (h->spares[which] > TS_SPARE_RECORDS) good = ts_check_fail(check, "heap %u: too many spare entries", h->id);
         for (unsigned k = 0; good && k < h->spares[which]; k++) {
             uint32_t i = h->spare[which][k]->index;
             if (i == 0 || i >= high || found[i] != ENTRY_NOWHERE)
@@ -89,7 +89,7 @@ static bool check_table(ts_check *check, ts_table *table, const char *name, int 
                 found[i] = ENTRY_SPARE;
         }
         uint32_t next = which == TS_TABLE_DOMAIN ? ts_load_acquire(&h->returned) : 0;
-        for (; good && next; next = ((const ts_entry *)ts_table_at(table, next))->next_free) {
+        for (; good && next; next = ((const ts_table_record *)ts_table_at(table, next))->next_free) {
             if (next >= high || found[next] != ENTRY_NOWHERE)
                 good = ts_check_fail(check, "table of %s: entry %u was given back to heap %u, and is somewhere else",
                                      name, next, h->id);
@@ -98,7 +98,7 @@ static bool check_table(ts_check *check, ts_table *table, const char *name, int 
         }
     }
     for (uint32_t i = 1; good && i < high; i++) {
-        const ts_entry *e = ts_table_at(table, i);
+        const ts_table_record *e = ts_table_at(table, i);
         uint64_t id = ts_load_relaxed(&e->id), era = ts_load_relaxed(&e->era);
         if (e->index != i)
             good = ts_check_fail(check, "table of %s: entry %u says it is %u", name, i, e->index);
@@ -147,7 +147,7 @@ static bool check_runs(ts_check *check, const ts_allocator *a, uint64_t *units) 
     run_walk walk = {check, 0, true};
     const char *fault = ts_check_runs(a, visit_retained_run, &walk);
     if (!walk.good) return false;
-    REQUIRE(!fault, "allocator %u: %s", a->entry.index, fault);
+    REQUIRE(!fault, "allocator %u: %s", a->record.index, fault);
     for (uint32_t unit = a->stuck; unit; unit = ts_slab_at(unit)->next) {
         REQUIRE(ts_slab_kind(ts_slab_at(unit)) == TS_KIND_SPAN && ts_slab_at(unit)->u.span.guard > 0,
                 "unit %u is among the spans whose guards stay, and has none", unit);
@@ -168,7 +168,7 @@ static bool check_cut(ts_check *check, const ts_allocator *a) {
         uint64_t pieces = ts_slab_at(unit)->u.pieces;
         REQUIRE(unit < check->high[TS_NORMAL] && ts_load_relaxed(ts_unit_word(unit)) == TS_UNIT_CUT &&
                     ts_slab_at(unit)->prev == before,
-                "allocator %u: its list of cut units is broken at %u", a->entry.index, unit);
+                "allocator %u: its list of cut units is broken at %u", a->record.index, unit);
         REQUIRE(pieces != 0 && pieces < ((uint64_t)1 << TS_PIECES) - 1, "unit %u: of its pieces %#llx are free", unit,
                 (unsigned long long)pieces);
         for (; pieces; pieces &= pieces - 1) {
@@ -191,7 +191,7 @@ static bool check_allocator_lists(ts_check *check, uint32_t index, bool forked) 
     const ts_past_ring *past = ts_load_relaxed(&a->past);
     if (past && !ts_check_claim_lines(check, past, sizeof *past, "a record of past epochs")) return false;
     if (!check_cut(check, a)) return false;
-    if (ts_load_relaxed(&a->entry.id) != ts_load_relaxed(&a->token)) return true;
+    if (ts_load_relaxed(&a->record.id) != ts_load_relaxed(&a->token)) return true;
     uint64_t listed = 0;
     for (const ts_share *s = a->shares; s; s = s->allocator_next) {
         REQUIRE(ts_check_in_lines(s) && s->allocator == a && s->token == ts_load_relaxed(&a->token) &&
@@ -282,7 +282,7 @@ static bool check_sums(ts_check *check, uint32_t index, bool forked) {
     uint64_t committed = ts_load_relaxed(&a->committed_units), pins = ts_load_relaxed(&a->pins);
     uint64_t found =
         sums->units + sums->cut_units + sums->retained_units + sums->zombies - sums->zombie_pieces - sums->away_units;
-    bool alive = ts_load_relaxed(&a->entry.id) != 0;
+    bool alive = ts_load_relaxed(&a->record.id) != 0;
     check->condemned_units += sums->condemned_units;
     if (forked || pins == 0) return true; /* 0: nobody's record, its figures are of its last use */
     REQUIRE(sums->cut_units == ts_load_relaxed(&a->cut_units), "allocator %u: %llu cut units, %llu counted", index,

@@ -20,7 +20,7 @@ static bool span_fits(const ts_slab *slab) {
 }
 
 static bool check_spans(ts_check *check, const ts_epoch *epoch, uint32_t index) {
-    uint64_t id = ts_load_relaxed(&epoch->entry.id), units = 0, bytes = 0, count = 0;
+    uint64_t id = ts_load_relaxed(&epoch->record.id), units = 0, bytes = 0, count = 0;
     uint32_t before = 0;
     for (uint32_t unit = epoch->spans; unit; unit = ts_slab_at(unit)->next) {
         if (!ts_check_claim_unit(check, unit, TS_USE_SPAN)) return false;
@@ -49,7 +49,7 @@ static bool check_spans(ts_check *check, const ts_epoch *epoch, uint32_t index) 
                 bytes == ts_load_relaxed(&epoch->span_bytes_allocated) - ts_load_relaxed(&epoch->span_bytes_freed),
             "epoch %#llx: %llu spans of %llu units in its list, other counters", (unsigned long long)id,
             (unsigned long long)count, (unsigned long long)units);
-    ts_check_sums *sums = &check->allocator[ts_load_relaxed(&epoch->allocator)->entry.index];
+    ts_check_sums *sums = &check->allocator[ts_load_relaxed(&epoch->allocator)->record.index];
     sums->units += units;
     sums->live += count;
     check->spans += count;
@@ -57,24 +57,24 @@ static bool check_spans(ts_check *check, const ts_epoch *epoch, uint32_t index) 
     return true;
 }
 
-/* Of an epoch that is not over. Its lent pieces are in its blocks and its list of spans. */
+/* Of an epoch that is not over. Its lent extents are in its blocks and its list of spans. */
 static bool check_spill(ts_check *check, const ts_epoch *epoch) {
     const ts_spill *spill = epoch->spill;
     if (!spill) return true;
-    ts_check_sums *sums = &check->allocator[spill->allocator->entry.index];
+    ts_check_sums *sums = &check->allocator[spill->allocator->record.index];
     sums->spills++;
     if (spill->state == TS_SPILL_AWAY) sums->away_units += spill->units;
-    for (size_t i = 0; i < spill->pieces; i++) {
-        const ts_spill_piece *piece = &spill->piece[i];
-        uint64_t word = ts_load_relaxed(ts_unit_word(piece->unit));
-        bool lent = ts_is_lent(piece->unit), span = piece->is_span;
-        REQUIRE(lent == (word != 0), "unit %u: lent %d, and its word is %#llx", piece->unit, lent,
+    for (size_t i = 0; i < spill->extents; i++) {
+        const ts_spill_extent *extent = &spill->extent[i];
+        uint64_t word = ts_load_relaxed(ts_unit_word(extent->unit));
+        bool lent = ts_is_lent(extent->unit), span = extent->is_span;
+        REQUIRE(lent == (word != 0), "unit %u: lent %d, and its word is %#llx", extent->unit, lent,
                 (unsigned long long)word);
         REQUIRE(!lent || span || (word & TS_UNIT_FOREIGN), "unit %u: a slab that is lent, and FOREIGN is off",
-                piece->unit);
-        for (uint32_t u = piece->unit; !lent && u < piece->unit + piece->units; u++)
+                extent->unit);
+        for (uint32_t u = extent->unit; !lent && u < extent->unit + extent->units; u++)
             if (!ts_check_claim_unit(check, u, TS_USE_SPAN)) return false;
-        if (!lent) sums->units += ts_units_weight(piece->unit, piece->units);
+        if (!lent) sums->units += ts_units_weight(extent->unit, extent->units);
     }
     return true;
 }
@@ -121,7 +121,7 @@ bool ts_check_epochs(ts_check *check, bool forked, uint64_t *blocks) {
     uint32_t high = ts_table_high(&ts_epochs);
     for (uint32_t i = 1; i < high; i++) {
         const ts_epoch *e = ts_table_at(&ts_epochs, i);
-        uint64_t id = ts_load_relaxed(&e->entry.id);
+        uint64_t id = ts_load_relaxed(&e->record.id);
         REQUIRE(e->pins == (e->spill != NULL) && e->dying == NULL, "epoch entry %u is pinned at a quiet point", i);
         /* One that a vanished thread was about to show is nobody's. */
         REQUIRE(forked || id != 0 || !e->clean || is_clean(e), "epoch entry %u says it is clean", i);
@@ -130,7 +130,7 @@ bool ts_check_epochs(ts_check *check, bool forked, uint64_t *blocks) {
         const ts_allocator *a = ts_load_relaxed(&e->allocator);
         REQUIRE(state == EPOCH_ACTIVE || state == EPOCH_CLOSING, "epoch %#llx: state %u", (unsigned long long)id,
                 state);
-        REQUIRE(a && (forked || ts_load_relaxed(&a->entry.id) == ts_load_relaxed(&a->token)),
+        REQUIRE(a && (forked || ts_load_relaxed(&a->record.id) == ts_load_relaxed(&a->token)),
                 "epoch %#llx: its allocator has ended", (unsigned long long)id);
         for (const ts_block *b = e->blocks; b; b = b->epoch_next) {
             /* It was claimed with its heap; a circle ends at the count. */
@@ -160,15 +160,15 @@ bool ts_check_domains(ts_check *check, bool forked) {
     uint32_t high = ts_table_high(&ts_domains);
     for (uint32_t i = 1; i < high; i++) {
         const ts_domain *d = ts_table_at(&ts_domains, i);
-        if (ts_load_relaxed(&d->entry.id) == 0) continue;
+        if (ts_load_relaxed(&d->record.id) == 0) continue;
         const ts_allocator *a = ts_load_relaxed(&d->allocator);
-        REQUIRE(a && (forked || ts_load_relaxed(&a->entry.id) == ts_load_relaxed(&a->token)) &&
+        REQUIRE(a && (forked || ts_load_relaxed(&a->record.id) == ts_load_relaxed(&a->token)) &&
                     ts_load_relaxed(&d->token) == ts_load_relaxed(&a->token),
                 "domain entry %u: its allocator has ended", i);
         REQUIRE(forked || !ts_load_relaxed(&d->busy), "domain entry %u is being ended at a quiet point", i);
         const ts_kin *kin = ts_load_relaxed(&d->kin);
         if (kin && !ts_check_claim_lines(check, kin, sizeof *kin, "kin")) return false;
-        REQUIRE(!kin || kin->domain == ts_load_relaxed(&d->entry.id), "domain entry %u: its kin are another's", i);
+        REQUIRE(!kin || kin->domain == ts_load_relaxed(&d->record.id), "domain entry %u: its kin are another's", i);
         const char *c = (const char *)ts_load_relaxed(&d->cleanups);
         while (c) {
             if (!ts_check_claim_lines(check, c, sizeof(ts_domain_scope), "a cleanup")) return false;

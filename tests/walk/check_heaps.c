@@ -31,7 +31,7 @@ static bool check_condemned(ts_check *check, const ts_heap *heap, const ts_block
         }
         REQUIRE(ts_era(b) != ts_load_relaxed(&b->era), "heap %u: a condemned block is alive", heap->id);
         REQUIRE(ts_load_relaxed(&b->heap) == heap, "heap %u: a condemned block is another's", heap->id);
-        check->allocator[b->share->allocator->entry.index].condemned++;
+        check->allocator[b->share->allocator->record.index].condemned++;
     }
     return true;
 }

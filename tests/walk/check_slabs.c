@@ -376,7 +376,7 @@ static bool check_scope(ts_check *check, const ts_scope_block *block) {
             (unsigned long long)live_bytes);
     check->slabs += found;
     check->live += live;
-    if (check->allocator) check->allocator[block->b.share->allocator->entry.index].live += live;
+    if (check->allocator) check->allocator[block->b.share->allocator->record.index].live += live;
     return true;
 }
 
@@ -395,7 +395,7 @@ bool ts_check_block(ts_check *check, const ts_block *block) {
     REQUIRE(slabs == ts_load_relaxed(&block->slabs), "the bins of a block have %llu units, the block counts %u",
             (unsigned long long)slabs, ts_load_relaxed(&block->slabs));
     check->live += live;
-    if (check->allocator) check->allocator[block->share->allocator->entry.index].live += live;
+    if (check->allocator) check->allocator[block->share->allocator->record.index].live += live;
     return true;
 }
 
@@ -439,13 +439,13 @@ static bool check_shares(ts_check *check, const ts_heap *heap) {
         uint64_t retained = 0;
         if (!ts_check_claim_lines(check, s, sizeof *s, "a share")) return false;
         REQUIRE(s->heap == heap, "heap %u: has the share of another", heap->id);
-        REQUIRE(s->index == s->allocator->entry.index, "heap %u: a share of allocator %u says %u", heap->id,
-                s->allocator->entry.index, (unsigned)s->index);
+        REQUIRE(s->index == s->allocator->record.index, "heap %u: a share of allocator %u says %u", heap->id,
+                s->allocator->record.index, (unsigned)s->index);
         if (!ts_check_retained(check, &s->retained, &retained)) return false;
         if (!check_own_spans(check, s, &retained) || !check_pieces(check, s)) return false;
         if (!check->allocator) continue;
-        check->allocator[s->allocator->entry.index].retained_units += retained;
-        check->allocator[s->allocator->entry.index].shares++;
+        check->allocator[s->allocator->record.index].retained_units += retained;
+        check->allocator[s->allocator->record.index].shares++;
     }
     for (unsigned i = 0; i < TS_RECENT_SHARES; i++) {
         const ts_share *recent = ts_load_relaxed(&heap->recent[i]), *s = heap->shares;
@@ -507,7 +507,7 @@ static bool check_blocks_of(ts_check *check, const ts_heap *heap, const ts_share
                 "heap %u: a block is of one allocator, its share of another", heap->id);
         if (!ts_check_block(check, b)) return false;
         if (!check->allocator) continue;
-        ts_check_sums *sums = &check->allocator[share->allocator->entry.index];
+        ts_check_sums *sums = &check->allocator[share->allocator->record.index];
         uint32_t units = ts_load_relaxed(&b->slabs);
         if (b->scope) units -= ts_load_relaxed(&((const ts_scope_block *)(const void *)b)->pieces);
         sums->units += units;
@@ -520,7 +520,7 @@ bool ts_check_heap(ts_check *check, const ts_heap *heap) {
     if (!check_shares(check, heap)) return false;
     for (const ts_share *s = heap->shares; s; s = s->heap_next)
         if (!check_blocks_of(check, heap, s)) return false;
-    REQUIRE(heap->spares[0] <= TS_SPARE_ENTRIES && heap->spares[1] <= TS_SPARE_ENTRIES,
+    REQUIRE(heap->spares[0] <= TS_SPARE_RECORDS && heap->spares[1] <= TS_SPARE_RECORDS,
             "heap %u: too many spare entries", heap->id);
     return check_free_blocks(check, heap, false) && check_free_blocks(check, heap, true);
 }

@@ -194,7 +194,7 @@ def era(block):
 def label_text(epoch):
     """The label lies in atomic words, as its bytes. While a thread stopped in the middle of a new one, the turn of those epochs is odd,
     and the label that was there before is the whole one."""
-    turns, index = value("label_turns"), number(epoch["entry"]["index"])
+    turns, index = value("label_turns"), number(epoch["record"]["index"])
     turn = turns[index % (turns.type.range()[1] + 1)]
     field = turn["before"] if number(turn["turn"]) % 2 and number(turn["of"]) == index else epoch["label"]
     data = gdb.selected_inferior().read_memory(int(field.address), field.type.sizeof).tobytes()
@@ -207,7 +207,7 @@ def label_of(epoch):
 
 
 def epoch_text(epoch):
-    return "epoch %#x (%s, %s)" % (number(epoch["entry"]["id"]), label_of(epoch),
+    return "epoch %#x (%s, %s)" % (number(epoch["record"]["id"]), label_of(epoch),
                                    EPOCH_STATES.get(number(epoch["state"]), "?"))
 
 
@@ -223,7 +223,7 @@ def epoch_of_block(block):
     if address_of(pointer) == 0:
         return None
     epoch = at(address_of(pointer), "ts_epoch")
-    return epoch if number(epoch["entry"]["id"]) else None
+    return epoch if number(epoch["record"]["id"]) else None
 
 
 def owner_text(block):
@@ -397,7 +397,7 @@ def all_epochs():
     table = value("ts_epochs")
     for index in range(1, number(table["high"])):
         epoch = epoch_by_index(index)
-        if number(epoch["entry"]["id"]):
+        if number(epoch["record"]["id"]):
             yield epoch
 
 
@@ -665,12 +665,12 @@ def epoch_command(r, argument):
             wanted = evaluated(argument)
         except (Problem, gdb.MemoryError):
             raise Problem('no open epoch has the label "%s"' % label) from None
-        found = [e for e in all_epochs() if number(e["entry"]["id"]) == wanted]
+        found = [e for e in all_epochs() if number(e["record"]["id"]) == wanted]
         if not found:
             index, past = wanted & ((1 << r.epoch_bits) - 1), wanted >> r.epoch_bits
             entry = epoch_by_index(index)
-            if entry is not None and past and past < number(entry["entry"]["era"]):
-                print("epoch %#x has ended; its entry has been used %d times since" % (wanted, number(entry["entry"]["era"]) - past))
+            if entry is not None and past and past < number(entry["record"]["era"]):
+                print("epoch %#x has ended; its entry has been used %d times since" % (wanted, number(entry["record"]["era"]) - past))
                 return
             raise Problem("there is no epoch %#x" % wanted)
     for epoch in found:
@@ -699,7 +699,7 @@ def allocators_command(r, argument):
     table = value("ts_allocators")
     for index in range(1, number(table["high"])):
         a = at(address_of(table["base"]) + index * number(table["stride"]), "ts_allocator")
-        if not number(a["entry"]["id"]):
+        if not number(a["record"]["id"]):
             continue
         retained = number(a["retained"]["count"]) + number(a["span_retained_units"])
         share = a["shares"]

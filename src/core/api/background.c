@@ -12,8 +12,8 @@
 #include "api/runtime.h"
 #include "memtools/care.h"
 #include "os/env.h"
-#include "os/line.h"
 #include "os/own_threads.h"
+#include "os/text.h"
 
 #include <errno.h>
 #include <pthread.h>

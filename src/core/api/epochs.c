@@ -53,7 +53,7 @@ SlabAllocator *slab_allocator_default(void) {
     /* Two threads may both make one; the second is freed again. */
     if (ts_cas_seq(&default_token, &token, ts_token(made))) return made;
     ts_allocator *extra = ts_allocator_find(ts_token(made));
-    ts_store_release(&extra->entry.id, 0);
+    ts_store_release(&extra->record.id, 0);
     ts_allocator_end(extra);
     return ts_public(token);
 }
@@ -66,7 +66,7 @@ void slab_allocator_free(SlabAllocator *allocator) {
     if (!a) return;
     /* One of several that free it at once goes on; from here on its value is stale everywhere. */
     uint64_t id = token;
-    if (!ts_cas_seq(&a->entry.id, &id, 0)) return;
+    if (!ts_cas_seq(&a->record.id, &id, 0)) return;
     ts_allocator_end(a);
 }
 
@@ -141,7 +141,7 @@ bool slab_epoch_set_label(SlabAllocator *allocator, EpochId epoch, const char *l
     ts_epoch *e = a ? ts_epoch_find(a, epoch) : NULL;
     if (!e) return false;
     ts_epoch_acquire(e);
-    bool same = ts_load_relaxed(&e->entry.id) == epoch && ts_load_relaxed(&e->allocator) == a;
+    bool same = ts_load_relaxed(&e->record.id) == epoch && ts_load_relaxed(&e->allocator) == a;
     if (same) ts_epoch_set_label(e, label);
     ts_epoch_release(e);
     return same;

@@ -208,7 +208,7 @@ TS_ENTRY void *epoch_domain_alloc(EpochDomain *domain, size_t size) {
     if (TS_UNLIKELY(ts_load_acquire(&d->owner) != tls->serial)) return domain_alloc_other(id, size);
     EpochId epoch =
         ts_load_acquire(&d->epoch); /* acquire: the id is looked at after both; partner of the fence in begin_domain */
-    if (TS_UNLIKELY(ts_is_other_relaxed_64(&d->entry.id, id))) return domain_alloc_other(id, size);
+    if (TS_UNLIKELY(ts_is_other_relaxed_64(&d->record.id, id))) return domain_alloc_other(id, size);
     ts_op_begin(tls);
     ts_scope_block *scope = tls->last;
     if (TS_UNLIKELY(ts_is_other_relaxed_64(&scope->b.open_id, epoch)) ||

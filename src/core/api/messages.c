@@ -2,8 +2,8 @@
 #include "api/runtime.h"
 
 #include "os/env.h"
-#include "os/line.h"
 #include "os/message.h"
+#include "os/text.h"
 
 #include <string.h>
 
@@ -14,9 +14,9 @@ static void read_variable(void) {
     if (!path || !*path) return;
     decided = true;
     if (ts_message_set_file(path)) return;
-    ts_line line = {.used = 0};
-    ts_line_text(&line, "tslab: TSLAB_LOG: the name is too long; messages go to stderr");
-    ts_line_end(&line);
+    ts_text line = {.used = 0};
+    ts_text_put(&line, "tslab: TSLAB_LOG: the name is too long; messages go to stderr");
+    ts_text_end(&line);
     ts_message_write_locked(line.text, line.used);
 }
 
@@ -40,8 +40,8 @@ void slab_set_message_sink(void (*fn)(const char *, size_t, void *), void *arg) 
 
 void slab_message(const char *text) {
     if (!text) return;
-    ts_line line = {.used = strcspn(text, "\n")};
-    if (line.used > TS_LINE_BYTES - 1) line.used = TS_LINE_BYTES - 1;
+    ts_text line = {.used = strcspn(text, "\n")};
+    if (line.used > TS_TEXT_BYTES - 1) line.used = TS_TEXT_BYTES - 1;
     memcpy(line.text, text, line.used);
-    ts_line_write(&line);
+    ts_text_write(&line);
 }

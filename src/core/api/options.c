@@ -3,7 +3,7 @@
 #include "api/private.h"
 #include "diagnose/misuse.h"
 #include "os/env.h"
-#include "os/line.h"
+#include "os/text.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -5,10 +5,10 @@
 
 #include "advice/advice.h"
 #include "advice/growth.h"
-#include "os/line.h"
 #include "os/os.h"
 #include "os/own_threads.h"
 #include "os/shared.h"
+#include "os/text.h"
 
 #include <errno.h>
 #include <pthread.h>

@@ -41,12 +41,12 @@ static void shrink(uint64_t limit) {
     ts_store_relaxed(&ts_region.far_bytes, SIZE_MAX);
     if (ts_region.part[TS_FAR].units != 0) ts_pool_shrink(TS_FAR, 0);
     if (leaves_enough(limit)) return;
-    uint32_t units = units_within(limit), entries = units > ENTRIES_LEAST ? units : ENTRIES_LEAST;
+    uint32_t units = units_within(limit), records = units > ENTRIES_LEAST ? units : ENTRIES_LEAST;
     size_t lines = (size_t)units * LINES_OF_UNIT;
     ts_pool_shrink(TS_NORMAL, units);
     ts_lines_shrink(lines > LINES_LEAST ? lines : LINES_LEAST);
-    ts_table_shrink(&ts_epochs, entries);
-    ts_table_shrink(&ts_domains, entries);
+    ts_table_shrink(&ts_epochs, records);
+    ts_table_shrink(&ts_domains, records);
     ts_table_shrink(&ts_allocators, ENTRIES_LEAST);
 }
 

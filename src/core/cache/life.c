@@ -16,7 +16,7 @@
 
 void ts_note_drained(ts_block *block) {
     if (block->closing != TS_CLOSING || ts_load_relaxed(&block->slabs) != 0) return;
-    const ts_entry *epoch = (const void *)ts_load_relaxed(&block->epoch);
+    const ts_table_record *epoch = (const void *)ts_load_relaxed(&block->epoch);
     if (!epoch) return;
     for (unsigned i = 0; i < ts_thread.drained_count; i++)
         if (ts_thread.drained[i] == epoch->index) return;

@@ -25,14 +25,14 @@ typedef struct place {
 
 /* ---- kinds ----------------------------------------------------------------------------------------------- */
 
-void ts_diagnose_kind(ts_line *line, uint32_t kind, uint64_t bytes) {
+void ts_diagnose_kind(ts_text *line, uint32_t kind, uint64_t bytes) {
     const char *name = kind == TS_COUNT_SCOPE ? "scope" : "span";
     if (kind < TS_CLASSES)
-        ts_line_add(line, "class %" PRIu64, (uint64_t)ts_class_bytes[kind]);
+        ts_text_add(line, "class %" PRIu64, (uint64_t)ts_class_bytes[kind]);
     else if (bytes != 0)
-        ts_line_add(line, "%s of %" PRIu64, name, bytes);
+        ts_text_add(line, "%s of %" PRIu64, name, bytes);
     else
-        ts_line_text(line, name);
+        ts_text_put(line, name);
 }
 
 /* ---- places ----------------------------------------------------------------------------------------------- */
@@ -173,31 +173,31 @@ static place look_at(uint32_t unit, uint32_t offset) {
 
 /* ---- words ------------------------------------------------------------------------------------------------ */
 
-static void add_details(ts_line *line, const place *at) {
+static void add_details(ts_text *line, const place *at) {
     if (at->kind >= TS_COUNT_KINDS) return;
-    ts_line_text(line, " (");
+    ts_text_put(line, " (");
     ts_diagnose_kind(line, at->kind, at->bytes);
     if (at->epoch != EPOCH_NONE) {
-        ts_line_text(line, ", ");
+        ts_text_put(line, ", ");
         ts_epoch_describe(line, at->epoch);
     }
-    ts_line_text(line, ")");
+    ts_text_put(line, ")");
 }
 
-static void add_finding(ts_line *line, uintptr_t allocator, const place *at) {
+static void add_finding(ts_text *line, uintptr_t allocator, const place *at) {
     static const char *const whole[] = {"in memory that holds no object", "never allocated", "freed already",
                                         "freed with its epoch", "live"};
     static const char *const into[] = {"", "", " into a freed object", " into an object that was freed with its epoch",
                                        " into a live object"};
     bool other = at->found == LIVE && at->allocator != 0 && at->allocator != allocator;
     if (at->inside != 0 && at->found >= FREED) {
-        ts_line_add(line, "%" PRIu64 " byte%s%s%s", at->inside, at->inside == 1 ? "" : "s", into[at->found],
+        ts_text_add(line, "%" PRIu64 " byte%s%s%s", at->inside, at->inside == 1 ? "" : "s", into[at->found],
                     other ? " of another allocator" : "");
     } else if (at->found == LIVE) {
         /* Refused a moment ago, and good by now: another thread freed it, and it was given out again. */
-        ts_line_text(line, other ? "an object of another allocator" : "freed already, and given out again since");
+        ts_text_put(line, other ? "an object of another allocator" : "freed already, and given out again since");
     } else {
-        ts_line_text(line, whole[at->found]);
+        ts_text_put(line, whole[at->found]);
     }
     add_details(line, at);
 }
@@ -211,15 +211,15 @@ static bool find(const void *p, place *at) {
     return true;
 }
 
-void ts_diagnose_pointer(ts_line *line, uintptr_t allocator, const void *p) {
+void ts_diagnose_pointer(ts_text *line, uintptr_t allocator, const void *p) {
     place at;
     if (find(p, &at))
         add_finding(line, allocator, &at);
     else
-        ts_line_text(line, ts_is_data(p) ? "in memory that holds no object" : "not memory of temporal-slab");
+        ts_text_put(line, ts_is_data(p) ? "in memory that holds no object" : "not memory of temporal-slab");
 }
 
-void ts_diagnose_details(ts_line *line, const void *p) {
+void ts_diagnose_details(ts_text *line, const void *p) {
     place at;
     if (find(p, &at)) add_details(line, &at);
 }
@@ -237,7 +237,7 @@ static const char *fault_of(uint32_t generation, uint32_t kind, const ts_slab *s
     return "stale: freed already, and its place has had another object since";
 }
 
-void ts_diagnose_handle(ts_line *line, uintptr_t allocator, SlabHandle handle) {
+void ts_diagnose_handle(ts_text *line, uintptr_t allocator, SlabHandle handle) {
     bool far = ts_handle_is_far(handle);
     unsigned part = far ? TS_FAR : TS_NORMAL;
     uint32_t in_part = far ? ts_handle_far_unit(handle) : ts_handle_unit(handle);
@@ -246,11 +246,11 @@ void ts_diagnose_handle(ts_line *line, uintptr_t allocator, SlabHandle handle) {
     uint32_t generation = (uint32_t)(handle >> 18) & TS_GEN_MAX;
     if ((handle & 3u) != TS_HANDLE_FORMAT || kind >= TS_COUNT_KINDS || in_part == 0 ||
         in_part >= ts_region.part[part].units) {
-        ts_line_text(line, "not a handle");
+        ts_text_put(line, "not a handle");
         return;
     }
     if (!ts_is_unit_of(part, in_part)) {
-        ts_line_text(line, "forged: this generation was never given out");
+        ts_text_put(line, "forged: this generation was never given out");
         return;
     }
     if (!far) unit = ts_slab_of_entry((uint64_t)unit * TS_UNIT_ENTRIES + entry);
@@ -261,6 +261,6 @@ void ts_diagnose_handle(ts_line *line, uintptr_t allocator, SlabHandle handle) {
         add_finding(line, allocator, &at);
         return;
     }
-    ts_line_text(line, fault);
+    ts_text_put(line, fault);
     if (generation >= ts_load_relaxed(&slab->gen)) add_details(line, &at);
 }

@@ -25,13 +25,13 @@ static void tell_frame(uint64_t *number, const void *address) {
     }
     const char *name = names;
     do {
-        ts_line line = {.used = 0};
-        ts_line_add(&line, "    #%" PRIu64 " ", (*number)++);
+        ts_text line = {.used = 0};
+        ts_text_add(&line, "    #%" PRIu64 " ", (*number)++);
         if (*name)
-            ts_line_text(&line, name);
+            ts_text_put(&line, name);
         else
-            ts_line_add(&line, "%#" PRIx64, (uint64_t)(uintptr_t)address);
-        ts_line_write(&line);
+            ts_text_add(&line, "%#" PRIx64, (uint64_t)(uintptr_t)address);
+        ts_text_write(&line);
         name += strlen(name) + 1;
     } while (name < names + sizeof names && *name);
 }
@@ -73,8 +73,8 @@ void ts_listen_tell(const void *p) {
     if (!find(at, &origin)) return;
     bool before = at < origin.start, inside = is_inside(&origin, at);
     uint64_t far = before ? (uint64_t)(origin.start - at) : (uint64_t)(at - origin.start) - (inside ? 0 : origin.size);
-    ts_line line = {.used = 0};
-    ts_line_add(&line, "tslab: %#" PRIx64 " is %" PRIu64 " byte%s %s %s object of %" PRIu64 " byte%s%s",
+    ts_text line = {.used = 0};
+    ts_text_add(&line, "tslab: %#" PRIx64 " is %" PRIu64 " byte%s %s %s object of %" PRIu64 " byte%s%s",
                 (uint64_t)(uintptr_t)at, far, plural(far),
                 before   ? "before"
                 : inside ? "inside"
@@ -82,7 +82,7 @@ void ts_listen_tell(const void *p) {
                 origin.ended ? "an" : "a live", origin.size, plural(origin.size),
                 origin.ended ? " that has ended" : "");
     ts_diagnose_details(&line, origin.start);
-    ts_line_write(&line);
+    ts_text_write(&line);
     if (origin.ended) tell_call("its lifetime ended in", origin.ended_in);
     tell_call("it came from", origin.born_in);
 }
@@ -143,11 +143,11 @@ static void count(void *arg, const ts_origin *origin) {
 }
 
 static void tell_group(const group *g) {
-    ts_line line = {.used = 0};
-    ts_line_add(&line, "tslab: %" PRIu64 " object%s, %" PRIu64 " byte%s, still live%s", g->count, plural(g->count),
+    ts_text line = {.used = 0};
+    ts_text_add(&line, "tslab: %" PRIu64 " object%s, %" PRIu64 " byte%s, still live%s", g->count, plural(g->count),
                 g->bytes, plural(g->bytes), g->count == 1 ? "" : "; the first");
     ts_diagnose_details(&line, g->start);
-    ts_line_write(&line);
+    ts_text_write(&line);
     tell_call("allocated by", g->call);
 }
 

@@ -17,25 +17,25 @@ int ts_misuse_mode(uintptr_t token) {
 }
 
 /* false: nothing is told. */
-static bool begin(ts_line *line, int mode, const char *call) {
+static bool begin(ts_text *line, int mode, const char *call) {
     if (TS_LIKELY(mode == SLAB_MISUSE_IGNORE)) return false;
     line->used = 0;
-    ts_line_add(line, "tslab: %s: ", call);
+    ts_text_add(line, "tslab: %s: ", call);
     return true;
 }
 
-static void end(ts_line *line, int mode) {
-    ts_line_write(line);
+static void end(ts_text *line, int mode) {
+    ts_text_write(line);
     if (mode == SLAB_MISUSE_ABORT) abort();
 }
 
-static void add_epoch(ts_line *line, const char *before, EpochId epoch) {
-    ts_line_text(line, before);
+static void add_epoch(ts_text *line, const char *before, EpochId epoch) {
+    ts_text_put(line, before);
     ts_epoch_describe(line, epoch);
-    ts_line_text(line, ")");
+    ts_text_put(line, ")");
 }
 
-static void diagnose(ts_line *line, uintptr_t token, const void *p, const SlabHandle *handle) {
+static void diagnose(ts_text *line, uintptr_t token, const void *p, const SlabHandle *handle) {
     if (handle)
         ts_diagnose_handle(line, token, *handle);
     else
@@ -44,19 +44,19 @@ static void diagnose(ts_line *line, uintptr_t token, const void *p, const SlabHa
 
 static void report(uintptr_t token, int mode, const char *call, const void *p, const SlabHandle *handle,
                    const char *why) {
-    ts_line line;
+    ts_text line;
     if (!begin(&line, mode, call)) return;
     if (!why && token != TS_ANY_ALLOCATOR && !ts_allocator_find(token)) {
         bool past = ts_table_is_past(&ts_allocators, token);
-        ts_line_add(&line, "allocator %#" PRIx64 ": %s; ", (uint64_t)token,
+        ts_text_add(&line, "allocator %#" PRIx64 ": %s; ", (uint64_t)token,
                     past ? "freed already" : "not an allocator");
     }
-    ts_line_add(&line, "%s %#" PRIx64 ": ", handle ? "handle" : "pointer", handle ? *handle : (uint64_t)(uintptr_t)p);
+    ts_text_add(&line, "%s %#" PRIx64 ": ", handle ? "handle" : "pointer", handle ? *handle : (uint64_t)(uintptr_t)p);
     if (why)
-        ts_line_text(&line, why);
+        ts_text_put(&line, why);
     else
         diagnose(&line, token, p, handle);
-    ts_line_write(&line);
+    ts_text_write(&line);
     if (TS_UNLIKELY(ts_origin_is_kept) && p && !why) ts_listen_tell(p);
     if (mode == SLAB_MISUSE_ABORT) abort();
 }
@@ -111,9 +111,9 @@ static void hint_instead(uintptr_t token, const char *call, const char *why, con
 
 void ts_misuse_call(uintptr_t token, const char *call, const char *why, bool asks, const void *caller) {
     int mode = ts_misuse_mode(token);
-    ts_line line;
+    ts_text line;
     if (begin(&line, mode, call)) {
-        ts_line_text(&line, why);
+        ts_text_put(&line, why);
         end(&line, asks ? SLAB_MISUSE_REPORT : mode);
     } else {
         hint_instead(token, call, why, caller);
@@ -122,9 +122,9 @@ void ts_misuse_call(uintptr_t token, const char *call, const char *why, bool ask
 
 void ts_misuse_domain(const char *call, uint64_t id, const char *why, uintptr_t token, const EpochId *epoch) {
     int mode = ts_misuse_mode(token);
-    ts_line line;
+    ts_text line;
     if (begin(&line, mode, call)) {
-        ts_line_add(&line, "domain %#" PRIx64 ": %s", id, why);
+        ts_text_add(&line, "domain %#" PRIx64 ": %s", id, why);
         if (epoch) add_epoch(&line, " (", *epoch);
         end(&line, mode);
     } else {
@@ -134,9 +134,9 @@ void ts_misuse_domain(const char *call, uint64_t id, const char *why, uintptr_t 
 
 void ts_misuse_written_free(uintptr_t token, const void *at) {
     int mode = ts_misuse_mode(token);
-    ts_line line;
+    ts_text line;
     if (!begin(&line, mode, "allocation")) return;
-    ts_line_add(&line,
+    ts_text_add(&line,
                 "address %#" PRIx64
                 ": written after its object was freed or its epoch had ended, in a slab that is taken"
                 " again now",
@@ -147,9 +147,9 @@ void ts_misuse_written_free(uintptr_t token, const void *at) {
 void ts_misuse_written(uintptr_t token, const void *p, uint64_t at, uint32_t kind, uint64_t bytes, EpochId epoch,
                        bool freed) {
     int mode = ts_misuse_mode(token);
-    ts_line line;
+    ts_text line;
     if (!begin(&line, mode, "allocation")) return;
-    ts_line_add(&line, "pointer %#" PRIx64 ": written %s, at byte %" PRIu64 " (", (uint64_t)(uintptr_t)p,
+    ts_text_add(&line, "pointer %#" PRIx64 ": written %s, at byte %" PRIu64 " (", (uint64_t)(uintptr_t)p,
                 freed ? "after free" : "before it was allocated", at);
     ts_diagnose_kind(&line, kind, bytes);
     add_epoch(&line, ", ", epoch);

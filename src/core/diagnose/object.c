@@ -54,7 +54,7 @@ static bool look_slab(uintptr_t token, uint32_t unit, uint64_t entry, uint64_t w
     /* The bit before the state: see foreign.c, 6. */
     if (ts_foreign_pending(unit, w, entry)) return false;
     ts_epoch *epoch = ts_load_relaxed(&o->block->epoch);
-    o->epoch = epoch ? ts_load_relaxed(&epoch->entry.id) : EPOCH_NONE;
+    o->epoch = epoch ? ts_load_relaxed(&epoch->record.id) : EPOCH_NONE;
     if (!(scope ? look_scope(unit, o) : look_churn(unit, entry, o))) return false;
     /* acquire fence: the loads above come before the second look */
     atomic_thread_fence(memory_order_acquire);
@@ -86,7 +86,7 @@ uintptr_t ts_span_owner(uint32_t unit) {
     if (index == 0 || index >= ts_table_high(&ts_epochs)) return 0;
     const ts_epoch *epoch = ts_table_at(&ts_epochs, index);
     const ts_allocator *allocator = ts_load_relaxed(&epoch->allocator);
-    return allocator ? (uintptr_t)ts_load_acquire(&allocator->entry.id) : 0;
+    return allocator ? (uintptr_t)ts_load_acquire(&allocator->record.id) : 0;
 }
 
 /* A hint: the call that gets it looks at the object itself. */

@@ -5,7 +5,7 @@
  * domain itself.
  */
 #include "domain/domain_parts.h"
-#include "os/line.h"
+#include "os/text.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -28,7 +28,7 @@ bool ts_domain_on_destroy(uint64_t id, void (*fn)(void *), void *arg) {
     c->arg = arg;
     c->event = ts_domain_next_event();
     ts_epoch *epoch = ts_domain_lock(d);
-    bool same = ts_load_relaxed(&d->entry.id) == id;
+    bool same = ts_load_relaxed(&d->record.id) == id;
     if (same) {
         c->next = ts_load_relaxed(&d->cleanups);
         ts_store_relaxed(&d->cleanups, c);
@@ -43,7 +43,7 @@ bool ts_domain_off_destroy(uint64_t id, void (*fn)(void *), void *arg) {
     ts_domain *d = ts_domain_mine(id, "epoch_domain_off_destroy");
     if (!d) return false;
     ts_epoch *epoch = ts_domain_lock(d);
-    bool same = ts_load_relaxed(&d->entry.id) == id;
+    bool same = ts_load_relaxed(&d->record.id) == id;
     ts_cleanup *before = NULL, *c = same ? ts_load_relaxed(&d->cleanups) : NULL;
     while (c && (c->fn != fn || c->arg != arg)) {
         before = c;
@@ -75,7 +75,7 @@ void ts_domain_run_cleanups(ts_domain *d, uint64_t after) {
     if (!ts_load_relaxed(&d->cleanups)) return;
     int before = errno;
     const ts_tls *thread = thread_now();
-    ts_cleaning cleaning = {ts_load_relaxed(&d->entry.id), ts_thread.cleaning};
+    ts_cleaning cleaning = {ts_load_relaxed(&d->record.id), ts_thread.cleaning};
     ts_thread.cleaning = &cleaning;
     for (;;) {
         ts_epoch_acquire(ts_domain_epoch_of(d));
@@ -98,10 +98,10 @@ TS_COLD void ts_domain_show_cleanups(void (*keep)(void *arg)) {
     uint32_t high = ts_table_high(&ts_domains);
     for (uint32_t i = 1; i < high; i++) {
         const ts_domain *d = ts_table_at(&ts_domains, i);
-        uint64_t id = ts_load_acquire(&d->entry.id);
+        uint64_t id = ts_load_acquire(&d->record.id);
         if (id == 0) continue;
         ts_epoch *epoch = ts_domain_lock(d);
-        if (ts_load_relaxed(&d->entry.id) == id)
+        if (ts_load_relaxed(&d->record.id) == id)
             for (const ts_cleanup *c = ts_load_relaxed(&d->cleanups); c; c = c->next) keep(c->arg);
         ts_epoch_release(epoch);
     }

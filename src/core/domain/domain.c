@@ -55,13 +55,13 @@ TS_COLD static uint64_t begun_too_late(ts_domain *d, uint64_t id) {
 uint64_t ts_domain_create(ts_allocator *allocator, uintptr_t token, EpochId epoch, bool shared, unsigned ends_epoch) {
     ts_heap *heap = ts_heap_mine();
     if (heap) ts_domain_take_any_returned(heap);
-    ts_domain *d = heap ? ts_heap_take_entry(&ts_domains, TS_TABLE_DOMAIN) : NULL;
+    ts_domain *d = heap ? ts_heap_take_record(&ts_domains, TS_TABLE_DOMAIN) : NULL;
     if (!d) return ts_fail(ENOMEM);
     uint64_t id = begin_domain(d, allocator, token, epoch, shared ? 0 : heap->serial, shared, ends_epoch,
                                heap->scope_map[ts_table_index(&ts_epochs, epoch) % TS_HEAP_MAP]);
     /* Its partner is ts_domain_destroy_all, which comes after the end of the allocator's id. */
     atomic_thread_fence(memory_order_seq_cst);
-    return TS_LIKELY(ts_load_relaxed(&allocator->entry.id) == token) ? id : begun_too_late(d, id);
+    return TS_LIKELY(ts_load_relaxed(&allocator->record.id) == token) ? id : begun_too_late(d, id);
 }
 
 /* Makes the domain one that captures. No other thread has the id. Entering takes the slow path, which looks at this. */

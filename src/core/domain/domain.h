@@ -29,7 +29,7 @@ enum { TS_EPOCH_STAYS, TS_EPOCH_ENDS, TS_EPOCH_DRAINS };
 enum { TS_QUIET, TS_ENDS, TS_RESETS, TS_RESETS_THEN_ENDS, TS_TRIED, TS_MARKED, TS_ENDS_ALONE, TS_RESETS_MARKED };
 
 typedef struct ts_domain {
-    ts_entry entry;
+    ts_table_record record;
     /* Constant during a use. Atomic, because a stale id may be looked up while the record gets its next use. */
     _Atomic(ts_allocator *) allocator;
     _Atomic uintptr_t token;
@@ -53,7 +53,7 @@ typedef struct ts_domain {
     uint64_t owner_before; /* guarded by busy: the owner when it was TRIED, until it ends or is quiet again; else 0 */
     _Atomic bool captures; /* EPOCH_DOMAIN_CAPTURE; constant during a use once its maker has the id */
 } ts_domain;
-_Static_assert(sizeof(ts_domain) <= TS_DOMAIN_STRIDE, "one table entry");
+_Static_assert(sizeof(ts_domain) <= TS_DOMAIN_STRIDE, "one record of a table");
 
 #define TS_GUESTS_LEFT ((uint64_t)1 << 31)
 static inline uint32_t ts_guests_count(uint64_t guests) { return (uint32_t)(guests & (TS_GUESTS_LEFT - 1)); }

@@ -35,12 +35,12 @@ bool ts_domain_make_busy(ts_domain *d, uint64_t id, uint32_t how) {
     for (;;) {
         epoch = ts_domain_lock(d);
         busy = ts_load_acquire(&d->busy);
-        if (TS_LIKELY(busy != TS_TRIED) || ts_load_relaxed(&d->entry.id) != id) break;
+        if (TS_LIKELY(busy != TS_TRIED) || ts_load_relaxed(&d->record.id) != id) break;
         ts_epoch_release(epoch);
         ts_tree_wait();
     }
     bool marked = busy == TS_MARKED && ts_thread.heap && d->busy_by == ts_thread.heap->serial;
-    bool mine_now = ts_load_relaxed(&d->entry.id) == id && (busy == TS_QUIET || marked);
+    bool mine_now = ts_load_relaxed(&d->record.id) == id && (busy == TS_QUIET || marked);
     if (mine_now) {
         /* Not ENDS, into which other threads come: a thread that has counted itself in since the look at `inside` may
            read `busy` only now (count_in_shared). */
@@ -63,7 +63,7 @@ bool ts_domain_make_quiet(ts_domain *d) {
 /* Leaves the end of a shared domain to another thread that is emptying it. Not for one of the cleanups that run. */
 bool ts_domain_leave_to_reset(ts_domain *d, uint64_t id) {
     ts_epoch *epoch = ts_domain_lock(d);
-    bool resets = ts_load_relaxed(&d->entry.id) == id && ts_load_relaxed(&d->busy) == TS_RESETS &&
+    bool resets = ts_load_relaxed(&d->record.id) == id && ts_load_relaxed(&d->busy) == TS_RESETS &&
                   d->busy_by != ts_thread.heap->serial;
     if (resets) ts_store_relaxed(&d->busy, TS_RESETS_THEN_ENDS);
     ts_epoch_release(epoch);
@@ -74,20 +74,20 @@ bool ts_domain_leave_to_reset(ts_domain *d, uint64_t id) {
 
 /* Gives the record of this thread's own domain back. If the thread is inside, because the allocator was freed
    meanwhile, it does so when it leaves. */
-static void keep_own_entry(ts_domain *d) {
+static void keep_own_record(ts_domain *d) {
     if (TS_UNLIKELY(ts_load_relaxed(&d->inside) != 0))
         d->left_behind = 1;
     else
-        ts_heap_keep_entry(&ts_domains, TS_TABLE_DOMAIN, d);
+        ts_heap_keep_record(&ts_domains, TS_TABLE_DOMAIN, d);
 }
 
 void ts_domain_take_returned(ts_heap *heap) {
-    /* acquire: partner of the release in ts_heap_return_entry */
+    /* acquire: partner of the release in ts_heap_return_record */
     uint32_t next = atomic_exchange_explicit(&heap->returned, 0, memory_order_acquire);
     while (next) {
         ts_domain *d = ts_table_at(&ts_domains, next);
-        next = d->entry.next_free;
-        keep_own_entry(d);
+        next = d->record.next_free;
+        keep_own_record(d);
     }
 }
 
@@ -104,26 +104,26 @@ static uint64_t last_owner(ts_domain *d) {
 /* Gives back the record of a domain whose id is over. A shared domain's record is free when no thread is inside. The
    record of another thread's domain goes to that thread, unless the thread has ended: it may be inside, or about to
    count itself in (enter.c, 3). */
-static void give_entry(ts_domain *d, uint64_t id, bool aged) {
+static void give_record(ts_domain *d, uint64_t id, bool aged) {
     if (!aged) return;
     if (ts_load_relaxed(&d->shared)) {
         if (ts_guests_count(atomic_fetch_or_explicit(&d->guests, TS_GUESTS_LEFT, memory_order_seq_cst)) == 0)
-            ts_heap_keep_entry(&ts_domains, TS_TABLE_DOMAIN, d);
+            ts_heap_keep_record(&ts_domains, TS_TABLE_DOMAIN, d);
         return;
     }
     uint64_t owner = last_owner(d);
     if (TS_LIKELY(owner == 0)) {
-        keep_own_entry(d);
+        keep_own_record(d);
         return;
     }
-    if (owner == ts_domain_nobody(id) || !ts_heap_return_entry(owner, &d->entry))
-        ts_heap_keep_entry(&ts_domains, TS_TABLE_DOMAIN, d);
+    if (owner == ts_domain_nobody(id) || !ts_heap_return_record(owner, &d->record))
+        ts_heap_keep_record(&ts_domains, TS_TABLE_DOMAIN, d);
 }
 
 /* Caller has the epoch's lock. */
 static void end_use(ts_domain *d) {
-    uint64_t id = ts_load_relaxed(&d->entry.id);
-    give_entry(d, id, ts_table_end(&ts_domains, d));
+    uint64_t id = ts_load_relaxed(&d->record.id);
+    give_record(d, id, ts_table_end(&ts_domains, d));
 }
 
 /* The last step of an end, by the thread that made the domain busy. false: another thread has registered a cleanup
@@ -146,7 +146,7 @@ static bool end_if_clean(ts_domain *d) {
 /* Whether the domain is quiet, and has no cleanups, no parent and no children. Caller has the lock of its epoch, and
    all of this stays so while it is held. */
 TS_ALWAYS_INLINE bool is_quiet(const ts_domain *d, uint64_t id) {
-    return TS_LIKELY(ts_load_relaxed(&d->entry.id) == id) && TS_LIKELY(!ts_load_acquire(&d->busy)) &&
+    return TS_LIKELY(ts_load_relaxed(&d->record.id) == id) && TS_LIKELY(!ts_load_acquire(&d->busy)) &&
            TS_LIKELY(!ts_load_relaxed(&d->cleanups)) && TS_LIKELY(!ts_load_relaxed(&d->kin));
 }
 
@@ -158,7 +158,7 @@ TS_ALWAYS_INLINE ts_epoch *lock_quiet(const ts_domain *d, uint64_t id) {
     EpochId epoch_id = ts_load_acquire(&d->epoch);
     ts_epoch *epoch = ts_table_of_strided(&ts_epochs, epoch_id, TS_EPOCH_STRIDE);
     ts_lock_acquire_uncounted(ts_epoch_lock(epoch));
-    if (is_quiet(d, id) && TS_LIKELY(ts_load_relaxed(&epoch->entry.id) == epoch_id)) return epoch;
+    if (is_quiet(d, id) && TS_LIKELY(ts_load_relaxed(&epoch->record.id) == epoch_id)) return epoch;
     ts_epoch_release(epoch);
     return NULL;
 }
@@ -190,7 +190,7 @@ TS_NOINLINE static void destroy_slowly(ts_domain *d, uint64_t id) {
         }
         /* It was neither quiet nor being emptied, unless that was over in between. */
         uint32_t busy = ts_load_acquire(&d->busy);
-        if ((busy == TS_QUIET || busy == TS_TRIED) && ts_load_relaxed(&d->entry.id) == id) continue;
+        if ((busy == TS_QUIET || busy == TS_TRIED) && ts_load_relaxed(&d->record.id) == id) continue;
         refuse_busy("epoch_domain_destroy", id);
         return;
     }
@@ -243,7 +243,7 @@ TS_ALWAYS_INLINE bool end_usually(uint64_t id, bool (*other)(uint64_t id)) {
     }
     ts_share *share = block->share;
     uint32_t slabs = ts_load_relaxed(&block->slabs);
-    ts_heap_give_entry(&ts_domains, TS_TABLE_DOMAIN, d);
+    ts_heap_give_record(&ts_domains, TS_TABLE_DOMAIN, d);
     bool over = ts_epoch_end_only(heap, epoch, block);
     return leave_usual(heap, share, over, slabs);
 }
@@ -376,7 +376,7 @@ void ts_domain_destroy_all(ts_allocator *allocator) {
     uint32_t high = ts_table_high(&ts_domains);
     for (uint32_t i = 1; i < high; i++) {
         ts_domain *d = ts_table_at(&ts_domains, i);
-        uint64_t id = ts_load_acquire(&d->entry.id);
+        uint64_t id = ts_load_acquire(&d->record.id);
         if (id == 0 || ts_load_relaxed(&d->allocator) != allocator || !ts_domain_make_busy(d, id, TS_ENDS)) continue;
         end_without_cleanups(d);
     }

@@ -19,7 +19,7 @@ bool ts_domain_refuse(const char *call, uint64_t id, const char *why, int error)
    begin_domain. */
 TS_ALWAYS_INLINE bool ts_domain_is_still(const ts_domain *d, uint64_t id) {
     atomic_thread_fence(memory_order_acquire);
-    return ts_load_relaxed(&d->entry.id) == id;
+    return ts_load_relaxed(&d->record.id) == id;
 }
 
 #define TS_OF_ANOTHER_THREAD "belongs to another thread"

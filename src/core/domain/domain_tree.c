@@ -85,7 +85,7 @@ bool ts_domain_is_in_cleanup(uint64_t id) {
 static int mark(ts_domain *d, uint64_t id) {
     uint64_t me = ts_thread.serial;
     ts_epoch *epoch = ts_domain_lock(d);
-    bool same = ts_load_relaxed(&d->entry.id) == id;
+    bool same = ts_load_relaxed(&d->record.id) == id;
     bool quiet = same && ts_load_relaxed(&d->busy) == TS_QUIET;
     int error = !same ? EINVAL : quiet ? 0 : d->busy_by == me ? EPERM : EBUSY;
     if (quiet) {
@@ -117,7 +117,7 @@ static void unmark(ts_domain *d, bool ends) {
 }
 
 static bool is_another_inside(const ts_domain *d) {
-    uint64_t id = ts_load_relaxed(&d->entry.id);
+    uint64_t id = ts_load_relaxed(&d->record.id);
     uint32_t own = 0;
     for (const ts_domain_scope *s = ts_thread.domain; s; s = s->outer) own += s->domain == id;
     return ts_domain_inside(d) != own;
@@ -128,7 +128,7 @@ static int mark_all(ts_domain *d, uint64_t id) {
     ts_lock_acquire(&ts_tree_lock);
     int error = mark(d, id);
     ts_domain *end = d; /* the domains before it are marked; NULL: all */
-    while (!error && (end = ts_tree_next(d, end)) != NULL) error = mark(end, ts_load_relaxed(&end->entry.id));
+    while (!error && (end = ts_tree_next(d, end)) != NULL) error = mark(end, ts_load_relaxed(&end->record.id));
     if (!error) ts_barrier_or_wait(); /* partner: count_in_own */
     for (const ts_domain *x = d; x && !error; x = ts_tree_next(d, x))
         if (is_another_inside(x)) error = EBUSY;

@@ -38,7 +38,7 @@ static ts_kin *kin_of(uint64_t id) {
 /* Holds the epoch's lock: so the domain has not ended, and an end that comes next sees `kin`. */
 static bool set_kin(ts_domain *d, uint64_t id, ts_kin *kin) {
     ts_epoch *epoch = ts_domain_lock(d);
-    bool same = ts_load_relaxed(&d->entry.id) == id;
+    bool same = ts_load_relaxed(&d->record.id) == id;
     if (same) ts_store_release(&d->kin, kin);
     ts_epoch_release(epoch);
     return same;
@@ -121,7 +121,7 @@ uint64_t ts_tree_owner(const ts_domain *d, uint64_t id) {
     for (;;) {
         /* acquire: partners are unmark, and last_owner, which comes after the id is over */
         uint64_t owner = ts_load_acquire(&d->owner);
-        if (TS_LIKELY(owner != TS_OWNER_ENDING) || ts_load_relaxed(&d->entry.id) != id) return owner;
+        if (TS_LIKELY(owner != TS_OWNER_ENDING) || ts_load_relaxed(&d->record.id) != id) return owner;
         ts_tree_wait();
     }
 }
@@ -195,7 +195,7 @@ bool ts_tree_may_go(uint64_t id) {
 }
 
 /* Of a domain in a tree. */
-static uint64_t nobody_of(const ts_domain *d) { return ts_domain_nobody(ts_load_relaxed(&d->entry.id)); }
+static uint64_t nobody_of(const ts_domain *d) { return ts_domain_nobody(ts_load_relaxed(&d->record.id)); }
 
 /* The domain itself keeps its owner; the caller changes that. */
 void ts_tree_give_up(uint64_t id, uint64_t serial) {

@@ -46,13 +46,13 @@ TS_ALWAYS_INLINE void ts_epoch_open_block(ts_block *block, EpochId id) {
 }
 
 static inline void ts_epoch_remember_scope(ts_heap *heap, ts_scope_block *block, const ts_epoch *epoch) {
-    ts_keep(&heap->scope_map[epoch->entry.index % TS_HEAP_MAP], block);
+    ts_keep(&heap->scope_map[epoch->record.index % TS_HEAP_MAP], block);
 }
 static inline void ts_epoch_remember(ts_heap *heap, ts_block *block, const ts_epoch *epoch) {
     if (block->scope)
         ts_epoch_remember_scope(heap, ts_scope(block), epoch);
     else
-        heap->map[epoch->entry.index % TS_HEAP_MAP] = ts_churn(block);
+        heap->map[epoch->record.index % TS_HEAP_MAP] = ts_churn(block);
 }
 
 /* At the head of the epoch's list, before `first`. */
@@ -107,8 +107,8 @@ TS_ALWAYS_INLINE uint64_t ts_epoch_domain_time(void) {
     return now;
 }
 
-/* A free entry becomes an ACTIVE epoch that nobody can find yet. No lock is needed: a thread that has found the entry
-   by an old id takes the lock and looks at the id again. clean: the caller has seen that the entry is. */
+/* A free record becomes an ACTIVE epoch that nobody can find yet. No lock is needed: a thread that has found the record
+   by an old id takes the lock and looks at the id again. clean: the caller has seen that the record is. */
 TS_ALWAYS_INLINE EpochId ts_epoch_begin(ts_epoch *epoch, ts_allocator *allocator, unsigned flags, uint64_t now,
                                         const bool clean) {
     EpochId id = ts_table_next_id(&ts_epochs, epoch);
@@ -132,7 +132,7 @@ TS_ALWAYS_INLINE bool ts_epoch_show_in_time(ts_epoch *epoch, const ts_allocator 
         atomic_thread_fence(memory_order_seq_cst);
     else
         ts_compiler_fence(); /* partner: the barrier in ts_allocator_end */
-    return TS_LIKELY(ts_load_relaxed(&allocator->entry.id) == token);
+    return TS_LIKELY(ts_load_relaxed(&allocator->record.id) == token);
 }
 
 /* With the fence, and with that destroy. */
@@ -177,14 +177,14 @@ TS_ALWAYS_INLINE void ts_epoch_kill_only_block(ts_block *block) {
     ts_store_release(&block->open_id, TS_ID_NEVER);
 }
 
-/* A scope with no more than its block and its time: its end leaves the entry clean, and a brief record (epoch/past.h).
+/* A scope with no more than its block and its time: its end leaves the record clean, and a brief record (epoch/past.h).
    Caller has the lock, and the block is its ts_epoch_only_block. */
 TS_ALWAYS_INLINE bool ts_epoch_is_plain(const ts_epoch *epoch) {
     return TS_LIKELY(ts_load_relaxed(&epoch->state) == EPOCH_ACTIVE && ts_load_relaxed(&epoch->span_allocated) == 0 &&
                      ts_load_relaxed(&epoch->label[0]) == 0 && !epoch->starts_small);
 }
 TS_ALWAYS_INLINE void ts_epoch_note_brief(ts_brief_ring *ring, const ts_epoch *epoch, const ts_block *block) {
-    ts_brief_write(ring, ts_load_relaxed(&epoch->entry.id), ts_load_relaxed(&epoch->open_since_ns),
+    ts_brief_write(ring, ts_load_relaxed(&epoch->record.id), ts_load_relaxed(&epoch->open_since_ns),
                    ts_load_relaxed(&block->slabs), ts_block_pieces(block));
 }
 /* What statistics say of the epoch when it has ended, unless its allocator has. only: its ts_epoch_only_block, or NULL.
@@ -201,14 +201,14 @@ TS_ALWAYS_INLINE bool ts_epoch_end_only(ts_heap *heap, ts_epoch *epoch, ts_block
     else
         ts_epoch_note_end(epoch, block);
     if (!plain) epoch->clean = false;
-    TS_PROBE1(epoch__destroy, ts_load_relaxed(&epoch->entry.id));
+    TS_PROBE1(epoch__destroy, ts_load_relaxed(&epoch->record.id));
     ts_epoch_kill_only_block(block);
     ts_store_release(&epoch->state, EPOCH_CLOSED);
-    ts_store_release(&epoch->entry.id, 0);
+    ts_store_release(&epoch->record.id, 0);
     (void)ts_epoch_detach_blocks(epoch);
     ts_epoch_release(epoch);
     bool over = ts_scope_end(heap, ts_scope(block));
-    ts_heap_give_entry(&ts_epochs, TS_TABLE_EPOCH, epoch);
+    ts_heap_give_record(&ts_epochs, TS_TABLE_EPOCH, epoch);
     return over;
 }
 

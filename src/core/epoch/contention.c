@@ -20,7 +20,7 @@ typedef struct row {
 
 static row rows[TS_CONTENTION_ROWS];
 
-/* What it reads may be an epoch that has ended, or its entry's next use: then the label is of that one. */
+/* What it reads may be an epoch that has ended, or its record's next use: then the label is of that one. */
 static void label_of_thread(char label[SLAB_LABEL_BYTES]) {
     const ts_domain_scope *top = ts_thread.domain;
     const ts_epoch *epoch = top ? ts_epoch_at_id(top->epoch) : ts_load_relaxed(&ts_thread.block->b.epoch);

@@ -4,7 +4,7 @@
  * What could go wrong: an epoch is taken apart while a thread allocates in it, or by two threads, or while an object of
  * it lives. It is not:
  *  1. Every end holds the epoch's lock while it changes the state and the id, and looks at both first. So one thread
- *     ends a use of the entry, and a thread that comes later finds the state or the id changed.
+ *     ends a use of the record, and a thread that comes later finds the state or the id changed.
  *  2. The end shuts every block under the lock: from then on no thread begins an allocation there. An operation that
  *     began before may go on. So the end holds each heap before it touches the bins, or leaves the block to the heap's
  *     thread.
@@ -89,7 +89,7 @@ static void take_apart(ts_epoch *epoch) {
     end_blocks(allocator, blocks);
     end_blocks(allocator, dying);
     ts_account_unref(account);
-    ts_heap_give_entry(&ts_epochs, TS_TABLE_EPOCH, epoch);
+    ts_heap_give_record(&ts_epochs, TS_TABLE_EPOCH, epoch);
 }
 
 /* Caller has the lock, which is released. Everything is dead before the state or the id says so. */
@@ -105,11 +105,11 @@ static void kill_locked(ts_epoch *epoch) {
         return;
     }
     ts_epoch_note_end(epoch, ts_epoch_only_block(heap, epoch));
-    TS_PROBE1(epoch__destroy, ts_load_relaxed(&epoch->entry.id));
+    TS_PROBE1(epoch__destroy, ts_load_relaxed(&epoch->record.id));
     shut_blocks(epoch, true);
     uint32_t spans = ts_span_detach(epoch);
     ts_store_release(&epoch->state, EPOCH_CLOSED);
-    ts_store_release(&epoch->entry.id, 0);
+    ts_store_release(&epoch->record.id, 0);
     if (epoch->pins > 0) {
         epoch->destroyed = true;
         ts_epoch_release(epoch);
@@ -194,12 +194,12 @@ static void end_empty_blocks(ts_epoch *epoch) {
 
 void ts_epoch_finish(ts_epoch *epoch, EpochId id) {
     ts_epoch_acquire(epoch);
-    if (id != 0 && ts_load_relaxed(&epoch->entry.id) == id && epoch->pins == (epoch->spill != NULL) &&
+    if (id != 0 && ts_load_relaxed(&epoch->record.id) == id && epoch->pins == (epoch->spill != NULL) &&
         ts_load_relaxed(&epoch->state) == EPOCH_CLOSING && nothing_left(epoch)) {
         kill_locked(epoch);
         return;
     }
-    if (id != 0 && ts_load_relaxed(&epoch->entry.id) == id && epoch->pins == 0 && !epoch->spill &&
+    if (id != 0 && ts_load_relaxed(&epoch->record.id) == id && epoch->pins == 0 && !epoch->spill &&
         ts_load_relaxed(&epoch->state) == EPOCH_CLOSING && !(ts_load_relaxed(&epoch->flags) & EPOCH_SCOPE)) {
         end_empty_blocks(epoch);
         return;
@@ -211,7 +211,7 @@ TS_COLD void ts_epoch_finish_over(const ts_allocator *allocator) {
     uint32_t high = ts_table_high(&ts_epochs);
     for (uint32_t i = 1; i < high; i++) {
         ts_epoch *epoch = ts_table_at(&ts_epochs, i);
-        uint64_t id = ts_load_acquire(&epoch->entry.id);
+        uint64_t id = ts_load_acquire(&epoch->record.id);
         bool meant = id != 0 && (!allocator || ts_load_relaxed(&epoch->allocator) == allocator);
         if (meant && ts_epoch_is_over(epoch, id)) ts_epoch_finish(epoch, id);
     }
@@ -225,7 +225,7 @@ static void finish_noted(void) {
     }
     while (ts_thread.drained_count > 0) {
         ts_epoch *epoch = ts_table_at(&ts_epochs, ts_thread.drained[--ts_thread.drained_count]);
-        ts_epoch_finish(epoch, ts_load_acquire(&epoch->entry.id));
+        ts_epoch_finish(epoch, ts_load_acquire(&epoch->record.id));
     }
     if (ts_thread.heap) ts_heap_limit_blocks(ts_thread.heap);
     ts_records_settle();
@@ -252,7 +252,7 @@ void ts_epoch_settle(void) {
 
 void ts_epoch_unpin(ts_epoch *epoch) {
     ts_epoch_acquire(epoch);
-    uint64_t id = ts_load_relaxed(&epoch->entry.id);
+    uint64_t id = ts_load_relaxed(&epoch->record.id);
     epoch->pins--;
     if (epoch->pins == 0 && epoch->destroyed) {
         take_apart(epoch); /* releases the lock */
@@ -260,7 +260,7 @@ void ts_epoch_unpin(ts_epoch *epoch) {
     }
     ts_block *dying = epoch->pins == 0 ? epoch->dying : NULL;
     if (dying) epoch->dying = NULL;
-    /* Before the lock is released: afterwards the entry may get its next use, of another allocator. */
+    /* Before the lock is released: afterwards the record may get its next use, of another allocator. */
     ts_allocator *allocator = ts_load_relaxed(&epoch->allocator);
     ts_epoch_release(epoch);
     end_blocks(allocator, dying);
@@ -345,7 +345,7 @@ bool ts_epoch_close(ts_allocator *allocator, EpochId id) {
     ts_store_relaxed(&epoch->rss_after_kib, in_kib(after));
     ts_epoch_release(epoch);
     ts_epoch_unpin(epoch);
-    if (ts_load_relaxed(&epoch->entry.id) == id) ts_decay_note_closed();
+    if (ts_load_relaxed(&epoch->record.id) == id) ts_decay_note_closed();
     ts_epoch_settle();
     return true;
 }
@@ -397,7 +397,7 @@ bool ts_epoch_reset(ts_allocator *allocator, EpochId id, uint64_t *units_freed) 
 
 static bool is_listed(const ts_block *block) {
     const ts_epoch *epoch = ts_load_relaxed(&block->epoch);
-    const ts_block *b = ts_load_relaxed(&epoch->entry.id) != 0 ? ts_load_relaxed(&epoch->blocks) : NULL;
+    const ts_block *b = ts_load_relaxed(&epoch->record.id) != 0 ? ts_load_relaxed(&epoch->blocks) : NULL;
     while (b && b != block) b = ts_epoch_next_block(b);
     for (b = b ? b : epoch->dying; b && b != block;) b = ts_epoch_next_block(b);
     return b != NULL;
@@ -441,7 +441,7 @@ void ts_epoch_destroy_all(ts_allocator *allocator) {
     uint32_t high = ts_table_high(&ts_epochs);
     for (uint32_t i = 1; i < high; i++) {
         ts_epoch *epoch = ts_table_at(&ts_epochs, i);
-        uint64_t id = ts_load_acquire(&epoch->entry.id);
+        uint64_t id = ts_load_acquire(&epoch->record.id);
         if (id != 0 && ts_load_relaxed(&epoch->allocator) == allocator) ts_epoch_destroy(allocator, id);
     }
 }

@@ -38,7 +38,7 @@ ts_epoch *ts_epoch_find(ts_allocator *allocator, EpochId id) {
    block's epoch is another. */
 bool ts_epoch_read_blocks(const ts_epoch *epoch, EpochId id, void (*fn)(void *, const ts_block *), void *arg) {
     uint32_t detached = ts_load_acquire(&epoch->detached);
-    if (ts_load_acquire(&epoch->entry.id) != id) return false;
+    if (ts_load_acquire(&epoch->record.id) != id) return false;
     /* acquire: partner of the release in ts_epoch_list_block; a block's link is written before the block is in the list
        */
     for (const ts_block *b = ts_load_acquire(&epoch->blocks); b; b = ts_epoch_next_block(b)) {
@@ -46,7 +46,7 @@ bool ts_epoch_read_blocks(const ts_epoch *epoch, EpochId id, void (*fn)(void *, 
         fn(arg, b);
     }
     atomic_thread_fence(memory_order_acquire); /* partner: ts_epoch_detach_blocks */
-    return ts_load_relaxed(&epoch->detached) == detached && ts_load_relaxed(&epoch->entry.id) == id;
+    return ts_load_relaxed(&epoch->detached) == detached && ts_load_relaxed(&epoch->record.id) == id;
 }
 
 /* ---- open ------------------------------------------------------------------------------------------ */
@@ -98,7 +98,7 @@ EpochId ts_epoch_open(ts_allocator *allocator, uintptr_t token, const char *labe
         errno = EINVAL;
         return EPOCH_NONE;
     }
-    ts_epoch *epoch = ts_heap_take_entry(&ts_epochs, TS_TABLE_EPOCH);
+    ts_epoch *epoch = ts_heap_take_record(&ts_epochs, TS_TABLE_EPOCH);
     if (!epoch) {
         errno = ENOMEM;
         return EPOCH_NONE;
@@ -223,7 +223,7 @@ EpochId ts_epoch_current(ts_allocator *allocator, uintptr_t token) {
     /* acquire: an id that the record's next use has written comes with that use's token */
     EpochId id = ts_load_acquire(&allocator->current_epoch);
     if (TS_LIKELY(id != EPOCH_NONE)) {
-        if (TS_LIKELY(ts_load_relaxed(&allocator->entry.id) == token)) return id;
+        if (TS_LIKELY(ts_load_relaxed(&allocator->record.id) == token)) return id;
         errno = EINVAL;
         return EPOCH_NONE;
     }

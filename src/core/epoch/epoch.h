@@ -1,10 +1,11 @@
 /*
  * Epochs: the record of one, its lock, and how it begins.
  *
- *     ACTIVE --close--> CLOSING --last object freed--> CLOSED (the entry is free, the id is stale)
+ *     ACTIVE --close--> CLOSING --last object freed--> CLOSED (the record is free, the id is stale)
  *        \------------------ destroy, from both --------^
  *
- * Each epoch has a lock: one of 64 stripes, by the index of its entry. No allocation or free in a known epoch takes it.
+ * Each epoch has a lock: one of 64 stripes, by the index of its record. No allocation or free in a known epoch takes
+ * it.
  * A thread takes it for its first allocation in the epoch, for a large object, and to end or reset the epoch.
  *
  * Invariants
@@ -15,7 +16,7 @@
  *     the heaps one by one, without the lock. Every operation that began before has ended by then (heap.h).
  *  3. While pins > 0 a thread walks the list without the lock, and no block of it ends. A reset or destroy makes them
  *     stale and moves them to `dying`; the last unpin ends them, and after a destroy takes the epoch apart.
- *  4. An entry whose id is 0 is free. Its id never comes back.
+ *  4. A record whose id is 0 is free. Its id never comes back.
  *
  * "Under the lock" says that only the thread that holds the lock changes a field, "guarded by the lock" that it reads
  * the field there too. The domains of an epoch (domain.h) are guarded by the lock of their epoch.
@@ -29,7 +30,7 @@
 
 /* The first two lines are those that a domain writes when it begins and ends, and those that it looks at. */
 typedef struct ts_epoch {
-    ts_entry entry;
+    ts_table_record record;
     _Atomic(ts_allocator *) allocator; /* constant during a use; read by anyone */
     _Atomic(ts_block *) blocks;        /* written under the lock; walked by readers without it */
     _Atomic uint64_t open_since_ns;    /* constant during a use */
@@ -40,8 +41,8 @@ typedef struct ts_epoch {
     bool destroyed : 1;
     /* A thread's first objects in this churn epoch lie in a slab of mixed sizes (alloc.c, "Starting small"). */
     bool starts_small : 1;
-    /* In a free entry: all fields but those that every use sets are as in an epoch that was just opened. In an entry in
-       use it means nothing: the end may have to write it. */
+    /* In a free record: all fields but those that every use sets are as in an epoch that was just opened. In a record
+       in use it means nothing: the end may have to write it. */
     bool clean : 1;
     _Atomic bool is_away;           /* its memory is on a device; written under the lock, read by anyone */
     _Atomic uint32_t closed_kib;    /* held when it was closed; written under the lock */
@@ -71,7 +72,7 @@ extern TS_HIDDEN ts_epoch_stripe ts_epoch_stripes[TS_EPOCH_STRIPES];
 
 void ts_epoch_init(void);
 static inline ts_lock *ts_epoch_lock(const ts_epoch *epoch) {
-    return &ts_epoch_stripes[epoch->entry.index % TS_EPOCH_STRIPES].lock;
+    return &ts_epoch_stripes[epoch->record.index % TS_EPOCH_STRIPES].lock;
 }
 /* An epoch that was found by its id may have ended by the time that its lock is taken: the caller looks at the id
    again. */
@@ -92,11 +93,11 @@ static inline unsigned ts_epoch_first(const ts_allocator *allocator) {
 }
 /* In any state. NULL: the allocator has no such epoch, or no longer. */
 ts_epoch *ts_epoch_find(ts_allocator *allocator, EpochId id);
-/* true: fields that were read before, without the lock, are of that epoch, not of the entry's next use. acquire: those
+/* true: fields that were read before, without the lock, are of that epoch, not of the record's next use. acquire: those
    loads come first; partner of the fence in ts_epoch_begin. */
 static inline bool ts_epoch_is_still(const ts_epoch *epoch, EpochId id) {
     atomic_thread_fence(memory_order_acquire);
-    return ts_load_relaxed(&epoch->entry.id) == id;
+    return ts_load_relaxed(&epoch->record.id) == id;
 }
 /* An epoch of any allocator. */
 TS_ALWAYS_INLINE ts_epoch *ts_epoch_at_id(EpochId id) { return ts_table_find_strided(&ts_epochs, id, TS_EPOCH_STRIDE); }
@@ -105,11 +106,11 @@ TS_ALWAYS_INLINE ts_epoch *ts_epoch_find_locked(ts_allocator *allocator, EpochId
     ts_epoch *epoch = ts_epoch_at_id(id);
     if (!epoch) return NULL;
     ts_epoch_acquire(epoch);
-    if (ts_load_relaxed(&epoch->entry.id) == id && ts_load_relaxed(&epoch->allocator) == allocator) return epoch;
+    if (ts_load_relaxed(&epoch->record.id) == id && ts_load_relaxed(&epoch->allocator) == allocator) return epoch;
     ts_epoch_release(epoch);
     return NULL;
 }
-/* Clears what a use can leave behind in an entry that is free. */
+/* Clears what a use can leave behind in a record that is free. */
 void ts_epoch_clean(ts_epoch *epoch);
 /* Memory of its slabs and spans, in KiB. Exact while no thread is in an operation on it. Caller has the lock. */
 uint32_t ts_epoch_held_kib(const ts_epoch *epoch);

@@ -75,9 +75,9 @@ bool ts_epoch_adopt(ts_heap *heap, ts_epoch *epoch, EpochId id, unsigned cls) {
     bool adopted = false;
     ts_allocator *allocator = ts_load_relaxed(&epoch->allocator);
     /* Not ts_heap_share, which would drop it if the allocator has ended: the allocation that asks goes on with it. By
-       the record's id, which anyone may read: the epoch's entry may be in another use by now, of an allocator whose
+       the record's id, which anyone may read: the epoch's record may be in another use by now, of an allocator whose
        record is another thread's to write. */
-    ts_share *share = ts_heap_find_share(heap, (uintptr_t)ts_load_acquire(&allocator->entry.id));
+    ts_share *share = ts_heap_find_share(heap, (uintptr_t)ts_load_acquire(&allocator->record.id));
     if (!share || ts_epoch_find_locked(allocator, id) != epoch) return false;
     if (ts_epoch_is_active(epoch)) {
         /* This thread's own other blocks, adopted earlier, come first: else it would get a block more with every thread

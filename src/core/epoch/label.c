@@ -22,7 +22,7 @@
 #include "epoch/label.h"
 #include "base/utf8.h"
 #include "epoch/epoch.h"
-#include "os/line.h"
+#include "os/text.h"
 
 #include <string.h>
 
@@ -57,10 +57,10 @@ void ts_epoch_set_label(ts_epoch *epoch, const char *label) {
         uint64_t word[WORDS];
     } u;
     copy_label(u.text, label);
-    label_turn *t = &label_turns[epoch->entry.index % TS_EPOCH_STRIPES];
+    label_turn *t = &label_turns[epoch->record.index % TS_EPOCH_STRIPES];
     uint64_t turn = ts_load_relaxed(&t->turn);
     atomic_thread_fence(memory_order_release); /* 2: behind the even turn of the last label */
-    ts_store_relaxed(&t->of, epoch->entry.index);
+    ts_store_relaxed(&t->of, epoch->record.index);
     for (unsigned i = 0; i < WORDS; i++) ts_store_relaxed(&t->before[i], ts_load_relaxed(&epoch->label[i]));
     ts_store_release(&t->turn, turn + 1);      /* 3 */
     atomic_thread_fence(memory_order_release); /* 2 */
@@ -69,11 +69,11 @@ void ts_epoch_set_label(ts_epoch *epoch, const char *label) {
 }
 
 void ts_epoch_read_label(const ts_epoch *epoch, char out[SLAB_LABEL_BYTES]) {
-    const label_turn *t = &label_turns[epoch->entry.index % TS_EPOCH_STRIPES];
+    const label_turn *t = &label_turns[epoch->record.index % TS_EPOCH_STRIPES];
     uint64_t word[WORDS], turn;
     do {
         turn = ts_load_acquire(&t->turn); /* 3; partner: the releases in ts_epoch_set_label */
-        bool is_set = turn % 2 != 0 && ts_load_relaxed(&t->of) == epoch->entry.index;
+        bool is_set = turn % 2 != 0 && ts_load_relaxed(&t->of) == epoch->record.index;
         const _Atomic uint64_t *whole = is_set ? t->before : epoch->label;
         for (unsigned i = 0; i < WORDS; i++) word[i] = ts_load_relaxed(&whole[i]);
         atomic_thread_fence(memory_order_acquire); /* 2; partner: the fences in ts_epoch_set_label */
@@ -88,19 +88,19 @@ void ts_label_show(char label[SLAB_LABEL_BYTES]) {
     if (strcmp(label, TS_LABEL_NONE) == 0) memset(label, 0, SLAB_LABEL_BYTES);
 }
 
-void ts_epoch_describe(ts_line *line, EpochId id) {
-    ts_line_add(line, "epoch %" PRIu64, id);
+void ts_epoch_describe(ts_text *line, EpochId id) {
+    ts_text_add(line, "epoch %" PRIu64, id);
     ts_epoch *epoch = ts_epoch_at_id(id);
     bool ended = epoch == NULL;
     if (ended && ts_table_was_last(&ts_epochs, id)) epoch = ts_table_at(&ts_epochs, ts_table_index(&ts_epochs, id));
     char label[SLAB_LABEL_BYTES] = "";
     if (epoch) ts_epoch_read_label(epoch, label);
     if (label[0]) {
-        ts_line_text(line, " ");
-        ts_line_quoted(line, label, SLAB_LABEL_BYTES);
+        ts_text_put(line, " ");
+        ts_text_quoted(line, label, SLAB_LABEL_BYTES);
     }
     if (ended)
-        ts_line_text(line, ", ended");
+        ts_text_put(line, ", ended");
     else if (ts_load_relaxed(&epoch->state) == EPOCH_CLOSING)
-        ts_line_text(line, ", closed");
+        ts_text_put(line, ", closed");
 }

@@ -3,7 +3,7 @@
 #define TS_EPOCH_LABEL_H
 
 #include "epoch/epoch.h"
-#include "os/line.h"
+#include "os/text.h"
 
 /* Caller has the lock, also of an epoch that nobody can find yet. */
 void ts_epoch_set_label(ts_epoch *epoch, const char *label);
@@ -14,6 +14,6 @@ void ts_epoch_read_label(const ts_epoch *epoch, char out[SLAB_LABEL_BYTES]);
 #define TS_LABEL_OTHER "(other)" /* labels that have no row of their own */
 void ts_label_show(char label[SLAB_LABEL_BYTES]);
 /* Adds the epoch's id, its label while it is known, and whether it is closed or has ended. Takes no lock. */
-void ts_epoch_describe(ts_line *line, EpochId id);
+void ts_epoch_describe(ts_text *line, EpochId id);
 
 #endif

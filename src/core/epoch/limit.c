@@ -13,16 +13,16 @@
 #include "epoch/label.h"
 
 #include "epoch/blocks.h"
-#include "os/line.h"
+#include "os/text.h"
 #include "supply/nodes.h"
 
 #include <errno.h>
 
 TS_COLD static void tell(const ts_account *full) {
-    ts_line line = {.used = 0};
-    ts_line_add(&line, "tslab: limit of %" PRIu64 " bytes reached: ", ts_load_relaxed(&full->limit_bytes));
+    ts_text line = {.used = 0};
+    ts_text_add(&line, "tslab: limit of %" PRIu64 " bytes reached: ", ts_load_relaxed(&full->limit_bytes));
     ts_epoch_describe(&line, ts_load_relaxed(&full->epoch));
-    ts_line_write(&line);
+    ts_text_write(&line);
 }
 
 /* Slabs without an object that this thread's bins keep in the epoch. */
@@ -50,7 +50,7 @@ bool ts_limit_take(ts_account *account, uint64_t units, EpochId id) {
 ts_account *ts_limit_hold(ts_epoch *epoch, EpochId id) {
     if (TS_LIKELY(!ts_load_relaxed(&epoch->account))) return NULL;
     ts_epoch_acquire(epoch);
-    ts_account *account = ts_load_relaxed(&epoch->entry.id) == id ? ts_load_relaxed(&epoch->account) : NULL;
+    ts_account *account = ts_load_relaxed(&epoch->record.id) == id ? ts_load_relaxed(&epoch->account) : NULL;
     if (account) ts_account_ref(account);
     ts_epoch_release(epoch);
     return account;

@@ -130,13 +130,13 @@ static void write_past(ts_past *p, const ts_epoch *epoch) {
     ts_store_relaxed(&p->rss_before_kib, ts_load_relaxed(&epoch->rss_before_kib));
     ts_store_relaxed(&p->rss_after_kib, ts_load_relaxed(&epoch->rss_after_kib));
     ts_store_relaxed(&p->flags, ts_load_relaxed(&epoch->flags));
-    ts_store_release(&p->id, ts_load_relaxed(&epoch->entry.id));
+    ts_store_release(&p->id, ts_load_relaxed(&epoch->record.id));
 }
 
 TS_NOINLINE void ts_epoch_note_end(const ts_epoch *epoch, const ts_block *only) {
     ts_allocator *allocator = ts_load_relaxed(&epoch->allocator);
     if (ts_load_relaxed(&epoch->state) == EPOCH_CLOSING) ts_fetch_add_relaxed(&allocator->draining, (uint64_t)-1);
-    if (ts_load_relaxed(&allocator->entry.id) == 0) return; /* nobody asks for its epochs any more */
+    if (ts_load_relaxed(&allocator->record.id) == 0) return; /* nobody asks for its epochs any more */
     if (only && ts_epoch_is_plain(epoch)) {
         ts_brief_ring *brief = ts_brief_ring_of(&only->share->brief);
         if (brief) ts_epoch_note_brief(brief, epoch, only);

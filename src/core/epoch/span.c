@@ -104,7 +104,7 @@ static uint64_t add_span(ts_epoch *epoch, uint32_t unit, uint64_t bytes, uint64_
     ts_add_owned(&epoch->span_bytes_allocated, bytes);
     ts_add_owned(&epoch->span_units, (uint32_t)weight);
     uint64_t word = TS_UNIT_SPAN | ts_load_relaxed(&slab->tag);
-    ts_store_relaxed(&slab->queue_next, epoch->entry.index);
+    ts_store_relaxed(&slab->queue_next, epoch->record.index);
     /* release: a thread that reads the word sees the record */
     ts_store_release(ts_unit_word(unit), word);
     return word;

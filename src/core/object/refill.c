@@ -224,7 +224,7 @@ void *ts_refill_churn(ts_heap *heap, ts_churn_block *block, unsigned cls, EpochI
         ts_epoch *epoch = ts_table_at(&ts_epochs, ts_table_index(&ts_epochs, id));
         if (adopt && ts_load_relaxed(&ts_heaps_abandoned) != 0 && ts_epoch_adopt(heap, epoch, id, cls)) {
             adopt = false; /* at most one per call, so that a call is bounded */
-            block = heap->map[epoch->entry.index % TS_HEAP_MAP];
+            block = heap->map[epoch->record.index % TS_HEAP_MAP];
             continue;
         }
         if (no_memory) {

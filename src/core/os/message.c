@@ -15,8 +15,8 @@
 
 #include "base/atomic.h"
 #include "os/file_limit.h"
-#include "os/line.h"
 #include "os/park.h"
+#include "os/text.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -64,11 +64,11 @@ static const char *error_text(int error) {
 
 TS_COLD static void give_file_up(int error) {
     if (!atomic_exchange(&has_file, 0)) return;
-    ts_line line = {.used = 0};
-    ts_line_text(&line, "tslab: TSLAB_LOG=");
-    ts_line_quoted(&line, file_path, 300);
-    ts_line_add(&line, ": %s; messages go to stderr", error_text(error));
-    ts_line_end(&line);
+    ts_text line = {.used = 0};
+    ts_text_put(&line, "tslab: TSLAB_LOG=");
+    ts_text_quoted(&line, file_path, 300);
+    ts_text_add(&line, ": %s; messages go to stderr", error_text(error));
+    ts_text_end(&line);
     to_stderr(line.text, line.used);
 }
 

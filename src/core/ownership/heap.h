@@ -71,7 +71,7 @@
 
 /* ---- records ---------------------------------------------------------------------------------- */
 
-#define TS_SPARE_ENTRIES 8u /* entries that a thread keeps for its next epochs and domains */
+#define TS_SPARE_RECORDS 8u /* records that a thread keeps for its next epochs and domains */
 #define TS_RECENT_SHARES 8u
 /* After so many calls for other allocators the fast paths are for the last of these. */
 #define TS_OTHERS_MOST 256u
@@ -193,9 +193,9 @@ typedef struct ts_heap {
     struct ts_heap *next;                         /* list of all heaps; constant after it is published */
     struct ts_heap *free_next;                    /* guarded by the registry's lock, as is the next */
     bool listed_free;
-    ts_entry *spare[2][TS_SPARE_ENTRIES]; /* owner only: free table entries, TS_TABLE_EPOCH and _DOMAIN */
+    ts_table_record *spare[2][TS_SPARE_RECORDS]; /* owner only: free table records, TS_TABLE_EPOCH and _DOMAIN */
     unsigned spares[2];
-    /* Newest entry, by index, of a domain that was this thread's and that another thread ended; 0: none. Pushed by any
+    /* Newest record, by index, of a domain that was this thread's and that another thread ended; 0: none. Pushed by any
        thread, taken by this one or the heap's next (ts_domain_take_returned). */
     _Atomic uint32_t returned;
     ts_churn_block *map[TS_HEAP_MAP]; /* owner only; checked by open_id */
@@ -372,40 +372,40 @@ static inline ts_block *ts_heap_next_block(const ts_block *block) {
     return block->heap_next ? block->heap_next : ts_share_first_block(block->share->heap_next);
 }
 
-/* ---- entries of tables ------------------------------------------------------------------------ */
+/* ---- records of tables ------------------------------------------------------------------------ */
 
-/* As ts_table_take and ts_table_give, but a thread keeps a few entries. which: TS_TABLE_EPOCH, _DOMAIN. */
-static inline void *ts_heap_take_entry(ts_table *table, unsigned which) {
+/* As ts_table_take and ts_table_give, but a thread keeps a few records. which: TS_TABLE_EPOCH, _DOMAIN. */
+static inline void *ts_heap_take_record(ts_table *table, unsigned which) {
     ts_heap *heap = ts_thread.heap;
     if (heap && heap->spares[which] > 0) return heap->spare[which][--heap->spares[which]];
     return ts_table_take(table);
 }
-/* Keeps an entry whose use has ended for this thread's next. */
-TS_ALWAYS_INLINE void ts_heap_keep_entry(ts_table *table, unsigned which, void *entry) {
+/* Keeps a record whose use has ended for this thread's next. */
+TS_ALWAYS_INLINE void ts_heap_keep_record(ts_table *table, unsigned which, void *record) {
     ts_heap *heap = ts_thread.heap;
-    unsigned n = heap ? heap->spares[which] : TS_SPARE_ENTRIES;
-    if (TS_LIKELY(n < TS_SPARE_ENTRIES)) {
+    unsigned n = heap ? heap->spares[which] : TS_SPARE_RECORDS;
+    if (TS_LIKELY(n < TS_SPARE_RECORDS)) {
         heap->spares[which] = n + 1;
-        ts_keep(&heap->spare[which][n], (ts_entry *)entry);
+        ts_keep(&heap->spare[which][n], (ts_table_record *)record);
     } else {
-        ts_table_free(table, entry);
+        ts_table_free(table, record);
     }
 }
 /* Ends the use, too. */
-TS_ALWAYS_INLINE void ts_heap_give_entry(ts_table *table, unsigned which, void *entry) {
-    if (TS_LIKELY(ts_table_end(table, entry))) ts_heap_keep_entry(table, which, entry);
+TS_ALWAYS_INLINE void ts_heap_give_record(ts_table *table, unsigned which, void *record) {
+    if (TS_LIKELY(ts_table_end(table, record))) ts_heap_keep_record(table, which, record);
 }
 /* Serials of threads: a heap that has used up its own gets no other thread. The highest bit is never set. */
 #define TS_SERIAL_NEXT ((uint64_t)1 << 28)
 #define TS_SERIAL_LAST (((uint64_t)1 << 63) - TS_SERIAL_NEXT)
-/* Returns an entry to the thread with that serial, for another thread ended its use. false: that thread has ended,
-   and all that it wrote is seen. If it ends meanwhile, the next thread of its heap gets the entry. */
-static inline bool ts_heap_return_entry(uint64_t serial, ts_entry *entry) {
+/* Returns a record to the thread with that serial, for another thread ended its use. false: that thread has ended,
+   and all that it wrote is seen. If it ends meanwhile, the next thread of its heap gets the record. */
+static inline bool ts_heap_return_record(uint64_t serial, ts_table_record *record) {
     ts_heap *heap = ts_line_address(serial % TS_SERIAL_NEXT);
     if (ts_load_acquire(&heap->state) != TS_HEAP_LIVE) return false; /* acquire: partner of the store in ts_heap_exit */
     uint32_t newest = ts_load_relaxed(&heap->returned);
-    do entry->next_free = newest;
-    while (!atomic_compare_exchange_weak_explicit(&heap->returned, &newest, entry->index, memory_order_release,
+    do record->next_free = newest;
+    while (!atomic_compare_exchange_weak_explicit(&heap->returned, &newest, record->index, memory_order_release,
                                                   memory_order_relaxed));
     return true;
 }

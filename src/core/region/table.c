@@ -19,9 +19,9 @@ void ts_table_init(ts_table *table, int which, uint32_t stride, unsigned id_bits
     table->accessible = 0;
 }
 
-void ts_table_shrink(ts_table *table, uint32_t entries) {
+void ts_table_shrink(ts_table *table, uint32_t records) {
     ts_lock_acquire(&table->lock);
-    size_t bytes = ts_align_up((size_t)entries * table->stride, GROW_BYTES);
+    size_t bytes = ts_align_up((size_t)records * table->stride, GROW_BYTES);
     size_t limit = (size_t)table->capacity * table->stride;
     if (bytes < table->accessible) bytes = table->accessible;
     if (bytes < limit) {
@@ -32,11 +32,11 @@ void ts_table_shrink(ts_table *table, uint32_t entries) {
 }
 
 void *ts_table_take(ts_table *table) {
-    ts_entry *entry = NULL;
+    ts_table_record *record = NULL;
     ts_lock_acquire(&table->lock);
     if (table->free_head) {
-        entry = ts_table_at(table, table->free_head);
-        table->free_head = entry->next_free;
+        record = ts_table_at(table, table->free_head);
+        table->free_head = record->next_free;
     } else {
         uint32_t index = ts_load_relaxed(&table->high); /* relaxed: written under this lock only */
         size_t end = ((size_t)index + 1) * table->stride;
@@ -50,40 +50,40 @@ void *ts_table_take(ts_table *table) {
             }
         }
         if (index < table->capacity && end <= table->accessible) {
-            entry = ts_table_at(table, index);
-            entry->index = index;
-            ts_store_relaxed(&entry->era, 1);
+            record = ts_table_at(table, index);
+            record->index = index;
+            ts_store_relaxed(&record->era, 1);
             /* release: a thread that sees the new limit may touch the record */
             ts_store_release(&table->high, index + 1);
         }
     }
     ts_lock_release(&table->lock);
-    return entry;
+    return record;
 }
 
-void ts_table_free(ts_table *table, void *entry) {
-    ts_entry *e = entry;
+void ts_table_free(ts_table *table, void *record) {
+    ts_table_record *e = record;
     ts_lock_acquire(&table->lock);
     e->next_free = table->free_head;
     table->free_head = e->index;
     ts_lock_release(&table->lock);
 }
 
-void ts_table_give(ts_table *table, void *entry) {
-    if (ts_table_end(table, entry)) ts_table_free(table, entry);
+void ts_table_give(ts_table *table, void *record) {
+    if (ts_table_end(table, record)) ts_table_free(table, record);
 }
 
 bool ts_table_is_past(const ts_table *table, uint64_t id) {
     uint64_t index = ts_table_index(table, id), era = id >> table->index_bits;
     if (index == 0 || index >= ts_table_high(table) || era == 0) return false;
-    const ts_entry *entry = ts_table_at(table, (uint32_t)index);
-    uint64_t present = ts_load_relaxed(&entry->era);
-    return era < present || (era == present && ts_load_relaxed(&entry->id) != id);
+    const ts_table_record *record = ts_table_at(table, (uint32_t)index);
+    uint64_t present = ts_load_relaxed(&record->era);
+    return era < present || (era == present && ts_load_relaxed(&record->id) != id);
 }
 
 bool ts_table_was_last(const ts_table *table, uint64_t id) {
     if (!ts_table_is_past(table, id)) return false;
-    const ts_entry *entry = ts_table_at(table, ts_table_index(table, id));
-    uint64_t present = ts_load_relaxed(&entry->era), era = id >> table->index_bits;
-    return ts_load_relaxed(&entry->id) == 0 && (present == era || present == era + 1);
+    const ts_table_record *record = ts_table_at(table, ts_table_index(table, id));
+    uint64_t present = ts_load_relaxed(&record->era), era = id >> table->index_bits;
+    return ts_load_relaxed(&record->id) == 0 && (present == era || present == era + 1);
 }

@@ -6,12 +6,12 @@
  *  1. Begin lends slabs with the heap of their block held, spans under the epoch's lock. The blocks are flushed, so
  *     no slab is added. (A block that is not flushed belongs to a thread that has yet to give it up: EBUSY.) Each
  *     slab has FOREIGN off when it is lent: it is on no queue, and gets on none while it is lent.
- *  2. A free of the last object of a slab, or of a span, takes the bit and makes the piece dead. Return takes the bit
- *     and gives the piece back. The bit has one taker (slab/lent.h, 3).
+ *  2. A free of the last object of a slab, or of a span, takes the bit and makes the extent dead. Return takes the bit
+ *     and gives the extent back. The bit has one taker (slab/lent.h, 3).
  *  3. Destroy, and the end of the epoch by its last free, take nothing apart: the spill has the epoch pinned (end.c).
  *     Destroy releases the spans, which takes their bits. Slabs stay in their blocks, stale, with their bits.
  *  4. Return comes after the memory is accessible and counted. A slab that it gives back by the queue is alive or
- *     stale: the drain finds out. Dead pieces go to the system. Then the pin goes. If the epoch is over, its blocks
+ *     stale: the drain finds out. Dead extents go to the system. Then the pin goes. If the epoch is over, its blocks
  *     go with the pin.
  * The units of LENT and FETCHED count as committed, those of AWAY do not.
  */
@@ -62,9 +62,9 @@ size_t ts_spill_most(uintptr_t token, EpochId id) {
 }
 
 static bool add_piece(ts_spill *spill, uint32_t unit, uint32_t units, bool is_span) {
-    if (spill->pieces == spill->room) return false;
+    if (spill->extents == spill->room) return false;
     uint32_t slabs = (uint32_t)ts_units_weight(unit, units);
-    spill->piece[spill->pieces++] = (ts_spill_piece){unit, units, slabs, is_span};
+    spill->extent[spill->extents++] = (ts_spill_extent){unit, units, slabs, is_span};
     spill->units += slabs;
     return true;
 }
@@ -88,7 +88,7 @@ static bool lend_list(ts_spill *spill, uint32_t unit) {
         uint32_t units = ts_slab_units(ts_slab_at(unit));
         if ((word & TS_UNIT_FOREIGN) || !add_piece(spill, unit, units, false)) return false;
         if (ts_spilled_lend_slab(unit, word)) continue;
-        spill->pieces--;
+        spill->extents--;
         spill->units -= units;
         return false;
     }
@@ -133,23 +133,23 @@ static bool lend_slabs(ts_spill *spill, ts_block *blocks) {
 }
 
 static int by_unit(const void *a, const void *b) {
-    uint32_t x = ((const ts_spill_piece *)a)->unit, y = ((const ts_spill_piece *)b)->unit;
+    uint32_t x = ((const ts_spill_extent *)a)->unit, y = ((const ts_spill_extent *)b)->unit;
     return (x > y) - (x < y);
 }
 
-/* The run that begins with the piece. Returns the piece behind it. */
+/* The run that begins with the extent. Returns the extent behind it. */
 static size_t run_from(const ts_spill *spill, size_t first, uint32_t *units) {
-    uint32_t end = spill->piece[first].unit;
+    uint32_t end = spill->extent[first].unit;
     size_t i = first;
-    while (i < spill->pieces && spill->piece[i].unit == end) end += spill->piece[i++].units;
-    *units = end - spill->piece[first].unit;
+    while (i < spill->extents && spill->extent[i].unit == end) end += spill->extent[i++].units;
+    *units = end - spill->extent[first].unit;
     return i;
 }
 
 static void sort_pieces(ts_spill *spill) {
-    if (spill->pieces > 1) qsort(spill->piece, spill->pieces, sizeof *spill->piece, by_unit);
+    if (spill->extents > 1) qsort(spill->extent, spill->extents, sizeof *spill->extent, by_unit);
     spill->runs = 0;
-    for (size_t i = 0; i < spill->pieces; spill->runs++) {
+    for (size_t i = 0; i < spill->extents; spill->runs++) {
         uint32_t units;
         i = run_from(spill, i, &units);
     }
@@ -165,7 +165,7 @@ bool ts_spill_begin(uintptr_t token, EpochId id, ts_spill *spill) {
     spill->epoch = epoch;
     spill->id = id;
     spill->state = TS_SPILL_LENT;
-    spill->pieces = spill->runs = 0;
+    spill->extents = spill->runs = 0;
     spill->units = spill->kept = 0;
     spill->hides = false;
     epoch->spill = spill;
@@ -190,8 +190,8 @@ bool ts_spill_begin(uintptr_t token, EpochId id, ts_spill *spill) {
 /* Does fn to all runs. false: it said no to some. */
 static bool each_run(const ts_spill *spill, bool (*fn)(const ts_spill *, char *at, size_t bytes)) {
     bool all = true;
-    for (size_t i = 0; i < spill->pieces;) {
-        uint32_t units, first = spill->piece[i].unit;
+    for (size_t i = 0; i < spill->extents;) {
+        uint32_t units, first = spill->extent[i].unit;
         i = run_from(spill, i, &units);
         all = fn(spill, ts_unit_address(first), ts_units_bytes(first, units)) && all;
     }
@@ -211,9 +211,9 @@ static bool purge(const ts_spill *spill, char *at, size_t bytes) {
 /* Memory that is away counts on no node. When it comes back it counts on the node of its addresses. */
 static void count_nodes(const ts_spill *spill, bool back) {
     if (!ts_nodes_of(spill->allocator)) return;
-    for (size_t i = 0; i < spill->pieces; i++) {
-        uint64_t units = spill->piece[i].slabs;
-        ts_nodes_count(spill->allocator, ts_home_of(spill->piece[i].unit), back ? units : (uint64_t)0 - units);
+    for (size_t i = 0; i < spill->extents; i++) {
+        uint64_t units = spill->extent[i].slabs;
+        ts_nodes_count(spill->allocator, ts_home_of(spill->extent[i].unit), back ? units : (uint64_t)0 - units);
     }
 }
 
@@ -221,7 +221,7 @@ bool ts_spill_hides(void) { return ts_os->hide(NULL, 0, true); }
 
 /* Makes all runs inaccessible. false: they are accessible. Where pages can be hidden it is all (spill.h, 4). */
 static bool forbid_all(ts_spill *spill) {
-    spill->hides = spill->pieces != 0 && ts_os->hide(ts_unit_address(spill->piece[0].unit), ts_os_page_bytes(), true);
+    spill->hides = spill->extents != 0 && ts_os->hide(ts_unit_address(spill->extent[0].unit), ts_os_page_bytes(), true);
     if (!spill->hides && spill->no_mappings) return false;
     if (each_run(spill, forbid) || spill->hides) return true;
     (void)each_run(spill, allow); /* a run that was accessible all along costs a call */
@@ -284,20 +284,20 @@ static void wait_until_dead(uint32_t unit) {
 void ts_spill_return(ts_spill *spill) {
     ts_epoch *epoch = spill->epoch;
     ts_allocator *allocator = spill->allocator;
-    uint32_t dead = 0, dead_units = 0; /* dead pieces in a row */
-    for (size_t i = 0; i < spill->pieces; i++) {
-        const ts_spill_piece *piece = &spill->piece[i];
-        if (ts_take_lent(piece->unit)) {
-            if (!piece->is_span) ts_spilled_return_slab(piece->unit);
+    uint32_t dead = 0, dead_units = 0; /* dead extents in a row */
+    for (size_t i = 0; i < spill->extents; i++) {
+        const ts_spill_extent *extent = &spill->extent[i];
+        if (ts_take_lent(extent->unit)) {
+            if (!extent->is_span) ts_spilled_return_slab(extent->unit);
             continue;
         }
-        if (!piece->is_span) wait_until_dead(piece->unit);
-        if (dead_units != 0 && dead + dead_units != piece->unit) {
+        if (!extent->is_span) wait_until_dead(extent->unit);
+        if (dead_units != 0 && dead + dead_units != extent->unit) {
             (void)ts_purge_span(allocator, dead, dead_units);
             dead_units = 0;
         }
-        if (dead_units == 0) dead = piece->unit;
-        dead_units += piece->units;
+        if (dead_units == 0) dead = extent->unit;
+        dead_units += extent->units;
     }
     if (dead_units != 0) (void)ts_purge_span(allocator, dead, dead_units);
     ts_epoch_acquire(epoch);
@@ -307,7 +307,7 @@ void ts_spill_return(ts_spill *spill) {
     ts_epoch_release(epoch);
     drain_blocks(blocks);
     spill->state = TS_SPILL_NONE;
-    spill->pieces = 0;
+    spill->extents = 0;
     atomic_fetch_sub_explicit(&ts_spills, 1, memory_order_release); /* partner: ts_is_lent */
     uint64_t released = ts_thread.released;
     ts_epoch_unpin(epoch);
@@ -317,7 +317,7 @@ void ts_spill_return(ts_spill *spill) {
 
 bool ts_spill_is_over(const ts_spill *spill) {
     ts_epoch_acquire(spill->epoch);
-    bool over = ts_load_relaxed(&spill->epoch->entry.id) != spill->id;
+    bool over = ts_load_relaxed(&spill->epoch->record.id) != spill->id;
     ts_epoch_release(spill->epoch);
     return over;
 }

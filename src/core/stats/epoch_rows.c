@@ -144,8 +144,8 @@ static void add_slabs(ts_allocator *a, SlabEpochStats *rows, unsigned count, uin
             const ts_block *block = ts_unit_block(a, word);
             const ts_epoch *e = block ? ts_load_relaxed(&block->epoch) : NULL;
             if (!e || (kind != TS_COUNT_KINDS && kind != ts_unit_kind(block, word))) continue;
-            EpochId id = ts_load_relaxed(&e->entry.id);
-            unsigned at = e->entry.index % ROW_SLOTS;
+            EpochId id = ts_load_relaxed(&e->record.id);
+            unsigned at = e->record.index % ROW_SLOTS;
             while (slot[at] && rows[slot[at] - 1].epoch_id != id) at = (at + 1) % ROW_SLOTS;
             if (!slot[at]) continue;
             row_add_slab(&rows[slot[at] - 1], block, u, word);
@@ -175,7 +175,7 @@ static bool read_live(ts_allocator *a, uint32_t cls, uint32_t kind, EpochId id, 
     known_blocks known = {0};
     if (!ts_epoch_read_blocks(e, id, know_block, &known)) known.count = KNOWN_BLOCKS + 1;
     add_slabs(a, &row, 1, kind, &known, left);
-    if (ts_load_acquire(&e->entry.id) != id) return false;
+    if (ts_load_acquire(&e->record.id) != id) return false;
     *out = row;
     return true;
 }
@@ -206,7 +206,7 @@ size_t ts_snapshot_epochs(const ts_allocator *a, EpochId *out, size_t capacity) 
     uint32_t high = ts_table_high(&ts_epochs);
     for (uint32_t i = 1; i < high; i++) {
         const ts_epoch *e = ts_table_at(&ts_epochs, i);
-        uint64_t id = ts_load_acquire(&e->entry.id);
+        uint64_t id = ts_load_acquire(&e->record.id);
         if (id == 0 || ts_load_relaxed(&e->allocator) != a) continue;
         /* Not ended here: that takes locks, and this may be a signal handler in the middle of a call that changes the
            same. */

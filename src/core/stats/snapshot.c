@@ -201,7 +201,7 @@ bool ts_snapshot_read_epoch(const ts_epoch *e, EpochId id, ts_sums *s) {
             add_spans_of_epoch(s, e);
             return true;
         }
-        if (ts_load_relaxed(&e->entry.id) != id) return false;
+        if (ts_load_relaxed(&e->record.id) != id) return false;
     }
     sums_clear(s);
     s->unread = true;
@@ -279,7 +279,7 @@ void ts_snapshot_take(ts_allocator *a, ts_snapshot *out, ts_epoch_fn *fn, ts_pen
     for (uint32_t i = 1; i < high; i++) {
         prefetch_epoch(i, high);
         const ts_epoch *e = ts_table_at(&ts_epochs, i);
-        EpochId id = ts_load_acquire(&e->entry.id);
+        EpochId id = ts_load_acquire(&e->record.id);
         if (id == 0 || ts_load_relaxed(&e->allocator) != a) continue;
         if (!ts_snapshot_read_epoch(e, id, &of_epoch)) continue;
         uint32_t state = ts_epoch_shown_state(e);

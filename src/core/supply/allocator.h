@@ -38,7 +38,7 @@ typedef struct ts_settings {
 } ts_settings;
 
 typedef struct ts_allocator {
-    ts_entry entry;
+    ts_table_record record;
     _Atomic uintptr_t token;           /* public value; constant during a use; may be read without a use */
     ts_settings settings;              /* constant during a use, as is the next */
     uint8_t care;                      /* TS_CARE_*, 0: the usual case (care.h) */
@@ -83,11 +83,11 @@ typedef struct ts_allocator {
     _Atomic uint32_t maintain_share; /* where ts_allocator_maintain goes on; any value will do */
     ts_seen seen;                    /* whether all of its threads rest; as in a share */
 } ts_allocator;
-_Static_assert(sizeof(ts_allocator) <= TS_ALLOCATOR_STRIDE, "one table entry");
+_Static_assert(sizeof(ts_allocator) <= TS_ALLOCATOR_STRIDE, "one record of a table");
 _Static_assert(TS_MAX_ALLOCATORS <= UINT16_MAX + 1u, "a slab's record has 16 bits for the index");
 
 /* As the record of a slab has it. */
-static inline uint16_t ts_allocator_index(const ts_allocator *allocator) { return (uint16_t)allocator->entry.index; }
+static inline uint16_t ts_allocator_index(const ts_allocator *allocator) { return (uint16_t)allocator->record.index; }
 
 extern TS_HIDDEN ts_table ts_allocators;
 void ts_allocators_init(void);
@@ -100,7 +100,7 @@ static inline ts_allocator *ts_allocator_find(uintptr_t token) {
 static inline ts_allocator *ts_allocator_next(uint32_t *index, uintptr_t *token) {
     while (*index < ts_table_high(&ts_allocators)) {
         ts_allocator *a = ts_table_at(&ts_allocators, (*index)++);
-        *token = (uintptr_t)ts_load_acquire(&a->entry.id);
+        *token = (uintptr_t)ts_load_acquire(&a->record.id);
         if (*token != 0) return a;
     }
     return NULL;

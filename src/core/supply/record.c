@@ -24,7 +24,7 @@ void ts_allocators_init(void) {
    a reader counts itself and then looks at the id: one of the two sees the other. */
 bool ts_allocator_read_begin(ts_allocator *allocator, uintptr_t token) {
     atomic_fetch_add_explicit(&allocator->readers, 1, memory_order_seq_cst);
-    if (ts_load_seq(&allocator->entry.id) == token) return true;
+    if (ts_load_seq(&allocator->record.id) == token) return true;
     ts_allocator_read_end(allocator);
     return false;
 }
@@ -65,7 +65,7 @@ bool ts_allocator_pin_use(ts_allocator *allocator, uintptr_t token) {
         if (pins == 0) return false;
     } while (!atomic_compare_exchange_weak_explicit(&allocator->pins, &pins, pins + 1, memory_order_acq_rel,
                                                     memory_order_relaxed));
-    if (ts_load_acquire(&allocator->entry.id) == token) return true;
+    if (ts_load_acquire(&allocator->record.id) == token) return true;
     ts_allocator_unpin(allocator);
     return false;
 }

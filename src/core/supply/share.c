@@ -49,7 +49,7 @@ static void show_share(ts_allocator *allocator, ts_share *made) {
 }
 
 ts_share *ts_heap_share(ts_heap *heap, ts_allocator *allocator) {
-    uintptr_t token = ts_load_acquire(&allocator->entry.id);
+    uintptr_t token = ts_load_acquire(&allocator->record.id);
     /* The usual case. No other thread adds or drops a share of a heap whose thread lives. */
     ts_share *share = heap->shares, *made = NULL;
     if (TS_LIKELY(share && token != 0 && share->token == token)) return share;
@@ -76,7 +76,7 @@ ts_share *ts_heap_share(ts_heap *heap, ts_allocator *allocator) {
 /* Any thread may add a share of such a heap, or drop one of an allocator that has ended, but not while this thread is
    a reader. So each share in the heap's list gets into the allocator's. */
 bool ts_heap_share_of_home(ts_heap *home, ts_allocator *allocator) {
-    uintptr_t token = ts_load_acquire(&allocator->entry.id);
+    uintptr_t token = ts_load_acquire(&allocator->record.id);
     if (token == 0 || !ts_allocator_read_begin(allocator, token)) return false;
     ts_share *share = make_share(home, allocator, token);
     bool made = share != NULL, added = made && ts_heap_hold(home);
@@ -120,7 +120,7 @@ void ts_heap_drop_dead_shares(ts_heap *heap) {
     for (ts_share **at = &heap->shares; *at;) {
         ts_share *share = *at;
         /* seq_cst: see ts_allocator_read_begin */
-        if (ts_load_seq(&share->allocator->entry.id) == share->token || share->blocks ||
+        if (ts_load_seq(&share->allocator->record.id) == share->token || share->blocks ||
             ts_load_seq(&share->allocator->readers) != 0) {
             at = &share->heap_next;
             continue;

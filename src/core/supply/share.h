@@ -9,7 +9,7 @@ ts_share *ts_heap_share(ts_heap *heap, ts_allocator *allocator);
 /* As ts_heap_share, in fewer steps if the thread has that share and made it last. */
 static inline ts_share *ts_heap_share_now(ts_heap *heap, ts_allocator *allocator) {
     ts_share *share = heap->shares;
-    uintptr_t token = ts_load_acquire(&allocator->entry.id);
+    uintptr_t token = ts_load_acquire(&allocator->record.id);
     if (TS_LIKELY(share && token != 0 && share->allocator == allocator && share->token == token)) return share;
     return ts_heap_share(heap, allocator);
 }

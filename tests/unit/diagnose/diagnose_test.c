@@ -21,7 +21,7 @@ static int start(void **state) {
     return allocator == NULL;
 }
 
-static ts_line line;
+static ts_text line;
 
 static void check_words(int at, const char *what, const char *want) {
     line.text[line.used] = 0;

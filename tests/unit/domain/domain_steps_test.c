@@ -100,11 +100,11 @@ static void count(void *n) { ++*(unsigned *)n; }
 
 /* Its spare entries are as many as it keeps: what it ends comes to others by way of the table. */
 static void fill_spares(void) {
-    EpochDomain *some[TS_SPARE_ENTRIES + 1];
-    for (unsigned i = 0; i <= TS_SPARE_ENTRIES; i++) {
+    EpochDomain *some[TS_SPARE_RECORDS + 1];
+    for (unsigned i = 0; i <= TS_SPARE_RECORDS; i++) {
         some[i] = epoch_domain_create(allocator);
     }
-    for (unsigned i = 0; i <= TS_SPARE_ENTRIES; i++) {
+    for (unsigned i = 0; i <= TS_SPARE_RECORDS; i++) {
         epoch_domain_destroy(some[i]);
     }
 }
@@ -226,15 +226,15 @@ static void exchange(void) {
 
 /* The other thread's own, with the entry of the old one: it has no other to spare. */
 static void exchange_for_own(void) {
-    EpochDomain *some[TS_SPARE_ENTRIES];
-    for (unsigned i = 0; i < TS_SPARE_ENTRIES; i++) {
+    EpochDomain *some[TS_SPARE_RECORDS];
+    for (unsigned i = 0; i < TS_SPARE_RECORDS; i++) {
         some[i] = epoch_domain_create(allocator);
     }
     const ts_domain *old = ts_domain_find((uint64_t)(uintptr_t)domain);
     epoch_domain_destroy(domain);
     newer = epoch_domain_create(allocator);
     SUP_CHECK(newer != NULL && ts_domain_find((uint64_t)(uintptr_t)newer) == old, "another domain");
-    for (unsigned i = 0; i < TS_SPARE_ENTRIES; i++) {
+    for (unsigned i = 0; i < TS_SPARE_RECORDS; i++) {
         epoch_domain_destroy(some[i]);
     }
 }
@@ -323,15 +323,15 @@ static void let_enter_newer_again(void) {
    It enters it, and once more at a later step. */
 static void end_and_renew(void) {
     who = THIRD;
-    EpochDomain *some[TS_SPARE_ENTRIES];
-    for (unsigned i = 0; i < TS_SPARE_ENTRIES; i++) {
+    EpochDomain *some[TS_SPARE_RECORDS];
+    for (unsigned i = 0; i < TS_SPARE_RECORDS; i++) {
         some[i] = epoch_domain_create(allocator);
     }
     if (epoch_domain_end(domain)) {
         newer = epoch_domain_create(allocator);
         SUP_CHECK(newer != NULL && epoch_domain_enter(newer), "another domain");
     }
-    for (unsigned i = 0; i < TS_SPARE_ENTRIES; i++) {
+    for (unsigned i = 0; i < TS_SPARE_RECORDS; i++) {
         epoch_domain_destroy(some[i]);
     }
 }

@@ -142,7 +142,7 @@ static EpochDomain *theirs;
 
 /* An epoch that another thread ended is in use again, by that one, when its domain ends: it is not this thread's. */
 static void end_and_begin(void) {
-    EpochDomain *some[4 * TS_SPARE_ENTRIES];
+    EpochDomain *some[4 * TS_SPARE_RECORDS];
     const unsigned count = sizeof some / sizeof *some;
     SUP_CHECK(epoch_destroy(allocator, epoch), "epoch_destroy");
     theirs = NULL;

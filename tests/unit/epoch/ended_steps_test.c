@@ -219,11 +219,11 @@ static void nothing_is_left(void) {
     SUP_CHECK(ts_check_all(&check, false), "%s", check.why);
     for (uint32_t i = 1; i < ts_table_high(&ts_epochs); i++) {
         const ts_epoch *e = ts_table_at(&ts_epochs, i);
-        SUP_CHECK(ts_load_relaxed(&e->entry.id) == 0, "epoch %u of an ended allocator", i);
+        SUP_CHECK(ts_load_relaxed(&e->record.id) == 0, "epoch %u of an ended allocator", i);
     }
     for (uint32_t i = 1; i < ts_table_high(&ts_domains); i++) {
         const ts_domain *d = ts_table_at(&ts_domains, i);
-        SUP_CHECK(ts_load_relaxed(&d->entry.id) == 0, "domain %u of an ended allocator", i);
+        SUP_CHECK(ts_load_relaxed(&d->record.id) == 0, "domain %u of an ended allocator", i);
     }
 }
 
@@ -256,16 +256,16 @@ static void allocator_ends_while_something_begins(void **state) {
     }
 }
 
-static EpochDomain *taken[TS_SPARE_ENTRIES];
+static EpochDomain *taken[TS_SPARE_RECORDS];
 static void end_and_take(void) {
     slab_allocator_free(allocator);
-    for (unsigned i = 0; i < TS_SPARE_ENTRIES; i++) {
+    for (unsigned i = 0; i < TS_SPARE_RECORDS; i++) {
         taken[i] = epoch_domain_create(second);
     }
 }
 static void let_end_and_take(void) { let(end_and_take); }
 static void give_taken(void) {
-    for (unsigned i = 0; i < TS_SPARE_ENTRIES; i++) {
+    for (unsigned i = 0; i < TS_SPARE_RECORDS; i++) {
         epoch_domain_destroy(taken[i]);
     }
 }
@@ -284,7 +284,7 @@ static void domains_entry_waits(void **state) {
     assert_null(epoch_domain_create(allocator));
     assert_int_equal(errno, EINVAL);
     SUP_CHECK(sup_stop_disarm(&after_publish), "not stopped");
-    for (unsigned i = 0; i < TS_SPARE_ENTRIES; i++) {
+    for (unsigned i = 0; i < TS_SPARE_RECORDS; i++) {
         assert_ptr_not_equal(ts_domain_find((uint64_t)(uintptr_t)taken[i]), spare);
     }
     let(give_taken);

@@ -32,7 +32,7 @@ static void condemns(void);
 #define ts_block_shut(b) (step(), (ts_block_shut)(b), step())
 #undef ts_store_release
 #define ts_store_release(p, v) (step(), atomic_store_explicit((p), (v), memory_order_release))
-#define ts_heap_give_entry(t, w, e) (step(), (ts_heap_give_entry)((t), (w), (e)))
+#define ts_heap_give_record(t, w, e) (step(), (ts_heap_give_record)((t), (w), (e)))
 #define ts_table_publish(e, id) (step(), (ts_table_publish)((e), (id)))
 #include "epoch/end.c"
 #include "epoch/epoch.c"
@@ -44,7 +44,7 @@ static void condemns(void);
 #undef ts_block_shut
 #undef ts_store_release
 #define ts_store_release(p, v) atomic_store_explicit((p), (v), memory_order_release)
-#undef ts_heap_give_entry
+#undef ts_heap_give_record
 #undef ts_table_publish
 
 static sup_stop at_step, at_condemn;

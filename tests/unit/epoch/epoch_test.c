@@ -527,7 +527,7 @@ static void domains_leave_nothing(void **state) {
 /* A thread keeps so many entries of either kind, whatever it ended last; the rest are everybody's. */
 static void entries_beyond_the_spare_ones(void **state) {
     (void)state;
-    enum { MANY = 2 * TS_SPARE_ENTRIES + 1 };
+    enum { MANY = 2 * TS_SPARE_RECORDS + 1 };
     const ts_heap *heap = ts_thread.heap;
     EpochId epochs[MANY];
     EpochDomain *domains[MANY], *last;
@@ -545,11 +545,11 @@ static void entries_beyond_the_spare_ones(void **state) {
                 epoch_domain_destroy(domains[i]);
             }
         }
-        assert_int_equal(heap->spares[round == 0 ? TS_TABLE_EPOCH : TS_TABLE_DOMAIN], TS_SPARE_ENTRIES);
-        assert_true(heap->spares[round == 0 ? TS_TABLE_DOMAIN : TS_TABLE_EPOCH] < TS_SPARE_ENTRIES);
+        assert_int_equal(heap->spares[round == 0 ? TS_TABLE_EPOCH : TS_TABLE_DOMAIN], TS_SPARE_RECORDS);
+        assert_true(heap->spares[round == 0 ? TS_TABLE_DOMAIN : TS_TABLE_EPOCH] < TS_SPARE_RECORDS);
         epoch_domain_destroy(last);
-        assert_in_range(heap->spares[TS_TABLE_EPOCH], 0, TS_SPARE_ENTRIES);
-        assert_in_range(heap->spares[TS_TABLE_DOMAIN], 0, TS_SPARE_ENTRIES);
+        assert_in_range(heap->spares[TS_TABLE_EPOCH], 0, TS_SPARE_RECORDS);
+        assert_in_range(heap->spares[TS_TABLE_DOMAIN], 0, TS_SPARE_RECORDS);
         for (unsigned i = 0; i < MANY; i++) {
             if (round == 0) {
                 epoch_domain_destroy(domains[i]);
@@ -599,11 +599,11 @@ static void domains_begin_clean(void **state) {
         if (left == CLOSED) assert_true(epoch_domain_force_close(d));
         assert_true(epoch_domain_exit(d));
         epoch_domain_destroy(d);
-        assert_int_equal(ts_load_relaxed(&e->entry.id), 0);
+        assert_int_equal(ts_load_relaxed(&e->record.id), 0);
         assert_int_equal(e->clean, left == NOTHING);
         d = epoch_domain_create(allocator);
         EpochId now = epoch_domain_epoch(d);
-        assert_int_equal(ts_load_relaxed(&e->entry.id), now);
+        assert_int_equal(ts_load_relaxed(&e->record.id), now);
         assert_true(slab_stats_epoch(allocator, SLAB_ALL_CLASSES, now, &stats));
         assert_int_equal(stats.allocated_objects_total, 0);
         assert_int_equal(stats.freed_objects_total, 0);

@@ -74,7 +74,7 @@ static unsigned char *made(size_t bytes, uint64_t key) {
 }
 
 static void refuse(void *p) {
-    ts_line line = {.used = 0};
+    ts_text line = {.used = 0};
     assert_false(slab_free(allocator, p));
     assert_false(slab_release(p));
     assert_int_equal(slab_usable_size(allocator, p), 0);
@@ -86,7 +86,7 @@ static void refuse(void *p) {
 }
 
 static void refuse_handle(SlabHandle handle) {
-    ts_line line = {.used = 0};
+    ts_text line = {.used = 0};
     assert_false(free_obj(allocator, handle));
     assert_null(slab_handle_get(allocator, handle));
     ts_diagnose_handle(&line, (uintptr_t)allocator, handle);
@@ -114,7 +114,7 @@ static void only_its_start_is_the_object(void **state) {
 }
 
 static void what_is_said_of_it(void **state) {
-    ts_line line = {.used = 0};
+    ts_text line = {.used = 0};
     (void)state;
     if (!has_far()) skip();
     unsigned char *p = made(5 * MIB, 1);

@@ -69,7 +69,7 @@ static unsigned limited_at_each_step(void (*fn)(void), bool reset) {
         bool all, emptied = end_meanwhile(at, reset, &all);
         met += has_met;
         SUP_CHECK(emptied || ended, "step %u: the reset", at);
-        if (reset && limited && atomic_load(&entry->entry.id) == epoch) { /* closed and empty it has ended */
+        if (reset && limited && atomic_load(&entry->record.id) == epoch) { /* closed and empty it has ended */
             check_account(at, true);
             SUP_CHECK(ended || fill_it() <= LIMIT * 4, "step %u: beyond the limit", at);
             check_account(at, ended);

@@ -7,8 +7,8 @@
 #endif
 #include "unit.h"
 
-#include "os/line.h"
 #include "os/park.h"
+#include "os/text.h"
 
 #include <errno.h>
 #include <fcntl.h>

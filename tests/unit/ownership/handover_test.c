@@ -495,11 +495,11 @@ static void record_of_an_ended_allocator(void **state) {
     assert_false(ts_allocator_pin_use(record, record->token));
     assert_int_equal(ts_load_relaxed(&record->pins), 0);
     ts_store_relaxed(&record->pins, pins);
-    ts_store_relaxed(&record->entry.id, 0);
+    ts_store_relaxed(&record->record.id, 0);
     errno = 0;
     assert_null(ts_heap_share(ts_thread.heap, record));
     assert_int_equal(errno, EINVAL);
-    ts_store_relaxed(&record->entry.id, record->token);
+    ts_store_relaxed(&record->record.id, record->token);
     assert_true(ts_allocator_pin_use(record, record->token));
     ts_allocator_unpin(record);
 }
@@ -751,7 +751,7 @@ static ts_block *budget_block;
 static void free_it_soon(void) {
     ts_allocator *a = ts_allocator_find(ts_token(first));
     SUP_CHECK(pthread_create(&freeing, NULL, free_first, NULL) == 0, "pthread_create");
-    while (ts_load_seq(&a->entry.id) != 0 || epoch_state(second, budget_epoch) == EPOCH_ACTIVE ||
+    while (ts_load_seq(&a->record.id) != 0 || epoch_state(second, budget_epoch) == EPOCH_ACTIVE ||
            ts_load_acquire(&budget_block->epoch) != NULL) {
         sup_sleep_ms(1);
     }

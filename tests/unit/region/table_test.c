@@ -1,4 +1,4 @@
-/* Tables of entries named by ids with an era. */
+/* Tables of records named by ids with an era. */
 #include "check.h"
 #include "proc.h"
 #include "rng.h"
@@ -15,10 +15,10 @@
 #define LOG2 12u
 #define INDEX_BITS LOG2
 
-typedef struct entry {
-    ts_entry entry;
+typedef struct record {
+    ts_table_record record;
     uint64_t value;
-} entry;
+} record;
 
 static ts_table table;
 static ts_os_table refusing;
@@ -37,7 +37,7 @@ static void make_table(unsigned id_bits) {
 static void *find_record(uint64_t id) { return ts_table_find_strided(&table, id, table.stride); }
 
 static uint64_t use(uint64_t value) {
-    entry *e = ts_table_take(&table);
+    record *e = ts_table_take(&table);
     if (!e) {
         return 0;
     }
@@ -54,24 +54,24 @@ static void end(uint64_t id) {
     SUP_CHECK(find_record(id) == NULL, "an ended id is found");
 }
 
-static void every_entry(void *argument) {
+static void every_record(void *argument) {
     (void)argument;
     make_table(64);
     uint32_t most = (1u << INDEX_BITS) - 1; /* index 0 is never used */
     uint64_t *ids = calloc(most, sizeof *ids);
     for (uint32_t i = 0; i < most; i++) {
         ids[i] = use(i);
-        SUP_CHECK(ids[i] != 0, "entry %u of %u", i, most);
+        SUP_CHECK(ids[i] != 0, "record %u of %u", i, most);
     }
-    SUP_CHECK(use(0) == 0, "more entries than there are");
+    SUP_CHECK(use(0) == 0, "more records than there are");
     SUP_CHECK(ts_table_high(&table) == most + 1, "high");
     for (uint32_t i = 0; i < most; i++) {
-        entry *e = find_record(ids[i]);
-        SUP_CHECK(e && e->value == i && ts_table_at(&table, e->entry.index) == e, "entry %u", i);
+        record *e = find_record(ids[i]);
+        SUP_CHECK(e && e->value == i && ts_table_at(&table, e->record.index) == e, "record %u", i);
         end(ids[i]);
     }
     uint64_t again = use(7);
-    SUP_CHECK(again != 0 && again >> INDEX_BITS == 2, "a freed entry in its next era");
+    SUP_CHECK(again != 0 && again >> INDEX_BITS == 2, "a freed record in its next era");
     free(ids);
 }
 
@@ -98,27 +98,27 @@ static void stale_and_forged(void *argument) {
     }
 }
 
-/* 4 bits of era: eras 1 to 15, then the entry is never handed out again. */
+/* 4 bits of era: eras 1 to 15, then the record is never handed out again. */
 static void eras_run_out(void *argument) {
     (void)argument;
     make_table(INDEX_BITS + 4);
-    uint32_t high = 2; /* of a table with one entry in use at a time */
+    uint32_t high = 2; /* of a table with one record in use at a time */
     for (int round = 0; round < 3; round++) {
         uint64_t first = 0;
         for (uint64_t era = 1; era <= 15; era++) {
             uint64_t id = use(era);
             SUP_CHECK(id >> INDEX_BITS == era, "era %llu", (unsigned long long)(id >> INDEX_BITS));
-            SUP_CHECK(first == 0 || (id & 0xfff) == (first & 0xfff), "another entry before the first is used up");
+            SUP_CHECK(first == 0 || (id & 0xfff) == (first & 0xfff), "another record before the first is used up");
             SUP_CHECK(ts_table_high(&table) == high, "high");
             first = first ? first : id;
             end(id);
         }
         uint64_t next = use(0);
-        SUP_CHECK(next >> INDEX_BITS == 1 && (next & 0xfff) != (first & 0xfff), "a used-up entry came back");
-        SUP_CHECK(find_record(first) == NULL, "an id of a used-up entry is found");
+        SUP_CHECK(next >> INDEX_BITS == 1 && (next & 0xfff) != (first & 0xfff), "a used-up record came back");
+        SUP_CHECK(find_record(first) == NULL, "an id of a used-up record is found");
         SUP_CHECK(find_record((first & 0xfff) | (uint64_t)16 << INDEX_BITS) == NULL, "era 16");
         ts_table_give(&table, find_record(next));
-        /* Two entries are free; the next round uses the newest one up. */
+        /* Two records are free; the next round uses the newest one up. */
         for (uint64_t id = 0; id >> INDEX_BITS < 15;) {
             id = use(0);
             end(id);
@@ -158,16 +158,16 @@ static void refused_growth(void *argument) {
     SUP_CHECK(use(1) != 0 && ts_table_high(&table) == 302 + more, "after the refusal");
 }
 
-/* Readers look at ids while others end and reuse the entries. */
+/* Readers look at ids while others end and reuse the records. */
 static atomic_bool stop;
 static _Atomic uint64_t shared_id;
 
 static void *reader(void *found) {
     while (!atomic_load(&stop)) {
         uint64_t id = atomic_load(&shared_id);
-        entry *e = find_record(id);
+        record *e = find_record(id);
         if (e) {
-            SUP_CHECK((id & 0xfff) == e->entry.index, "another entry");
+            SUP_CHECK((id & 0xfff) == e->record.index, "another record");
             atomic_fetch_add((_Atomic uint64_t *)found, 1);
         }
     }
@@ -195,7 +195,7 @@ static void readers(void *argument) {
     for (int i = 0; i < 2; i++) {
         SUP_CHECK(pthread_join(threads[i], NULL) == 0, "pthread_join");
     }
-    SUP_CHECK(ts_table_high(&table) == 2, "one entry is enough");
+    SUP_CHECK(ts_table_high(&table) == 2, "one record is enough");
 }
 
 #define IN_CHILD(name)                                                          \
@@ -208,7 +208,7 @@ static void readers(void *argument) {
         }                                                                       \
         assert_int_equal(status, 0);                                            \
     }
-IN_CHILD(every_entry)
+IN_CHILD(every_record)
 IN_CHILD(stale_and_forged)
 IN_CHILD(eras_run_out)
 IN_CHILD(all_eras_of_all_entries)
@@ -217,7 +217,7 @@ IN_CHILD(readers)
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_every_entry),    cmocka_unit_test(test_stale_and_forged),
+        cmocka_unit_test(test_every_record),   cmocka_unit_test(test_stale_and_forged),
         cmocka_unit_test(test_eras_run_out),   cmocka_unit_test(test_all_eras_of_all_entries),
         cmocka_unit_test(test_refused_growth), cmocka_unit_test(test_readers),
     };

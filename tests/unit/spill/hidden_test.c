@@ -134,7 +134,7 @@ static void none_can_be_hidden(void **state) {
     bring_back(&kept);
     check();
     /* It is lent still, and every byte is there. */
-    kept.spill = (ts_spill){.piece = kept.piece, .room = 4096, .no_mappings = true};
+    kept.spill = (ts_spill){.extent = kept.extent, .room = 4096, .no_mappings = true};
     assert_true(ts_spill_begin(ts_load_relaxed(&record->token), one, &kept.spill));
     errno = 0;
     assert_false(ts_spill_send(&kept.spill));
@@ -144,7 +144,7 @@ static void none_can_be_hidden(void **state) {
     /* The same when the system has no more mappings, at each call. */
     for (unsigned granted = 0; granted < SLABS; granted += 9) {
         protects_left = granted;
-        kept.spill = (ts_spill){.piece = kept.piece, .room = 4096};
+        kept.spill = (ts_spill){.extent = kept.extent, .room = 4096};
         assert_true(ts_spill_begin(ts_load_relaxed(&record->token), one, &kept.spill));
         errno = 0;
         assert_false(ts_spill_send(&kept.spill));

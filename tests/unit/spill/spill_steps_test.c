@@ -43,12 +43,12 @@ static bool stopping_cas(_Atomic uint64_t *at, uint64_t *expected, uint64_t valu
 
 #include "unit.h"
 
-enum { PIECES = 64 };
+enum { EXTENTS = 64 };
 static SlabAllocator *allocator;
 static ts_allocator *record;
 static EpochId epoch;
 static void *object[2];
-static ts_spill_piece pieces[PIECES];
+static ts_spill_extent extents[EXTENTS];
 static ts_spill spill;
 static ts_os_table table;
 static bool no_barrier;
@@ -65,7 +65,7 @@ static int set_up(void **state) {
     allocator = slab_allocator_create();
     begin(); /* its thread makes a heap of its own, which the core has to be there for */
     record = ts_allocator_find(ts_token(allocator));
-    spill = (ts_spill){.piece = pieces, .room = PIECES};
+    spill = (ts_spill){.extent = extents, .room = EXTENTS};
     return record == NULL || ts_heap_mine() == NULL;
 }
 

@@ -201,9 +201,9 @@ static void pool_cell(void) {
     SUP_CHECK(!ts_pool_walk(TS_NORMAL, is_cell, &first, false) && first != 0, "no cell");
     CHANGE(ts_region.run[first].length, 1);
 }
-static void table_id(void) { ADD(epoch_of(churn)->entry.id, (uint64_t)1 << ts_epochs.index_bits); }
-static void table_index(void) { ADD(epoch_of(churn)->entry.index, 1); }
-static void table_era(void) { CHANGE(epoch_of(churn)->entry.era, 0); }
+static void table_id(void) { ADD(epoch_of(churn)->record.id, (uint64_t)1 << ts_epochs.index_bits); }
+static void table_index(void) { ADD(epoch_of(churn)->record.index, 1); }
+static void table_era(void) { CHANGE(epoch_of(churn)->record.era, 0); }
 static void table_free_list(void) { CHANGE(ts_domains.free_head, ts_table_high(&ts_domains) + 5); }
 static void table_spare(void) { CHANGE(ts_thread.heap->spare[0][0]->id, 77); }
 static ts_share *my_share(void);
@@ -342,7 +342,7 @@ static ts_epoch *clean_entry(void) {
     ts_epoch *e = NULL;
     for (uint32_t i = 1; i < ts_table_high(&ts_epochs); i++) {
         e = ts_table_at(&ts_epochs, i);
-        if (ts_load_relaxed(&e->entry.id) == 0 && e->clean) return e;
+        if (ts_load_relaxed(&e->record.id) == 0 && e->clean) return e;
     }
     SUP_CHECK(false, "no clean entry");
     return e;
@@ -428,7 +428,7 @@ static void lines_off_the_grid(void) {
 
 static ts_heap *mine(void) { return ts_thread.heap; }
 static ts_heap *others(void) { return ts_load_relaxed(&block_of(left)->heap); }
-static ts_entry *spare(unsigned which) {
+static ts_table_record *spare(unsigned which) {
     SUP_CHECK(mine()->spares[which] > 1, "spares");
     return mine()->spare[which][0];
 }
@@ -440,14 +440,14 @@ static void table_spare_twice(void) { CHANGE(mine()->spare[0][0], (uintptr_t)min
 static void table_spare_index(void) { CHANGE(spare(1)->index, ts_table_high(&ts_domains)); }
 static void table_spare_zero(void) { CHANGE(spare(1)->index, 0); }
 static void table_spare_lost(void) { ADD(mine()->spares[1], -1); }
-static void table_spares(void) { CHANGE(mine()->spares[0], TS_SPARE_ENTRIES + 1); }
-static ts_entry *free_entry(void) {
+static void table_spares(void) { CHANGE(mine()->spares[0], TS_SPARE_RECORDS + 1); }
+static ts_table_record *free_entry(void) {
     SUP_CHECK(ts_domains.free_head != 0, "no free entry");
     return ts_table_at(&ts_domains, ts_domains.free_head);
 }
 static void table_free_loop(void) { CHANGE(free_entry()->next_free, ts_domains.free_head); }
 static void table_free_in_use(void) { CHANGE(free_entry()->id, 77); }
-static void table_of_allocators(void) { ADD(record()->entry.index, 1); }
+static void table_of_allocators(void) { ADD(record()->record.index, 1); }
 
 static void queue_too_far(void) { CHANGE(mine()->queue, (uint64_t)1 << 40); }
 static void queue_untaken(void) { CHANGE(mine()->queue, ts_pool_high(TS_NORMAL)); }
@@ -491,7 +491,7 @@ static void heap_state(void) { CHANGE(mine()->state, 9); }
 static void heap_state_without_thread(void) { CHANGE(others()->state, TS_HEAP_LIVE); }
 static void heap_free_and_live(void) { CHANGE(mine()->listed_free, true); }
 static void heap_free_with_blocks(void) { CHANGE(others()->listed_free, true); }
-static void heap_spares(void) { CHANGE(mine()->spares[1], TS_SPARE_ENTRIES + 1); }
+static void heap_spares(void) { CHANGE(mine()->spares[1], TS_SPARE_RECORDS + 1); }
 static void heap_blocks_loop(void) { CHANGE(my_share()->blocks->heap_next, (uintptr_t)my_share()->blocks); }
 
 /* ---- blocks ---------------------------------------------------------------------------------------------------- */
@@ -688,7 +688,7 @@ static void unit_lost(void) {
 }
 static void make_zombie(void) {
     uint32_t unit = lose_retained_unit();
-    CHANGE(ts_slab_at(unit)->allocator, record()->entry.index);
+    CHANGE(ts_slab_at(unit)->allocator, record()->record.index);
     CHANGE(ts_slab_at(unit)->queue_next, ts_load_relaxed(&mine()->queue));
     CHANGE(mine()->queue, unit);
     CHANGE(*ts_unit_word(unit), TS_UNIT_ZOMBIE | TS_UNIT_FOREIGN);
@@ -1000,7 +1000,7 @@ static void a_heap_alone(void **state) {
     assert_non_null(strstr(check.why, "live objects"));
     put_back();
     for (unsigned which = 0; which < 2; which++) {
-        CHANGE(mine()->spares[which], TS_SPARE_ENTRIES + 1);
+        CHANGE(mine()->spares[which], TS_SPARE_RECORDS + 1);
         assert_false(ts_check_heap(&check, ts_thread.heap));
         assert_non_null(strstr(check.why, "too many spare entries"));
         put_back();

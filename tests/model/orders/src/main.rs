@@ -401,7 +401,7 @@ fn owner(s: &'static Steps) {
     assert!(!enterer.join().unwrap() || last == 1, "its owner writes to an entry that is in use again");
 }
 
-/// ts_heap_return_entry against ts_domain_take_returned and ts_heap_exit: whoever uses the entry next comes after what its owner wrote, and after
+/// ts_heap_return_record against ts_domain_take_returned and ts_heap_exit: whoever uses the entry next comes after what its owner wrote, and after
 /// the end of its last use.
 fn returned(s: &'static Steps) {
     const LIVE: u64 = 1;

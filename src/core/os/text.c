@@ -1,5 +1,5 @@
 #define _POSIX_C_SOURCE 200809L
-#include "os/line.h"
+#include "os/text.h"
 
 #include "base/utf8.h"
 #include "os/message.h"
@@ -7,15 +7,15 @@
 #include <stdarg.h>
 #include <string.h>
 
-static void put_char(ts_line *line, char c) {
-    if (line->used < TS_LINE_BYTES - 1) line->text[line->used++] = c; /* a byte is kept for the newline */
+static void put_char(ts_text *line, char c) {
+    if (line->used < TS_TEXT_BYTES - 1) line->text[line->used++] = c; /* a byte is kept for the newline */
 }
 
-void ts_line_text(ts_line *line, const char *text) {
+void ts_text_put(ts_text *line, const char *text) {
     while (*text) put_char(line, *text++);
 }
 
-void ts_line_quoted(ts_line *line, const char *text, size_t most) {
+void ts_text_quoted(ts_text *line, const char *text, size_t most) {
     put_char(line, '"');
     for (size_t i = 0; i < most && text[i];) {
         unsigned char c = (unsigned char)text[i];
@@ -30,7 +30,7 @@ void ts_line_quoted(ts_line *line, const char *text, size_t most) {
     put_char(line, '"');
 }
 
-static void put_number(ts_line *line, uint64_t n, unsigned base) {
+static void put_number(ts_text *line, uint64_t n, unsigned base) {
     char digits[20];
     unsigned count = 0;
     do {
@@ -40,7 +40,7 @@ static void put_number(ts_line *line, uint64_t n, unsigned base) {
     while (count > 0) put_char(line, digits[--count]);
 }
 
-static void add(ts_line *line, const char *format, va_list words) {
+static void add(ts_text *line, const char *format, va_list words) {
     for (; *format; format++) {
         if (*format != '%') {
             put_char(line, *format);
@@ -48,37 +48,37 @@ static void add(ts_line *line, const char *format, va_list words) {
         }
         format += strcspn(format, "sux");
         if (*format == 's') {
-            ts_line_text(line, va_arg(words, const char *));
+            ts_text_put(line, va_arg(words, const char *));
         } else {
-            if (*format == 'x') ts_line_text(line, "0x");
+            if (*format == 'x') ts_text_put(line, "0x");
             put_number(line, va_arg(words, uint64_t), *format == 'x' ? 16 : 10);
         }
     }
 }
 
-void ts_line_add(ts_line *line, const char *format, ...) {
+void ts_text_add(ts_text *line, const char *format, ...) {
     va_list words;
     va_start(words, format);
     add(line, format, words);
     va_end(words);
 }
 
-void ts_line_end(ts_line *line) {
+void ts_text_end(ts_text *line) {
     line->text[line->used++] = '\n';
     line->text[line->used] = 0;
 }
 
-void ts_line_write(ts_line *line) {
-    ts_line_end(line);
+void ts_text_write(ts_text *line) {
+    ts_text_end(line);
     ts_message_write(line->text, line->used);
 }
 
 void ts_tell(const char *format, ...) {
-    ts_line line = {.used = 0};
+    ts_text line = {.used = 0};
     va_list words;
     va_start(words, format);
-    ts_line_text(&line, "tslab: ");
+    ts_text_put(&line, "tslab: ");
     add(&line, format, words);
     va_end(words);
-    ts_line_write(&line);
+    ts_text_write(&line);
 }

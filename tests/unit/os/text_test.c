@@ -5,7 +5,7 @@
 #include "proc.h"
 #include "unit.h"
 
-#include "os/line.h"
+#include "os/text.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -13,7 +13,7 @@
 #include <string.h>
 #include <unistd.h>
 
-static const char *text_of(ts_line *line) {
+static const char *text_of(ts_text *line) {
     line->text[line->used] = 0;
     return line->text;
 }
@@ -22,9 +22,9 @@ static void numbers(void **state) {
     static const uint64_t all[] = {0, 1, 9, 10, 15, 16, 255, 12345, UINT32_MAX, UINT64_MAX, UINT64_MAX - 1};
     (void)state;
     for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
-        ts_line line = {.used = 0};
+        ts_text line = {.used = 0};
         char wanted[80];
-        ts_line_add(&line, "%" PRIu64 "%s%#" PRIx64 ".", all[i], " a ", all[i]);
+        ts_text_add(&line, "%" PRIu64 "%s%#" PRIx64 ".", all[i], " a ", all[i]);
         (void)snprintf(wanted, sizeof wanted, "%" PRIu64 " a 0x%" PRIx64 ".", all[i], all[i]);
         assert_string_equal(text_of(&line), wanted);
     }
@@ -32,27 +32,27 @@ static void numbers(void **state) {
 
 static void quoted(void **state) {
     (void)state;
-    ts_line line = {.used = 0};
-    ts_line_quoted(&line, "a\"b\\c\nd\x7f\xc3\xa4", 32);
-    ts_line_quoted(&line, "0123456789", 4);
-    ts_line_quoted(&line, "", 4);
+    ts_text line = {.used = 0};
+    ts_text_quoted(&line, "a\"b\\c\nd\x7f\xc3\xa4", 32);
+    ts_text_quoted(&line, "0123456789", 4);
+    ts_text_quoted(&line, "", 4);
     assert_string_equal(text_of(&line), "\"a\\\"b\\\\c?d?\xc3\xa4\"\"0123\"\"\"");
-    ts_line bytes = {.used = 0}; /* what is not of UTF-8, and a character that is cut off */
-    ts_line_quoted(&bytes, "\xff\xe2\x82\xac\xc3", 32);
-    ts_line_quoted(&bytes, "ab\xe2\x82\xac", 4);
+    ts_text bytes = {.used = 0}; /* what is not of UTF-8, and a character that is cut off */
+    ts_text_quoted(&bytes, "\xff\xe2\x82\xac\xc3", 32);
+    ts_text_quoted(&bytes, "ab\xe2\x82\xac", 4);
     assert_string_equal(text_of(&bytes), "\"?\xe2\x82\xac?\"\"ab\"");
 }
 
 static void write_long(void *argument) {
-    ts_line line = {.used = 0};
+    ts_text line = {.used = 0};
     (void)argument;
     for (unsigned i = 0; i < 1000; i++) {
-        ts_line_text(&line, "ab");
+        ts_text_put(&line, "ab");
     }
-    ts_line_quoted(&line, "cd", 2);
-    ts_line_add(&line, "%#" PRIx64, UINT64_MAX);
+    ts_text_quoted(&line, "cd", 2);
+    ts_text_add(&line, "%#" PRIx64, UINT64_MAX);
     errno = 77;
-    ts_line_write(&line);
+    ts_text_write(&line);
     if (errno != 77) {
         _exit(1);
     }
@@ -60,23 +60,23 @@ static void write_long(void *argument) {
 
 /* The line always ends, and nothing is written behind the buffer. */
 static void too_long(void **state) {
-    char err[2 * TS_LINE_BYTES] = "";
+    char err[2 * TS_TEXT_BYTES] = "";
     (void)state;
     assert_int_equal(sup_child(write_long, NULL, SUP_CHILD_SECONDS, err, sizeof err), 0);
-    assert_int_equal(strlen(err), TS_LINE_BYTES);
-    assert_int_equal(err[TS_LINE_BYTES - 1], '\n');
+    assert_int_equal(strlen(err), TS_TEXT_BYTES);
+    assert_int_equal(err[TS_TEXT_BYTES - 1], '\n');
     assert_int_equal(sup_count_lines(err), 1);
-    for (size_t i = 0; i + 1 < TS_LINE_BYTES; i++) {
+    for (size_t i = 0; i + 1 < TS_TEXT_BYTES; i++) {
         assert_int_equal(err[i], i % 2 ? 'b' : 'a');
     }
 }
 
 static void write_nowhere(void *argument) {
-    ts_line line = {.used = 0};
+    ts_text line = {.used = 0};
     (void)argument;
     (void)close(STDERR_FILENO);
-    ts_line_text(&line, "nobody reads this");
-    ts_line_write(&line);
+    ts_text_put(&line, "nobody reads this");
+    ts_text_write(&line);
 }
 
 static void no_standard_error(void **state) {
@@ -91,5 +91,5 @@ int main(void) {
         cmocka_unit_test(too_long),
         cmocka_unit_test(no_standard_error),
     };
-    return cmocka_run_group_tests_name("os.line", tests, NULL, NULL);
+    return cmocka_run_group_tests_name("os.text", tests, NULL, NULL);
 }
