@@ -182,8 +182,7 @@ bool epoch_domain_set_limit(EpochDomain *domain, size_t bytes) {
     uintptr_t token;
     EpochId epoch;
     if (ts_domain_read(domain_id(domain), &token, &epoch)) return epoch_set_limit(ts_public(token), epoch, bytes);
-    errno = EINVAL;
-    return false;
+    return ts_fail(EINVAL);
 }
 
 size_t epoch_domain_held(EpochDomain *domain) {
@@ -206,10 +205,8 @@ EpochDomain *epoch_domain_wrap(SlabAllocator *allocator, EpochId epoch, bool aut
     ts_allocator *a = allocator ? ts_api_find(allocator) : NULL;
     if (!a) return NULL;
     ts_epoch *e = ts_epoch_find(a, epoch);
-    if (!e || ts_load_acquire(&e->state) != EPOCH_ACTIVE) {
-        errno = e || ts_table_is_past(&ts_epochs, epoch) ? ESTALE : EINVAL;
-        return NULL;
-    }
+    if (!e || ts_load_acquire(&e->state) != EPOCH_ACTIVE)
+        return ts_fail_null(e || ts_table_is_past(&ts_epochs, epoch) ? ESTALE : EINVAL);
     return domain_public(
         ts_domain_create(a, ts_token(allocator), epoch, false, auto_close ? TS_EPOCH_ENDS : TS_EPOCH_STAYS));
 }

@@ -16,11 +16,6 @@
 #include <stdio.h>
 #include <string.h>
 
-static void *refuse(int error) {
-    errno = error;
-    return NULL;
-}
-
 /* A debug build reports allocations outside of every domain, unless TSLAB_HINTS=0 says not to. */
 #ifdef TSLAB_DEBUG
 #define TS_TELLS_OUTSIDE 1
@@ -35,8 +30,7 @@ SlabAllocator *ts_outside_of_domains(const void *caller) {
     if (!a) return NULL;
     if (TS_UNLIKELY(a->settings.strict)) {
         ts_misuse_call(ts_token(allocator), "slab_alloc", "outside of any domain (TSLAB_STRICT=1)", false, caller);
-        errno = EINVAL;
-        return NULL;
+        return ts_fail_null(EINVAL);
     }
     if (ts_hints(a) || (TS_TELLS_OUTSIDE && !a->settings.hints_given))
         ts_hint("slab_alloc", "outside of any domain: the object lives until it is freed", caller);
@@ -102,7 +96,7 @@ TS_ALWAYS_INLINE void *clear_granules(char *from, char *end) {
 /* As slab_alloc. A small object is cleared here, with all of its granules. */
 TS_ENTRY void *slab_alloc_zero(size_t n, size_t size) {
     size_t bytes;
-    if (TS_UNLIKELY(__builtin_mul_overflow(n, size, &bytes))) return refuse(ENOMEM);
+    if (TS_UNLIKELY(__builtin_mul_overflow(n, size, &bytes))) return ts_fail_null(ENOMEM);
     size_t last = (bytes - 1) | 15;
     if (TS_UNLIKELY(last >= CLEARED_IN_PLACE)) return zero_other(bytes);
     char *p = ts_take_innermost(&ts_thread, last, false, 0);
@@ -110,9 +104,9 @@ TS_ENTRY void *slab_alloc_zero(size_t n, size_t size) {
 }
 
 TS_ENTRY TS_NOINLINE static void *aligned_other(size_t alignment, size_t size) {
-    if (!ts_is_pow2(alignment)) return refuse(EINVAL);
+    if (!ts_is_pow2(alignment)) return ts_fail_null(EINVAL);
     if (alignment <= 16) return slab_alloc(size);
-    if (alignment > (size_t)1 << 30) return refuse(ENOMEM);
+    if (alignment > (size_t)1 << 30) return ts_fail_null(ENOMEM);
     return alloc_innermost(alignment, size, false, TS_CALLER());
 }
 
@@ -194,7 +188,7 @@ TS_ENTRY TS_NOINLINE static void *domain_alloc_other(uint64_t id, size_t size) {
     EpochId epoch;
     if (!d) return NULL;
     ts_thread.named = d;
-    if (!ts_domain_read(id, &token, &epoch)) return refuse(EINVAL);
+    if (!ts_domain_read(id, &token, &epoch)) return ts_fail_null(EINVAL);
     return slab_malloc_epoch(ts_public(token), size, epoch);
 }
 
@@ -240,7 +234,7 @@ TS_ENTRY void *slab_alloc_resize(void *p, size_t size) {
     uintptr_t token = ts_object_owner(p);
     if (TS_LIKELY(token != 0)) return slab_realloc(ts_public(token), p, size);
     (void)owned_by_none("slab_alloc_resize", p);
-    return refuse(EINVAL);
+    return ts_fail_null(EINVAL);
 }
 
 TS_ENTRY void *slab_realloc_epoch(SlabAllocator *allocator, void *p, size_t size, EpochId epoch) {
@@ -249,9 +243,6 @@ TS_ENTRY void *slab_realloc_epoch(SlabAllocator *allocator, void *p, size_t size
 
 size_t slab_walk(SlabAllocator *allocator, EpochId epoch, bool (*fn)(void *, size_t, void *), void *arg) {
     ts_allocator *a = ts_allocator_find(ts_token(allocator));
-    if (!a || !fn || !ts_epoch_find(a, epoch)) {
-        errno = EINVAL;
-        return 0;
-    }
+    if (!a || !fn || !ts_epoch_find(a, epoch)) return ts_fail(EINVAL);
     return ts_epoch_walk(ts_token(allocator), epoch, fn, arg);
 }

@@ -199,10 +199,7 @@ bool ts_settings_resolve(const SlabOptions *options, ts_settings *out) {
     SlabOptions given;
     memset(&given, 0, sizeof given);
     if (options) {
-        if (options->size < sizeof(size_t)) {
-            errno = EINVAL;
-            return false;
-        }
+        if (options->size < sizeof(size_t)) return ts_fail(EINVAL);
         memcpy(&given, options, options->size < sizeof given ? options->size : sizeof given);
     }
     ts_messages_begin();

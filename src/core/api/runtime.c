@@ -301,15 +301,13 @@ bool ts_private_start(void) {
 ts_allocator *ts_api_find_pinned(const SlabAllocator *allocator) {
     ts_allocator *a = ts_api_find(allocator);
     if (!a || ts_allocator_pin_use(a, ts_token(allocator))) return a;
-    errno = EINVAL;
-    return NULL;
+    return ts_fail_null(EINVAL);
 }
 
 ts_allocator *ts_api_find_to_read(const SlabAllocator *allocator) {
     ts_allocator *a = ts_api_find(allocator);
     if (!a || ts_allocator_read_begin(a, ts_token(allocator))) return a;
-    errno = EINVAL;
-    return NULL;
+    return ts_fail_null(EINVAL);
 }
 
 void ts_api_give(void *out, size_t bytes, const void *from, size_t filled) {
@@ -365,18 +363,12 @@ static void start_numa(ts_allocator *a) {
 }
 
 ts_allocator *ts_allocator_make(const ts_settings *settings) {
-    if (settings->sample_stacks && !ts_stacks_start()) {
-        errno = ENOMEM;
-        return NULL;
-    }
+    if (settings->sample_stacks && !ts_stacks_start()) return ts_fail_null(ENOMEM);
     pthread_mutex_lock(&start_mutex); /* a record's locks are made while no fork can come */
     ts_allocator *a = ts_table_take(&ts_allocators);
     if (a) reset_record(a);
     pthread_mutex_unlock(&start_mutex);
-    if (!a) {
-        errno = ENOMEM;
-        return NULL;
-    }
+    if (!a) return ts_fail_null(ENOMEM);
     uint64_t id = ts_table_next_id(&ts_allocators, a);
     ts_store_relaxed(&a->token, (uintptr_t)id);
     a->settings = *settings;

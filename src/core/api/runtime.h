@@ -2,6 +2,7 @@
 #ifndef TS_API_RUNTIME_H
 #define TS_API_RUNTIME_H
 
+#include "base/fail.h"
 #include "domain/domain.h"
 #include "epoch/epoch.h"
 #include "supply/allocator.h"
@@ -53,8 +54,7 @@ static inline SlabAllocator *ts_public(uintptr_t token) { return (SlabAllocator 
 /* NULL: there is none such; errno is EINVAL, as in the next two. */
 static inline ts_allocator *ts_api_find(const SlabAllocator *allocator) {
     ts_allocator *a = ts_allocator_find(ts_token(allocator));
-    if (!a) errno = EINVAL;
-    return a;
+    return a ? a : ts_fail_null(EINVAL);
 }
 /* For calls that use the record itself: another thread may free the allocator meanwhile, and the record stays until
    ts_allocator_unpin. */

@@ -202,19 +202,13 @@ size_t slab_allocators(SlabAllocator **out, size_t capacity) {
 bool slab_stats_dump_fd(SlabAllocator *allocator, int fd) {
     int saved = errno;
     char buffer[1024];
-    if (fd < 0) {
-        errno = EBADF;
-        return false;
-    }
+    if (fd < 0) return ts_fail(EBADF);
     ts_sink sink = ts_sink_fd(fd, buffer, sizeof buffer);
     ts_view *view = view_of(allocator, false);
     if (!view) return false;
     ts_render_text(&sink, view);
     ts_view_free(view);
-    if (ts_sink_end(&sink) == 0) {
-        errno = sink.error;
-        return false;
-    }
+    if (ts_sink_end(&sink) == 0) return ts_fail(sink.error);
     errno = saved;
     return true;
 }
