@@ -147,8 +147,9 @@ static void *alloc_in(ts_heap *heap, ts_allocator *allocator, EpochId id, size_t
             if (!block) return NULL;
             forget_small(heap, id);
         }
-        if (block->scope && size + align <= TS_SCOPE_MAX_BYTES + 16)
-            p = ts_refill_scope(heap, ts_scope(block), ts_scope_round(size), align, id, t);
+        if (block->scope && (size + align <= TS_SCOPE_MAX_BYTES + 16 ||
+                             (align == 16 && ts_scope_may_renew(ts_scope(block), small_bytes(size)))))
+            p = ts_refill_scope(heap, ts_scope(block), small_bytes(size), align, id, t);
         else if (!block->scope && cls < TS_CLASSES)
             p = ts_refill_churn(heap, ts_churn(block), cls, id, t);
         else

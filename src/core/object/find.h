@@ -131,9 +131,9 @@ TS_ALWAYS_INLINE ts_churn_block *ts_find_rolling(ts_tls *tls, uintptr_t token) {
    that. */
 TS_ALWAYS_INLINE void *ts_take_in_next_slab(const ts_tls *tls, ts_scope_block *block, size_t size) {
     size_t bytes = (size + 15) & ~(size_t)15;
-    if (TS_UNLIKELY(ts_load_relaxed(&block->b.open_id) == TS_ID_NEVER || bytes - 16 > TS_SCOPE_MAX_BYTES - 16 ||
-                    ts_load_acquire(&tls->heap->revoked) != 0 || ts_heap_is_waited_for(tls->heap) ||
-                    ts_sample_is_news(tls->heap)))
+    if (TS_UNLIKELY(ts_load_relaxed(&block->b.open_id) == TS_ID_NEVER || bytes == 0 ||
+                    !ts_scope_may_renew(block, bytes) || ts_load_acquire(&tls->heap->revoked) != 0 ||
+                    ts_heap_is_waited_for(tls->heap) || ts_sample_is_news(tls->heap)))
         return NULL;
     void *p = ts_scope_next(block, bytes);
     return TS_LIKELY(p != NULL) ? p : ts_scope_renew_for(block, bytes);

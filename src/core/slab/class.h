@@ -36,8 +36,8 @@
 #define TS_MAX_SLAB_BYTES 65536u /* the largest object in a slab; larger ones are spans */
 #define TS_QUARTER_BYTES 4096u   /* a quarter of a unit; objects up to this size are in slabs under all options */
 
-/* The largest object for which a scope takes a new slab: half of a unit. So a slab that such an object leaves behind
-   has less room left than the new one. */
+/* The largest object for which a scope takes a new slab in any case: half of a unit. The slab that it leaves has less
+   room left than the new one. */
 #define TS_SCOPE_MAX_BYTES 8192u
 
 /* ts_heap_init fills `bin` at the start, ts_class_init the other fields. Constant then. */

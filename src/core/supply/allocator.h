@@ -128,9 +128,9 @@ static inline size_t ts_allocator_class_bytes(const ts_allocator *allocator) {
     bool spans = settings->guard_spans || settings->reclaim_policy == SLAB_RECLAIM_AT_ONCE;
     return spans ? TS_QUARTER_BYTES : allocator->care ? TS_MAX_CLASS_BYTES : TS_MAX_SLAB_BYTES;
 }
-/* The same of a scope. Larger ones lie in its current slab where that has room, unless they have guards. */
+/* The same of a scope. Above half of a unit it takes a new slab only where that wastes nothing (ts_scope_may_renew). */
 static inline size_t ts_allocator_scope_bytes(const ts_allocator *allocator) {
-    return allocator->settings.guard_spans ? TS_QUARTER_BYTES : TS_SCOPE_MAX_BYTES;
+    return allocator->settings.guard_spans ? TS_QUARTER_BYTES : allocator->care ? TS_SCOPE_MAX_BYTES : TS_UNIT_BYTES;
 }
 
 #endif

@@ -375,7 +375,7 @@ static bool has_own_pages(const void *p) {
 /* Objects of up to half a unit share slabs. With guards those above a quarter have pages of their own, also where they
    grew. */
 static void up_to_half_a_unit(void **state) {
-    static const size_t sizes[] = {4097, 4200, 5456, 6000, 8192};
+    static const size_t sizes[] = {4097, 4200, 5456, 6000, 8192, 8208, 12000, 16384};
     SlabOptions options = {.size = sizeof options, .guard_spans = 1, .memory_tools = SLAB_TOOLS_OFF};
     SlabAllocator *guarded = slab_allocator_create_ex(&options);
     EpochId among_guards = epoch_open(guarded, NULL, EPOCH_SCOPE);
@@ -392,6 +392,26 @@ static void up_to_half_a_unit(void **state) {
         assert_true(!has_own_pages(small) && has_own_pages(slab_realloc(guarded, small, sizes[s])));
     }
     slab_allocator_free(guarded);
+}
+
+/* A larger object takes a slab if that one has no less room behind it than the current one. Else it is a span, and the
+   current slab goes on. */
+static void above_half_a_unit(void **state) {
+    (void)state;
+    const unsigned rest[] = {4384, 4400, 11984, 0};
+    for (unsigned i = 0; i < sizeof rest / sizeof *rest; i++) {
+        const ts_scope_block *block = ts_scope(block_of(slab_malloc_epoch(allocator, 16, epoch)));
+        assert_non_null(slab_malloc_epoch(allocator, TS_UNIT_BYTES - 16 - rest[i], epoch));
+        uint32_t current = ts_load_relaxed(&block->current), slabs = ts_load_relaxed(&block->b.slabs);
+        char *object = slab_malloc_epoch(allocator, 12000, epoch);
+        bool slab = rest[i] <= TS_UNIT_BYTES - 12000;
+        assert_int_equal(has_own_pages(object), !slab);
+        assert_int_equal(ts_load_relaxed(&block->current) == current, !slab);
+        assert_int_equal(ts_load_relaxed(&block->b.slabs), slabs + slab);
+        uint64_t ended;
+        assert_true(slab_free(allocator, object) && !slab_free(allocator, object));
+        assert_true(ts_epoch_reset(ts_allocator_find((uintptr_t)allocator), epoch, &ended));
+    }
 }
 
 #define WITH_EPOCH(test) cmocka_unit_test_setup_teardown(test, start, stop)
@@ -411,6 +431,7 @@ int main(void) {
         WITH_EPOCH(counted_once_between_two_slabs),
         WITH_EPOCH(objects_counted_once_between_two_slabs),
         WITH_EPOCH(up_to_half_a_unit),
+        WITH_EPOCH(above_half_a_unit),
     };
     return cmocka_run_group_tests_name("cache.scope", tests, NULL, NULL);
 }
