@@ -74,8 +74,8 @@ TS_ALWAYS_INLINE size_t ts_scope_round(size_t size) {
     return n;
 }
 
-/* Whether a new slab, with an object of `bytes` bytes in it, has no less room left than the current one. A new slab then
-   wastes no more than a span does. bytes: a multiple of 16. */
+/* Whether a new slab, with an object of `bytes` bytes in it, has no less room left than the current one. A new slab
+   then wastes no more than a span does. bytes: a multiple of 16. */
 TS_ALWAYS_INLINE bool ts_scope_may_renew(const ts_scope_block *block, size_t bytes) {
     uint64_t rest = (ts_load_relaxed(&block->limit) - ts_load_relaxed(&block->bump)) >> TS_BUMP_SHIFT;
     return bytes <= TS_SCOPE_MAX_BYTES || (bytes <= TS_UNIT_BYTES && rest <= TS_UNIT_BYTES - bytes);

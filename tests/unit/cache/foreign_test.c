@@ -279,8 +279,8 @@ static void little_is_put_off(void **state) {
     free_all(epoch);
 }
 
-/* What a round brings fills the magazines first, of every bin, and is at hand for the next allocations; the rest goes to
-   the slabs. In objects that are not alone in their slab, and in such as are. */
+/* What a round brings fills the magazines first, of every bin, and is at hand for the next allocations; the rest goes
+   to the slabs. In objects that are not alone in their slab, and in such as are. */
 static void taken_in_for_the_next_allocations(void **state) {
     static const struct {
         size_t size;
