@@ -79,7 +79,7 @@ inline keep_own() {
     fi
 }
 
-/* give_record; caller has the epoch's lock */
+/* end_use; caller has the epoch's lock */
 inline end_use(use) {
     atomic {
         g = 0;

@@ -101,11 +101,12 @@ static uint64_t last_owner(ts_domain *d) {
     return owner == ts_thread.serial ? 0 : owner;
 }
 
-/* Gives back the record of a domain whose id is over. A shared domain's record is free when no thread is inside. The
-   record of another thread's domain goes to that thread, unless the thread has ended: it may be inside, or about to
-   count itself in (enter.c, 3). */
-static void give_record(ts_domain *d, uint64_t id, bool aged) {
-    if (!aged) return;
+/* Ends the id, and gives the record back. A shared domain's record is free when no thread is inside. The record of
+   another thread's domain goes to that thread, unless the thread has ended: it may be inside, or about to count itself
+   in (enter.c, 3). Caller has the epoch's lock. */
+static void end_use(ts_domain *d) {
+    uint64_t id = ts_load_relaxed(&d->record.id);
+    if (!ts_table_end(&ts_domains, d)) return;
     if (ts_load_relaxed(&d->shared)) {
         if (ts_guests_count(atomic_fetch_or_explicit(&d->guests, TS_GUESTS_LEFT, memory_order_seq_cst)) == 0)
             ts_heap_keep_record(&ts_domains, TS_TABLE_DOMAIN, d);
@@ -120,27 +121,24 @@ static void give_record(ts_domain *d, uint64_t id, bool aged) {
         ts_heap_keep_record(&ts_domains, TS_TABLE_DOMAIN, d);
 }
 
-/* Caller has the epoch's lock. */
-static void end_use(ts_domain *d) {
-    uint64_t id = ts_load_relaxed(&d->record.id);
-    give_record(d, id, ts_table_end(&ts_domains, d));
-}
-
 /* The last step of an end, by the thread that made the domain busy. false: another thread has registered a cleanup
-   meanwhile, or made a child. These come first. */
-static bool end_if_clean(ts_domain *d) {
+   meanwhile, or made a child. These come first, unless the allocator has ended: then cleanups do not run. */
+static bool end_now(ts_domain *d, bool without_cleanups) {
     const ts_kin *kin = ts_load_acquire(&d->kin);
-    if (kin) ts_lock_acquire(&ts_tree_lock);
+    bool locks = kin || without_cleanups;
+    if (locks) ts_lock_acquire(&ts_tree_lock);
     ts_epoch *epoch = ts_domain_lock(d);
-    bool clean = !ts_load_relaxed(&d->cleanups) && (kin ? !kin->child : !ts_load_relaxed(&d->kin));
-    if (clean) {
+    struct ts_cleanup *cleanups = ts_load_relaxed(&d->cleanups);
+    bool clean = !cleanups && (kin ? !kin->child : !ts_load_relaxed(&d->kin)), ends = clean || without_cleanups;
+    if (ends) {
         ts_mark_drop_all(d);
         ts_tree_unlink(d);
         end_use(d);
     }
     ts_epoch_release(epoch);
-    if (kin) ts_lock_release(&ts_tree_lock);
-    return clean;
+    if (locks) ts_lock_release(&ts_tree_lock);
+    if (ends) ts_domain_drop_cleanups(cleanups);
+    return ends;
 }
 
 /* Whether the domain is quiet, and has no cleanups, no parent and no children. Caller has the lock of its epoch, and
@@ -174,7 +172,7 @@ void ts_domain_finish(ts_domain *d, uint64_t id) {
         ts_domain_run_cleanups(d, 0);
         if (ends == TS_EPOCH_STAYS) ts_mark_give_up_all(d);
         ts_domain_leave_all(ts_thread.heap, id);
-    } while (!end_if_clean(d));
+    } while (!end_now(d, false));
     /* An epoch that lives on leaves the accounts of the tree. (A wrapped epoch may be in the tree by another domain,
        and has no limit then.) */
     if (ends != TS_EPOCH_ENDS) ts_limit_leave(allocator, epoch);
@@ -182,26 +180,21 @@ void ts_domain_finish(ts_domain *d, uint64_t id) {
     if (ends == TS_EPOCH_DRAINS) (void)ts_epoch_close(allocator, epoch);
 }
 
-TS_NOINLINE static void destroy_slowly(ts_domain *d, uint64_t id) {
-    while (!ts_domain_make_busy(d, id, TS_ENDS)) {
-        if (ts_domain_leave_to_reset(d, id)) {
-            ts_domain_leave_all(ts_thread.heap, id);
-            return;
-        }
-        /* It was neither quiet nor being emptied, unless that was over in between. */
-        uint32_t busy = ts_load_acquire(&d->busy);
-        if ((busy == TS_QUIET || busy == TS_TRIED) && ts_load_relaxed(&d->record.id) == id) continue;
-        refuse_busy("epoch_domain_destroy", id);
-        return;
-    }
-    ts_domain_finish(d, id);
-}
-
 TS_NOINLINE static bool destroy_other(uint64_t id) {
     ts_domain *d = ts_domain_mine(id, "epoch_domain_destroy");
     if (!d) return true;
     if (TS_UNLIKELY(ts_domain_is_in_cleanup(id))) return refuse_busy("epoch_domain_destroy", id);
-    destroy_slowly(d, id);
+    while (!ts_domain_make_busy(d, id, TS_ENDS)) {
+        if (ts_domain_leave_to_reset(d, id)) {
+            ts_domain_leave_all(ts_thread.heap, id);
+            return true;
+        }
+        /* It was neither quiet nor being emptied, unless that was over in between. */
+        uint32_t busy = ts_load_acquire(&d->busy);
+        if ((busy == TS_QUIET || busy == TS_TRIED) && ts_load_relaxed(&d->record.id) == id) continue;
+        return refuse_busy("epoch_domain_destroy", id);
+    }
+    ts_domain_finish(d, id);
     return true;
 }
 
@@ -251,42 +244,8 @@ TS_ALWAYS_INLINE bool end_usually(uint64_t id, bool (*other)(uint64_t id)) {
 void ts_domain_destroy(uint64_t id) { (void)end_usually(id, destroy_other); }
 bool ts_domain_end(uint64_t id) { return end_usually(id, ts_domain_end_other); }
 
-/* Ends a domain whose allocator has ended; its cleanups do not run. Caller: the thread that made it busy. */
-static void end_without_cleanups(ts_domain *d) {
-    ts_lock_acquire(&ts_tree_lock);
-    ts_epoch *epoch = ts_domain_lock(d);
-    struct ts_cleanup *cleanups = ts_load_relaxed(&d->cleanups);
-    ts_mark_drop_all(d);
-    ts_tree_unlink(d);
-    end_use(d);
-    ts_epoch_release(epoch);
-    ts_lock_release(&ts_tree_lock);
-    ts_domain_drop_cleanups(cleanups);
-}
-
 TS_COLD void ts_domain_end_begun(ts_domain *d, uint64_t id) {
-    if (ts_domain_make_busy(d, id, TS_ENDS)) end_without_cleanups(d);
-}
-
-static bool reset_slowly(ts_domain *d, uint64_t id, uint64_t *units) {
-    if (!ts_domain_make_busy(d, id, TS_RESETS)) return refuse_busy("epoch_domain_reset", id);
-    if (!ts_load_relaxed(&d->shared)) ts_mark_drop_all(d);
-    if (TS_UNLIKELY(ts_load_acquire(&d->kin) != NULL)) ts_domain_end_children(id, 0);
-    ts_domain_run_cleanups(d, 0);
-    bool done = ts_epoch_reset(ts_load_relaxed(&d->allocator), ts_load_relaxed(&d->epoch), units);
-    if (TS_UNLIKELY(ts_domain_make_quiet(d))) {
-        int error = errno;
-        ts_domain_finish(d, id);
-        errno = error;
-        return done;
-    }
-    /* An end of the allocator meanwhile has passed by a busy domain. It changes the allocator's id first, and then
-       reads `busy` (ts_domain_destroy_all). Here `busy` is written first, and then the id is read. One of the two
-       sees the other. */
-    atomic_thread_fence(memory_order_seq_cst);
-    if (TS_UNLIKELY(!ts_allocator_find(ts_load_relaxed(&d->token))) && ts_domain_make_busy(d, id, TS_ENDS))
-        end_without_cleanups(d);
-    return done;
+    if (ts_domain_make_busy(d, id, TS_ENDS)) (void)end_now(d, true);
 }
 
 /* In a child of fork. A domain goes on that a thread which does not exist here was ending or emptying, or was about to.
@@ -336,10 +295,23 @@ TS_NOINLINE static bool reset_other(uint64_t id, size_t keep_bytes) {
     uint64_t units = 0;
     if (!d) return false;
     if (!ts_load_relaxed(&d->ends_epoch)) return ts_fail(EINVAL);
-    if (TS_UNLIKELY(ts_domain_is_in_cleanup(id))) return refuse_busy("epoch_domain_reset", id);
     ts_allocator *allocator = ts_load_relaxed(&d->allocator);
     uintptr_t token = ts_load_relaxed(&d->token);
-    if (!reset_slowly(d, id, &units)) return false;
+    if (TS_UNLIKELY(ts_domain_is_in_cleanup(id)) || !ts_domain_make_busy(d, id, TS_RESETS))
+        return refuse_busy("epoch_domain_reset", id);
+    if (!ts_load_relaxed(&d->shared)) ts_mark_drop_all(d);
+    if (TS_UNLIKELY(ts_load_acquire(&d->kin) != NULL)) ts_domain_end_children(id, 0);
+    ts_domain_run_cleanups(d, 0);
+    bool done = ts_epoch_reset(allocator, ts_load_relaxed(&d->epoch), &units);
+    int error = errno;
+    if (TS_UNLIKELY(ts_domain_make_quiet(d))) ts_domain_finish(d, id);
+    /* An end of the allocator meanwhile has passed by a busy domain. It changes the allocator's id first, and then
+       reads `busy` (ts_domain_destroy_all). Here `busy` is written first, and then the id is read. One of the two
+       sees the other. */
+    atomic_thread_fence(memory_order_seq_cst);
+    if (TS_UNLIKELY(!ts_allocator_find(token)) && ts_domain_make_busy(d, id, TS_ENDS)) (void)end_now(d, true);
+    errno = error;
+    if (!done) return false;
     ts_domain_follow_innermost(ts_thread.heap);
     settle_reset(allocator, token, units, keep_bytes);
     return true;
@@ -372,12 +344,12 @@ bool ts_domain_reset(uint64_t id, size_t keep_bytes) {
 }
 
 void ts_domain_destroy_all(ts_allocator *allocator) {
-    atomic_thread_fence(memory_order_seq_cst); /* partners: reset_slowly, ts_domain_create, ts_epoch_show */
+    atomic_thread_fence(memory_order_seq_cst); /* partners: reset_other, ts_domain_create, ts_epoch_show */
     uint32_t high = ts_table_high(&ts_domains);
     for (uint32_t i = 1; i < high; i++) {
         ts_domain *d = ts_table_at(&ts_domains, i);
         uint64_t id = ts_load_acquire(&d->record.id);
         if (id == 0 || ts_load_relaxed(&d->allocator) != allocator || !ts_domain_make_busy(d, id, TS_ENDS)) continue;
-        end_without_cleanups(d);
+        (void)end_now(d, true);
     }
 }

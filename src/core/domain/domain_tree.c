@@ -55,21 +55,17 @@ bool ts_domain_move(uint64_t child, uint64_t parent) {
     return error ? ts_fail(error) : true;
 }
 
-/* Whether another thread is ending the domain, or empties it and then ends it. */
-static void leave_to_another(ts_domain *d, uint64_t id) {
-    if (d) (void)ts_domain_leave_to_reset(d, id);
-    ts_tree_detach(id);
-}
-
 void ts_domain_end_children(uint64_t id, uint64_t after) {
     uint64_t from = 0;
     for (uint64_t leaf; (leaf = ts_tree_leaf(id, from, after)) != 0;) {
         from = ts_tree_parent(leaf);
         ts_domain *d = ts_domain_find(leaf);
-        if (d && ts_domain_make_busy(d, leaf, TS_ENDS))
+        if (d && ts_domain_make_busy(d, leaf, TS_ENDS)) {
             ts_domain_finish(d, leaf);
-        else
-            leave_to_another(d, leaf);
+        } else { /* another thread ends it, or empties it and then ends it */
+            if (d) (void)ts_domain_leave_to_reset(d, leaf);
+            ts_tree_detach(leaf);
+        }
     }
 }
 

@@ -92,7 +92,7 @@ static bool is_shut(uint32_t busy) { return busy == TS_MARKED || busy == TS_ENDS
  *     two uses of one record may be equal, 2^32 uses apart. Then E sees that the id is over, and counts itself out
  *     again.)
  *  3. An owner adds with a load and a store, which may be far apart. So a record that another thread has ended is
- *     given to its old owner (give_record). It is used again after a later call of that thread, or after the thread's
+ *     given to its old owner (end_use). It is used again after a later call of that thread, or after the thread's
  *     end. `owner` names that thread. A take-over and a mark exchange `owner`, so neither overwrites the other.
  */
 TS_NOINLINE static bool count_in_shared(ts_domain *d, uint64_t id, uint64_t serial) {
@@ -122,7 +122,7 @@ TS_ALWAYS_INLINE bool count_in_own(ts_domain *d, uint64_t serial) {
 void ts_domain_count_out(ts_domain *d) {
     if (TS_LIKELY(!ts_load_relaxed(&d->shared))) {
         ts_add_owned(&d->inside, (uint32_t)-1);
-        if (TS_UNLIKELY(d->left_behind) && ts_load_relaxed(&d->inside) == 0) { /* give_record, in domain_end.c */
+        if (TS_UNLIKELY(d->left_behind) && ts_load_relaxed(&d->inside) == 0) { /* end_use, in domain_end.c */
             d->left_behind = 0;
             ts_table_free(&ts_domains, d);
         }
