@@ -355,21 +355,22 @@ TS_ALWAYS_INLINE bool free_in_closing(uintptr_t token, uint64_t entry, uint64_t 
     return true;
 }
 
+/* No cross-thread free in an open block. */
 TS_NOINLINE static bool free_closing(uintptr_t token, void *p, uint64_t w) {
-    return free_in_closing(token, ts_entry_of(&ts_region.part[TS_NORMAL], p), w) || free_slowly(token, p, w);
+    bool own = ts_load_relaxed(&ts_block_of_line(ts_word_line(w), false)->heap) == ts_thread.heap;
+    return (own && free_in_closing(token, ts_entry_of(&ts_region.part[TS_NORMAL], p), w)) || free_slowly(token, p, w);
 }
 
 /* In a churn slab; w is neither 0 nor a zombie's. The operation is a bracket of this thread's heap, for which a fork
    waits (foreign.c). Not while timing is on. */
 TS_NOINLINE static bool free_open(uintptr_t token, void *p, uint64_t w) {
     ts_heap *heap = ts_thread.heap;
-    uint64_t entry = ts_entry_of(&ts_region.part[TS_NORMAL], p);
     if (TS_UNLIKELY(!heap) || TS_UNLIKELY((heap->sample_rate | ts_load_relaxed(&ts_sample_rate)) != 0) ||
         TS_UNLIKELY(ts_load_acquire(&heap->revoked) != 0)) /* acquire: as in ts_heap_enter */
         return free_slowly(token, p, w);
-    if (ts_load_acquire(&ts_block_of_line(ts_word_line(w), false)->heap) == heap) return free_closing(token, p, w);
-    ts_foreign_result result = ts_foreign_open(entry, token, w);
-    if (TS_UNLIKELY(result == TS_FOREIGN_NOT_LIVE)) return free_slowly(token, p, w);
+    uint64_t entry = ts_entry_of(&ts_region.part[TS_NORMAL], p);
+    ts_foreign_result result = ts_foreign_open(heap, entry, token, w);
+    if (TS_UNLIKELY(result == TS_FOREIGN_NOT_LIVE)) return free_closing(token, p, w);
     if (TS_UNLIKELY(result == TS_FOREIGN_MET)) return free_retried(token, p, w);
     if (TS_UNLIKELY(result != TS_FOREIGN_FREED)) return free_queued(entry, w, result == TS_FOREIGN_QUEUE);
     ts_op_end(&ts_thread);
