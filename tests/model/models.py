@@ -292,7 +292,7 @@ MODELS += [
     order("domain", "What is read of a domain is of the id that is read then; and the entry of its epoch is seen.",
           "begin-fence still-fence epoch-acquire",
           {"src/core/domain/domain.c": ["begin_domain"], "src/core/domain/domain_end.c": ["lock_quiet"],
-           "src/core/domain/domain_parts.h": ["ts_domain_epoch_of", "ts_domain_is_still"]}),
+           "src/core/domain/domain_parts.h": ["ts_domain_lock", "ts_domain_is_still"]}),
     order("table", "Who finds an id sees the entry's fields.", "find-acquire publish-release",
           {"src/core/region/table.h": ["ts_table_find_strided", "ts_table_publish"]}),
     order("flushed", "Flushed, and then no slabs, means that nothing is left.",

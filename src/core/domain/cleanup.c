@@ -78,11 +78,11 @@ void ts_domain_run_cleanups(ts_domain *d, uint64_t after) {
     ts_cleaning cleaning = {ts_load_relaxed(&d->record.id), ts_thread.cleaning};
     ts_thread.cleaning = &cleaning;
     for (;;) {
-        ts_epoch_acquire(ts_domain_epoch_of(d));
+        ts_epoch *epoch = ts_domain_lock(d);
         ts_cleanup *c = ts_load_relaxed(&d->cleanups);
         if (c && c->event <= after) c = NULL;
         if (c) ts_store_relaxed(&d->cleanups, c->next);
-        ts_epoch_release(ts_domain_epoch_of(d));
+        ts_epoch_release(epoch);
         if (!c) break;
         void (*fn)(void *) = c->fn;
         void *arg = c->arg;

@@ -31,7 +31,7 @@ TS_ALWAYS_INLINE uint64_t begin_domain(ts_domain *d, ts_allocator *allocator, ui
     atomic_thread_fence(memory_order_release); /* the last id went before any of these stores: ts_domain_is_still */
     ts_keep_relaxed(&d->allocator, allocator);
     ts_keep_relaxed(&d->token, token);
-    /* release: a thread that finds the epoch here finds its record, too (ts_domain_epoch_of) */
+    /* release: a thread that finds the epoch here finds its record, too (ts_domain_lock) */
     ts_store_release(&d->epoch, epoch);
     ts_keep_relaxed(&d->owner, owner);
     ts_keep_relaxed(&d->shared, shared);

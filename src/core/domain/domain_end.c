@@ -152,7 +152,7 @@ TS_ALWAYS_INLINE bool is_quiet(const ts_domain *d, uint64_t id) {
    held. */
 TS_ALWAYS_INLINE ts_epoch *lock_quiet(const ts_domain *d, uint64_t id) {
     /* Loaded before the look at the domain's id. If that is right, this is its epoch, and not that of the record's
-       next use. acquire: as in ts_domain_epoch_of. */
+       next use. acquire: as in ts_domain_lock. */
     EpochId epoch_id = ts_load_acquire(&d->epoch);
     ts_epoch *epoch = ts_table_of_strided(&ts_epochs, epoch_id, TS_EPOCH_STRIDE);
     ts_lock_acquire_uncounted(ts_epoch_lock(epoch));

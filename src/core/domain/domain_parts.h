@@ -76,16 +76,12 @@ TS_ALWAYS_INLINE void ts_domain_follow_innermost(ts_heap *heap) {
 void ts_domain_count_out(ts_domain *d);
 /* Takes the domain off this thread's stack on every level. */
 void ts_domain_leave_all(ts_heap *heap, uint64_t id);
-/* The record of a domain's epoch, in any use of the record. Called before a look at the domain's id: if the id still
-   is that of the domain, so is the epoch. acquire: partner of the fence in begin_domain, as in ts_domain_is_still,
-   and of its release of the epoch, whose record may be new. */
-static inline ts_epoch *ts_domain_epoch_of(const ts_domain *d) {
-    EpochId epoch = ts_load_acquire(&d->epoch);
-    return ts_table_at(&ts_epochs, ts_table_index(&ts_epochs, epoch));
-}
-/* That epoch with its lock taken, in which the caller looks at the domain's id. */
+/* The record of a domain's epoch, in any use of the record, with its lock taken. If the caller then finds that the
+   domain's id still is that of the domain, so is the epoch. acquire: partner of the fence in begin_domain, as in
+   ts_domain_is_still, and of its release of the epoch, whose record may be new. */
 static inline ts_epoch *ts_domain_lock(const ts_domain *d) {
-    ts_epoch *epoch = ts_domain_epoch_of(d);
+    EpochId id = ts_load_acquire(&d->epoch);
+    ts_epoch *epoch = ts_table_at(&ts_epochs, ts_table_index(&ts_epochs, id));
     ts_epoch_acquire(epoch);
     return epoch;
 }

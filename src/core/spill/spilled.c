@@ -23,7 +23,6 @@
 #include "cache/bin.h"
 #include "cache/foreign.h"
 #include "cache/scope.h"
-#include "os/assert.h"
 #include "os/os.h"
 #include "os/park.h"
 #include "supply/nodes.h"
@@ -79,10 +78,3 @@ static void hold_and_take_out(uint32_t unit) {
 }
 
 const ts_loan ts_spilled_loan = {take_out_slab, hold_and_take_out};
-
-void ts_spilled_return_slab(uint32_t unit) {
-    uint64_t word;
-    const ts_block *block = block_of(unit, &word);
-    ts_assert(1, block != NULL);
-    if (block) ts_foreign_return(unit, block);
-}

@@ -13,7 +13,5 @@ extern TS_HIDDEN const ts_loan ts_spilled_loan;
 /* Lends a slab; word: its UNIT word, without FOREIGN. false: it is on a queue, or about to be. Caller holds the heap
    of its block. */
 bool ts_spilled_lend_slab(uint32_t unit, uint64_t word);
-/* Ends the loan of a slab that is still lent; its memory is there. Any thread, holding nothing. */
-void ts_spilled_return_slab(uint32_t unit);
 
 #endif

@@ -39,6 +39,10 @@ static void add_owned(_Atomic uint32_t *p, uint32_t n) {
 #include "domain/domain_end.c"
 #include "domain/domain_tree.c"
 #include "domain/enter.c"
+
+static ts_epoch *epoch_of_domain(const ts_domain *d) {
+    return ts_table_at(&ts_epochs, ts_table_index(&ts_epochs, atomic_load(&d->epoch)));
+}
 #undef ts_add_owned
 #undef ts_epoch_leave_empty
 #undef ts_load_relaxed
@@ -410,7 +414,7 @@ static void drop_home(void) { ts_heap_drop(home); }
 static bool enter_as_if_owner(unsigned at, bool stays) {
     domain = newer = epoch_domain_create(allocator);
     assert_true(epoch_domain_enter(domain) && slab_alloc(10) && epoch_domain_exit(domain));
-    const ts_block *block = atomic_load(&ts_domain_epoch_of(ts_domain_find((uint64_t)(uintptr_t)domain))->blocks);
+    const ts_block *block = atomic_load(&epoch_of_domain(ts_domain_find((uint64_t)(uintptr_t)domain))->blocks);
     if (stays) let(hold_home);
     assert_true(epoch_domain_hand_over(domain));
     if (stays) let(drop_home);
@@ -583,7 +587,7 @@ static void waited_for_at_its_end(void **state) {
         domain = epoch_domain_create(allocator);
         entry = ts_domain_find((uint64_t)(uintptr_t)domain);
         assert_non_null(entry);
-        wanted = ts_epoch_lock(ts_domain_epoch_of(entry));
+        wanted = ts_epoch_lock(epoch_of_domain(entry));
         atomic_store(&done, false);
         found = TS_LOCK_FREE;
         looks_left = at;
@@ -668,7 +672,7 @@ static void as_the_heap_is_let_go(void **state) {
     domain = epoch_domain_create(allocator);
     in_operation = false;
     assert_true(domain && !meanwhile);
-    const ts_epoch *epoch = ts_domain_epoch_of(ts_domain_find((uint64_t)(uintptr_t)domain));
+    const ts_epoch *epoch = epoch_of_domain(ts_domain_find((uint64_t)(uintptr_t)domain));
     assert_ptr_equal(atomic_load(&first->heap), ts_heap_nobody);
     assert_ptr_not_equal(atomic_load(&epoch->blocks), first);
     epoch_domain_destroy(domain);

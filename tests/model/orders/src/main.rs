@@ -427,7 +427,7 @@ fn returned(s: &'static Steps) {
     owner.join().unwrap();
 }
 
-/// begin_domain against ts_domain_is_still, ts_domain_epoch_of and lock_quiet: what is read of a domain whose entry gets its next use is of the
+/// begin_domain against ts_domain_is_still, ts_domain_lock and lock_quiet: what is read of a domain whose entry gets its next use is of the
 /// id that is read after it; and the entry of the epoch, which may be a new one, is seen.
 fn domain(s: &'static Steps) {
     let (id, owner, epoch, entry) = (word(1), word(1), word(1), word(0));
