@@ -307,7 +307,8 @@ TSLAB_API EpochId epoch_advance(SlabAllocator *allocator);
    Cost: at most 256 bytes while it holds nothing. */
 TSLAB_API EpochId epoch_open(SlabAllocator *allocator, const char *label, unsigned flags);
 /* Closes: the epoch takes no new objects (ESTALE). Its empty slabs go back now; each other one goes back with its last
-   object, to the allocator, and to the system by the reclaim policy. false: not an open epoch of this allocator.
+   object, to the allocator, and to the system by the reclaim policy. false: not an open epoch of this allocator;
+   or with EBUSY the one of the process's malloc, which epoch_destroy does not end either.
    Cost: proportional to the slabs in the epoch; 0.3 to 0.8 us (8 at most) for each other thread that has memory in it;
    and what the system takes for memory that goes back. */
 TSLAB_API bool epoch_close(SlabAllocator *allocator, EpochId epoch);

@@ -181,22 +181,6 @@ TS_COLD static char *begin_of_span(char *home, size_t bytes) {
 
 static bool is_inner(char *home, size_t bytes) { return ts_hard_is_large(home) || begin_of_span(home, bytes) != home; }
 
-/* The process's epoch, and those that it had before the program closed or destroyed them. Objects of others (what is
-   captured, or is allocated by the core's own functions) have no word, and are not touched: they may be in zones. */
-#define FORMER_EPOCHS 64u
-static _Atomic uint64_t epochs[FORMER_EPOCHS]; /* the last so many */
-static _Atomic uint32_t epochs_noted;
-
-void ts_hard_note_epoch(EpochId epoch) {
-    ts_store_relaxed(&epochs[ts_fetch_add_relaxed(&epochs_noted, 1) % FORMER_EPOCHS], epoch);
-}
-
-TS_COLD static bool is_former(EpochId epoch) {
-    for (unsigned i = 0; i < FORMER_EPOCHS; i++)
-        if (ts_load_relaxed(&epochs[i]) == epoch) return true;
-    return false;
-}
-
 /* By the start of a slot, or of a span; or by what lies one alignment behind that of a span, or 16 bytes behind that of
    the first slot of a slab. The object may be over. */
 static bool find(const void *p, object *o) {
@@ -210,7 +194,9 @@ static bool find(const void *p, object *o) {
             (!place.span && offset != TS_HARD_FRONT_BYTES) || ts_hard_is_large(o->home))
             return false;
     }
-    if (TS_UNLIKELY(place.epoch != ts_target_epoch(&ts_hard)) && !is_former(place.epoch)) return false;
+    /* Objects of other epochs (what is captured, or is allocated by the core's own functions) have no word, and are
+       not touched: they may be in zones. */
+    if (TS_UNLIKELY(place.epoch != ts_target_epoch(&ts_hard))) return false;
     o->bytes = place.bytes;
     o->use = place.span ? 0 : place.use % TS_HARD_USES;
     o->span = place.span;

@@ -54,9 +54,6 @@ TS_ALWAYS_INLINE bool ts_is_hard(void) { return ts_target_allocator(&ts_hard) !=
 /* Once. parts: a ts_harden. false: no memory. */
 bool ts_hard_start(SlabAllocator *allocator, EpochId epoch, uint32_t parts);
 
-/* The process allocates there from now on. */
-void ts_hard_note_epoch(EpochId epoch);
-
 /* alignment: a power of two. NULL with errno: ESTALE or EINVAL as slab_malloc_epoch, or ENOMEM. */
 void *ts_hard_alloc(size_t alignment, size_t size, bool zero, ts_kind kind);
 

@@ -51,9 +51,9 @@ SlabAllocator *ts_process_allocator(void) {
 static bool open_epoch(SlabAllocator *allocator) {
     EpochId epoch = epoch_open(allocator, "malloc", EPOCH_CHURN);
     if (epoch == EPOCH_NONE) return false;
+    ts_private_keep(epoch);
     ts_store_relaxed(&ts_process.epoch, epoch);
     ts_store_relaxed(&ts_hard.epoch, epoch);
-    ts_hard_note_epoch(epoch);
     return true;
 }
 
@@ -127,18 +127,11 @@ static void *alloc(SlabAllocator *allocator, size_t alignment, size_t size, bool
     return zero ? slab_calloc_epoch(allocator, 1, size, epoch) : slab_malloc_epoch(allocator, size, epoch);
 }
 
-/* The program has closed or destroyed the epoch: there is another from now on. Two threads may both open one; both
-   serve. */
-TS_COLD static void *alloc_anew(SlabAllocator *allocator, size_t alignment, size_t size, bool zero, ts_kind kind) {
-    return open_epoch(allocator) ? alloc(allocator, alignment, size, zero, kind) : NULL;
-}
-
 TS_COLD void *ts_process_alloc_rest(size_t alignment, size_t size, bool zero, ts_kind kind) {
     int error = errno;
     if (ts_process_start()) {
         SlabAllocator *allocator = ts_process_allocator();
         void *p = alloc(allocator, alignment, size, zero, kind);
-        if (!p && (errno == ESTALE || errno == EINVAL)) p = alloc_anew(allocator, alignment, size, zero, kind);
         if (!p && ts_private_has_heap()) {
             errno = ENOMEM;
             return NULL;

@@ -16,7 +16,7 @@
 #define BUFFER 6 /* a full one makes the processor wait */
 
 /* Fields that the owner writes, in memory. CLOSING: ts_block.closing. TOKEN: 1 while the usual paths are the thread's; who calls
-   it writes 0 over that. An operation looks at one word of three, which are written alike: the token, private_block and private_key. */
+   it writes 0 over that. An operation looks at one word of three, which are written alike: the token, private_block and private_word. */
 #define IN_OP 0
 #define MAGAZINE 1
 #define SLAB 2

@@ -59,11 +59,13 @@ static bool check_tls(ts_check *check, const ts_heap *heap) {
     const ts_churn_block *private_block = ts_load_relaxed(&tls->private_block);
     REQUIRE(private_block == &ts_no_block || ts_check_in_lines(private_block), "heap %u: malloc's block at %p",
             heap->id, (const void *)private_block);
-    uint64_t private_key = ts_load_relaxed(&tls->private_key);
-    if (private_key != TS_KEY_NO_SHARE) {
-        const ts_share *share = ts_line_address(private_key >> TS_KEY_SHARE_SHIFT);
-        REQUIRE(ts_check_in_lines(share) && share->heap == heap && private_key == ts_share_key(share),
-                "heap %u: malloc's share is not its own", heap->id);
+    uint64_t private_word = ts_load_relaxed(&tls->private_word);
+    if (private_word != TS_WORD_NONE) {
+        const ts_block *bins = &tls->private_bins->b;
+        uint64_t key = TS_KEY_FINE | ts_word_era(private_word) | bins->share->open_key;
+        REQUIRE(ts_word_line(private_word) == ts_line_of(bins) && ts_load_relaxed(&bins->heap) == heap &&
+                    ts_load_relaxed(&bins->key) == key,
+                "heap %u: the block of malloc is not its own, or not open", heap->id);
     }
     REQUIRE(tls->block == &ts_no_block || ts_check_in_lines(tls->block), "heap %u: cached block at %p", heap->id,
             (void *)tls->block);

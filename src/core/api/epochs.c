@@ -113,13 +113,21 @@ EpochId epoch_open(SlabAllocator *allocator, const char *label, unsigned flags) 
     return id;
 }
 
-bool epoch_close(SlabAllocator *allocator, EpochId epoch) {
+/* The allocator of an epoch that may be ended; NULL with errno. Threads do not look whether the epoch of the process's
+   malloc has ended (private_objects.c). */
+static ts_allocator *find_to_end(const SlabAllocator *allocator, EpochId epoch) {
     ts_allocator *a = ts_api_find(allocator);
+    if (TS_LIKELY(epoch != ts_load_relaxed(&ts_kept_epoch)) || epoch == EPOCH_NONE) return a;
+    return ts_fail_null(EBUSY);
+}
+
+bool epoch_close(SlabAllocator *allocator, EpochId epoch) {
+    ts_allocator *a = find_to_end(allocator, epoch);
     return a && ts_epoch_close(a, epoch);
 }
 
 bool epoch_destroy(SlabAllocator *allocator, EpochId epoch) {
-    ts_allocator *a = ts_api_find(allocator);
+    ts_allocator *a = find_to_end(allocator, epoch);
     return a && ts_epoch_destroy(a, epoch);
 }
 

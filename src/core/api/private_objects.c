@@ -1,7 +1,7 @@
 /*
- * Objects of the process's malloc (private.h). There is one such allocator in a process, with one epoch. So a thread
- * keeps its block and its key for that (thread.h), and these calls look up nothing else: neither a token nor an epoch.
- * They see by the same words as slab_malloc_epoch and slab_free what is free, what is live, and whose it is.
+ * Objects of the process's malloc (private.h). There is one such allocator in a process, and one epoch of it that does
+ * not end. So a thread keeps its block there (thread.h), and these calls look up nothing else: no token, no epoch, and
+ * no key. They see by the same words as slab_malloc_epoch and slab_free what is free, what is live, and whose it is.
  */
 #include "api/private.h"
 #include "api/runtime.h"
@@ -11,14 +11,25 @@
 #include "object/find.h"
 #include "object/object.h"
 
-static _Atomic uintptr_t served; /* token of that allocator; 0: there is none */
+static _Atomic uintptr_t served; /* token of the allocator; 0: there is none */
+
+void ts_private_keep(EpochId epoch) { ts_store_relaxed(&ts_kept_epoch, epoch); }
 
 void ts_private_serve(SlabAllocator *allocator) {
-    /* release, partner of the loads: a thread that sees it asks before it refuses a pointer (ts_private_ask_...) */
+    /* release, partner of the loads: a thread that sees it asks before it refuses a pointer (ts_private_ask_...), and
+       knows the epoch */
     ts_store_release(&served, ts_token(allocator));
 }
 
 void ts_private_elsewhere(void) { ts_store_relaxed(&ts_thread.private_block, &ts_no_block); }
+
+/* Binds the thread if its fast paths are for that allocator, and it has a block in the epoch. */
+static void bind(ts_tls *tls, uintptr_t token, bool allocates) {
+    EpochId epoch = ts_load_relaxed(&ts_kept_epoch);
+    if (ts_is_other_relaxed_64(&tls->token, token) || epoch == EPOCH_NONE) return;
+    ts_churn_block *block = tls->heap->map[(uint32_t)epoch % TS_HEAP_MAP];
+    if (block && ts_is_open_to(&block->b, tls->share_key, epoch)) ts_heap_bind_private(tls->heap, block, allocates);
+}
 
 /* ---- allocation ------------------------------------------------------------------------------------------------- */
 
@@ -26,8 +37,7 @@ void ts_private_elsewhere(void) { ts_store_relaxed(&ts_thread.private_block, &ts
 TS_ENTRY TS_NOINLINE static void *malloc_missed(size_t size, ts_private_rest *rest, const void *caller) {
     ts_tls *tls = &ts_thread;
     ts_found found = {.churn = ts_load_relaxed(&tls->private_block)};
-    bool open = ts_is_other_relaxed_64(&found.churn->b.open_id, TS_ID_NEVER);
-    void *p = TS_LIKELY(open) ? ts_take_more(tls, found, size) : NULL;
+    void *p = TS_LIKELY(found.churn != &ts_no_block) ? ts_take_more(tls, found, size) : NULL;
     if (TS_LIKELY(p != NULL)) return ts_taken_object(tls, p);
     ts_op_end(tls);
     return rest(size, caller);
@@ -36,9 +46,7 @@ TS_ENTRY TS_NOINLINE static void *malloc_missed(size_t size, ts_private_rest *re
 TS_ENTRY void *ts_private_malloc(size_t size, ts_private_rest *rest, const void *caller) {
     ts_tls *tls = &ts_thread;
     ts_op_begin(tls);
-    ts_churn_block *block = ts_load_relaxed(&tls->private_block);
-    if (TS_UNLIKELY(!ts_is_other_relaxed_64(&block->b.open_id, TS_ID_NEVER))) return malloc_missed(size, rest, caller);
-    void *p = ts_take_slot(block, size);
+    void *p = ts_take_slot(ts_load_relaxed(&tls->private_block), size);
     if (TS_UNLIKELY(p == NULL)) return malloc_missed(size, rest, caller);
     ts_op_end(tls);
     return p;
@@ -46,9 +54,7 @@ TS_ENTRY void *ts_private_malloc(size_t size, ts_private_rest *rest, const void 
 
 TS_ENTRY void *ts_private_malloc_epoch(SlabAllocator *allocator, size_t size, EpochId epoch) {
     void *p = slab_malloc_epoch(allocator, size, epoch);
-    ts_tls *tls = &ts_thread;
-    if (TS_LIKELY(p != NULL) && !ts_is_other_relaxed_64(&tls->token, ts_token(allocator)))
-        ts_heap_bind_private(tls->heap, ts_is_relaxed_64(&tls->block->b.open_id, epoch) ? tls->block : &ts_no_block);
+    if (TS_LIKELY(p != NULL)) bind(&ts_thread, ts_token(allocator), true);
     return p;
 }
 
@@ -68,17 +74,14 @@ TS_ENTRY TS_NOINLINE static void free_elsewhere(void *p, ts_private_free_rest *r
 TS_ENTRY TS_NOINLINE static void free_missed(void *p, ts_private_free_rest *rest) {
     ts_tls *tls = &ts_thread;
     uintptr_t token = ts_load_acquire(&served);
-    uint64_t key = ts_load_relaxed(&tls->private_key);
     if (TS_UNLIKELY(!token)) {
         ts_op_end(tls);
         rest(p);
-    } else if (TS_UNLIKELY(key == TS_KEY_NO_SHARE) && !ts_is_other_relaxed_64(&tls->token, token)) {
-        ts_heap_bind_private(tls->heap, NULL);
-        ts_op_end(tls);
-        ts_private_free(p, rest); /* once more: now there is a key, or the thread is called, and has no such token */
-    } else {
-        (void)ts_free_missed_of(token, p, key);
+        return;
     }
+    bool bound = !ts_is_other_relaxed_64(&tls->token, token);
+    if (bound && TS_UNLIKELY(ts_is_relaxed_64(&tls->private_word, TS_WORD_NONE))) bind(tls, token, false);
+    (void)ts_free_missed_of(token, p, bound ? tls->share_key : TS_KEY_NO_SHARE);
 }
 
 TS_ENTRY void ts_private_free(void *p, ts_private_free_rest *rest) {
@@ -89,13 +92,13 @@ TS_ENTRY void ts_private_free(void *p, ts_private_free_rest *rest) {
         free_elsewhere(p, rest);
         return;
     }
-    ts_fast_result r = ts_fast_free(ts_load_relaxed(&tls->private_key), entry, p, false, SLAB_HANDLE_NONE, NULL);
+    ts_fast_result r = ts_fast_free_private(tls, entry, p);
     if (TS_UNLIKELY(!r.freed)) {
         free_missed(p, rest);
         return;
     }
     if (TS_UNLIKELY(r.full)) {
-        (void)ts_free_full(r.bin, entry, r.granule);
+        (void)ts_free_full(r.bin, r.entry, r.granule);
         return;
     }
     ts_op_end(tls);

@@ -57,6 +57,11 @@ static inline uint64_t ts_low_byte_owned(const _Atomic uint64_t *p) {
     __asm__("movzbl %1, %k0" : "=r"(byte) : "m"(*(const uint8_t *)(const void *)p));
     return byte;
 }
+/* A relaxed load, xor v. */
+static inline uint64_t ts_xor_relaxed_64(const _Atomic uint64_t *p, uint64_t v) {
+    __asm__("xorq %1, %0" : "+r"(v) : "m"(*(const uint64_t *)(const void *)p) : "cc");
+    return v;
+}
 /* Clears two owned words that lie together, in one store; p is a multiple of 16. Other threads see each word whole. */
 typedef uint64_t __attribute__((vector_size(16), may_alias)) ts_pair;
 static inline void ts_clear_pair_owned(_Atomic uint64_t *p) {
@@ -89,6 +94,12 @@ static inline bool ts_is_below_relaxed_64(const _Atomic uint64_t *p, uint64_t v)
     __asm__("cmpq %2, %1" : "=@ccb"(is) : "m"(*(const uint64_t *)(const void *)p), "er"(v));
     return is;
 }
+/* Whether v has any of the bits of a constant, of 32 bits with a sign. Compilers copy v for that. */
+static inline bool ts_has_any_64(uint64_t v, const uint64_t bits) {
+    bool has;
+    __asm__("testq %2, %1" : "=@ccne"(has) : "r"(v), "er"(bits));
+    return has;
+}
 /* Whether the word, of 32 bits, is more than v. */
 static inline bool ts_is_above_relaxed_32(const _Atomic uint32_t *p, uint32_t v) {
     bool is;
@@ -105,6 +116,7 @@ static inline bool ts_is_above_relaxed_32(const _Atomic uint32_t *p, uint32_t v)
 #define ts_add_owned_release(p, v) ts_store_release((p), ts_load_relaxed(p) + (v))
 #define ts_or_owned_16(p, v) ts_store_relaxed((p), (uint16_t)(ts_load_relaxed(p) | (v)))
 #define ts_low_byte_owned(p) (ts_load_relaxed(p) & 0xff)
+#define ts_xor_relaxed_64(p, v) (ts_load_relaxed(p) ^ (v))
 #define ts_clear_pair_owned(p) (ts_store_relaxed(p, 0), ts_store_relaxed((p) + 1, 0))
 #endif
 
@@ -114,6 +126,7 @@ static inline bool ts_is_above_relaxed_32(const _Atomic uint32_t *p, uint32_t v)
 #define ts_is_at_most_relaxed_64(p, v) (ts_load_relaxed(p) <= (v))
 #define ts_is_below_relaxed_64(p, v) (ts_load_relaxed(p) < (v))
 #define ts_is_above_relaxed_32(p, v) (ts_load_relaxed(p) > (v))
+#define ts_has_any_64(v, bits) (((v) & (bits)) != 0)
 #endif
 
 /* Sets an owned word to v, without a store if it is v already, as its last use often left it. A path of hundreds of

@@ -32,40 +32,28 @@ typedef struct ts_fast_result {
     bool full; /* freed, and the magazine has no room: the caller gives it to its slab (ts_fast_give) */
     bool late; /* freed, but another thread is told so: foreign.c, 7 */
     ts_bin *bin;
-    uint64_t granule; /* the granule of the object, for ts_fast_give */
+    uint64_t granule, entry; /* of the object, for ts_fast_give */
 } ts_fast_result;
 
-/* Frees the object at an entry of the calling thread's own, open block. Not freed: it needs the slow path, which also
-   finds out whether it is an object at all. Everything is checked here. An object starts at this very place and is
-   live. Its slab belongs to a block: the eras agree, and no flag is set, so no cross-thread free is under way. The
-   block is open to the share with that key: this thread's share of this allocator. exact: handle is of the
-   place of `entry`, and names the object. seen: the object is the one of that look; NULL: any object. */
-TS_ALWAYS_INLINE ts_fast_result ts_fast_free(uint64_t share_key, uint64_t entry, void *object, const bool exact,
-                                             SlabHandle handle, const ts_looked *seen) {
-    const ts_part *region = &ts_region.part[TS_NORMAL];
-    ts_fast_result r = {.freed = false, .full = false, .late = false};
-    uint64_t word = ts_load_relaxed(&region->unit[entry >> TS_ENTRY_UNIT_SHIFT]);
-    /* ts_line_address of the word's line. A flag in the word makes it another place in that line, where the key does
-       not match. */
-    r.bin = (void *)(ts_region.lines + (word >> TS_UNIT_BIN_SHIFT));
-    ts_churn_block *block = ts_bin_block(r.bin);
-    /* key is { share's line, FINE, era }. The lower half of word is the era if no flag except FINE is set;
-       TS_UNIT_SCOPE is a flag. share_key has FINE, as every key, so FINE in word makes no difference. */
-    uint64_t key = share_key | (uint32_t)word;
-    if (TS_UNLIKELY(ts_is_other_relaxed_64(&block->b.key, key))) return r;
-    uint64_t granule = ts_granule(ts_word_is_fine(word), entry);
+/* The object at an entry of a bin of the calling thread's own, open block, as ts_fast_free. word: the UNIT word of its
+   slab. */
+TS_ALWAYS_INLINE ts_fast_result ts_fast_free_in(ts_bin *bin, const bool fine, uint64_t word, uint64_t entry,
+                                                void *object, const bool exact, SlabHandle handle,
+                                                const ts_looked *seen) {
+    ts_fast_result r = {.freed = false, .full = false, .late = false, .bin = bin};
+    uint64_t granule = ts_granule(fine, entry);
     TS_COMPUTED(granule);
     r.granule = granule;
     TS_COMPUTED_AFTER(entry, granule); /* one register less */
+    r.entry = entry;
     uint32_t s = ts_load_relaxed(&r.bin->state[granule]);
     if (TS_UNLIKELY(!ts_state_is_of(s, entry))) return r;
-    uint32_t unit = (uint32_t)(entry >> TS_ENTRY_UNIT_SHIFT);
-    const ts_slab *slab = ts_slab_in(region, unit);
+    const ts_slab *slab = ts_slab_in(&ts_region.part[TS_NORMAL], (uint32_t)(entry >> TS_ENTRY_UNIT_SHIFT));
     if (seen && (word != seen->word || s != seen->state || ts_load_acquire(&slab->tag) != seen->tag)) return r;
     if (exact) {
         uint32_t generation = ts_load_relaxed(&slab->gen) + ts_state_generation(s);
         /* A handle was made in this use only if the slab says so. */
-        if (TS_UNLIKELY(!ts_handle_is(handle, generation, ts_bin_class(block, r.bin))) ||
+        if (TS_UNLIKELY(!ts_handle_is(handle, generation, ts_bin_class(ts_bin_block(bin), bin))) ||
             TS_UNLIKELY(!ts_load_relaxed(&slab->handled)))
             return r;
     }
@@ -88,6 +76,36 @@ TS_ALWAYS_INLINE ts_fast_result ts_fast_free(uint64_t share_key, uint64_t entry,
     r.bin->magazine->granule[depth] = (uint32_t)granule;
     ts_add_owned(&r.bin->top, (uint64_t)TS_TOP_PUSH);
     return r;
+}
+
+/* Frees the object at an entry of the calling thread's own, open block. Not freed: it needs the slow path, which also
+   finds out whether it is an object at all. Everything is checked here. An object starts at this very place and is
+   live. Its slab belongs to a block: the eras agree, and no flag is set, so no cross-thread free is under way. The
+   block is open to the share with that key: this thread's share of this allocator. exact: handle is of the place of
+   `entry`, and names the object. seen: the object is the one of that look; NULL: any object. */
+TS_ALWAYS_INLINE ts_fast_result ts_fast_free(uint64_t share_key, uint64_t entry, void *object, const bool exact,
+                                             SlabHandle handle, const ts_looked *seen) {
+    uint64_t word = ts_load_relaxed(&ts_region.part[TS_NORMAL].unit[entry >> TS_ENTRY_UNIT_SHIFT]);
+    /* ts_line_address of the word's line. A flag in the word makes it another place in that line, where the key does
+       not match. */
+    ts_bin *bin = (void *)(ts_region.lines + (word >> TS_UNIT_BIN_SHIFT));
+    /* key is { share's line, FINE, era }. The lower half of word is the era if no flag except FINE is set;
+       TS_UNIT_SCOPE is a flag. share_key has FINE, as every key, so FINE in word makes no difference. */
+    uint64_t key = share_key | (uint32_t)word;
+    if (TS_UNLIKELY(ts_is_other_relaxed_64(&ts_bin_block(bin)->b.key, key))) return (ts_fast_result){.freed = false};
+    return ts_fast_free_in(bin, ts_word_is_fine(word), word, entry, object, exact, handle, seen);
+}
+
+/* ts_fast_free in the block of the process's malloc. That block is open as long as its thread knows it, so its key need
+   not be asked. What differs between the word of its slab and private_word is FINE and the bin's place in the block. */
+TS_ALWAYS_INLINE ts_fast_result ts_fast_free_private(const ts_tls *tls, uint64_t entry, void *object) {
+    uint64_t word = ts_load_relaxed(&ts_region.part[TS_NORMAL].unit[entry >> TS_ENTRY_UNIT_SHIFT]);
+    word = ts_xor_relaxed_64(&tls->private_word, word) & ~TS_UNIT_FINE;
+    uint64_t at = word >> TS_UNIT_BIN_SHIFT | word << (64 - TS_UNIT_BIN_SHIFT);
+    bool other = ts_has_any_64(at, ~(uint64_t)(TS_CHURN_BLOCK_ALIGN - TS_CACHE_LINE));
+    if (TS_UNLIKELY(other)) return (ts_fast_result){.freed = false};
+    return ts_fast_free_in(ts_bin_at(tls->private_bins, at), at < TS_FINE_BINS_END, 0, entry, object, false,
+                           SLAB_HANDLE_NONE, NULL);
 }
 
 /* The bin of the live object that starts at an entry below the region's mark, if it lies in an open block of the

@@ -49,8 +49,6 @@ static void forget(ts_heap *heap, const ts_block *block) {
         if ((const void *)heap->map[i] == (const void *)block) heap->map[i] = NULL;
         if ((const void *)heap->scope_map[i] == (const void *)block) heap->scope_map[i] = NULL;
     }
-    if ((const void *)ts_load_relaxed(&ts_thread.private_block) == (const void *)block)
-        ts_store_relaxed(&ts_thread.private_block, &ts_no_block);
     if ((const void *)ts_thread.block == (const void *)block) ts_thread.block = &ts_no_block;
     if ((const void *)ts_thread.rolling == (const void *)block) ts_thread.rolling = &ts_no_block;
     if ((const void *)ts_thread.last == (const void *)block) ts_thread.last = &ts_no_scope;

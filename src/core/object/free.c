@@ -226,7 +226,7 @@ static bool free_fast_again(ts_heap *heap, uintptr_t token, void *p, uint64_t en
     if (!share) return false;
     ts_op_begin(&ts_thread);
     ts_fast_result r = ts_fast_free(ts_share_key(share), entry, p, false, SLAB_HANDLE_NONE, NULL);
-    if (r.full) return ts_free_full(r.bin, entry, r.granule);
+    if (r.full) return ts_free_full(r.bin, r.entry, r.granule);
     ts_op_end(&ts_thread);
     return r.freed;
 }

@@ -215,9 +215,9 @@ static inline unsigned ts_bin_class(const ts_churn_block *block, const ts_bin *b
     return (unsigned)(bin - block->bin);
 }
 /* Whether the bin is of a class below 64 bytes: its place in the block says so. */
+#define TS_FINE_BINS_END (offsetof(ts_churn_block, bin) + TS_FINE_CLASSES * sizeof(ts_bin))
 TS_ALWAYS_INLINE bool ts_bin_is_fine(const ts_bin *bin) {
-    return ((uintptr_t)bin & (TS_CHURN_BLOCK_ALIGN - 1)) <
-           offsetof(ts_churn_block, bin) + TS_FINE_CLASSES * sizeof(ts_bin);
+    return ((uintptr_t)bin & (TS_CHURN_BLOCK_ALIGN - 1)) < TS_FINE_BINS_END;
 }
 TS_ALWAYS_INLINE ts_churn_block *ts_bin_block(const ts_bin *bin) {
     return (ts_churn_block *)((uintptr_t)bin & ~(uintptr_t)(TS_CHURN_BLOCK_ALIGN - 1));

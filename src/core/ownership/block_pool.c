@@ -45,8 +45,6 @@ static void drop_hints(ts_heap *heap) {
         if (heap->scope_map[i] && ts_load_relaxed(&heap->scope_map[i]->b.open_id) == TS_ID_NEVER)
             heap->scope_map[i] = NULL;
     }
-    if (ts_load_relaxed(&ts_load_relaxed(&ts_thread.private_block)->b.open_id) == TS_ID_NEVER)
-        ts_store_relaxed(&ts_thread.private_block, &ts_no_block);
     if (ts_load_relaxed(&ts_thread.block->b.open_id) == TS_ID_NEVER) ts_thread.block = &ts_no_block;
     if (ts_load_relaxed(&ts_thread.rolling->b.open_id) == TS_ID_NEVER) ts_thread.rolling = &ts_no_block;
     if (ts_load_relaxed(&ts_thread.last->b.open_id) == TS_ID_NEVER) ts_thread.last = &ts_no_scope;

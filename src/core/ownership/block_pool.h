@@ -62,8 +62,6 @@ TS_ALWAYS_INLINE void ts_block_begin(ts_heap *heap, ts_share *share, struct ts_e
             ts_set_scope(&ts_thread, &ts_no_scope);
         if (TS_UNLIKELY((void *)ts_thread.last == (void *)block)) ts_thread.last = &ts_no_scope;
     } else {
-        if (TS_UNLIKELY((void *)ts_load_relaxed(&ts_thread.private_block) == (void *)block))
-            ts_store_relaxed(&ts_thread.private_block, &ts_no_block);
         if ((void *)ts_thread.rolling == (void *)block) ts_thread.rolling = &ts_no_block;
         /* It may be another allocator's now, and one with care does not change the token (ts_heap_bind). */
         if ((void *)ts_thread.block == (void *)block) ts_thread.block = &ts_no_block;

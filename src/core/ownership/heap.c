@@ -30,7 +30,7 @@
 ts_churn_block ts_no_block = {.b = {.open_id = TS_ID_NEVER}};
 ts_scope_block ts_no_scope = {.b = {.open_id = TS_ID_NEVER, .scope = 1}};
 _Thread_local ts_tls ts_thread = {.private_block = &ts_no_block,
-                                  .private_key = TS_KEY_NO_SHARE,
+                                  .private_word = TS_WORD_NONE,
                                   .block = &ts_no_block,
                                   .rolling = &ts_no_block,
                                   .scope = &ts_no_scope,
@@ -270,9 +270,10 @@ void ts_heap_bind(ts_heap *heap, const ts_share *share) {
     if (TS_UNLIKELY(ts_load_acquire(&heap->revoked) != 0)) ts_heap_call_thread(heap); /* acquire: partner of let_in */
 }
 
-void ts_heap_bind_private(ts_heap *heap, ts_churn_block *block) {
-    ts_store_relaxed(&ts_thread.private_key, ts_thread.share_key);
-    if (block) ts_store_relaxed(&ts_thread.private_block, block);
+void ts_heap_bind_private(ts_heap *heap, ts_churn_block *block, bool allocates) {
+    ts_thread.private_bins = block;
+    ts_store_relaxed(&ts_thread.private_word, (uint64_t)ts_line_of(block) << TS_UNIT_LINE_SHIFT | ts_era(&block->b));
+    if (allocates) ts_store_relaxed(&ts_thread.private_block, block);
     ts_compiler_fence(); /* as in ts_heap_bind, and so is the next */
     if (TS_UNLIKELY(ts_load_acquire(&heap->revoked) != 0)) ts_heap_call_thread(heap);
 }

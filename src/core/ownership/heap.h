@@ -29,7 +29,7 @@
  *     hold it overwrites the thread's token (ts_heap_call_thread). If the thread wrote its token before that barrier,
  *     the token is gone. If it writes it later, it then reads `revoked` (ts_heap_bind), finds the call, and takes the
  *     token back. So the thread's next allocation or free, of any epoch, is a slow one, and ts_epoch_settle answers
- *     at its end (ts_heap_answer). The process's malloc looks at private_block and private_key in place of the token:
+ *     at its end (ts_heap_answer). The process's malloc looks at private_block and private_word in place of the token:
  *     all of this holds for these, too. Only slab_alloc looks at no token: its thread answers when it needs a slab,
  *     or leaves or ends a domain.
  *  3. An answer takes the count to 0 before it looks for errands. So an errand that comes later is called again.
@@ -320,9 +320,9 @@ bool ts_heap_any_other(void);
 /* The fast paths of this thread are for this share's allocator, or for none. Not while timing is on, nor with care. */
 void ts_heap_bind(ts_heap *heap, const ts_share *share);
 void ts_heap_unbind(void);
-/* The thread is bound to the allocator of the process's malloc: its next frees by that are fast. block: so are its next
-   allocations, there; NULL: no matter. */
-void ts_heap_bind_private(ts_heap *heap, ts_churn_block *block);
+/* The thread's block in the epoch of the process's malloc, which is open, and to whose allocator it is bound: its next
+   frees by that are fast; allocates: so are its next allocations. */
+void ts_heap_bind_private(ts_heap *heap, ts_churn_block *block, bool allocates);
 /* fork: prepare holds every heap, so that no list is half changed. Operations of fast paths go on, so the child
    trusts only the state words of other threads' blocks. */
 void ts_heap_fork_prepare(void);

@@ -13,14 +13,18 @@ struct ts_allocator;
 #define TS_DRAINED 40u
 
 #define TS_NO_SERIAL UINT64_MAX /* no thread's */
+#define TS_WORD_NONE UINT64_MAX /* all flags at once: differs from each UNIT word in a flag */
 /* The fast paths use these. They are static, and can be used before the thread has a heap. */
 typedef struct ts_tls {
     _Atomic uintptr_t in_op; /* see the top of heap.h; read by others */
-    /* Of the process's malloc (ts_private_malloc): this thread's block in the epoch of it, believed by open_id, as all
-       such pointers here; and the key of its share of the allocator. &ts_no_block and TS_KEY_NO_SHARE: they are not
-       known, or malloc allocates elsewhere. Written by its thread, and by a caller (heap.h). */
+    /* Of the process's malloc (api/private_objects.c): this thread's block in the epoch of that, which never ends, so
+       the block stays open while the thread lives. Allocations look at the first one. &ts_no_block: it is not known,
+       or malloc allocates elsewhere. Frees look at the other two: the UNIT word of a slab in a bin at the block's very
+       start, and the block. TS_WORD_NONE: it is not known. The thread writes these, and a caller takes back the first
+       two (heap.h). */
     _Atomic(ts_churn_block *) private_block;
-    _Atomic uint64_t private_key;
+    _Atomic uint64_t private_word;
+    ts_churn_block *private_bins;
     ts_churn_block *block;           /* block of the epoch used last */
     ts_churn_block *rolling;         /* block of the rolling epoch used last */
     _Atomic(ts_scope_block *) scope; /* block of the innermost domain, if that is a scope; read by others */
@@ -82,7 +86,7 @@ static inline bool ts_is_in_op(const ts_tls *tls) {
 /* The next operations of the process's malloc take the slow path. */
 static inline void ts_forget_private(ts_tls *tls) {
     ts_store_relaxed(&tls->private_block, &ts_no_block);
-    ts_store_relaxed(&tls->private_key, TS_KEY_NO_SHARE);
+    ts_store_relaxed(&tls->private_word, TS_WORD_NONE);
 }
 /* The block in which slab_alloc looks first. Caller: the thread itself. */
 TS_ALWAYS_INLINE void ts_set_scope(ts_tls *tls, ts_scope_block *block) {

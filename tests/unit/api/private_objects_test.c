@@ -5,6 +5,7 @@
 #include "api/private.h"
 #include "ownership/heap.h"
 
+#include <errno.h>
 #include <pthread.h>
 
 static SlabAllocator *allocator;
@@ -44,28 +45,25 @@ static uint64_t live(void) {
     assert_true(slab_stats_epoch(allocator, SLAB_ALL_CLASSES, epoch, &stats));
     return stats.live_objects;
 }
-static bool is_bound(void) { return ts_load_relaxed(&ts_thread.private_key) != TS_KEY_NO_SHARE; }
+static bool is_bound(void) { return ts_load_relaxed(&ts_thread.private_word) != TS_WORD_NONE; }
 
-/* The process's allocator never ends. */
+/* The process's allocator and its epoch never end. */
 static int start(void **state) {
     (void)state;
     allocator = slab_allocator_create();
     ts_private_ask_before_refusal(allocator, is_refused);
-    return allocator == NULL;
+    epoch = epoch_open(allocator, NULL, EPOCH_CHURN);
+    ts_private_keep(epoch);
+    return epoch == EPOCH_NONE;
 }
 
 static int begin(void **state) {
     (void)state;
-    epoch = epoch_open(allocator, NULL, EPOCH_CHURN);
     ts_private_serve(allocator);
     ts_private_elsewhere();
     end(make(100)); /* bound */
     asked = asked_free = refused = 0;
-    return epoch == EPOCH_NONE;
-}
-static int finish(void **state) {
-    (void)state;
-    return !epoch_destroy(allocator, epoch);
+    return live() != 0;
 }
 
 /* Sizes of all classes, beyond what the magazines hold; the rest is asked for large objects only. */
@@ -126,7 +124,7 @@ static void elsewhere(void **state) {
     ts_forget_private(&ts_thread);
     p = slab_malloc_epoch(allocator, 100, epoch);
     assert_false(is_bound());
-    end(p); /* the key alone comes back */
+    end(p); /* this is slow, and makes the next frees fast, and no more */
     assert_true(is_bound());
     assert_null(ts_private_malloc(100, nothing, NULL));
     assert_int_equal(asked, 3);
@@ -154,79 +152,50 @@ static void not_served(void **state) {
     assert_int_equal(refused, 1);
 }
 
-/* The epoch closes: what lives can be freed, and nothing more comes there. */
-static void closed(void **state) {
+/* The epoch does not end. */
+static void kept(void **state) {
     (void)state;
-    void *p = make(100), *q = make(100);
-    end(q);
-    /* It is shut by another thread, which has not emptied the magazine yet. */
-    ts_block *block = &ts_load_relaxed(&ts_thread.private_block)->b;
-    ts_store_relaxed(&block->open_id, TS_ID_NEVER);
-    assert_null(ts_private_malloc(100, nothing, NULL));
-    assert_int_equal(asked, 1);
-    ts_store_relaxed(&block->open_id, epoch);
-    asked = 0;
-    assert_true(epoch_close(allocator, epoch));
-    assert_null(ts_private_malloc(100, nothing, NULL));
-    assert_int_equal(asked, 1);
+    void *p = make(100);
+    errno = 0;
+    assert_false(epoch_close(allocator, epoch));
+    assert_int_equal(errno, EBUSY);
+    errno = 0;
+    assert_false(epoch_destroy(allocator, epoch));
+    assert_int_equal(errno, EBUSY);
+    slab_allocator_free(allocator);
     end(p);
-    assert_int_equal(refused, 0);
-    assert_int_equal(epoch_state(allocator, epoch), EPOCH_CLOSED);
-    epoch = epoch_open(allocator, NULL, EPOCH_CHURN);
     end(make(100));
+    assert_int_equal(asked + refused, 0);
     assert_int_equal(live(), 0);
+    assert_false(epoch_close(allocator, EPOCH_NONE)); /* and there is no such one */
 }
 
-/* A thread that takes an ended block, and leaves it with an object. */
-static void *use_block(void *arg) {
-    EpochId *other = arg;
-    return slab_malloc_epoch(allocator, 100, *other);
-}
-
-static uint32_t unit_of(const void *p) {
-    return (uint32_t)(ts_entry_of(&ts_region.part[TS_NORMAL], p) >> TS_ENTRY_UNIT_SHIFT);
-}
-
-/* The block ends, and is another epoch's: of this thread, of another, or of a domain that it hands over. */
-static void block_of_another(void **state) {
+/* A thread is bound by an allocation in the epoch alone, and while its fast paths are for that allocator. */
+static void bound(void **state) {
     (void)state;
-    /* this thread's */
-    const ts_churn_block *block = ts_load_relaxed(&ts_thread.private_block);
-    assert_true(epoch_destroy(allocator, epoch));
-    EpochId second = epoch_open(allocator, NULL, EPOCH_CHURN);
-    assert_true(slab_free(allocator, slab_malloc_epoch(allocator, 100, second)));
-    assert_ptr_equal(ts_thread.block, block);
-    assert_null(ts_private_malloc(100, nothing, NULL));
-    assert_true(epoch_destroy(allocator, second));
-    /* another's */
-    epoch = epoch_open(allocator, NULL, EPOCH_CHURN);
-    end(make(100));
-    const ts_churn_block *kept = ts_load_relaxed(&ts_thread.private_block);
-    assert_true(epoch_destroy(allocator, epoch));
-    slab_thread_idle();
-    block = NULL;
-    for (unsigned i = 0; i < 100 && block != kept; i++) {
-        EpochId third = epoch_open(allocator, NULL, EPOCH_CHURN);
-        pthread_t thread;
-        void *left;
-        assert_int_equal(pthread_create(&thread, NULL, use_block, &third), 0);
-        assert_int_equal(pthread_join(thread, &left), 0);
-        block = (const void *)ts_block_of_word(ts_load_relaxed(ts_unit_word(unit_of(left))));
-        assert_null(ts_private_malloc(100, nothing, NULL));
+    SlabAllocator *other = slab_allocator_create();
+    EpochId second = epoch_open(allocator, NULL, EPOCH_CHURN), theirs = epoch_open(other, NULL, EPOCH_CHURN);
+    ts_churn_block *block = ts_load_relaxed(&ts_thread.private_block);
+    for (unsigned i = 0; i < 2; i++) {
+        ts_heap *heap = ts_thread.heap;
+        ts_forget_private(&ts_thread);
+        void *p = i ? ts_private_malloc_epoch(other, 100, theirs) : ts_private_malloc_epoch(allocator, 100, second);
+        assert_true(ts_load_relaxed(&ts_thread.private_block) == (i ? &ts_no_block : block));
+        assert_ptr_not_equal(ts_load_relaxed(&ts_thread.private_block), ts_thread.block);
+        assert_true(slab_free(i ? other : allocator, p));
+        /* in the place where the thread looks for the block there is another */
+        ts_churn_block **at = &heap->map[(uint32_t)epoch % TS_HEAP_MAP];
+        ts_forget_private(&ts_thread);
+        *at = ts_thread.block;
+        assert_true(slab_free(allocator, slab_malloc_epoch(allocator, 100, second)));
+        p = ts_private_malloc_epoch(allocator, 100, second);
+        assert_ptr_equal(ts_load_relaxed(&ts_thread.private_block), &ts_no_block);
+        assert_true(slab_free(allocator, p));
+        *at = block;
     }
-    assert_ptr_equal(block, kept);
-    /* a domain's */
-    EpochDomain *d = epoch_domain_create_ex(allocator, "handed over", EPOCH_DOMAIN_SHARED | EPOCH_CHURN);
-    assert_non_null(d);
-    epoch = epoch_domain_epoch(d);
-    end(make(100));
-    end(make(3000)); /* beyond what it starts with */
-    assert_true(epoch_domain_hand_over(d));
-    asked = 0;
-    assert_null(ts_private_malloc(3000, nothing, NULL));
-    assert_int_equal(asked, 1);
-    epoch_domain_destroy(d);
-    epoch = epoch_open(allocator, NULL, EPOCH_CHURN);
+    assert_true(epoch_destroy(allocator, second));
+    slab_allocator_free(other);
+    assert_int_equal(live(), 0);
 }
 
 /* A thread that is called answers in its next allocation, and in its next free. */
@@ -241,7 +210,7 @@ static void a_call_is_answered(void **state) {
         if (way < 2)
             ts_heap_call_thread(heap);
         else
-            ts_heap_bind_private(heap, ts_load_relaxed(&ts_thread.private_block)); /* after that was written over */
+            ts_heap_bind_private(heap, ts_thread.private_bins, true); /* after that was written over */
         if (way % 2)
             end(make(100));
         else
@@ -292,18 +261,17 @@ static void timed(void **state) {
     assert_int_equal(asked, 5);
     assert_false(is_bound());
     slab_allocator_free(other);
-    ts_store_relaxed(&ts_thread.private_key, TS_KEY_FINE);
+    ts_store_relaxed(&ts_thread.private_word, 0);
     ts_heap_unbind(); /* as the thread's end does */
     assert_ptr_equal(ts_load_relaxed(&ts_thread.private_block), &ts_no_block);
     assert_false(is_bound());
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, begin, finish)
+#define TEST(name) cmocka_unit_test_setup(name, begin)
 int main(void) {
     const struct CMUnitTest tests[] = {
-        TEST(usual),  TEST(not_live),         TEST(elsewhere),          TEST(not_served),
-        TEST(closed), TEST(block_of_another), TEST(a_call_is_answered), TEST(of_other_threads),
-        TEST(timed),
+        TEST(usual), TEST(not_live),           TEST(elsewhere),        TEST(not_served), TEST(kept),
+        TEST(bound), TEST(a_call_is_answered), TEST(of_other_threads), TEST(timed),
     };
     return cmocka_run_group_tests_name("api.private_objects", tests, start, NULL);
 }
