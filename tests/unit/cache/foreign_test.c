@@ -287,6 +287,9 @@ static void taken_in_for_the_next_allocations(void **state) {
         unsigned objects, kept;
     } bins[] = {{16, 500, 64}, {128, 200, 64}, {1000, 90, 64}, {12000, 20, 20}};
     (void)state;
+    if (ts_heap_share(ts_heap_mine(), record)->care) { /* the allocator's, or a tool's: no fast path is to find them */
+        skip();
+    }
     EpochId epoch = epoch_open(allocator, NULL, EPOCH_CHURN);
     for (unsigned i = 0; i < sizeof bins / sizeof *bins; i++) {
         unsigned n = bins[i].objects, first = live_count;
