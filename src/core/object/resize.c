@@ -91,12 +91,21 @@ TS_ENTRY static void *make_object(uintptr_t token, size_t alignment, size_t size
     return TS_LIKELY(p != NULL) ? p : ts_alloc(token, size, epoch);
 }
 
+/* The room that an object gets at its new place. One of a scope, above a quarter of a unit, gets the next half or whole:
+   one that grows bit by bit, with others behind it, moves twice before it is a span. */
+static size_t room_of(const ts_object *object, size_t size, bool moves) {
+    const ts_allocator *allocator = object->care_of;
+    bool in_scope = object->kind == TS_COUNT_SCOPE && size > object->bytes && !allocator->care;
+    if (in_scope && size > TS_QUARTER_BYTES && size <= TS_UNIT_BYTES)
+        return size <= TS_SCOPE_MAX_BYTES ? TS_SCOPE_MAX_BYTES : TS_UNIT_BYTES;
+    bool more = moves && size - object->bytes < object->bytes / 4 && !ts_allocator_is_sparing(allocator);
+    return more ? object->bytes + object->bytes / 4 : size;
+}
+
 /* Larger, or smaller in an epoch that still takes objects. NULL: it stays as it is. */
 TS_ENTRY static void *move_object(uintptr_t token, const ts_object *object, size_t alignment, size_t size) {
     bool moves = size > object->bytes && is_moved(object);
-    size_t room = moves && size - object->bytes < object->bytes / 4 && !ts_allocator_is_sparing(object->care_of)
-                      ? object->bytes + object->bytes / 4
-                      : size;
+    size_t room = room_of(object, size, moves);
     void *q = make_object(token, alignment, room, object->epoch);
     if (!q && room > size) q = make_object(token, alignment, room = size, object->epoch);
     if (!q) return NULL;
@@ -144,7 +153,7 @@ TS_ENTRY static void *resize_object(uintptr_t token, void *p, size_t alignment, 
         return NULL;
     }
     if (object.kind == TS_COUNT_SCOPE) {
-        size_t bytes = size <= ts_allocator_scope_bytes(object.care_of) ? ts_scope_round(size) : 0;
+        size_t bytes = size <= ts_allocator_scope_bytes(object.care_of) ? ts_align_up(size != 0 ? size : 1, 16) : 0;
         if (bytes != 0 && scope_resize(&object, bytes)) {
             if (bytes < object.bytes) ts_care_fill(object.care_of->care, object.address + bytes, object.bytes - bytes);
             return resized(&object, size, bytes > object.bytes ? bytes : object.bytes);

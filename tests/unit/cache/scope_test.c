@@ -295,6 +295,29 @@ static void the_last_object_grows_in_place(void **state) {
     sup_check_identities(allocator);
 }
 
+/* An object that grows bit by bit takes as little as one that was so large from the beginning: where it is, while it is
+   the last of its slab, and else in few steps. */
+static void grows_bit_by_bit(void **state) {
+    (void)state;
+    for (unsigned others = 0; others < 2; others++) {
+        unsigned moves = 0;
+        char *object = slab_malloc_epoch(allocator, 3000, epoch);
+        sup_pattern_fill(object, 3000, 3);
+        for (size_t size = 3008; size <= 40000; size += 64) {
+            if (others && size > 4096) assert_non_null(slab_malloc_epoch(allocator, 16, epoch));
+            char *grown = slab_realloc(allocator, object, size);
+            assert_true(grown && slab_usable_size(allocator, grown) >= size);
+            moves += grown != object;
+            object = grown;
+        }
+        assert_true(sup_pattern_check_prefix(object, 3000, 3000, 3));
+        assert_true(moves <= 5);
+        assert_true(sup_committed_bytes(allocator) <= 8 * TS_UNIT_BYTES);
+        uint64_t ended;
+        assert_true(ts_epoch_reset(ts_allocator_find((uintptr_t)allocator), epoch, &ended));
+    }
+}
+
 static void rebuild(void **state) {
     enum { COUNT = 300 };
     char *objects[COUNT];
@@ -424,6 +447,7 @@ int main(void) {
         WITH_EPOCH(skipped_places_are_no_objects),
         WITH_EPOCH(release),
         WITH_EPOCH(the_last_object_grows_in_place),
+        WITH_EPOCH(grows_bit_by_bit),
         WITH_EPOCH(rebuild),
         WITH_EPOCH(release_at_the_change),
         WITH_EPOCH(a_use_leaves_nothing),
