@@ -16,8 +16,8 @@
 TS_REST void *malloc_rest(size_t size, const void *caller) { return ts_malloc_rest(size, TS_BY_MALLOC, caller); }
 TS_FREE_REST(free_rest, "free", TS_BY_MALLOC)
 
-TS_EXPORT void *malloc(size_t size) { return ts_private_malloc(size, malloc_rest, TS_CALLED_FROM()); }
-TS_EXPORT void free(void *p) { ts_private_free(p, free_rest); }
+TS_EXPORT TS_SHORT void *malloc(size_t size) { return ts_private_malloc(size, malloc_rest, TS_CALLED_FROM()); }
+TS_EXPORT TS_SHORT void free(void *p) { ts_private_free(p, free_rest); }
 
 TS_ALWAYS_INLINE void *zeroed(size_t n, size_t size) {
     size_t bytes;

@@ -59,10 +59,10 @@ static bool is_aligned_array_freed_elsewhere(void *p, size_t alignment) {
 
 /* ---- new -------------------------------------------------------------------------------------------------------- */
 
-void *cxx_new(size_t size) NAMED(NEW);
+void *cxx_new(size_t size) NAMED(NEW) TS_SHORT;
 void *cxx_new(size_t size) { return ts_private_malloc(size, new_rest, TS_CALLED_FROM()); }
 
-void *cxx_new_array(size_t size) NAMED(NEW_ARRAY);
+void *cxx_new_array(size_t size) NAMED(NEW_ARRAY) TS_SHORT;
 void *cxx_new_array(size_t size) {
     if (TS_UNLIKELY(ts_cxx_replaced.allocate != NULL)) return ts_cxx_replaced.allocate(size);
     return ts_private_malloc(size, new_array_rest, TS_CALLED_FROM());
@@ -79,10 +79,10 @@ void *cxx_new_array_aligned(size_t size, size_t alignment) {
 
 /* ---- delete ------------------------------------------------------------------------------------------------------ */
 
-void cxx_delete(void *p) NAMED(DELETE);
+void cxx_delete(void *p) NAMED(DELETE) TS_SHORT;
 void cxx_delete(void *p) { ts_private_free(p, delete_rest); }
 
-void cxx_delete_array(void *p) NAMED(DELETE_ARRAY);
+void cxx_delete_array(void *p) NAMED(DELETE_ARRAY) TS_SHORT;
 void cxx_delete_array(void *p) {
     if (TS_UNLIKELY(ts_cxx_replaced.release != NULL)) {
         ts_cxx_replaced.release(p);
@@ -110,7 +110,7 @@ void cxx_delete_array_nothrow(void *p, const void *nothrow) {
     ts_private_free(p, delete_array_rest);
 }
 
-void cxx_delete_sized(void *p, size_t size) NAMED(DELETE SIZE);
+void cxx_delete_sized(void *p, size_t size) NAMED(DELETE SIZE) TS_SHORT;
 void cxx_delete_sized(void *p, size_t size) {
     if (TS_UNLIKELY(ts_cxx_replaced.release != NULL)) {
         ts_cxx_replaced.release(p);

@@ -18,6 +18,9 @@
 #define TS_EXPORT __attribute__((visibility("default")))
 #define TS_REST static
 #endif
+/* One of few instructions, which jumps to the core. It lies in one cache line: across two of them a pair takes 1.03 of
+   the time. */
+#define TS_SHORT TS_ALIGNED(32)
 /* One whose name a program may have for a function of its own: in an archive it gives way to that. */
 #ifdef TSLAB_MALLOC_STATIC
 #define TS_EXPORT_EXTRA TS_EXPORT __attribute__((weak))
