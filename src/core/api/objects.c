@@ -2,6 +2,7 @@
 /* Modelled in tests/model: bump. */
 #include "api/private.h"
 #include "api/runtime.h"
+#include "base/fail.h"
 #include "cache/life.h"
 #include "diagnose/object.h"
 
@@ -154,10 +155,7 @@ TS_ENTRY void *slab_alloc(size_t size) {
 /* ---- zeroed and aligned ------------------------------------------------------------------------------------ */
 
 TS_ENTRY void *slab_calloc_epoch(SlabAllocator *allocator, size_t n, size_t size, EpochId epoch) {
-    if (n != 0 && size > SIZE_MAX / n) {
-        errno = ENOMEM;
-        return NULL;
-    }
+    if (n != 0 && size > SIZE_MAX / n) return ts_fail_null(ENOMEM);
     /* Spans come zero from the system if they can: below, it is known whether they did, and what is a span. */
     if (n * size > TS_QUARTER_BYTES) return ts_alloc_aligned(ts_token(allocator), 16, n * size, epoch, true);
     void *p = slab_malloc_epoch(allocator, n * size, epoch);
@@ -249,8 +247,7 @@ TS_ENTRY bool slab_free(SlabAllocator *allocator, void *p) {
 static void *resized(SlabAllocator *allocator, const char *function, void *p, void *q) {
     if (TS_LIKELY(q != NULL) || errno != EINVAL) return q;
     ts_misuse_free(ts_token(allocator), function, p, NULL, NULL);
-    errno = EINVAL;
-    return NULL;
+    return ts_fail_null(EINVAL);
 }
 
 /* state: of an object of the thread's own open churn block; 0: any other. */

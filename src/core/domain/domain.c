@@ -48,8 +48,7 @@ TS_ALWAYS_INLINE uint64_t begin_domain(ts_domain *d, ts_allocator *allocator, ui
 /* Ends a new domain whose allocator has ended meanwhile: ts_domain_destroy_all has passed it by, or ends it, too. */
 TS_COLD static uint64_t begun_too_late(ts_domain *d, uint64_t id) {
     ts_domain_end_begun(d, id);
-    errno = EINVAL;
-    return 0;
+    return ts_fail(EINVAL);
 }
 
 uint64_t ts_domain_create(ts_allocator *allocator, uintptr_t token, EpochId epoch, bool shared, unsigned ends_epoch) {

@@ -7,6 +7,7 @@
  * shown.
  */
 /* Modelled in tests/model: exit, epoch, orders. */
+#include "base/fail.h"
 #include "base/probe.h"
 #include "cache/foreign.h"
 #include "epoch/blocks.h"
@@ -94,15 +95,9 @@ static uint64_t opening_time(void) {
 }
 
 EpochId ts_epoch_open(ts_allocator *allocator, uintptr_t token, const char *label, unsigned flags, unsigned first) {
-    if (flags & ~(EPOCH_CHURN | EPOCH_SCOPE) || flags == (EPOCH_CHURN | EPOCH_SCOPE)) {
-        errno = EINVAL;
-        return EPOCH_NONE;
-    }
+    if (flags & ~(EPOCH_CHURN | EPOCH_SCOPE) || flags == (EPOCH_CHURN | EPOCH_SCOPE)) return ts_fail(EINVAL);
     ts_epoch *epoch = ts_heap_take_record(&ts_epochs, TS_TABLE_EPOCH);
-    if (!epoch) {
-        errno = ENOMEM;
-        return EPOCH_NONE;
-    }
+    if (!epoch) return ts_fail(ENOMEM);
     int before = errno;
     bool join = first == TS_FIRST_JOINS;
     EpochId id = ts_epoch_begin(epoch, allocator, flags ? flags : EPOCH_CHURN,
@@ -209,8 +204,7 @@ ts_block *ts_epoch_join_beside(ts_heap *heap, ts_allocator *allocator, EpochId i
    of the record's next use. */
 static bool pin(ts_allocator *allocator, uintptr_t token) {
     if (ts_allocator_pin_use(allocator, token)) return true;
-    errno = EINVAL;
-    return false;
+    return ts_fail(EINVAL);
 }
 
 static void unpin(ts_allocator *allocator) {
@@ -224,8 +218,7 @@ EpochId ts_epoch_current(ts_allocator *allocator, uintptr_t token) {
     EpochId id = ts_load_acquire(&allocator->current_epoch);
     if (TS_LIKELY(id != EPOCH_NONE)) {
         if (TS_LIKELY(ts_load_relaxed(&allocator->record.id) == token)) return id;
-        errno = EINVAL;
-        return EPOCH_NONE;
+        return ts_fail(EINVAL);
     }
     if (!pin(allocator, token)) return EPOCH_NONE;
     ts_lock_acquire(&allocator->lock);

@@ -8,6 +8,7 @@
  * counted when it is over.
  */
 #include "epoch/limit.h"
+#include "base/fail.h"
 #include "cache/life.h"
 #include "epoch/end.h"
 #include "epoch/label.h"
@@ -43,8 +44,7 @@ bool ts_limit_take(ts_account *account, uint64_t units, EpochId id) {
     const ts_account *full = ts_account_take(account, units, &news);
     if (TS_LIKELY(!full)) return true;
     if (news) tell(full);
-    errno = ENOMEM;
-    return false;
+    return ts_fail(ENOMEM);
 }
 
 ts_account *ts_limit_hold(ts_epoch *epoch, EpochId id) {
@@ -106,10 +106,7 @@ static void begin_account(ts_epoch *epoch, ts_account *account) {
    whose thread is in the middle of one is counted when that is over. */
 static ts_account *hold_made(ts_allocator *allocator, EpochId id) {
     ts_account *made = ts_account_make(id);
-    if (!made) {
-        errno = ENOMEM;
-        return NULL;
-    }
+    if (!made) return ts_fail_null(ENOMEM);
     ts_epoch *epoch = ts_epoch_find_locked(allocator, id);
     ts_account *account = epoch ? ts_load_relaxed(&epoch->account) : NULL;
     if (epoch && !account) {

@@ -11,6 +11,7 @@
  */
 #include "supply/span.h"
 #include "base/bits.h"
+#include "base/fail.h"
 #include "cache/foreign.h"
 #include "epoch/end.h"
 #include "epoch/epoch.h"
@@ -123,10 +124,7 @@ TS_ALWAYS_INLINE void *alloc_in_part(const unsigned part, ts_allocator *allocato
         if (ts_epoch_join(heap, allocator, id)) errno = ESTALE;
         return NULL;
     }
-    if (units > ts_region.part[part].units || align_units > ts_region.part[part].units) {
-        errno = ENOMEM;
-        return NULL;
-    }
+    if (units > ts_region.part[part].units || align_units > ts_region.part[part].units) return ts_fail_null(ENOMEM);
     /* The units are the record's before the epoch has them: it waits if another thread frees the allocator meanwhile. A
        share has it pinned, and no other thread drops it. */
     ts_share *share = ts_heap_share(heap, allocator);
@@ -163,8 +161,7 @@ TS_ALWAYS_INLINE void *alloc_in_part(const unsigned part, ts_allocator *allocato
     ts_account_unref(account);
     if (open) return at;
     ts_span_release(allocator, share, unit, slab->u.span.units);
-    errno = ESTALE;
-    return NULL;
+    return ts_fail_null(ESTALE);
 }
 
 TS_NOINLINE static void *alloc_far(ts_allocator *allocator, EpochId id, size_t size, size_t align, bool *zero,

@@ -8,6 +8,7 @@
  */
 /* Modelled in tests/model: orders. */
 #include "base/bits.h"
+#include "base/fail.h"
 #include "cache/block.h"
 #include "cache/scope.h"
 #include "diagnose/misuse.h"
@@ -123,10 +124,7 @@ bool ts_has_as_span(const ts_allocator *allocator, EpochId id, size_t size) {
 static void *alloc_in(ts_heap *heap, ts_allocator *allocator, EpochId id, size_t align, bool zero, ts_taken *t) {
     void *p = NULL;
     size_t size = t->size;
-    if (size > PTRDIFF_MAX) {
-        errno = ENOMEM;
-        return NULL;
-    }
+    if (size > PTRDIFF_MAX) return ts_fail_null(ENOMEM);
     unsigned cls = ts_class_aligned(size, align);
     size_t most = ts_allocator_class_bytes(allocator);
     bool small = align <= most && !ts_has_as_span(allocator, id, size);
@@ -165,10 +163,7 @@ static void *alloc_in(ts_heap *heap, ts_allocator *allocator, EpochId id, size_t
 
 static ts_heap *prepare(uintptr_t token, ts_allocator **allocator) {
     *allocator = ts_allocator_find(token);
-    if (!*allocator) {
-        errno = EINVAL;
-        return NULL;
-    }
+    if (!*allocator) return ts_fail_null(EINVAL);
     ts_care_call((*allocator)->care);
     return ts_heap_mine();
 }
@@ -195,10 +190,7 @@ TS_ALWAYS_INLINE void *alloc_noted(uintptr_t token, size_t align, EpochId id, bo
     int before = errno; /* a failed try sets it, and the next try may succeed */
     ts_heap *heap = prepare(token, &allocator);
     if (!heap) return NULL;
-    if (id == EPOCH_NONE) {
-        errno = EINVAL;
-        return NULL;
-    }
+    if (id == EPOCH_NONE) return ts_fail_null(EINVAL);
     ts_timing timing = ts_sample_begin(heap, TS_SAMPLE_ALLOC);
     void *p = NULL;
     if (TS_UNLIKELY(ts_load_relaxed(&allocator->sampled)) && align == 16 && !zero)
@@ -237,8 +229,7 @@ TS_ENTRY void *ts_alloc_object(uintptr_t token, size_t size, EpochId id, SlabHan
     /* If the slab is in another use the object has died, and the place is another's. */
     if (ts_object_at(token, p, &object) && object.word == t.word) *handle = ts_object_handle(token, &object);
     if (*handle != SLAB_HANDLE_NONE) return p;
-    errno = ESTALE;
-    return NULL;
+    return ts_fail_null(ESTALE);
 }
 
 /* "Starting small": an object of the thread's first block, where its slab has room. NULL: the slow path. Inside an
@@ -287,10 +278,7 @@ static bool is_inside_of(uintptr_t token) {
 
 TS_ENTRY void *ts_alloc_rolling(uintptr_t token, size_t size) {
     ts_allocator *allocator = ts_allocator_find(token);
-    if (!allocator) {
-        errno = EINVAL;
-        return NULL;
-    }
+    if (!allocator) return ts_fail_null(EINVAL);
     if (ts_hints(allocator) && is_inside_of(token))
         ts_hint("slab_malloc", "of an allocator whose domain this thread is inside of: the object is not the domain's",
                 TS_CALLER());

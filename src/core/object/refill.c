@@ -4,6 +4,7 @@
  */
 #include "object/refill.h"
 #include "base/bits.h"
+#include "base/fail.h"
 #include "cache/allocate.h"
 #include "cache/bin.h"
 #include "cache/block.h"
@@ -227,10 +228,7 @@ void *ts_refill_churn(ts_heap *heap, ts_churn_block *block, unsigned cls, EpochI
             block = heap->map[epoch->record.index % TS_HEAP_MAP];
             continue;
         }
-        if (no_memory) {
-            errno = ENOMEM;
-            return NULL;
-        }
+        if (no_memory) return ts_fail_null(ENOMEM);
         new_slab slab;
         if (!begin_slab(heap, &block->b, id, cls, ts_class_units(cls), &slab)) return NULL;
         unsigned home = ts_share_wanted_home(slab.share->allocator, slab.share, slab.account);
@@ -280,14 +278,8 @@ void *ts_refill_scope(ts_heap *heap, ts_scope_block *block, size_t bytes, size_t
             remember_last(heap, block);
             return p;
         }
-        if (!open) {
-            errno = ESTALE;
-            return NULL;
-        }
-        if (no_memory) {
-            errno = ENOMEM;
-            return NULL;
-        }
+        if (!open) return ts_fail_null(ESTALE);
+        if (no_memory) return ts_fail_null(ENOMEM);
         new_slab slab;
         if (!begin_slab(heap, &block->b, id, TS_COUNT_SCOPE, 1, &slab)) return NULL;
         /* Where memory is told apart by NUMA node, a unit belongs to one node as a whole. */

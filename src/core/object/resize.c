@@ -23,6 +23,7 @@
  * was seen. (Where no handle of a slab was made, a generation says nothing of another use of the slab.)
  */
 #include "base/bits.h"
+#include "base/fail.h"
 #include "cache/free.h"
 #include "diagnose/object.h"
 #include "epoch/end.h"
@@ -140,18 +141,9 @@ TS_ENTRY static void *resize_object(uintptr_t token, void *p, size_t alignment, 
     ts_object object;
     bool live = ts_object_at(token, p, &object);
     if (live && seen) live = object.word == seen->word && object.generation == generation_of(&object, seen);
-    if (!live) {
-        errno = EINVAL;
-        return NULL;
-    }
-    if (size > PTRDIFF_MAX) {
-        errno = ENOMEM;
-        return NULL;
-    }
-    if (TS_UNLIKELY(ts_is_lent(object.unit))) {
-        errno = ESTALE;
-        return NULL;
-    }
+    if (!live) return ts_fail_null(EINVAL);
+    if (size > PTRDIFF_MAX) return ts_fail_null(ENOMEM);
+    if (TS_UNLIKELY(ts_is_lent(object.unit))) return ts_fail_null(ESTALE);
     if (object.kind == TS_COUNT_SCOPE) {
         size_t bytes = size <= ts_allocator_scope_bytes(object.care_of) ? ts_align_up(size != 0 ? size : 1, 16) : 0;
         if (bytes != 0 && scope_resize(&object, bytes)) {

@@ -8,6 +8,7 @@
  */
 /* Modelled in tests/model: hold, bump, exit, orders. */
 #include "ownership/heap.h"
+#include "base/fail.h"
 
 #include "base/bits.h"
 #include "os/assert.h"
@@ -17,7 +18,6 @@
 #include "ownership/block_pool.h"
 #include "ownership/thread_name.h"
 
-#include <errno.h>
 #include <string.h>
 
 /* How often ts_heap_hold asks ts_is_in_op before it leaves the work to the owner: one or two microseconds. A usual
@@ -291,16 +291,12 @@ static bool note_thread(ts_heap *heap) {
 
 ts_heap *ts_heap_make(void) {
     ts_heap *heap = make_heap();
-    if (!heap) {
-        errno = ENOMEM;
-        return NULL;
-    }
+    if (!heap) return ts_fail_null(ENOMEM);
     if (!note_thread(heap)) {
         ts_store_relaxed(&heap->state, TS_HEAP_ABANDONED);
         ts_fetch_add_relaxed(&ts_heaps_abandoned, 1);
         list_if_unused(heap, heap->serial);
-        errno = ENOMEM;
-        return NULL;
+        return ts_fail_null(ENOMEM);
     }
     ts_lock_acquire(
         &heap->lock); /* a thread that finds it taken has called, and this thread answers at the end of its call */

@@ -181,8 +181,7 @@ bool ts_spill_begin(uintptr_t token, EpochId id, ts_spill *spill) {
     sort_pieces(spill);
     if (lent) return true;
     ts_spill_return(spill);
-    errno = EBUSY;
-    return false;
+    return ts_fail(EBUSY);
 }
 
 /* ---- memory ------------------------------------------------------------------------------------------------------ */
@@ -258,8 +257,7 @@ bool ts_spill_fetch(ts_spill *spill) {
         (void)each_run(spill, forbid);
         ts_uncommit(spill->allocator, spill->units);
     }
-    errno = ENOMEM;
-    return false;
+    return ts_fail(ENOMEM);
 }
 
 /* ---- return ------------------------------------------------------------------------------------------------------ */

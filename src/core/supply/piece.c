@@ -20,6 +20,7 @@
  */
 /* Modelled in tests/model: foreign. */
 #include "supply/piece.h"
+#include "base/fail.h"
 
 #include "base/bits.h"
 #include "os/assert.h"
@@ -71,14 +72,12 @@ static bool cut_unit(ts_heap *heap, ts_share *share, uint32_t unit) {
         ts_heap_enter(heap);
         ts_share_keep(share, unit);
         ts_heap_leave(heap);
-        errno = ENOMEM;
-        return false;
+        return ts_fail(ENOMEM);
     }
     ts_slab_leave_states(unit);
     if (!ts_slab_next_use(slab, TS_KIND_CUT, ts_slab_next_generation(slab))) {
         ts_allocator_retire(allocator, unit);
-        errno = ENOMEM;
-        return false;
+        return ts_fail(ENOMEM);
     }
     for (unsigned i = 0; i < TS_PIECES; i++) {
         ts_slab *piece = ts_slab_at(ts_piece_number(unit, i));

@@ -16,6 +16,7 @@
  */
 /* Modelled in tests/model: exit. */
 #include "supply/retained.h"
+#include "base/fail.h"
 
 #include "base/bits.h"
 #include "base/probe.h"
@@ -301,8 +302,7 @@ uint32_t ts_slab_acquire_churn(ts_heap *heap, ts_share *share, unsigned cls, uns
             ts_share_keep(share, unit);
             ts_heap_leave(heap);
             ts_purge_owed(TS_PURGE_STEP);
-            errno = ENOMEM;
-            return 0;
+            return ts_fail(ENOMEM);
         }
         if (!unit || ts_slab_reset_churn(unit, cls)) return unit;
         ts_allocator_retire(share->allocator, unit);
@@ -333,20 +333,15 @@ static bool populate_units(uint32_t first, uint32_t units) {
 }
 
 bool ts_allocator_reserve(ts_allocator *allocator, uint64_t units) {
-    if (units > ts_region.part[TS_NORMAL].units) { /* there is no room for all of them: nothing is populated in vain */
-        errno = ENOMEM;
-        return false;
-    }
+    /* If there is no room for all of them, nothing is populated in vain. */
+    if (units > ts_region.part[TS_NORMAL].units) return ts_fail(ENOMEM);
     uint32_t most = TS_PURGE_BATCH;
     unsigned home = ts_nodes_by_option(allocator); /* that of the caller */
     while (units > 0) {
         uint32_t n = units > most ? most : (uint32_t)units;
         uint32_t first = take_within_budget(allocator, TS_NORMAL, home, n, 1);
         if (!first) {
-            if (n == 1) {
-                errno = ENOMEM;
-                return false;
-            }
+            if (n == 1) return ts_fail(ENOMEM);
             most = n / 2; /* units that could be had are kept */
             continue;
         }
@@ -357,10 +352,7 @@ bool ts_allocator_reserve(ts_allocator *allocator, uint64_t units) {
         ts_lock_acquire(&allocator->retained_lock);
         ts_retained_push_run(&allocator->retained, first, n);
         ts_lock_release(&allocator->retained_lock);
-        if (!populated) {
-            errno = ENOMEM;
-            return false;
-        }
+        if (!populated) return ts_fail(ENOMEM);
         units -= n;
     }
     return true;

@@ -7,6 +7,7 @@
  */
 /* Modelled in tests/model: record. */
 #include "supply/share.h"
+#include "base/fail.h"
 #include "supply/purge.h"
 
 #include "memtools/care.h"
@@ -20,14 +21,10 @@
 /* In no list. NULL with errno. */
 static ts_share *make_share(ts_heap *heap, ts_allocator *allocator, uintptr_t token) {
     ts_share *made = ts_lines_take(TS_LINES_SHARE, sizeof *made);
-    if (!made) {
-        errno = ENOMEM;
-        return NULL;
-    }
+    if (!made) return ts_fail_null(ENOMEM);
     if (token == 0 || !ts_allocator_pin_use(allocator, token)) { /* until the share is dropped */
         ts_lines_give(TS_LINES_SHARE, made);
-        errno = EINVAL;
-        return NULL;
+        return ts_fail_null(EINVAL);
     }
     made->allocator = allocator;
     made->token = token;

@@ -4,6 +4,7 @@
  * A thread retains short spans itself, by length. The others become runs of the allocator (runs.h).
  */
 #include "supply/span.h"
+#include "base/fail.h"
 
 #include "memtools/care.h"
 #include "os/os.h"
@@ -12,8 +13,6 @@
 #include "supply/nodes.h"
 #include "supply/purge.h"
 #include "supply/retained.h"
-
-#include <errno.h>
 
 void ts_run_keep(ts_allocator *allocator, uint32_t first, uint32_t units) {
     ts_runs_return(allocator, first, units);
@@ -223,10 +222,7 @@ uint32_t ts_span_acquire_guarded(ts_allocator *allocator, unsigned part, unsigne
                                  uint32_t align_units, size_t size, bool *fresh) {
     uint32_t behind = guard_units(part), before = align_units > behind ? align_units : behind;
     uint64_t total = ts_span_guarded_units(part, units, align_units);
-    if (total > ts_region.part[part].units) {
-        errno = ENOMEM;
-        return 0;
-    }
+    if (total > ts_region.part[part].units) return ts_fail(ENOMEM);
     for (;;) {
         uint32_t first = ts_units_take_fresh(allocator, part, home, (uint32_t)total, before), unit = first + before;
         *fresh = ts_pool_is_zero();
@@ -249,8 +245,7 @@ uint32_t ts_span_acquire_guarded(ts_allocator *allocator, unsigned part, unsigne
             ts_os->protect(at + bytes, (size_t)(end - (at + bytes))))
             return unit;
         ts_purge_guarded(allocator, unit);
-        errno = ENOMEM;
-        return 0;
+        return ts_fail(ENOMEM);
     }
 }
 
