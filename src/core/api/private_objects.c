@@ -80,8 +80,20 @@ TS_ENTRY TS_NOINLINE static void free_missed(void *p, ts_private_free_rest *rest
         return;
     }
     bool bound = !ts_is_other_relaxed_64(&tls->token, token);
-    if (bound && TS_UNLIKELY(ts_is_relaxed_64(&tls->private_word, TS_WORD_NONE))) bind(tls, token, false);
-    (void)ts_free_missed_of(token, p, bound ? tls->share_key : TS_KEY_NO_SHARE);
+    if (TS_UNLIKELY(!bound)) {
+        (void)ts_free_missed_of(token, p, TS_KEY_NO_SHARE);
+        return;
+    }
+    if (TS_UNLIKELY(ts_is_relaxed_64(&tls->private_word, TS_WORD_NONE))) bind(tls, token, false);
+    /* Of another block of this thread's, which it has adopted from one that ended. */
+    ts_fast_result r =
+        ts_fast_free(tls->share_key, ts_entry_of(&ts_region.part[TS_NORMAL], p), p, false, SLAB_HANDLE_NONE, NULL);
+    if (TS_UNLIKELY(!r.freed))
+        (void)ts_free_missed_of(token, p, tls->share_key);
+    else if (TS_UNLIKELY(r.full))
+        (void)ts_free_full(r.bin, r.entry, r.granule);
+    else
+        ts_op_end(tls);
 }
 
 TS_ENTRY void ts_private_free(void *p, ts_private_free_rest *rest) {
