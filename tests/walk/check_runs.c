@@ -10,7 +10,7 @@ static uint32_t length_at(const ts_allocator *allocator, uint32_t unit) {
 }
 
 static const char *walk_runs(const ts_allocator *allocator, unsigned part, unsigned home, const ts_runs *runs,
-                             ts_runs_visit *visit, void *arg, uint64_t *found) {
+                             ts_runs_visit *visit, void *arg, uint64_t *found, uint32_t *aged) {
     uint64_t retained = ts_load_relaxed(&allocator->span_retained_units);
     uint32_t begin = ts_region.part[part].first_unit, end = begin + ts_region.part[part].units;
     for (unsigned list = 0; list < TS_RETAINED_LISTS; list++) {
@@ -29,6 +29,7 @@ static const char *walk_runs(const ts_allocator *allocator, unsigned part, unsig
             if (ts_home_is_same(first - 1, first) && length_at(allocator, first - 1) != 0)
                 return "two retained runs that touch";
             *found += ts_units_weight(first, units);
+            *aged += ts_units_weight(first, units) >= TS_RUNS_AGED;
             if (*found > retained)
                 return "more units in retained runs than are counted"; /* a list that is a circle ends here */
             if (visit && !visit(arg, first, units)) return "a retained run";
@@ -37,13 +38,25 @@ static const char *walk_runs(const ts_allocator *allocator, unsigned part, unsig
     return NULL;
 }
 
+/* aged: how many runs have an age. */
+static const char *walk_ages(const ts_allocator *allocator, uint32_t aged) {
+    uint32_t before = 0;
+    for (uint32_t first = allocator->oldest; first; before = first, first = ts_slab_at(first)->u.run.newer) {
+        if (aged-- == 0) return "more runs in the list by age than have one";
+        if (ts_units_weight(first, length_at(allocator, first)) < TS_RUNS_AGED) return "a run without an age";
+        if (ts_slab_at(first)->u.run.older != before) return "a list of runs by age that is broken";
+    }
+    return aged != 0 || allocator->newest != before ? "the ends of the list of runs by age" : NULL;
+}
+
 const char *ts_check_runs(const ts_allocator *allocator, ts_runs_visit *visit, void *arg) {
     const ts_nodes *nodes = ts_nodes_of(allocator);
     uint64_t found = 0;
+    uint32_t aged = 0;
     const char *fault = NULL;
     for (unsigned part = 0; !fault && part < TS_PARTS; part++)
-        fault = walk_runs(allocator, part, TS_HOME_ANY, &allocator->runs[part], visit, arg, &found);
+        fault = walk_runs(allocator, part, TS_HOME_ANY, &allocator->runs[part], visit, arg, &found, &aged);
     for (unsigned home = 1; nodes && !fault && home < TS_HOMES; home++)
-        fault = walk_runs(allocator, TS_NORMAL, home, &nodes->runs[home], visit, arg, &found);
-    return fault;
+        fault = walk_runs(allocator, TS_NORMAL, home, &nodes->runs[home], visit, arg, &found, &aged);
+    return fault ? fault : walk_ages(allocator, aged);
 }

@@ -159,7 +159,11 @@ typedef struct ts_slab {
             _Atomic uint32_t with_epoch; /* 1: it died with its epoch */
             uint32_t written;            /* retained before: 1 + where it was written meanwhile; 0: nowhere */
         } span; /* guarded by the epoch's lock while the UNIT word says SPAN; messages read the atomic fields, too */
-    } u;        /* atomic: messages look at the slab of a refused pointer, in whatever use it is by then (diagnose.c) */
+        struct {
+            uint64_t said[2];      /* of the last use, for messages: last_word, and the bytes of a span */
+            uint32_t newer, older; /* links of the runs by age (supply/runs.h) */
+        } run;
+    } u; /* atomic: messages look at the slab of a refused pointer, in whatever use it is by then (diagnose.c) */
     uint32_t next; /* (o)(w) links of the list of its bin, block, epoch or retained units: slab numbers */
     uint32_t prev;
     _Atomic uint32_t tag;        /* (o) of the foreign words; rises with every reset; read by any thread */

@@ -53,6 +53,7 @@ typedef struct ts_allocator {
     _Atomic uint64_t reserved_units;      /* retained units kept beyond the retain budget, by slab_reserve */
     ts_retain retain;
     ts_runs runs[TS_PARTS];
+    uint32_t oldest, newest; /* of the runs that have an age, 0: none */
     _Atomic(struct ts_nodes *)
         nodes;      /* NULL: homes are not told apart (nodes.h), the usual case; written under retained_lock */
     uint32_t cut;   /* cut units that have free pieces here, linked by next and prev (piece.h) */

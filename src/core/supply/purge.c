@@ -19,15 +19,18 @@
 
 #include <limits.h>
 
-uint64_t ts_purge_limit(const ts_allocator *allocator) {
-    uint64_t reserved = ts_load_relaxed(&allocator->reserved_units), retain = ts_load_relaxed(&allocator->retain.units);
+uint64_t ts_purge_limit(ts_allocator *allocator) {
+    uint64_t reserved = ts_load_relaxed(&allocator->reserved_units);
     /* A budget below the memory in use: nothing is retained until the budget is met. */
     uint64_t budget = ts_allocator_budget_units(allocator);
     if (TS_UNLIKELY(budget != 0 && ts_load_relaxed(&allocator->committed_units) > budget)) return 0;
     switch (allocator->settings.reclaim_policy) {
     case SLAB_RECLAIM_KEEP: return UINT64_MAX;
     case SLAB_RECLAIM_AT_ONCE: return reserved;
-    default: return retain > reserved ? retain : reserved;
+    default: {
+        uint64_t most = ts_retain_limit(&allocator->retain, ts_retained_shared(allocator), ts_units_in_use(allocator));
+        return most > reserved ? most : reserved;
+    }
     }
 }
 
@@ -35,15 +38,20 @@ bool ts_purge_is_over(ts_allocator *allocator) {
     if (ts_retained_shared(allocator) <= ts_purge_limit(allocator)) return false;
     if (!allocator->retain.rises) return true;
     ts_lock_acquire(&allocator->retained_lock);
-    uint64_t retained = ts_retained_shared(allocator), committed = ts_load_relaxed(&allocator->committed_units);
-    ts_retain_adapt(&allocator->retain, ts_load_relaxed(&allocator->taken_units), retained,
-                    committed > retained ? committed - retained : 0, ts_os->coarse_ns());
+    uint64_t retained = ts_retained_shared(allocator);
+    ts_retain_adapt(&allocator->retain, ts_load_relaxed(&allocator->taken_units), retained, ts_units_in_use(allocator),
+                    ts_os->coarse_ns());
     ts_lock_release(&allocator->retained_lock);
     return ts_retained_shared(allocator) > ts_purge_limit(allocator);
 }
 
 uint64_t ts_retained_shared(ts_allocator *allocator) {
     return (uint64_t)ts_load_relaxed(&allocator->retained.count) + ts_load_relaxed(&allocator->span_retained_units);
+}
+
+uint64_t ts_units_in_use(ts_allocator *allocator) {
+    uint64_t retained = ts_retained_shared(allocator), committed = ts_load_relaxed(&allocator->committed_units);
+    return committed > retained ? committed - retained : 0;
 }
 
 /* Purges the state words of a run of units that are in no slab: a thirty-second of their data, and an eighth for FINE
@@ -180,15 +188,14 @@ bool ts_purge_span(ts_allocator *allocator, uint32_t unit, uint32_t units) {
     return purge_span(allocator, unit, units, true);
 }
 
-/* FAR ones first, and as much of one as is too much: each is longer than any that takes several calls. */
-uint32_t ts_purge_take_longest(ts_allocator *allocator, uint64_t keep, uint32_t least, uint64_t most, uint32_t *units) {
+uint32_t ts_purge_take_run(ts_allocator *allocator, uint64_t keep, uint32_t least, uint64_t most, uint32_t *units) {
     uint32_t first = 0;
     ts_lock_acquire(&allocator->retained_lock);
     uint64_t have = ts_retained_shared(allocator), over = have > keep ? have - keep : 0;
     if (over < most) most = over;
     if (most > TS_PURGE_BATCH) most = TS_PURGE_BATCH;
     unsigned homes = ts_nodes_of(allocator) ? TS_HOMES : 1;
-    if (most > 0) first = ts_runs_take_longest(allocator, TS_FAR, TS_HOME_ANY, 1, ts_far_units(over), units);
+    if (most > 0) first = ts_runs_take_oldest(allocator, TS_PURGE_PIECE_UNITS, (uint32_t)most, over, units);
     for (unsigned home = 0; home < homes && !first && most > 0; home++)
         first = ts_runs_take_longest(allocator, TS_NORMAL, home, least, (uint32_t)most, units);
     ts_lock_release(&allocator->retained_lock);
@@ -206,14 +213,14 @@ uint32_t ts_purge_take_stuck(ts_allocator *allocator) {
     return unit;
 }
 
-/* Purges runs of at least `least` units, the longest first, in up to `calls` system calls. If the system refuses one,
+/* Purges runs of at least `least` units, the oldest first, in up to `calls` system calls. If the system refuses one,
    it will refuse more: a later call tries again. lazy: short runs keep their state words, a thirty-second of the
    memory, which saves a call for each. */
 static uint64_t purge_runs(ts_allocator *allocator, uint64_t keep, uint32_t least, uint64_t most, unsigned calls,
                            bool lazy) {
     uint64_t given = 0;
     for (uint32_t units, first; given < most && calls > 0; given += ts_units_weight(first, units), calls--) {
-        first = ts_purge_take_longest(allocator, keep, least, most - given, &units);
+        first = ts_purge_take_run(allocator, keep, least, most - given, &units);
         if (!first || !purge_span(allocator, first, units, !lazy || units >= TS_PURGE_PIECE_UNITS)) break;
     }
     return given;
@@ -236,8 +243,8 @@ uint64_t ts_purge_shared(ts_allocator *allocator, uint64_t keep, uint64_t most) 
 
 static void note_given(ts_allocator *allocator, uint64_t given) {
     ts_lock_acquire(&allocator->retained_lock);
-    ts_retain_give(&allocator->retain, ts_load_relaxed(&allocator->taken_units), ts_retained_shared(allocator), given,
-                   ts_os->coarse_ns());
+    ts_retain_give(&allocator->retain, ts_load_relaxed(&allocator->taken_units), ts_retained_shared(allocator),
+                   ts_units_in_use(allocator), given, ts_os->coarse_ns());
     ts_lock_release(&allocator->retained_lock);
 }
 
@@ -301,7 +308,7 @@ void ts_note_retained(ts_allocator *allocator, uint64_t added) {
         ts_thread.settle_units = 0; /* later calls for the other allocator note its debt anew */
     ts_thread.settle = allocator;
     ts_thread.settle_token = ts_load_relaxed(&allocator->token);
-    ts_thread.settle_units += 2 * added;
+    ts_thread.settle_units += (added < TS_PURGE_PIECE_UNITS ? 2 : 8) * added;
 }
 
 void ts_purge_owed(uint64_t purge_units) {

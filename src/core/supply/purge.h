@@ -1,14 +1,15 @@
 /*
  * How retained memory goes back to the system. Single units become runs (runs.h). Runs are purged with no lock held,
- * the longest first, and go to the pool. A run that the system refuses to take stays retained. The callers hold
+ * the oldest first (runs.h), and go to the pool. A run that the system refuses to take stays retained. The callers hold
  * nothing.
  *
- * A thread that adds units to the allocator's while that is over its limit OWES twice as many. So retained memory
+ * A thread that adds units to the allocator's while that is over its limit OWES twice as many, and eight times as many
+ * where it adds a span of a megabyte or more: after the last of such frees, few calls follow. So retained memory
  * comes down, however fast objects are freed. The thread pays when it holds nothing:
  *
  *     an allocation, a free    1 MiB of a run (TS_PURGE_PIECE_UNITS), by one system call of some 30 us. It waits until
- *                              a run is that long. Beyond one and a half times the limit TS_PURGE_LEAST_UNITS will do,
- *                              and beyond twice the limit any run. Single units become runs meanwhile
+ *                              that much is too much, or, beyond one and a half times the limit, TS_PURGE_LEAST_UNITS
+ *                              are. Single units become runs meanwhile. Runs without an age wait for twice the limit
  *     the end of an epoch      at most twice the units that the thread has released since the last such end, in runs
  *                              of any length
  *     a thread that rests      all
@@ -31,9 +32,11 @@
 uint64_t ts_retained_shared(ts_allocator *allocator);
 /* Retained units, all shares included. */
 uint64_t ts_allocator_retained_units(ts_allocator *allocator);
+/* Units that are not. */
+uint64_t ts_units_in_use(ts_allocator *allocator);
 /* How many may be in the allocator's lists; and whether they are more, which may raise the budget (retain.h). The
    last holding no lock of rank RETAINED or above. */
-uint64_t ts_purge_limit(const ts_allocator *allocator);
+uint64_t ts_purge_limit(ts_allocator *allocator);
 bool ts_purge_is_over(ts_allocator *allocator);
 
 /* ---- debts --------------------------------------------------------------------------------------- */
@@ -52,9 +55,9 @@ uint64_t ts_allocator_look(ts_allocator *allocator, uint64_t most);
 /* Units of that home are the allocator's no more; or they were taken within its budget, and never came. */
 void ts_uncommit_of(ts_allocator *allocator, unsigned home, uint64_t units);
 void ts_uncommit(ts_allocator *allocator, uint64_t units);
-/* Takes one of the longest runs, if it has `least` units, or of it `most` units, while more than `keep` are retained;
-   of a FAR run as many as are too many. 0: there is none. */
-uint32_t ts_purge_take_longest(ts_allocator *allocator, uint64_t keep, uint32_t least, uint64_t most, uint32_t *units);
+/* Takes the oldest run, or one that has no age and `least` units; or of it `most` units, while more than `keep` are
+   retained; of a FAR run as many as are too many. 0: there is none. */
+uint32_t ts_purge_take_run(ts_allocator *allocator, uint64_t keep, uint32_t least, uint64_t most, uint32_t *units);
 /* A guarded span that waits for the system. 0: there is none. */
 uint32_t ts_purge_take_stuck(ts_allocator *allocator);
 /* Makes runs of up to `most` of the allocator's single units, 512 at most. Returns how many it looked at. */

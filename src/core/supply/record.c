@@ -75,7 +75,7 @@ static void give_retained_back(ts_allocator *allocator) {
     ts_purge_shared(allocator, 0, UINT64_MAX);
     /* Memory that the system refuses to take even now goes to the pool as it is. */
     uint32_t unit, units;
-    while ((unit = ts_purge_take_longest(allocator, 0, 1, UINT64_MAX, &units)) != 0) ts_pool_give_unpurged(unit, units);
+    while ((unit = ts_purge_take_run(allocator, 0, 1, UINT64_MAX, &units)) != 0) ts_pool_give_unpurged(unit, units);
     while ((unit = ts_purge_take_stuck(allocator)) != 0) {
         uint32_t first = unit - ts_slab_at(unit)->u.span.guard;
         units = ts_slab_at(unit)->u.span.units;

@@ -2,19 +2,21 @@
  * The retain budget: how much memory an allocator may retain. A budget that the program gave is fixed. The budget of an
  * allocator that was given none is the USUAL one, TS_RETAIN_BYTES, at first, and adapts:
  *
- *  - Retained memory beyond the budget goes back.
- *  - It RISES to TS_RETAIN_MOST times the usual budget when memory went back in vain: a quarter of the usual budget or
- *    more went back within a second, and three quarters of that came again.
- *  - It FALLS to the usual budget when a spike that does not fit is over: had nothing gone back, more than the
- *    highest budget would be retained, and less than a part of that (TS_RETAIN_SPIKE) is in use. Memory that went
- *    back before does not count as given in vain then. So each such spike gives back all but the usual budget,
- *    however often it comes.
+ *  - A PHASE ENDS when more than the usual budget, or than what is left in use, was freed in a ROW: no 64th of it
+ *    (TS_RETAIN_ROW) was taken meanwhile. Then retained memory beyond the budget goes back. Before that the HIGHEST
+ *    budget holds: TS_RETAIN_MOST times the usual one, or a part of what is in use (TS_RETAIN_USE) if that is more.
+ *    A program that frees and allocates in turn needs the memory again at once.
+ *  - It RISES to the highest one when a phase's end gave memory back in vain: a quarter of the usual budget or more
+ *    went back within a second, and three quarters of that came again.
+ *  - It FALLS to the usual budget when a phase that does not fit is over: had nothing gone back, more than the highest
+ *    budget would be retained. Memory that went back before does not count as given in vain then. So each such phase
+ *    gives back all but the usual budget, however often it comes.
  *  - After a CALM second, in which nothing went back and nothing came from the pool, the memory that was not needed
  *    in it goes back in later calls. A part of the usual budget stays (TS_RETAIN_KEEP), and a budget that has risen
  *    falls by as much. Nothing goes back if the least and the most that was retained in that second differ by more
  *    than a quarter: such a program needs runs of many lengths.
  *
- * The lock of the allocator's retained units guards all fields. Some may be read by any thread, too.
+ * The lock of the allocator's retained units guards all fields but row_from. Some may be read by any thread, too.
  */
 #ifndef TS_SUPPLY_RETAIN_H
 #define TS_SUPPLY_RETAIN_H
@@ -22,16 +24,20 @@
 #include "base/atomic.h"
 
 #define TS_RETAIN_BYTES ((size_t)32 << 20)
-#define TS_RETAIN_MOST 5u  /* the highest budget, in usual ones */
-#define TS_RETAIN_KEEP 8u  /* this part of the usual budget stays, needed or not */
-#define TS_RETAIN_SPIKE 8u /* a spike is not over while this part of it is in use */
+#define TS_RETAIN_MOST 5u
+#define TS_RETAIN_USE 4u
+#define TS_RETAIN_ROW 64u
+#define TS_RETAIN_KEEP 8u /* this part of the usual budget stays, needed or not */
 #define TS_RETAIN_NS 1000000000u
 
 typedef struct ts_retain {
     _Atomic uint64_t units;   /* the present budget; read by any thread */
     _Atomic uint64_t spare;   /* units that are not needed, and are to go back; read by any thread */
     _Atomic uint64_t calm_ns; /* since when it is calm; read by any thread */
-    uint64_t usual;           /* constant during a use, as is `rises`; read by any thread */
+    /* Units retained, less those that were freed in a row; it may be negative. Any thread writes it. If one loses what
+       another has just written, a phase ends some units earlier or later. */
+    _Atomic uint64_t row_from;
+    uint64_t usual; /* constant during a use, as is `rises`; read by any thread */
     bool rises;
     uint64_t least, most; /* units retained since calm_ns */
     uint64_t taken;       /* units ever taken from the pool, at the last look */
@@ -44,6 +50,33 @@ typedef struct ts_retain {
 /* since_ns can be later than now_ns: another thread read the clock after this one, and was here before it. */
 static inline bool ts_retain_is_past(uint64_t since_ns, uint64_t now_ns) {
     return (int64_t)(now_ns - since_ns) > (int64_t)TS_RETAIN_NS;
+}
+
+/* Units freed in a row. */
+static inline uint64_t ts_retain_row(const ts_retain *retain, uint64_t retained) {
+    int64_t row = (int64_t)(retained - ts_load_relaxed(&retain->row_from));
+    return row > 0 ? (uint64_t)row : 0;
+}
+
+/* Notes that units were taken for use. retained: those that still are. */
+static inline void ts_retain_take(ts_retain *retain, uint64_t retained, uint64_t units) {
+    uint64_t row = ts_retain_row(retain, retained), less = TS_RETAIN_ROW * units;
+    ts_store_relaxed(&retain->row_from, retained - (row > less ? row - less : 0));
+}
+
+static inline bool ts_retain_phase_ended(const ts_retain *retain, uint64_t retained, uint64_t in_use) {
+    return ts_retain_row(retain, retained) > (in_use < retain->usual ? in_use : retain->usual);
+}
+
+static inline uint64_t ts_retain_most(const ts_retain *retain, uint64_t in_use) {
+    uint64_t most = TS_RETAIN_MOST * retain->usual;
+    return most > in_use / TS_RETAIN_USE ? most : in_use / TS_RETAIN_USE;
+}
+
+/* How many units may be retained. in_use: units of the allocator that are not. Any thread. */
+static inline uint64_t ts_retain_limit(const ts_retain *retain, uint64_t retained, uint64_t in_use) {
+    bool highest = retain->rises && !ts_retain_phase_ended(retain, retained, in_use);
+    return highest ? ts_retain_most(retain, in_use) : ts_load_relaxed(&retain->units);
 }
 
 static inline void ts_retain_begin_window(ts_retain *retain, uint64_t retained, uint64_t now_ns) {
@@ -62,6 +95,7 @@ static inline void ts_retain_begin_calm(ts_retain *retain, uint64_t retained, ui
 /* Sets the usual budget, and forgets all that came before. */
 static inline void ts_retain_forget(ts_retain *retain) {
     ts_store_relaxed(&retain->units, retain->usual);
+    ts_store_relaxed(&retain->row_from, 0);
     retain->out = 0;
     ts_retain_begin_window(retain, 0, 0);
     ts_retain_begin_calm(retain, 0, 0);
@@ -85,28 +119,32 @@ static inline void ts_retain_follow(ts_retain *retain, uint64_t taken, uint64_t 
 }
 
 /* Notes that units went back. retained: units that are retained still. */
-static inline void ts_retain_give(ts_retain *retain, uint64_t taken, uint64_t retained, uint64_t units,
+static inline void ts_retain_give(ts_retain *retain, uint64_t taken, uint64_t retained, uint64_t in_use, uint64_t units,
                                   uint64_t now_ns) {
     ts_retain_follow(retain, taken, retained + units, now_ns);
     retain->out += units;
-    retain->given += units;
-    retain->left += units;
+    if (ts_retain_phase_ended(retain, retained + units, in_use)) {
+        retain->given += units;
+        retain->left += units;
+    }
+    ts_store_relaxed(&retain->row_from, ts_load_relaxed(&retain->row_from) - units);
     ts_retain_begin_calm(retain, retained, now_ns);
 }
 
-/* Notes how much was retained at a moment, after some of it was taken. */
-static inline void ts_retain_note(ts_retain *retain, uint64_t retained) {
+/* Notes how much is retained after `units` of it were taken. */
+static inline void ts_retain_note(ts_retain *retain, uint64_t retained, uint64_t units) {
+    if (units > 0) ts_retain_take(retain, retained, units);
     if (retained < retain->least) retain->least = retained;
     if (retained > retain->most) retain->most = retained;
 }
 
-/* Called when more is retained than the budget: it rises, falls, or stays. live: units in use. */
-static inline void ts_retain_adapt(ts_retain *retain, uint64_t taken, uint64_t retained, uint64_t live,
+/* Called when more is retained than may be: the budget rises, falls, or stays. */
+static inline void ts_retain_adapt(ts_retain *retain, uint64_t taken, uint64_t retained, uint64_t in_use,
                                    uint64_t now_ns) {
-    uint64_t most = TS_RETAIN_MOST * retain->usual;
+    uint64_t most = ts_retain_most(retain, in_use);
     ts_retain_follow(retain, taken, retained, now_ns);
     if (ts_retain_is_past(retain->window_ns, now_ns)) ts_retain_begin_window(retain, retained, now_ns);
-    if (retain->need > most && (retained + retain->out) / TS_RETAIN_SPIKE > live) {
+    if (retain->need > most) {
         retain->given = retain->left = 0;
         ts_store_relaxed(&retain->units, retain->usual);
     } else if (retain->given >= retain->usual / 4 && retain->left <= retain->given / 4) {
@@ -119,7 +157,7 @@ static inline void ts_retain_adapt(ts_retain *retain, uint64_t taken, uint64_t r
 static inline uint64_t ts_retain_look(ts_retain *retain, uint64_t taken, uint64_t retained, uint64_t keep,
                                       uint64_t at_once, uint64_t now_ns) {
     ts_retain_follow(retain, taken, retained, now_ns);
-    ts_retain_note(retain, retained);
+    ts_retain_note(retain, retained, 0);
     uint64_t unused = retain->least > keep ? retain->least - keep : 0, spare = ts_load_relaxed(&retain->spare);
     if (ts_retain_is_past(ts_load_relaxed(&retain->calm_ns), now_ns)) {
         uint64_t budget = ts_load_relaxed(&retain->units);
@@ -132,6 +170,7 @@ static inline uint64_t ts_retain_look(ts_retain *retain, uint64_t taken, uint64_
     ts_store_relaxed(&retain->spare, spare - at_once);
     retain->least -= at_once;
     retain->out += at_once;
+    ts_store_relaxed(&retain->row_from, ts_load_relaxed(&retain->row_from) - at_once);
     return at_once;
 }
 

@@ -55,6 +55,16 @@ uint32_t ts_allocator_retained_pop(ts_allocator *allocator) {
     return unit;
 }
 
+void ts_note_reused(ts_allocator *allocator, uint64_t before) {
+    uint64_t retained = ts_retained_shared(allocator);
+    ts_retain_note(&allocator->retain, retained, before - retained);
+}
+
+void ts_note_fresh(ts_allocator *allocator, uint64_t units) {
+    ts_fetch_add_relaxed(&allocator->taken_units, units);
+    ts_retain_take(&allocator->retain, ts_retained_shared(allocator), units);
+}
+
 /* Moves the first `count` units of a list, which has more, before another's. Owner of both lists. */
 static void move_first(ts_retained *to, ts_retained *from, uint32_t last, uint32_t count) {
     ts_slab *slab = ts_slab_at(last);
@@ -175,7 +185,7 @@ static uint32_t take_within_budget(ts_allocator *allocator, unsigned part, unsig
         return 0;
     }
     ts_slab_at(first)->allocator = ts_allocator_index(allocator);
-    ts_fetch_add_relaxed(&allocator->taken_units, weight);
+    ts_note_fresh(allocator, weight);
     ts_nodes_count(allocator, ts_home_of(first), weight);
     return first;
 }
@@ -205,11 +215,12 @@ static void take_shared(ts_share *share) {
     if ((ts_load_relaxed(&from->count) | ts_load_relaxed(&allocator->span_retained_units)) == 0) return;
     uint32_t most = ts_allocator_is_sparing(allocator) ? 1 : TS_RETAINED_UNITS_MOVED, unit;
     ts_lock_acquire(&allocator->retained_lock);
+    uint64_t before = ts_retained_shared(allocator);
     if (ts_load_relaxed(&from->count) == 0) {
         unit = ts_runs_take(allocator, TS_NORMAL, TS_HOME_ANY, most);
         if (!unit && most > 1) unit = ts_runs_take(allocator, TS_NORMAL, TS_HOME_ANY, most = 1);
         if (unit) ts_retained_push_run(to, unit, most);
-        ts_retain_note(&allocator->retain, ts_retained_shared(allocator));
+        ts_note_reused(allocator, before);
         ts_lock_release(&allocator->retained_lock);
         return;
     }
@@ -220,7 +231,7 @@ static void take_shared(ts_share *share) {
             if (from->head == allocator->retained_group) break; /* it stays whole */
         }
     }
-    ts_retain_note(&allocator->retain, ts_retained_shared(allocator));
+    ts_note_reused(allocator, before);
     ts_lock_release(&allocator->retained_lock);
 }
 

@@ -73,6 +73,11 @@ TS_ALWAYS_INLINE uint32_t ts_share_take(ts_share *share) {
 
 /* The next of the allocator's retained units, 0: none. Caller has the retained lock. */
 uint32_t ts_allocator_retained_pop(ts_allocator *allocator);
+/* Notes for the retain budget that some of the allocator's units were taken. before: how many it had. Caller has the
+   retained lock. */
+void ts_note_reused(ts_allocator *allocator, uint64_t before);
+/* As ts_note_reused, of units of the pool. Caller need not have the lock. */
+void ts_note_fresh(ts_allocator *allocator, uint64_t units);
 /* Retains a zombie slab, which came off a queue. */
 void ts_zombie_give(uint32_t unit);
 

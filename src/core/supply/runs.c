@@ -40,7 +40,23 @@ static void set_ends(uint32_t first, uint32_t units, uint32_t retained_of) {
     ts_store_relaxed(&b->retained_of, retained_of);
 }
 
-static void insert_run(ts_allocator *allocator, uint32_t first, uint32_t units) {
+static bool has_age(uint32_t first, uint32_t units) { return ts_units_weight(first, units) >= TS_RUNS_AGED; }
+
+/* The run gets between two others in the list by age; 0: an end. */
+static void link_age(ts_allocator *allocator, uint32_t first, uint32_t newer, uint32_t older) {
+    ts_slab_at(first)->u.run.newer = newer;
+    ts_slab_at(first)->u.run.older = older;
+    *(newer ? &ts_slab_at(newer)->u.run.older : &allocator->newest) = first;
+    *(older ? &ts_slab_at(older)->u.run.newer : &allocator->oldest) = first;
+}
+
+static void unlink_age(ts_allocator *allocator, uint32_t first) {
+    uint32_t newer = ts_slab_at(first)->u.run.newer, older = ts_slab_at(first)->u.run.older;
+    *(newer ? &ts_slab_at(newer)->u.run.older : &allocator->newest) = older;
+    *(older ? &ts_slab_at(older)->u.run.newer : &allocator->oldest) = newer;
+}
+
+static void insert_run(ts_allocator *allocator, uint32_t first, uint32_t units, bool oldest) {
     ts_runs *runs = runs_of(allocator, ts_part_of_unit(first), ts_home_of(first));
     unsigned list = ts_runs_list(units);
     ts_slab *slab = ts_slab_at(first);
@@ -50,6 +66,8 @@ static void insert_run(ts_allocator *allocator, uint32_t first, uint32_t units) 
     if (slab->next) ts_slab_at(slab->next)->prev = first;
     runs->head[list] = first;
     runs->some[list / 64] |= (uint64_t)1 << list % 64;
+    if (has_age(first, units))
+        link_age(allocator, first, oldest ? allocator->oldest : 0, oldest ? 0 : allocator->newest);
 }
 
 static void remove_run(ts_allocator *allocator, uint32_t first, uint32_t units) {
@@ -62,6 +80,7 @@ static void remove_run(ts_allocator *allocator, uint32_t first, uint32_t units) 
         runs->head[list] = slab->next;
     if (slab->next) ts_slab_at(slab->next)->prev = slab->prev;
     if (!runs->head[list]) runs->some[list / 64] &= ~((uint64_t)1 << list % 64);
+    if (has_age(first, units)) unlink_age(allocator, first);
     set_ends(first, units, 0);
 }
 
@@ -79,7 +98,7 @@ void ts_runs_give(ts_allocator *allocator, uint32_t first, uint32_t units) {
         remove_run(allocator, end, after);
         units += after;
     }
-    insert_run(allocator, first, units);
+    insert_run(allocator, first, units, false);
 }
 
 void ts_runs_return(ts_allocator *allocator, uint32_t first, uint32_t units) {
@@ -109,7 +128,7 @@ static uint32_t find_run(const ts_runs *runs, uint32_t units) {
 static void take_units(ts_allocator *allocator, uint32_t first, uint32_t units) {
     uint32_t length = ts_region.run[first].next;
     remove_run(allocator, first, length);
-    if (length > units) insert_run(allocator, first + units, length - units);
+    if (length > units) insert_run(allocator, first + units, length - units, false);
     ts_fetch_sub_relaxed(&allocator->span_retained_units, ts_units_weight(first, units));
 }
 
@@ -119,20 +138,33 @@ uint32_t ts_runs_take(ts_allocator *allocator, unsigned part, unsigned home, uin
     return first;
 }
 
+/* The last units of a run. The rest of it is the oldest of all. */
+static uint32_t take_end(ts_allocator *allocator, uint32_t first, uint32_t most, uint32_t *units) {
+    uint32_t length = ts_region.run[first].next, keep = length > most ? length - most : 0;
+    *units = length - keep;
+    remove_run(allocator, first, length);
+    if (keep) insert_run(allocator, first, keep, true);
+    ts_fetch_sub_relaxed(&allocator->span_retained_units, ts_units_weight(first, *units));
+    return first + keep;
+}
+
 uint32_t ts_runs_take_longest(ts_allocator *allocator, unsigned part, unsigned home, uint32_t least, uint32_t most,
                               uint32_t *units) {
     const ts_runs *runs = runs_of(allocator, part, home);
     unsigned word = runs->some[1] ? 1 : 0;
     if (!runs->some[word]) return 0;
     uint32_t first = runs->head[64 * word + ts_log2_64(runs->some[word])];
-    uint32_t length = ts_region.run[first].next;
-    if (length < least) return 0;
-    *units = length < most ? length : most;
-    uint32_t keep = length - *units;
-    remove_run(allocator, first, length);
-    if (keep) insert_run(allocator, first, keep);
-    ts_fetch_sub_relaxed(&allocator->span_retained_units, ts_units_weight(first, *units));
-    return first + keep;
+    if (ts_region.run[first].next < least) return 0;
+    return take_end(allocator, first, most, units);
+}
+
+uint32_t ts_runs_take_oldest(ts_allocator *allocator, uint32_t good, uint32_t most, uint64_t over, uint32_t *units) {
+    uint32_t first = allocator->oldest, looks = 0;
+    while (first && looks++ < LOOKS && ts_units_weight(first, ts_region.run[first].next) < good)
+        first = ts_slab_at(first)->u.run.newer;
+    if (looks > LOOKS || !first) first = allocator->oldest;
+    if (!first) return 0;
+    return take_end(allocator, first, ts_part_of_unit(first) == TS_FAR ? ts_far_units(over) : most, units);
 }
 
 bool ts_runs_take_at(ts_allocator *allocator, uint32_t first, uint32_t units) {

@@ -12,7 +12,9 @@
  *     of a unit beside a run tell whether a run of the same allocator begins or ends there. Only the holder of an
  *     allocator's lock writes its index.
  *  2. No two runs of one allocator and home touch.
- *  3. A run is in the list of its length. The list links through the records of the slabs of its first unit.
+ *  3. A run is in the list of its length. The list links through the records of the slabs of its first unit. A run of
+ *     TS_RUNS_AGED units or more, of any part and home, is also in the list of runs by age, which goes back oldest
+ *     first. It is as old as the last time that units were given to it, or taken of it for use.
  *  4. The UNIT words of a run are 0. Its units are in `committed_units` and in `span_retained_units`, in 16 KiB as in
  *     all counts of memory.
  */
@@ -24,6 +26,7 @@
 #include "base/bits.h"
 
 #define TS_RETAINED_LISTS 96u /* four to a doubling, for up to 2^24 units */
+#define TS_RUNS_AGED 16u      /* 256 KiB; shorter ones are too many, and go back only where far too much is retained */
 
 typedef struct ts_runs {
     uint64_t some[2]; /* bit per list: it is not empty */
@@ -48,6 +51,10 @@ uint32_t ts_runs_take(struct ts_allocator *allocator, unsigned part, unsigned ho
 /* Takes up to `most` units of one of the longest runs, if it has `least` or more. 0: it has not. */
 uint32_t ts_runs_take_longest(struct ts_allocator *allocator, unsigned part, unsigned home, uint32_t least,
                               uint32_t most, uint32_t *units);
+/* Takes up to `most` units of the oldest run, or of a younger one if the first with `good` units is among the eight
+   oldest; of a FAR run as many as hold `over`. 0: no run has an age. */
+uint32_t ts_runs_take_oldest(struct ts_allocator *allocator, uint32_t good, uint32_t most, uint64_t over,
+                             uint32_t *units);
 /* Takes `units` units at `first`, behind a span, if a run of its home begins there that has as many. */
 bool ts_runs_take_at(struct ts_allocator *allocator, uint32_t first, uint32_t units);
 

@@ -27,7 +27,7 @@ static bool take_behind(ts_allocator *allocator, uint32_t first, uint32_t units,
         ts_uncommit(allocator, weight);
         return false;
     }
-    ts_fetch_add_relaxed(&allocator->taken_units, weight);
+    ts_note_fresh(allocator, weight);
     ts_nodes_count(allocator, ts_home_of(first), weight);
     return true;
 }
@@ -38,10 +38,11 @@ static uint32_t take_retained_span(ts_allocator *allocator, unsigned part, unsig
     uint32_t unit, length = 0;
     if (ts_load_relaxed(&allocator->span_retained_units) < units / 2) return 0;
     ts_lock_acquire(&allocator->retained_lock);
+    uint64_t before = ts_retained_shared(allocator);
     unit = ts_runs_take(allocator, part, home, units);
     bool whole = unit != 0;
     if (!whole && units > 1) unit = ts_runs_take_longest(allocator, part, home, (units + 1) / 2, units, &length);
-    ts_retain_note(&allocator->retain, ts_retained_shared(allocator));
+    ts_note_reused(allocator, before);
     ts_lock_release(&allocator->retained_lock);
     if (whole || !unit) return unit;
     if (!take_behind(allocator, unit + length, units - length, units)) {
@@ -192,8 +193,9 @@ uint32_t ts_span_acquire(ts_allocator *allocator, ts_share *share, unsigned part
 
 bool ts_span_acquire_behind(ts_allocator *allocator, uint32_t first, uint32_t units, uint32_t whole, bool *fresh) {
     ts_lock_acquire(&allocator->retained_lock);
+    uint64_t before = ts_retained_shared(allocator);
     *fresh = !ts_runs_take_at(allocator, first, units);
-    ts_retain_note(&allocator->retain, ts_retained_shared(allocator));
+    ts_note_reused(allocator, before);
     ts_lock_release(&allocator->retained_lock);
     return !*fresh || take_behind(allocator, first, units, whole);
 }

@@ -19,14 +19,23 @@ static int begin(void **state) {
 
 static uint64_t budget(void) { return ts_load_relaxed(&retain.units); }
 
-/* `retained` is retained beside `live`: more than the budget goes back at once. Returns what went back. */
-static uint64_t settle(uint64_t retained, uint64_t live) {
-    if (retained <= budget()) return 0;
-    ts_retain_adapt(&retain, taken, retained, live, now);
-    if (retained <= budget()) return 0;
-    uint64_t units = retained - budget();
-    ts_retain_give(&retain, taken, budget(), units, now);
-    return units;
+/* `retained` is retained beside `in_use`: more than may be goes back at once. Returns what went back. */
+static uint64_t settle(uint64_t retained, uint64_t in_use) {
+    if (retained <= ts_retain_limit(&retain, retained, in_use)) return 0;
+    ts_retain_adapt(&retain, taken, retained, in_use, now);
+    uint64_t limit = ts_retain_limit(&retain, retained, in_use);
+    if (retained <= limit) return 0;
+    ts_retain_give(&retain, taken, limit, in_use, retained - limit, now);
+    return retained - limit;
+}
+
+/* As many units are taken, from what is retained as far as that goes. Returns what is retained then. */
+static uint64_t take(uint64_t units, uint64_t retained) {
+    uint64_t rest = retained > units ? retained - units : 0;
+    taken += units - (retained - rest);
+    ts_retain_note(&retain, rest, retained - rest);
+    ts_retain_take(&retain, rest, units - (retained - rest));
+    return rest;
 }
 
 /* So much is freed, 100 units at a time, and `beside` stay in use; first it is taken, from what is retained as far as
@@ -35,9 +44,7 @@ static uint64_t swing(uint64_t units, uint64_t beside) {
     static uint64_t retained;
     uint64_t given = 0;
     if (taken == 0) retained = 0;
-    taken += units > retained ? units - retained : 0;
-    retained = 0;
-    ts_retain_note(&retain, 0);
+    retained = take(units, retained);
     for (uint64_t freed = 100; freed <= units; freed += 100) {
         retained += 100;
         uint64_t back = settle(retained, beside + units - freed);
@@ -77,10 +84,8 @@ static void slow_spikes_do_not_fit_either(void **state) {
     uint64_t retained = 0;
     (void)state;
     for (uint64_t i = 0; i < 50; i++) {
-        taken += 2 * MOST - retained;
-        ts_retain_note(&retain, 0);
+        retained = take(2 * MOST, retained);
         (void)look(0);
-        retained = 0;
         for (uint64_t freed = 100; freed <= 2 * MOST; freed += 100) {
             retained += 100;
             retained -= settle(retained, 2 * MOST - freed);
@@ -114,34 +119,63 @@ static void a_large_spike_lowers_the_budget(void **state) {
     assert_int_equal(spike(3 * MOST), 3 * MOST - USUAL);
 }
 
-/* Not where much more is in use than what is retained. */
-static void what_is_in_use_keeps_it_up(void **state) {
+/* The highest budget is a quarter of what is in use, if that is more. */
+static void much_in_use_keeps_much(void **state) {
+    enum { SWING = MOST + 2000, MUCH = 4 * SWING };
     (void)state;
-    (void)spike(4000);
-    (void)spike(4000);
-    for (int i = 0; i < 50; i++) {
-        assert_int_equal(settle(MOST + 100, 2 * MOST), 100);
-        assert_int_equal(budget(), MOST);
-        if (i % 2 == 0) taken += 100;
-    }
+    assert_int_equal(swing(SWING, MUCH), SWING - USUAL);
+    for (int i = 0; i < 20; i++) assert_int_equal(swing(SWING, MUCH), 0);
+    assert_in_range(budget(), SWING, (MUCH + SWING) / 4);
 }
 
-/* What swings by more than fits is no spike while an eighth of it stays in use: the budget rises, and only what is more
-   goes back. */
-static void what_swings_beside_enough_in_use_stays(void **state) {
-    enum { SWING = MOST + 2000, ENOUGH = SWING / TS_RETAIN_SPIKE };
+/* A program that frees and allocates in turn keeps up to the highest budget, and its budget does not change. */
+static void what_is_taken_in_turn_stays(void **state) {
+    enum { BLOCK = USUAL - 100, LESS = BLOCK / 64 + 1 };
+    uint64_t retained = 0, most = 0;
     (void)state;
-    assert_int_equal(swing(SWING, ENOUGH), SWING - USUAL);
-    for (int i = 0; i < 20; i++) {
-        assert_int_equal(swing(SWING, ENOUGH), SWING - MOST);
-        assert_int_equal(budget(), MOST);
+    retained = take(2 * MOST, retained);
+    for (int i = 0; i < 200; i++) {
+        retained += BLOCK;
+        retained -= settle(retained, 2 * MOST);
+        assert_true(retained <= MOST);
+        if (retained > most) most = retained;
+        retained = take(LESS, retained);
     }
-    for (int i = 0; i < 20; i++) {
-        assert_int_equal(swing(SWING, ENOUGH - 1), SWING - USUAL);
-        assert_int_equal(budget(), USUAL);
+    assert_int_equal(most, MOST);
+    assert_int_equal(budget(), USUAL);
+    /* One that frees alone does not. */
+    for (int i = 0; i < 2; i++) {
+        retained += BLOCK;
+        retained -= settle(retained, 2 * MOST);
     }
-    (void)swing(SWING, ENOUGH);
-    assert_int_equal(swing(SWING, ENOUGH), SWING - MOST);
+    assert_int_equal(retained, USUAL);
+}
+
+/* Where less than the usual budget is left in use, a phase ends when as much was freed in a row. */
+static void what_lets_go_of_most_has_ended(void **state) {
+    uint64_t retained = 4000, in_use = 1000;
+    (void)state;
+    retained = take(1000, take(1000, retained) + 1000 + 2000); /* nothing was freed in a row */
+    assert_int_equal(settle(retained, in_use), 0);
+    retained += 499, in_use -= 499;
+    assert_int_equal(settle(retained, in_use), 0);
+    retained += 2, in_use -= 2;
+    assert_int_equal(settle(retained, in_use), retained - USUAL);
+}
+
+/* A little that is taken meanwhile ends no row: a 64th does. */
+static void a_row_goes_on_beside_a_little(void **state) {
+    (void)state;
+    ts_retain_take(&retain, 1000, 100);
+    assert_int_equal(ts_retain_row(&retain, 1000), 0);
+    assert_int_equal(ts_retain_row(&retain, 7500), 6500);
+    ts_retain_take(&retain, 7400, 100);
+    assert_int_equal(ts_retain_row(&retain, 7400), 0);
+    ts_retain_take(&retain, 14000, 100);
+    assert_int_equal(ts_retain_row(&retain, 14000), 14000 - 7400 - 6400);
+    /* What goes back was freed, too. */
+    ts_retain_give(&retain, taken, 10000, 0, 4000, now);
+    assert_int_equal(ts_retain_row(&retain, 10000), 200);
 }
 
 /* What comes before it goes was not given in vain, nor was what does not come. */
@@ -216,19 +250,19 @@ static void what_nobody_needs_goes_back(void **state) {
 static void what_somebody_needs_stays(void **state) {
     (void)state;
     (void)look(1000);
-    ts_retain_note(&retain, 900);
+    ts_retain_note(&retain, 900, 0);
     end_second();
     assert_int_equal(look(1000), PIECE);
-    ts_retain_note(&retain, KEEP + PIECE);
+    ts_retain_note(&retain, KEEP + PIECE, 0);
     assert_int_equal(look(1000), PIECE); /* as much as was not needed in this window either */
     assert_int_equal(look(1000), 0);
     /* Where more than a quarter is needed now and then, all may be. */
     end_second();
     (void)look(1000);
-    ts_retain_note(&retain, 799);
+    ts_retain_note(&retain, 799, 0);
     end_second();
     assert_int_equal(look(1000), 0);
-    ts_retain_note(&retain, 800);
+    ts_retain_note(&retain, 800, 0);
     end_second();
     assert_int_equal(look(1000), PIECE);
 }
@@ -290,8 +324,10 @@ int main(void) {
         FROM_BEGIN(spikes_that_do_not_fit_go_back),
         FROM_BEGIN(slow_spikes_do_not_fit_either),
         FROM_BEGIN(a_large_spike_lowers_the_budget),
-        FROM_BEGIN(what_is_in_use_keeps_it_up),
-        FROM_BEGIN(what_swings_beside_enough_in_use_stays),
+        FROM_BEGIN(much_in_use_keeps_much),
+        FROM_BEGIN(what_is_taken_in_turn_stays),
+        FROM_BEGIN(what_lets_go_of_most_has_ended),
+        FROM_BEGIN(a_row_goes_on_beside_a_little),
         FROM_BEGIN(not_for_what_does_not_come_again),
         FROM_BEGIN(not_for_little),
         FROM_BEGIN(not_for_what_comes_later),

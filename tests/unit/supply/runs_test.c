@@ -282,6 +282,23 @@ static void refused_it_stays_a_run(void **state) {
     assert_int_equal(slab_trim(allocator), 600 * UNIT);
 }
 
+/* Not the longest one: that was freed last, and is needed next. The first lies beside no other. */
+static void the_oldest_goes_back_first(void **state) {
+    char *p[4] = {span(100)};
+    (void)state;
+    for (unsigned i = 1; i < 4; i++) {
+        size_t units = 100 + 20 * i;
+        do p[i] = span(units);
+        while (p[i] == p[0] + 100 * UNIT || p[i] + units * UNIT == p[0]);
+    }
+    assert_true(slab_free(allocator, p[1]) && slab_free(allocator, p[0]));
+    assert_ptr_equal(span(110), p[1]); /* it is taken, and freed again: now it is younger than the other */
+    for (unsigned i = 1; i < 4; i++) assert_true(slab_free(allocator, p[i]));
+    assert_int_equal(runs_of(allocator).units, 520 - TS_PURGE_PIECE_UNITS);
+    assert_ptr_not_equal(span(101 - TS_PURGE_PIECE_UNITS), p[0]);
+    assert_ptr_equal(span(100 - TS_PURGE_PIECE_UNITS), p[0]);
+}
+
 /* Buffers of megabytes that come and go lie between others that live: what is retained among them is taken again, and
    stays. */
 static void buffers_that_come_and_go(void **state) {
@@ -316,6 +333,7 @@ int main(void) {
         RUNS(grows_into_a_retained_run),
         RUNS(goes_back_in_pieces),
         RUNS(refused_it_stays_a_run),
+        RUNS(the_oldest_goes_back_first),
         RUNS(buffers_that_come_and_go),
         RUNS(a_thread_keeps_short_ones),
         RUNS(not_more_than_a_bound),
