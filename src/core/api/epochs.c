@@ -113,8 +113,8 @@ EpochId epoch_open(SlabAllocator *allocator, const char *label, unsigned flags) 
     return id;
 }
 
-/* The allocator of an epoch that may be ended; NULL with errno. Threads do not look whether the epoch of the process's
-   malloc has ended (private_objects.c). */
+/* The allocator of an epoch that may be ended, or handed over; NULL with errno. Threads do not look whether the epoch of
+   the process's malloc has ended, nor whether a block there still is theirs (private_objects.c). */
 static ts_allocator *find_to_end(const SlabAllocator *allocator, EpochId epoch) {
     ts_allocator *a = ts_api_find(allocator);
     if (TS_LIKELY(epoch != ts_load_relaxed(&ts_kept_epoch)) || epoch == EPOCH_NONE) return a;
@@ -210,7 +210,7 @@ EpochDomain *epoch_domain_create(SlabAllocator *allocator) {
 
 EpochDomain *epoch_domain_wrap(SlabAllocator *allocator, EpochId epoch, bool auto_close) {
     if (!allocator) allocator = slab_allocator_default();
-    ts_allocator *a = allocator ? ts_api_find(allocator) : NULL;
+    ts_allocator *a = allocator ? find_to_end(allocator, epoch) : NULL; /* a domain can end it, and hand it over */
     if (!a) return NULL;
     ts_epoch *e = ts_epoch_find(a, epoch);
     if (!e || ts_load_acquire(&e->state) != EPOCH_ACTIVE)

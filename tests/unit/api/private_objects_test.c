@@ -162,6 +162,16 @@ static void kept(void **state) {
     errno = 0;
     assert_false(epoch_destroy(allocator, epoch));
     assert_int_equal(errno, EBUSY);
+    for (unsigned closes = 0; closes < 2; closes++) { /* a domain could close it, or hand it over */
+        errno = 0;
+        EpochDomain *domain = epoch_domain_wrap(allocator, epoch, closes);
+        if (domain && closes)
+            epoch_domain_destroy(domain);
+        else if (domain)
+            (void)epoch_domain_hand_over(domain);
+        assert_null(domain);
+        assert_int_equal(errno, EBUSY);
+    }
     slab_allocator_free(allocator);
     end(p);
     end(make(100));
