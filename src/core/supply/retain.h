@@ -119,14 +119,12 @@ static inline void ts_retain_follow(ts_retain *retain, uint64_t taken, uint64_t 
 }
 
 /* Notes that units went back. retained: units that are retained still. */
-static inline void ts_retain_give(ts_retain *retain, uint64_t taken, uint64_t retained, uint64_t in_use, uint64_t units,
+static inline void ts_retain_give(ts_retain *retain, uint64_t taken, uint64_t retained, uint64_t units,
                                   uint64_t now_ns) {
     ts_retain_follow(retain, taken, retained + units, now_ns);
     retain->out += units;
-    if (ts_retain_phase_ended(retain, retained + units, in_use)) {
-        retain->given += units;
-        retain->left += units;
-    }
+    retain->given += units;
+    retain->left += units;
     ts_store_relaxed(&retain->row_from, ts_load_relaxed(&retain->row_from) - units);
     ts_retain_begin_calm(retain, retained, now_ns);
 }

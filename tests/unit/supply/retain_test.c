@@ -25,7 +25,7 @@ static uint64_t settle(uint64_t retained, uint64_t in_use) {
     ts_retain_adapt(&retain, taken, retained, in_use, now);
     uint64_t limit = ts_retain_limit(&retain, retained, in_use);
     if (retained <= limit) return 0;
-    ts_retain_give(&retain, taken, limit, in_use, retained - limit, now);
+    ts_retain_give(&retain, taken, limit, retained - limit, now);
     return retained - limit;
 }
 
@@ -174,7 +174,7 @@ static void a_row_goes_on_beside_a_little(void **state) {
     ts_retain_take(&retain, 14000, 100);
     assert_int_equal(ts_retain_row(&retain, 14000), 14000 - 7400 - 6400);
     /* What goes back was freed, too. */
-    ts_retain_give(&retain, taken, 10000, 0, 4000, now);
+    ts_retain_give(&retain, taken, 10000, 4000, now);
     assert_int_equal(ts_retain_row(&retain, 10000), 200);
 }
 
