@@ -138,13 +138,18 @@ static void let_go(ts_heap *heap, const ts_allocator *only) {
     uint64_t recycled = 0;
     ts_foreign_drain(heap);
     ts_heap_end_condemned(heap);
-    for (ts_share *s = heap->shares; s; s = s->heap_next) {
-        if (only && s->allocator != only) continue;
-        for (ts_block *b = s->blocks; b; b = b->heap_next) {
-            ts_block_flush_if_shut(heap, b);
-            ts_block_flush(heap, b, &recycled);
+    /* All that drains comes first. A drain fills magazines of open blocks, and what it puts there after the flush would
+       keep its slab. */
+    for (unsigned flushes = 0; flushes < 2; flushes++)
+        for (ts_share *s = heap->shares; s; s = s->heap_next) {
+            if (only && s->allocator != only) continue;
+            for (ts_block *b = s->blocks; b; b = b->heap_next) {
+                if (flushes)
+                    ts_block_flush(heap, b, &recycled);
+                else
+                    ts_block_flush_if_shut(heap, b);
+            }
         }
-    }
     for (ts_share *s = heap->shares; s; s = s->heap_next)
         if (!only || s->allocator == only) ts_note_retained(s->allocator, ts_share_give_retained(s));
     ts_heap_drop_dead_shares(heap);

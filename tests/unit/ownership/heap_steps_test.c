@@ -1,7 +1,7 @@
 /*
  * What other threads do between two steps of who visits a heap or lets go of one. heap.c is compiled once more, in
  * place of the library's, with a place to stop at before every lock that is acquired, and behind every one that is
- * released; the barrier of a hold is a place too.
+ * released. The barrier of a hold is a place too, and so is the end of each block's flush.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
@@ -23,7 +23,16 @@ static void released(const ts_lock *lock);
 
 #define ts_lock_acquire(l) (acquires(l), (ts_lock_acquire)(l))
 #define ts_lock_release(l) ((ts_lock_release)(l), released(l))
+
+static sup_stop at_flush;
+static uint32_t flush_and_stop(ts_heap *heap, ts_block *b, uint64_t *recycled) {
+    uint32_t scanned = ts_block_flush(heap, b, recycled);
+    sup_stop_here(&at_flush);
+    return scanned;
+}
+#define ts_block_flush flush_and_stop
 #include "cache/life.c"
+#undef ts_block_flush
 #include "ownership/heap.c"
 #undef ts_lock_acquire
 #undef ts_lock_release
@@ -135,6 +144,32 @@ static void used_again_before_it_is_listed(void **state) {
     assert_int_equal(sup_live_objects(allocator), COUNT);
     sup_check_identities(allocator);
     assert_true(epoch_destroy(allocator, other));
+    sup_check_empty(allocator);
+}
+
+static void close_and_free(void) {
+    SUP_CHECK(epoch_close(allocator, other), "epoch_close");
+    free_objects();
+}
+static void let_close_and_free(void) { let(close_and_free); }
+
+/* The last flush of a block comes after all that drains: the thread has a block that was closed meanwhile, and objects
+   of the block that is flushed first are freed behind its flush. */
+static void freed_behind_the_flush(void **state) {
+    (void)state;
+    epoch = epoch_open(allocator, NULL, EPOCH_CHURN);
+    other = epoch_open(allocator, NULL, EPOCH_CHURN);
+    void *p = slab_malloc_epoch(allocator, 100, other);
+    make_objects();
+    block = block_of(objects[0]);
+    begin();
+    sup_stop_arm(&at_flush, 0, let_close_and_free);
+    ts_heap_exit(ts_thread.heap);
+    assert_true(sup_stop_disarm(&at_flush));
+    SUP_CHECK(ts_load_relaxed(&block->slabs) == 0, "an ended thread's magazine keeps a slab");
+    end();
+    assert_true(slab_free(allocator, p));
+    assert_true(epoch_destroy(allocator, epoch));
     sup_check_empty(allocator);
 }
 
@@ -393,15 +428,11 @@ static void freed_while_its_thread_ends(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        WITH(used_again_before_it_is_listed),
-        WITH(condemned_after_the_barrier),
-        WITH(list_is_put_back),
-        WITH(shut_after_the_barrier),
-        WITH(not_held_again),
-        WITH(what_a_close_has_missed),
-        WITH(nothing_was_missed),
-        WITH(freed_while_its_thread_ends),
-        WITH(holds_who_has_something),
+        WITH(used_again_before_it_is_listed), WITH(freed_behind_the_flush),
+        WITH(condemned_after_the_barrier),    WITH(list_is_put_back),
+        WITH(shut_after_the_barrier),         WITH(not_held_again),
+        WITH(what_a_close_has_missed),        WITH(nothing_was_missed),
+        WITH(freed_while_its_thread_ends),    WITH(holds_who_has_something),
     };
     return cmocka_run_group_tests_name("ownership.heap_steps", tests, NULL, NULL);
 }
