@@ -44,7 +44,7 @@ static void make(struct arena *arena, unsigned number) {
         for (unsigned i = 0; i < EPOCHS; i++)
             SUP_CHECK((i % 2 ? epoch_destroy : epoch_close)(arena->allocator, epochs[i]), "epoch %u", i);
         slab_thread_idle();
-        if (round % 2) ts_records_trim();
+        if (round % 2) ts_records_purge(true);
         atomic_fetch_add(&arena->epochs, EPOCHS);
     }
     atomic_fetch_sub(&arena->making, 1);
@@ -74,7 +74,7 @@ static void look_at_the_dead(struct arena *arena) {
 static void purge_and_read(struct arena *arena) {
     SlabGlobalStats global;
     while (atomic_load(&arena->making)) {
-        ts_records_trim();
+        ts_records_purge(true);
         SUP_CHECK(slab_stats_global(arena->allocator, &global), "slab_stats_global");
     }
 }

@@ -285,7 +285,7 @@ size_t slab_trim(SlabAllocator *allocator) {
     ts_allocator_trim(a, 0);
     if (ts_thread.heap) ts_hollow_give(ts_thread.heap, a);
     ts_epoch_settle();
-    ts_records_trim();
+    ts_records_purge(true);
     size_t given = (size_t)(ts_load_relaxed(&a->madvise_bytes) - before);
     ts_allocator_unpin(a);
     return given;

@@ -110,11 +110,8 @@ static bool has_queued(const ts_heap *heap) {
 /* Calls once at least: another holder of the heap may have the pushed slab in its hands. It looks again when it drops
    the heap, because it was called. So does the heap's thread if it is in the middle of an operation. */
 void ts_foreign_drain_for(ts_heap *heap) {
-    do {
-        if (!ts_heap_call(heap)) return;
-        ts_heap_work_off(heap);
-        ts_heap_drop(heap);
-    } while (ts_load_seq(&heap->state) == TS_HEAP_ABANDONED && has_queued(heap));
+    while (ts_heap_call_for(heap) && ts_load_seq(&heap->state) == TS_HEAP_ABANDONED && has_queued(heap)) {
+    }
 }
 
 void ts_foreign_drain_for_all(void) {

@@ -82,6 +82,13 @@ void ts_heap_work_off(ts_heap *heap) {
     ts_foreign_drain(heap);
 }
 
+bool ts_heap_call_for(ts_heap *heap) {
+    if (!ts_heap_call(heap)) return false;
+    ts_heap_work_off(heap);
+    ts_heap_drop(heap);
+    return true;
+}
+
 /* Does as much as one call should do. The next ones go on. */
 static void answer_own(ts_heap *heap) {
     if (!ts_heap_try_enter(heap)) return; /* its holder looks */
@@ -172,7 +179,7 @@ void ts_heap_idle(ts_heap *heap) {
     /* Its units went to each allocator it has a share of. Only this thread adds and drops shares. */
     for (ts_share *s = heap->shares; s; s = s->heap_next) (void)ts_allocator_settle(s->allocator, UINT64_MAX);
     ts_settle_all();
-    ts_records_purge();
+    ts_records_purge(false);
 }
 
 void ts_heap_exit(void *arg) {
@@ -196,7 +203,7 @@ void ts_heap_exit(void *arg) {
     ts_foreign_drain(heap);
     ts_heap_drop(heap); /* errands that were left meanwhile were called */
     ts_settle_all();
-    ts_records_purge();
+    ts_records_purge(false);
 }
 
 /* ---- memory that others retain ---------------------------------------------------------------- */

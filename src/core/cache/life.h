@@ -15,6 +15,8 @@ static inline bool ts_heap_has_errands(const ts_heap *heap) {
 }
 /* Answers all errands of a heap that the caller holds: flushes and ends blocks, drains the queue. */
 void ts_heap_work_off(ts_heap *heap);
+/* Calls a heap to which an errand was left, and works it off. false: its thread, or its holder, does. */
+bool ts_heap_call_for(ts_heap *heap);
 /* Answers those of the calling thread's own heap, at the end of a call, in part; or of another heap that can be held
    at once. Holds nothing. */
 void ts_heap_answer(ts_heap *heap);

@@ -7,7 +7,7 @@
  * What could go wrong: the thread goes on in such a block. Or no thread takes in the cross-thread frees there. Or the
  * block is in two lists, or in none, when another thread looks for it. None of this happens.
  *  1. The thread gives the block up in a call of its own, so it is in no operation on it. It drops all hints that
- *     lead it there (forget). A hint is believed by the id of the epoch, and the block keeps that id.
+ *     lead it there. A hint is believed by the id of the epoch, and the block keeps that id.
  *  2. The block changes its heap while both heaps are held, with its epoch's lock, as in ts_epoch_take_over. So a
  *     thread that has the epoch, and ends the block or counts it, finds the heap that has it. No fork comes between.
  *  3. A slab of the block may be on the old heap's queue. A drain of that queue passes it on (foreign.c). The old
@@ -20,6 +20,7 @@
 /* Modelled in tests/model: exit. */
 #include "cache/orphan.h"
 #include "cache/life.h"
+#include "ownership/block_pool.h"
 #include "supply/share.h"
 
 #include "cache/foreign.h"
@@ -42,22 +43,10 @@ bool ts_orphans_make_share(const ts_heap *heap, ts_allocator *allocator) {
     return share || ts_heap_share_of_home(home, allocator);
 }
 
-/* Drops all hints by which this thread finds the block. Hints of its earlier uses lie in other places of the maps.
-   They go, too: an ended block can become another thread's, in any epoch. */
-static void forget(ts_heap *heap, const ts_block *block) {
-    for (unsigned i = 0; i < TS_HEAP_MAP; i++) {
-        if ((const void *)heap->map[i] == (const void *)block) heap->map[i] = NULL;
-        if ((const void *)heap->scope_map[i] == (const void *)block) heap->scope_map[i] = NULL;
-    }
-    if ((const void *)ts_thread.block == (const void *)block) ts_thread.block = &ts_no_block;
-    if ((const void *)ts_thread.rolling == (const void *)block) ts_thread.rolling = &ts_no_block;
-    if ((const void *)ts_thread.last == (const void *)block) ts_thread.last = &ts_no_scope;
-    if ((const void *)ts_load_relaxed(&ts_thread.scope) == (const void *)block) ts_set_scope(&ts_thread, &ts_no_scope);
-}
-
-/* Both heaps are held. */
+/* Both heaps are held. Hints of the block's earlier uses lie in other places of the maps. They go, too: an ended block
+   can become another thread's, in any epoch. */
 static void move(ts_heap *heap, ts_block *block, ts_share *share) {
-    forget(heap, block);
+    ts_heap_drop_hints(heap, block);
     ts_block_shut(block);
     ts_heap_unlink(block);
     block->share = share;

@@ -21,11 +21,7 @@ TS_COLD void ts_sample_follow_stacks(ts_heap *heap, uint32_t turn) {
         ts_share_set_slow(share);
         for (ts_block *b = share->blocks; b; b = b->heap_next) b->slow = share->slow[b->scope] | ts_block_is_small(b);
     }
-    ts_forget_private(&ts_thread);
-    ts_thread.block = &ts_no_block;
-    ts_thread.rolling = &ts_no_block;
-    ts_thread.last = &ts_no_scope;
-    ts_set_scope(&ts_thread, &ts_no_scope);
+    ts_heap_unbind();
     ts_heap_leave(heap);
 }
 

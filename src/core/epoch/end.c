@@ -20,6 +20,7 @@
  */
 /* Modelled in tests/model: hold, exit, epoch, orders. */
 #include "epoch/end.h"
+#include "base/fail.h"
 #include "base/probe.h"
 #include "cache/foreign.h"
 #include "cache/life.h"
@@ -59,12 +60,7 @@ static void end_detached(ts_allocator *allocator, ts_block *block) {
     }
     ts_allocator_pin(allocator);
     ts_heap_condemn(heap, block);
-    if (ts_heap_call(heap)) {
-        ts_heap_work_off(heap);
-        ts_heap_drop(heap);
-    } else {
-        ts_fetch_add_relaxed(&allocator->left, 1);
-    }
+    if (!ts_heap_call_for(heap)) ts_fetch_add_relaxed(&allocator->left, 1);
 }
 
 static void end_blocks(ts_allocator *allocator, ts_block *block) {
@@ -274,12 +270,7 @@ static void flush_block(ts_allocator *allocator, ts_block *b, uint64_t *scanned,
     ts_heap *heap = ts_load_acquire(&b->heap);
     if (!ts_heap_hold(heap)) {
         ts_heap_leave_shut(heap, b);
-        if (ts_heap_call(heap)) {
-            ts_heap_work_off(heap);
-            ts_heap_drop(heap);
-        } else {
-            ts_fetch_add_relaxed(&allocator->left, 1);
-        }
+        if (!ts_heap_call_for(heap)) ts_fetch_add_relaxed(&allocator->left, 1);
         return;
     }
     /* The block was shut before the barrier of this hold. */
@@ -307,12 +298,8 @@ static void take_left(void) {
 static uint32_t in_kib(uint64_t bytes) { return bytes >> 10 < UINT32_MAX ? (uint32_t)(bytes >> 10) : UINT32_MAX; }
 
 bool ts_epoch_close(ts_allocator *allocator, EpochId id) {
-    ts_epoch *epoch = ts_epoch_find_locked(allocator, id);
+    ts_epoch *epoch = ts_epoch_find_active(allocator, id);
     if (!epoch) return false;
-    if (!ts_epoch_is_active(epoch)) {
-        ts_epoch_release(epoch);
-        return false;
-    }
     uint64_t from = ts_os->wall_ns(), scanned = 0, recycled = 0;
     ts_store_relaxed(&epoch->closed_at_ns, from);
     ts_store_relaxed(&epoch->closed_kib, ts_epoch_held_kib(epoch));
@@ -370,12 +357,8 @@ TS_NOINLINE void ts_epoch_forget_spans(ts_epoch *epoch) {
 
 bool ts_epoch_reset(ts_allocator *allocator, EpochId id, uint64_t *units_freed) {
     if (TS_UNLIKELY(ts_care_on_asan)) ts_care_call_ends(allocator->care, id);
-    ts_epoch *epoch = ts_epoch_find_locked(allocator, id);
-    if (!epoch || ts_load_relaxed(&epoch->state) != EPOCH_ACTIVE) {
-        if (epoch) ts_epoch_release(epoch);
-        errno = ESTALE;
-        return false;
-    }
+    ts_epoch *epoch = ts_epoch_find_active(allocator, id);
+    if (!epoch) return ts_fail(ESTALE);
     uint64_t units = 0;
     shut_blocks(epoch, true);
     ts_block *blocks = ts_epoch_detach_blocks(epoch);

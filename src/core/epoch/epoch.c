@@ -200,13 +200,6 @@ ts_block *ts_epoch_join_beside(ts_heap *heap, ts_allocator *allocator, EpochId i
 
 /* ---- the rolling epoch ------------------------------------------------------------------------------------ */
 
-/* Another thread may be ending the allocator. The writer of current_epoch has the record pinned, so the word is not one
-   of the record's next use. */
-static bool pin(ts_allocator *allocator, uintptr_t token) {
-    if (ts_allocator_pin_use(allocator, token)) return true;
-    return ts_fail(EINVAL);
-}
-
 static void unpin(ts_allocator *allocator) {
     int error = errno;
     ts_allocator_unpin(allocator);
@@ -220,7 +213,9 @@ EpochId ts_epoch_current(ts_allocator *allocator, uintptr_t token) {
         if (TS_LIKELY(ts_load_relaxed(&allocator->record.id) == token)) return id;
         return ts_fail(EINVAL);
     }
-    if (!pin(allocator, token)) return EPOCH_NONE;
+    /* Another thread may be ending the allocator. The writer of current_epoch has the record pinned, so the word is not
+       one of the record's next use. */
+    if (!ts_allocator_pin_use(allocator, token)) return ts_fail(EINVAL);
     ts_lock_acquire(&allocator->lock);
     id = ts_load_relaxed(&allocator->current_epoch);
     if (id == EPOCH_NONE) {
@@ -233,7 +228,7 @@ EpochId ts_epoch_current(ts_allocator *allocator, uintptr_t token) {
 }
 
 EpochId ts_epoch_advance(ts_allocator *allocator, uintptr_t token) {
-    if (!pin(allocator, token)) return EPOCH_NONE;
+    if (!ts_allocator_pin_use(allocator, token)) return ts_fail(EINVAL);
     EpochId next = ts_epoch_open(allocator, token, NULL, EPOCH_CHURN, TS_FIRST_USUAL);
     if (next != EPOCH_NONE) {
         ts_lock_acquire(&allocator->lock);

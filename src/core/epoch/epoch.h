@@ -137,5 +137,12 @@ static inline bool ts_block_is_small(const ts_block *block) {
 }
 /* Whether the epoch takes objects. Caller has the lock. */
 static inline bool ts_epoch_is_active(const ts_epoch *epoch) { return ts_load_relaxed(&epoch->state) == EPOCH_ACTIVE; }
+/* As ts_epoch_find_locked, and NULL for one that takes none. */
+static inline ts_epoch *ts_epoch_find_active(ts_allocator *allocator, EpochId id) {
+    ts_epoch *epoch = ts_epoch_find_locked(allocator, id);
+    if (!epoch || ts_epoch_is_active(epoch)) return epoch;
+    ts_epoch_release(epoch);
+    return NULL;
+}
 
 #endif

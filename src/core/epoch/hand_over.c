@@ -63,9 +63,9 @@ static void take_up(ts_heap *heap, ts_share *share, ts_epoch *epoch, EpochId id)
 void ts_epoch_take_up(ts_heap *heap, ts_allocator *allocator, EpochId id) {
     int before = errno;
     ts_share *share = ts_heap_share(heap, allocator);
-    ts_epoch *epoch = share ? ts_epoch_find_locked(allocator, id) : NULL;
+    ts_epoch *epoch = share ? ts_epoch_find_active(allocator, id) : NULL;
     if (epoch) {
-        if (ts_epoch_is_active(epoch)) take_up(heap, share, epoch, id);
+        take_up(heap, share, epoch, id);
         ts_epoch_release(epoch);
     }
     errno = before;
@@ -78,17 +78,15 @@ bool ts_epoch_adopt(ts_heap *heap, ts_epoch *epoch, EpochId id, unsigned cls) {
        the record's id, which anyone may read: the epoch's record may be in another use by now, of an allocator whose
        record is another thread's to write. */
     ts_share *share = ts_heap_find_share(heap, (uintptr_t)ts_load_acquire(&allocator->record.id));
-    if (!share || ts_epoch_find_locked(allocator, id) != epoch) return false;
-    if (ts_epoch_is_active(epoch)) {
-        /* This thread's own other blocks, adopted earlier, come first: else it would get a block more with every thread
-           that ends, however much is free in those that it has. */
-        for (unsigned others = 0; others < 2 && !adopted; others++)
-            for (ts_block *b = ts_load_relaxed(&epoch->blocks); b && !adopted; b = ts_epoch_next_block(b)) {
-                if ((ts_load_relaxed(&b->heap) == heap) != !others || !has_free(b, cls)) continue;
-                adopted = !others || ts_epoch_take_over(heap, share, b, id);
-                if (adopted) ts_epoch_remember(heap, b, epoch);
-            }
-    }
+    if (!share || ts_epoch_find_active(allocator, id) != epoch) return false;
+    /* This thread's own other blocks, adopted earlier, come first: else it would get a block more with every thread that
+       ends, however much is free in those that it has. */
+    for (unsigned others = 0; others < 2 && !adopted; others++)
+        for (ts_block *b = ts_load_relaxed(&epoch->blocks); b && !adopted; b = ts_epoch_next_block(b)) {
+            if ((ts_load_relaxed(&b->heap) == heap) != !others || !has_free(b, cls)) continue;
+            adopted = !others || ts_epoch_take_over(heap, share, b, id);
+            if (adopted) ts_epoch_remember(heap, b, epoch);
+        }
     ts_epoch_release(epoch);
     return adopted;
 }

@@ -76,10 +76,7 @@ static bool leave_or_count(ts_block *block, ts_account *account) {
 
 static void call(ts_block *block) {
     if (!(ts_load_relaxed(&block->left) & TS_LEFT_COUNT)) return;
-    ts_heap *heap = ts_load_acquire(&block->heap);
-    if (!ts_heap_call(heap)) return; /* before it gets its next slab but one (work_off, in alloc.c) */
-    ts_heap_work_off(heap);
-    ts_heap_drop(heap);
+    (void)ts_heap_call_for(ts_load_acquire(&block->heap)); /* before it gets its next slab but one (refill.c) */
 }
 
 /* The account of an epoch that had none: its blocks get it, or are left to get it. Blocks that come later begin with
@@ -165,11 +162,7 @@ void ts_limit_leave(ts_allocator *allocator, EpochId id) {
     ts_account_unref(account);
 }
 
-static void add_slabs(void *sum, const ts_block *b) {
-    ts_tally t = {.slabs = ts_load_relaxed(&b->slabs)};
-    if (b->scope) t.pieces = ts_load_relaxed(&((const ts_scope_block *)(const void *)b)->pieces);
-    *(uint64_t *)sum += ts_tally_bytes(&t);
-}
+static void add_slabs(void *sum, const ts_block *b) { *(uint64_t *)sum += ts_block_held_bytes(b); }
 
 size_t ts_limit_held(ts_allocator *allocator, EpochId id) {
     for (unsigned looks = 0; looks < 16; looks++) {

@@ -70,15 +70,6 @@ static void count_freed(ts_allocator *allocator, ts_share *share, uint64_t bytes
     atomic_fetch_add_explicit(&allocator->span_counts.units_given, weight, memory_order_release);
 }
 
-/* Gives back what the account has granted, and lets go of it. NULL with errno as it is. */
-TS_COLD static void *refuse_units(ts_account *account, uint64_t taken) {
-    int error = errno;
-    ts_account_give(account, taken);
-    ts_account_unref(account);
-    errno = error;
-    return NULL;
-}
-
 /* *taken: what the account has granted for that many units, 0 without one. false with errno: it grants nothing, and is
    let go. */
 static inline bool charge_units(const ts_allocator *allocator, ts_account *account, EpochId id, unsigned part,
@@ -95,10 +86,7 @@ static inline bool charge_units(const ts_allocator *allocator, ts_account *accou
 /* Adds a span to the epoch, which counts it and whose lock is held. Its object is there now. Returns its UNIT word. */
 static uint64_t add_span(ts_epoch *epoch, uint32_t unit, uint64_t bytes, uint64_t weight) {
     ts_slab *slab = ts_slab_at(unit);
-    slab->prev = 0;
-    slab->next = epoch->spans;
-    if (epoch->spans) ts_slab_at(epoch->spans)->prev = unit;
-    epoch->spans = unit;
+    ts_slab_list_push(&epoch->spans, unit);
     ts_add_owned(&epoch->span_allocated, 1);
     slab->free_count = (uint16_t)ts_load_relaxed(&epoch->span_allocated); /* for ts_span_release_newer */
     slab->empty_at = (uint16_t)(ts_load_relaxed(&epoch->span_allocated) >> 16);
@@ -137,7 +125,10 @@ TS_ALWAYS_INLINE void *alloc_in_part(const unsigned part, ts_allocator *allocato
         TS_UNLIKELY(allocator->settings.guard_spans)
             ? ts_span_acquire_guarded(allocator, part, home, (uint32_t)units, (uint32_t)align_units, size, &fresh)
             : ts_span_acquire(allocator, share, part, home, (uint32_t)units, (uint32_t)align_units, &fresh);
-    if (!unit) return refuse_units(account, taken);
+    if (!unit) {
+        ts_account_let_go(account, taken);
+        return NULL;
+    }
     ts_slab *slab = ts_slab_at(unit);
     char *at = ts_part_unit_address(part, unit);
     ts_store_relaxed(&slab->u.span.epoch, id);
@@ -145,9 +136,8 @@ TS_ALWAYS_INLINE void *alloc_in_part(const unsigned part, ts_allocator *allocato
     ts_care_begin(allocator->care, at, bytes, false);
     if (TS_UNLIKELY(allocator->care)) give_out_span(allocator, unit, size, *zero && fresh, note);
     if (*zero && !fresh) memset(at, 0, size);
-    epoch = ts_epoch_find_locked(allocator, id);
-    bool open = epoch && ts_epoch_is_active(epoch);
-    if (open) {
+    epoch = ts_epoch_find_active(allocator, id);
+    if (epoch) {
         /* All of it, if the epoch has got an account since. */
         ts_account *now = ts_load_relaxed(&epoch->account);
         ts_account_add(now, now == account ? weight - taken : weight);
@@ -155,11 +145,10 @@ TS_ALWAYS_INLINE void *alloc_in_part(const unsigned part, ts_allocator *allocato
         count_allocated(allocator, share, 1, bytes, weight);
         if (fresh) ts_fetch_add_relaxed(&allocator->span_miss, 1);
         note->word = add_span(epoch, unit, bytes, weight);
+        ts_epoch_release(epoch);
     }
-    if (epoch) ts_epoch_release(epoch);
-    ts_account_give(account, taken);
-    ts_account_unref(account);
-    if (open) return at;
+    ts_account_let_go(account, taken);
+    if (epoch) return at;
     ts_span_release(allocator, share, unit, slab->u.span.units);
     return ts_fail_null(ESTALE);
 }
@@ -226,11 +215,7 @@ static bool take_out(ts_allocator *allocator, uint32_t unit, uint64_t word, uint
                        .id = ts_load_relaxed(&slab->u.span.epoch),
                        .units = slab->u.span.units};
     ts_store_release(ts_unit_word(unit), 0);
-    if (slab->prev)
-        ts_slab_at(slab->prev)->next = slab->next;
-    else
-        epoch->spans = slab->next;
-    if (slab->next) ts_slab_at(slab->next)->prev = slab->prev;
+    ts_slab_list_remove(&epoch->spans, unit);
     count_out(epoch, allocator, out->share, slab);
     out->drained = ts_load_relaxed(&epoch->state) == EPOCH_CLOSING && ts_load_relaxed(&epoch->span_units) == 0;
     /* The free of the allocator ends this epoch before it gives the record back, and so comes later. */
@@ -331,8 +316,7 @@ bool ts_span_grow(ts_allocator *allocator, uint32_t unit, uint64_t word, size_t 
     } else {
         grown = false;
     }
-    if (taken) ts_account_give(account, weight);
-    ts_account_unref(account);
+    ts_account_let_go(account, taken ? weight : 0);
     ts_allocator_unpin(allocator);
     return grown;
 }
@@ -368,8 +352,7 @@ void ts_span_release_newer(ts_allocator *allocator, EpochId id, uint32_t count) 
         ts_slab *slab = ts_slab_at(unit);
         uint32_t number = (uint32_t)slab->empty_at << 16 | slab->free_count;
         if ((int32_t)(number - count) <= 0) break;
-        epoch->spans = slab->next;
-        if (slab->next) ts_slab_at(slab->next)->prev = 0;
+        ts_slab_list_remove(&epoch->spans, unit);
         ts_store_relaxed(&slab->u.span.with_epoch, 1);
         count_out(epoch, allocator, ts_share_of_mine(ts_load_relaxed(&allocator->token)), slab);
         ts_store_release(ts_unit_word(unit), 0);

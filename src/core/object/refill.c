@@ -54,13 +54,6 @@ static ts_account *hold_account(ts_heap *heap, const ts_block *block) {
     return account;
 }
 
-/* back: units that the account granted and that were not used. */
-static void let_account_go(ts_account *account, uint32_t back) {
-    if (TS_LIKELY(account == NULL)) return;
-    if (back != 0) ts_account_give(account, back);
-    ts_account_unref(account);
-}
-
 /* Called inside the heap after a slab was added to the block. Whether the block has another account than the one that
    granted the units. The other one counts them, even beyond its limit. */
 static bool another_account(const ts_block *block, const ts_account *account, uint32_t units) {
@@ -120,7 +113,7 @@ static bool add_slab(ts_heap *heap, ts_block *block, EpochId id, const new_slab 
     }
     bool used = added && !another_account(block, slab->account, piece ? 0 : slab->units);
     ts_heap_leave(heap);
-    let_account_go(slab->account, used ? 0 : slab->units);
+    ts_account_let_go(slab->account, used ? 0 : slab->units);
     return added;
 }
 

@@ -39,17 +39,19 @@ void ts_block_pool_init(void) {
     ts_chunk_pool_init(&ts_churn_pool, &lock);
 }
 
-static void drop_hints(ts_heap *heap) {
+static bool is_dropped(const ts_block *hint, const ts_block *block) {
+    return block ? hint == block : ts_load_relaxed(&hint->open_id) == TS_ID_NEVER;
+}
+
+void ts_heap_drop_hints(ts_heap *heap, const ts_block *block) {
     for (unsigned i = 0; i < TS_HEAP_MAP; i++) {
-        if (heap->map[i] && ts_load_relaxed(&heap->map[i]->b.open_id) == TS_ID_NEVER) heap->map[i] = NULL;
-        if (heap->scope_map[i] && ts_load_relaxed(&heap->scope_map[i]->b.open_id) == TS_ID_NEVER)
-            heap->scope_map[i] = NULL;
+        if (heap->map[i] && is_dropped(&heap->map[i]->b, block)) heap->map[i] = NULL;
+        if (heap->scope_map[i] && is_dropped(&heap->scope_map[i]->b, block)) heap->scope_map[i] = NULL;
     }
-    if (ts_load_relaxed(&ts_thread.block->b.open_id) == TS_ID_NEVER) ts_thread.block = &ts_no_block;
-    if (ts_load_relaxed(&ts_thread.rolling->b.open_id) == TS_ID_NEVER) ts_thread.rolling = &ts_no_block;
-    if (ts_load_relaxed(&ts_thread.last->b.open_id) == TS_ID_NEVER) ts_thread.last = &ts_no_scope;
-    if (ts_load_relaxed(&ts_load_relaxed(&ts_thread.scope)->b.open_id) == TS_ID_NEVER)
-        ts_set_scope(&ts_thread, &ts_no_scope);
+    if (is_dropped(&ts_thread.block->b, block)) ts_thread.block = &ts_no_block;
+    if (is_dropped(&ts_thread.rolling->b, block)) ts_thread.rolling = &ts_no_block;
+    if (is_dropped(&ts_thread.last->b, block)) ts_thread.last = &ts_no_scope;
+    if (is_dropped(&ts_load_relaxed(&ts_thread.scope)->b, block)) ts_set_scope(&ts_thread, &ts_no_scope);
 }
 
 /* A block can have a magazine for each class, which is six times its own size: they go to whatever bin is next. */
@@ -106,7 +108,7 @@ static void give_scope(ts_heap *heap, uint32_t keep, uint32_t most) {
 
 void ts_heap_give_blocks(ts_heap *heap, uint32_t churn, uint32_t scope, uint32_t most) {
     if (!heap->free_churn && !heap->free_scope) return;
-    if (heap == ts_thread.heap) drop_hints(heap); /* of an ended thread: ts_heap_make clears its heap's */
+    if (heap == ts_thread.heap) ts_heap_drop_hints(heap, NULL); /* of an ended thread: ts_heap_make clears its heap's */
     most -= give_churn(heap, churn, most);
     give_scope(heap, scope, most);
 }
@@ -174,14 +176,9 @@ bool ts_heap_fetch_blocks(ts_heap *heap, bool scope) {
 
 /* ---- memory of records without an owner ----------------------------------------------------------------------- */
 
-void ts_records_purge(void) {
-    ts_chunk_purge(&ts_churn_pool, TS_POOL_CHURN_BLOCKS, UINT32_MAX);
-    ts_chunk_purge(&ts_magazine_pool, TS_POOL_MAGAZINE_CHUNKS, UINT32_MAX);
-}
-
-void ts_records_trim(void) {
-    ts_chunk_purge(&ts_churn_pool, 0, UINT32_MAX);
-    ts_chunk_purge(&ts_magazine_pool, 0, UINT32_MAX);
+void ts_records_purge(bool all) {
+    ts_chunk_purge(&ts_churn_pool, all ? 0 : TS_POOL_CHURN_BLOCKS, UINT32_MAX);
+    ts_chunk_purge(&ts_magazine_pool, all ? 0 : TS_POOL_MAGAZINE_CHUNKS, UINT32_MAX);
 }
 
 void ts_block_pool_fork_prepare(void) { ts_lock_acquire_for_fork(&lock); }

@@ -25,6 +25,8 @@ TS_ALWAYS_INLINE bool ts_heap_has_surplus(const ts_heap *heap) {
     return TS_UNLIKELY(ts_load_relaxed(&heap->free_blocks[0]) > TS_FREE_CHURN_BLOCKS) ||
            TS_UNLIKELY(ts_load_relaxed(&heap->free_blocks[1]) > TS_FREE_SCOPE_BLOCKS);
 }
+/* The thread drops its hints that lead to the block; NULL: to all blocks that are open to nothing. */
+void ts_heap_drop_hints(ts_heap *heap, const ts_block *block);
 static inline void ts_heap_limit_blocks(ts_heap *heap) {
     if (ts_heap_has_surplus(heap)) ts_heap_give_surplus(heap);
 }
@@ -34,9 +36,9 @@ bool ts_heap_fetch_blocks(ts_heap *heap, bool scope);
 
 /* Churn blocks that nobody has, in their chunks. */
 extern TS_HIDDEN ts_chunk_pool ts_churn_pool;
-/* Gives back the memory of free churn blocks and of free chunks of magazines, except of those that may keep it.
-   Caller holds nothing. */
-void ts_records_purge(void);
+/* Gives back the memory of free churn blocks and of free chunks of magazines: of all, or except of those that may keep
+   it. Caller holds nothing. */
+void ts_records_purge(bool all);
 /* As ts_records_purge, but bounded: at the end of an epoch, which adds a block, and two chunks of magazines if it has
    used 18 classes. */
 static inline void ts_records_settle(void) {
@@ -45,8 +47,6 @@ static inline void ts_records_settle(void) {
     if (TS_UNLIKELY(ts_load_relaxed(&ts_magazine_pool.count) > TS_POOL_MAGAZINE_CHUNKS))
         ts_chunk_purge(&ts_magazine_pool, TS_POOL_MAGAZINE_CHUNKS, 2);
 }
-/* All of them give their memory back. */
-void ts_records_trim(void);
 void ts_block_pool_fork_prepare(void);
 void ts_block_pool_fork_done(void);
 

@@ -264,6 +264,20 @@ static inline uint32_t ts_slab_of_entry(uint64_t entry) {
     if (TS_LIKELY(ts_load_acquire(ts_unit_word(unit)) != TS_UNIT_CUT)) return unit;
     return ts_piece_number(unit, (unsigned)(entry / TS_PIECE_ENTRIES) % TS_PIECES);
 }
+/* A list by next and prev, in which 0 is none. Caller has what guards the list. */
+static inline void ts_slab_list_push(uint32_t *head, uint32_t slab) {
+    ts_slab *record = ts_slab_at(slab);
+    record->prev = 0;
+    record->next = *head;
+    if (record->next) ts_slab_at(record->next)->prev = slab;
+    *head = slab;
+}
+static inline void ts_slab_list_remove(uint32_t *head, uint32_t slab) {
+    const ts_slab *record = ts_slab_at(slab);
+    if (record->next) ts_slab_at(record->next)->prev = record->prev;
+    uint32_t *before = record->prev ? &ts_slab_at(record->prev)->next : head;
+    *before = record->next;
+}
 /* The next slab of a walk over all of them, which begins with unit 1. Pieces come after their unit, whose word says
    CUT. */
 static inline uint32_t ts_slab_after(uint32_t slab) {

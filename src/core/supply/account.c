@@ -79,6 +79,12 @@ void ts_account_add(ts_account *account, uint64_t units) {
 
 void ts_account_give(ts_account *account, uint64_t units) { ts_account_add(account, (uint64_t)0 - units); }
 
+void ts_account_let_go(ts_account *account, uint64_t back) {
+    if (TS_LIKELY(account == NULL)) return;
+    ts_account_give(account, back);
+    ts_account_unref(account);
+}
+
 bool ts_account_move(ts_account *account, ts_account *parent) {
     ts_lock_acquire(&lock);
     for (const ts_account *a = parent; a; a = parent_of(a)) {
@@ -120,8 +126,5 @@ void ts_block_set_account(ts_block *block, ts_account *account) {
         block->account = account;
     else
         ((ts_churn_block *)(void *)block)->account = account;
-    if (before) {
-        ts_account_give(before, units);
-        ts_account_unref(before);
-    }
+    ts_account_let_go(before, units);
 }

@@ -39,6 +39,8 @@ void ts_account_init(ts_account *(*of_epoch)(const struct ts_epoch *));
 ts_account *ts_account_make(uint64_t epoch);
 void ts_account_ref(ts_account *account);
 void ts_account_unref(ts_account *account);
+/* Gives units back that the account has granted, and lets go of it. NULL: there is none. */
+void ts_account_let_go(ts_account *account, uint64_t back);
 /* Takes units from an account. NULL: done; a NULL account has no limit. Else the account whose limit refuses it.
    *tell: the caller reports the refusal. tell NULL: the call is a try, which does not count as a failure. */
 const ts_account *ts_account_take(ts_account *account, uint64_t units, bool *tell);

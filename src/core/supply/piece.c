@@ -118,23 +118,6 @@ static void make_whole(uint32_t unit) {
 
 /* ---- the allocator's; the caller has the retained lock ------------------------------------------------------- */
 
-static void list_unit(ts_allocator *allocator, uint32_t unit) {
-    ts_slab *slab = ts_slab_at(unit);
-    slab->prev = 0;
-    slab->next = allocator->cut;
-    if (slab->next) ts_slab_at(slab->next)->prev = unit;
-    allocator->cut = unit;
-}
-
-static void unlist_unit(ts_allocator *allocator, uint32_t unit) {
-    const ts_slab *slab = ts_slab_at(unit);
-    if (slab->prev)
-        ts_slab_at(slab->prev)->next = slab->next;
-    else
-        allocator->cut = slab->next;
-    if (slab->next) ts_slab_at(slab->next)->prev = slab->prev;
-}
-
 /* A claimed piece. Whether its unit is retained now. */
 static bool give_claimed(ts_allocator *allocator, uint32_t piece) {
     uint32_t unit = ts_unit_of(piece);
@@ -142,11 +125,11 @@ static bool give_claimed(ts_allocator *allocator, uint32_t piece) {
     ts_assert(2, ts_load_relaxed(ts_unit_word(piece)) == 0 &&
                      !(ts_load_relaxed(&slab->u.pieces) >> piece % TS_PIECES & 1));
     uint64_t pieces = ts_load_relaxed(&slab->u.pieces);
-    if (pieces == 0) list_unit(allocator, unit);
+    if (pieces == 0) ts_slab_list_push(&allocator->cut, unit);
     pieces |= (uint64_t)1 << piece % TS_PIECES;
     ts_store_relaxed(&slab->u.pieces, pieces);
     if (pieces != ALL_PIECES) return false;
-    unlist_unit(allocator, unit);
+    ts_slab_list_remove(&allocator->cut, unit);
     make_whole(unit);
     ts_retained_push(&allocator->retained, unit);
     ts_fetch_sub_relaxed(&allocator->cut_units, 1);
@@ -199,7 +182,7 @@ static bool fetch_pieces(ts_heap *heap, ts_share *share) {
     uint32_t unit = allocator->cut;
     if (unit) {
         pieces = ts_load_relaxed(&ts_slab_at(unit)->u.pieces);
-        unlist_unit(allocator, unit);
+        ts_slab_list_remove(&allocator->cut, unit);
         ts_store_relaxed(&ts_slab_at(unit)->u.pieces, 0);
     }
     ts_lock_release(&allocator->retained_lock);

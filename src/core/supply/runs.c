@@ -59,12 +59,8 @@ static void unlink_age(ts_allocator *allocator, uint32_t first) {
 static void insert_run(ts_allocator *allocator, uint32_t first, uint32_t units, bool oldest) {
     ts_runs *runs = runs_of(allocator, ts_part_of_unit(first), ts_home_of(first));
     unsigned list = ts_runs_list(units);
-    ts_slab *slab = ts_slab_at(first);
     set_ends(first, units, ts_allocator_index(allocator));
-    slab->prev = 0;
-    slab->next = runs->head[list];
-    if (slab->next) ts_slab_at(slab->next)->prev = first;
-    runs->head[list] = first;
+    ts_slab_list_push(&runs->head[list], first);
     runs->some[list / 64] |= (uint64_t)1 << list % 64;
     if (has_age(first, units))
         link_age(allocator, first, oldest ? allocator->oldest : 0, oldest ? 0 : allocator->newest);
@@ -73,12 +69,7 @@ static void insert_run(ts_allocator *allocator, uint32_t first, uint32_t units, 
 static void remove_run(ts_allocator *allocator, uint32_t first, uint32_t units) {
     ts_runs *runs = runs_of(allocator, ts_part_of_unit(first), ts_home_of(first));
     unsigned list = ts_runs_list(units);
-    const ts_slab *slab = ts_slab_at(first);
-    if (slab->prev)
-        ts_slab_at(slab->prev)->next = slab->next;
-    else
-        runs->head[list] = slab->next;
-    if (slab->next) ts_slab_at(slab->next)->prev = slab->prev;
+    ts_slab_list_remove(&runs->head[list], first);
     if (!runs->head[list]) runs->some[list / 64] &= ~((uint64_t)1 << list % 64);
     if (has_age(first, units)) unlink_age(allocator, first);
     set_ends(first, units, 0);

@@ -48,26 +48,21 @@ static void show_share(ts_allocator *allocator, ts_share *made) {
 ts_share *ts_heap_share(ts_heap *heap, ts_allocator *allocator) {
     uintptr_t token = ts_load_acquire(&allocator->record.id);
     /* The usual case. No other thread adds or drops a share of a heap whose thread lives. */
-    ts_share *share = heap->shares, *made = NULL;
+    ts_share *share = heap->shares;
     if (TS_LIKELY(share && token != 0 && share->token == token)) return share;
-    for (;;) {
-        ts_heap_enter(heap);
-        share = ts_heap_find_share(heap, token);
-        ts_assert(2, !share || !made); /* only this thread makes shares of its heap */
-        if (made) {
-            made->heap_next = heap->shares;
-            heap->shares = made;
-        } else if (!share) {
-            ts_heap_drop_dead_shares(heap);
-        }
-        ts_heap_leave(heap);
-        if (share || made) break;
-        made = make_share(heap, allocator, token);
-        if (!made) return NULL;
-    }
+    ts_heap_enter(heap);
+    share = ts_heap_find_share(heap, token);
+    if (!share) ts_heap_drop_dead_shares(heap);
+    ts_heap_leave(heap);
     if (share) return share;
-    show_share(allocator, made);
-    return made;
+    share = make_share(heap, allocator, token);
+    if (!share) return NULL;
+    ts_heap_enter(heap);
+    share->heap_next = heap->shares;
+    heap->shares = share;
+    ts_heap_leave(heap);
+    show_share(allocator, share);
+    return share;
 }
 
 /* Any thread may add a share of such a heap, or drop one of an allocator that has ended, but not while this thread is

@@ -402,7 +402,7 @@ static void destroy_and_go(void) {
     assert_true(epoch_destroy(allocator, epoch));
     epoch = EPOCH_NONE;
     slab_thread_idle();
-    ts_records_trim();
+    ts_records_purge(true);
 }
 
 /* A slab that is pushed then is nobody's to drain, and who pushes does. */

@@ -38,7 +38,7 @@ static int start(void **state) {
     (void)state;
     allocator = slab_allocator_create_ex(&options);
     slab_thread_idle();
-    ts_records_trim();
+    ts_records_purge(true);
     table = ts_os_native;
     table.purge = counted_purge;
     ts_os = &table;
@@ -230,7 +230,7 @@ static void an_era_goes_on(void **state) {
         destroy(FEW);
         all_are_refused(FEW);
         slab_thread_idle();
-        ts_records_trim();
+        ts_records_purge(true);
         all_are_refused(FEW);
         /* The units of this use are not the next one's. */
         (void)slab_reserve(allocator, FEW * TS_UNIT_BYTES);
@@ -244,7 +244,7 @@ static void used_again(void **state) {
     open_and_use(FEW);
     destroy(FEW);
     slab_thread_idle();
-    ts_records_trim();
+    ts_records_purge(true);
     uint32_t lines = ts_lines_used();
     open_and_use(FEW);
     assert_int_equal(ts_lines_used(), lines);
@@ -266,12 +266,12 @@ static void refused(void **state) {
     uint32_t have = ts_load_relaxed(&ts_churn_pool.count);
     assert_in_range(have, FEW, UINT32_MAX);
     refused_from = 1;
-    ts_records_trim();
+    ts_records_purge(true);
     assert_int_equal(calls, 2);
     assert_int_equal(ts_load_relaxed(&ts_churn_pool.count), have - bytes_purged / TS_LINES_CHUNK);
     check_everything();
     refused_from = UINT32_MAX;
-    ts_records_trim();
+    ts_records_purge(true);
     assert_int_equal(ts_load_relaxed(&ts_churn_pool.count), 0);
     assert_int_equal(resident_blocks(FEW), 0);
     check_everything();
@@ -286,7 +286,7 @@ static void with_large_pages(void **state) {
     destroy(FEW);
     slab_thread_idle();
     table.page_bytes = large_pages;
-    ts_records_trim();
+    ts_records_purge(true);
     table.page_bytes = ts_os_native.page_bytes;
     assert_int_equal(calls, 0);
     assert_in_range(ts_load_relaxed(&ts_churn_pool.count), FEW, UINT32_MAX);
@@ -308,7 +308,7 @@ static void with_all_magazines(void **state) {
         slab_thread_idle();
         check_everything();
         if (ts_os_page_bytes() <= TS_LINES_CHUNK) assert_in_range(ts_load_relaxed(&ts_magazine_pool.count), FEW, 512);
-        ts_records_trim();
+        ts_records_purge(true);
         if (ts_os_page_bytes() <= TS_LINES_CHUNK) assert_int_equal(ts_load_relaxed(&ts_magazine_pool.count), 0);
         check_everything();
     }
@@ -344,13 +344,13 @@ static void by_another_thread(void **state) {
         open_and_use(FEW);
         destroy(FEW);
         slab_thread_idle();
-        ts_records_trim();
+        ts_records_purge(true);
         let(use_few);
         for (unsigned i = 0; i < FEW; i++) assert_true(slab_free(allocator, objects[i]));
         destroy(FEW);
     }
     end();
-    ts_records_trim();
+    ts_records_purge(true);
     check_everything();
 }
 
@@ -362,7 +362,7 @@ static void a_walk_finds(void **state) {
     open_and_use(2);
     destroy(2);
     slab_thread_idle();
-    ts_records_trim();
+    ts_records_purge(true);
     ts_chunk_note *note = ts_chunk_note_of(ts_chunk_of(blocks[0]));
     ts_chunk_note kept = *note;
     note->kept = 0;
