@@ -270,12 +270,8 @@ TS_ALWAYS_INLINE ts_slab *put_slots(ts_churn_block *block, ts_bin *bin, uint32_t
     unsigned before = slab->free_count;
     slab->free_count = (uint16_t)(before + count);
     if (slab->free_count == slab->empty_at) count_empty(block, ts_bin_class(block, bin), slab);
-    if (before == 0) full_to_partial(bin, slab, unit);
+    if (before == 0 && count != 0) full_to_partial(bin, slab, unit);
     return slab;
-}
-
-static ts_slab *put_slot(ts_churn_block *block, ts_bin *bin, uint32_t entry) {
-    return put_slots(block, bin, slab_of_entry(entry), granule_in_slab(ts_bin_is_fine(bin), entry), 1, 1);
 }
 
 static void release_unless_kept(ts_churn_block *block, ts_bin *bin, ts_slab *slab) {
@@ -283,7 +279,8 @@ static void release_unless_kept(ts_churn_block *block, ts_bin *bin, ts_slab *sla
 }
 
 void ts_bin_give_slot(ts_churn_block *block, ts_bin *bin, uint32_t entry) {
-    release_unless_kept(block, bin, put_slot(block, bin, entry));
+    unsigned granule = granule_in_slab(ts_bin_is_fine(bin), entry);
+    release_unless_kept(block, bin, put_slots(block, bin, slab_of_entry(entry), granule, 1, 1));
 }
 
 void ts_bin_give_word(ts_churn_block *block, ts_bin *bin) {
@@ -412,21 +409,6 @@ bool ts_bin_claim(ts_churn_block *block, unsigned cls) {
     return true;
 }
 
-/* Puts the slots of the free ones among 64 granules back into a slab, the first `retired` of them excepted. */
-static void give_slots(ts_churn_block *block, ts_bin *bin, uint32_t unit, unsigned word, uint64_t slots, unsigned freed,
-                       unsigned retired) {
-    ts_slab *slab = ts_slab_at(unit);
-    _Atomic uint64_t *words = ts_slab_free_words(ts_bin_is_fine(bin), slab);
-    unsigned free_before = slab->free_count;
-    ts_assert(2, (ts_load_relaxed(&words[word]) & slots) == 0);
-    ts_store_relaxed(&words[word], ts_load_relaxed(&words[word]) | slots);
-    slab->free_count = (uint16_t)(free_before + freed - retired);
-    slab->empty_at = (uint16_t)(slab->empty_at - retired);
-    ts_count(&bin->direct_frees, freed * TS_DIRECT_ONE);
-    if (slab->free_count == slab->empty_at) count_empty(block, ts_bin_class(block, bin), slab);
-    if (free_before == 0 && slab->free_count != 0) full_to_partial(bin, slab, unit);
-}
-
 /* Frees the slots of one foreign word together: a state word each, then the counts, or bitmap and list, once. */
 unsigned ts_bin_free_bits(ts_churn_block *block, ts_bin *bin, uint32_t unit, unsigned granule, uint32_t bits,
                           bool keeps) {
@@ -458,8 +440,11 @@ unsigned ts_bin_free_bits(ts_churn_block *block, ts_bin *bin, uint32_t unit, uns
     }
     unsigned kept = (unsigned)(depth - before);
     ts_add_owned(&bin->top, (uint64_t)kept * TS_TOP_PUSH);
-    /* granule is a multiple of 32 */
-    if (given != 0) give_slots(block, bin, unit, granule >> 6, slots << (granule & 63), given, retired);
+    if (given != 0) {
+        ts_slab_at(unit)->empty_at = (uint16_t)(ts_slab_at(unit)->empty_at - retired);
+        ts_count(&bin->direct_frees, given * TS_DIRECT_ONE);
+        put_slots(block, bin, unit, granule, slots, given - retired); /* granule is a multiple of 32 */
+    }
     return kept + given;
 }
 

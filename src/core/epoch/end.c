@@ -190,17 +190,14 @@ static void end_empty_blocks(ts_epoch *epoch) {
 
 void ts_epoch_finish(ts_epoch *epoch, EpochId id) {
     ts_epoch_acquire(epoch);
-    if (id != 0 && ts_load_relaxed(&epoch->record.id) == id && epoch->pins == (epoch->spill != NULL) &&
-        ts_load_relaxed(&epoch->state) == EPOCH_CLOSING && nothing_left(epoch)) {
+    bool closing = id != 0 && ts_load_relaxed(&epoch->record.id) == id &&
+                   ts_load_relaxed(&epoch->state) == EPOCH_CLOSING && epoch->pins == (epoch->spill != NULL);
+    if (closing && nothing_left(epoch))
         kill_locked(epoch);
-        return;
-    }
-    if (id != 0 && ts_load_relaxed(&epoch->record.id) == id && epoch->pins == 0 && !epoch->spill &&
-        ts_load_relaxed(&epoch->state) == EPOCH_CLOSING && !(ts_load_relaxed(&epoch->flags) & EPOCH_SCOPE)) {
+    else if (closing && !epoch->spill && !(ts_load_relaxed(&epoch->flags) & EPOCH_SCOPE))
         end_empty_blocks(epoch);
-        return;
-    }
-    ts_epoch_release(epoch);
+    else
+        ts_epoch_release(epoch);
 }
 
 TS_COLD void ts_epoch_finish_over(const ts_allocator *allocator) {
@@ -232,16 +229,14 @@ static bool is_noted(void) { return (ts_thread.drained_count | (unsigned)ts_thre
 /* One call in this many reads the clock. */
 #define DECAY_EVERY 8u
 
-static bool is_asked_to_shed(void) {
-    return ts_thread.heap && TS_UNLIKELY(ts_load_relaxed(&ts_thread.heap->asked_to_shed) != 0);
-}
-
 void ts_epoch_settle(void) {
+    ts_heap *heap = ts_thread.heap;
     do {
         /* Others have left work to this thread. Mostly it makes their epochs end. */
-        if (TS_UNLIKELY(ts_thread.heap && ts_heap_is_called(ts_thread.heap))) ts_heap_answer(ts_thread.heap);
+        if (TS_UNLIKELY(heap && ts_heap_is_called(heap))) ts_heap_answer(heap);
         if (is_noted()) finish_noted();
-        if (TS_UNLIKELY(++ts_thread.settled % DECAY_EVERY == 0) || is_asked_to_shed()) ts_decay_look();
+        bool asked = heap && ts_load_relaxed(&heap->asked_to_shed) != 0;
+        if (TS_UNLIKELY(++ts_thread.settled % DECAY_EVERY == 0) || TS_UNLIKELY(asked)) ts_decay_look();
         ts_settle_pending();
     } while (TS_UNLIKELY(is_noted())); /* an epoch that ended, or a heap without a thread, can have left more */
 }

@@ -79,8 +79,8 @@ bool ts_epoch_adopt(ts_heap *heap, ts_epoch *epoch, EpochId id, unsigned cls) {
        record is another thread's to write. */
     ts_share *share = ts_heap_find_share(heap, (uintptr_t)ts_load_acquire(&allocator->record.id));
     if (!share || ts_epoch_find_active(allocator, id) != epoch) return false;
-    /* This thread's own other blocks, adopted earlier, come first: else it would get a block more with every thread that
-       ends, however much is free in those that it has. */
+    /* This thread's own other blocks, adopted earlier, come first: else it would get a block more with every thread
+       that ends, however much is free in those that it has. */
     for (unsigned others = 0; others < 2 && !adopted; others++)
         for (ts_block *b = ts_load_relaxed(&epoch->blocks); b && !adopted; b = ts_epoch_next_block(b)) {
             if ((ts_load_relaxed(&b->heap) == heap) != !others || !has_free(b, cls)) continue;

@@ -30,17 +30,7 @@
 
 #define TS_SMALL_MOST 8192u /* bytes of an object, and of its alignment, in the first slab of a churn domain */
 
-/* Counts an allocation that returns NULL; errno says why. */
-TS_COLD static void count_failure(ts_allocator *allocator) {
-    if (errno == ENOMEM) ts_fetch_add_relaxed(&allocator->allocation_failures, 1);
-}
-
 /* ---- choosing ---------------------------------------------------------------------------------------- */
-
-/* Later searches find the block with bins. */
-static void forget_small(ts_heap *heap, EpochId id) {
-    heap->scope_map[ts_table_index(&ts_epochs, id) % TS_HEAP_MAP] = NULL;
-}
 
 static bool is_open(const ts_block *block, const ts_allocator *allocator, EpochId id) {
     return ts_load_relaxed(&block->open_id) == id &&
@@ -143,7 +133,7 @@ static void *alloc_in(ts_heap *heap, ts_allocator *allocator, EpochId id, size_t
             }
             block = ts_epoch_join_bins(heap, allocator, id);
             if (!block) return NULL;
-            forget_small(heap, id);
+            heap->scope_map[ts_table_index(&ts_epochs, id) % TS_HEAP_MAP] = NULL; /* later searches find this one */
         }
         if (block->scope && (size + align <= TS_SCOPE_MAX_BYTES + 16 ||
                              (align == 16 && ts_scope_may_renew(ts_scope(block), small_bytes(size)))))
@@ -159,13 +149,6 @@ static void *alloc_in(ts_heap *heap, ts_allocator *allocator, EpochId id, size_t
     if (TS_UNLIKELY(allocator->care && p)) tell(allocator, id, p, block->scope ? TS_COUNT_SCOPE : cls, t);
     if (p && zero && !t->zero) memset(p, 0, size);
     return p;
-}
-
-static ts_heap *prepare(uintptr_t token, ts_allocator **allocator) {
-    *allocator = ts_allocator_find(token);
-    if (!*allocator) return ts_fail_null(EINVAL);
-    ts_care_call((*allocator)->care);
-    return ts_heap_mine();
 }
 
 /* Does the work of the fast paths (objects.c) for an allocator that samples stacks. NULL: the slow path has to be
@@ -186,9 +169,11 @@ static void *alloc_fast_again(ts_heap *heap, const ts_allocator *allocator, Epoc
 
 /* caller: where the program goes on after its call. */
 TS_ALWAYS_INLINE void *alloc_noted(uintptr_t token, size_t align, EpochId id, bool zero, ts_taken *t, void *caller) {
-    ts_allocator *allocator;
     int before = errno; /* a failed try sets it, and the next try may succeed */
-    ts_heap *heap = prepare(token, &allocator);
+    ts_allocator *allocator = ts_allocator_find(token);
+    if (!allocator) return ts_fail_null(EINVAL);
+    ts_care_call(allocator->care);
+    ts_heap *heap = ts_heap_mine();
     if (!heap) return NULL;
     if (id == EPOCH_NONE) return ts_fail_null(EINVAL);
     ts_timing timing = ts_sample_begin(heap, TS_SAMPLE_ALLOC);
@@ -199,7 +184,7 @@ TS_ALWAYS_INLINE void *alloc_noted(uintptr_t token, size_t align, EpochId id, bo
     ts_sample_end(heap, &timing, TS_SAMPLE_ALLOC);
     if (TS_UNLIKELY(ts_load_relaxed(&allocator->sampled)) && p)
         ts_stacks_count(heap, allocator, id, p, t->size, caller);
-    if (TS_UNLIKELY(!p)) count_failure(allocator);
+    if (TS_UNLIKELY(!p && errno == ENOMEM)) ts_fetch_add_relaxed(&allocator->allocation_failures, 1);
     ts_epoch_settle();
     if (p) errno = before;
     return p;

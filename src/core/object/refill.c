@@ -54,15 +54,6 @@ static ts_account *hold_account(ts_heap *heap, const ts_block *block) {
     return account;
 }
 
-/* Called inside the heap after a slab was added to the block. Whether the block has another account than the one that
-   granted the units. The other one counts them, even beyond its limit. */
-static bool another_account(const ts_block *block, const ts_account *account, uint32_t units) {
-    ts_account *now = ts_block_account(block);
-    if (TS_LIKELY(now == account)) return false;
-    ts_account_add(now, units);
-    return true;
-}
-
 /* ---- a new slab ------------------------------------------------------------------------------------------- */
 
 /* A slab for a block, got while the heap is not held. */
@@ -111,9 +102,11 @@ static bool add_slab(ts_heap *heap, ts_block *block, EpochId id, const new_slab 
     } else if (slab->unit) {
         ts_share_keep_slab(slab->share, slab->unit, slab->units);
     }
-    bool used = added && !another_account(block, slab->account, piece ? 0 : slab->units);
+    /* If the block has another account by now, that counts the units, even beyond its limit. */
+    ts_account *now = ts_block_account(block);
+    if (added && TS_UNLIKELY(now != slab->account)) ts_account_add(now, piece ? 0 : slab->units);
     ts_heap_leave(heap);
-    ts_account_let_go(slab->account, used ? 0 : slab->units);
+    ts_account_let_go(slab->account, added && now == slab->account ? 0 : slab->units);
     return added;
 }
 
@@ -122,6 +115,12 @@ static bool add_slab(ts_heap *heap, ts_block *block, EpochId id, const new_slab 
 /* The first object of the next word of a bin that has none at hand. NULL: none of its slabs has a free slot. */
 static void *claim_slot(ts_churn_block *block, unsigned cls) {
     return ts_bin_claim(block, cls) ? ts_fast_word(&block->bin[cls]) : NULL;
+}
+
+/* Whether the next call with the epoch's id, or with its domain, may find the block at once. */
+static bool binds(ts_heap *heap, const ts_block *block) {
+    ts_heap_bind(heap, block->share);
+    return !block->slow && heap->sample_rate == 0 && ts_load_relaxed(&ts_thread.token) == block->share->token;
 }
 
 /* Inside the heap: drains a part of the cross-thread frees. Whether that was all of them, and they freed little. */
@@ -141,7 +140,7 @@ static bool work_off(ts_heap *heap, const ts_block *block, EpochId id) {
 }
 
 /*
- * One try with the slabs that the block has, inside the heap.
+ * One try with the slabs that the block has, inside the heap. NULL with errno; 0: the bin is to get a slab.
  *
  * Cross-thread frees are drained only when the bin has no free slot left, in as few rounds as possible: each round
  * moves a handful of cache lines between processors, however many objects it frees. If a thread allocates what
@@ -151,26 +150,17 @@ static bool work_off(ts_heap *heap, const ts_block *block, EpochId id) {
  * TS_FOREIGN_WORTH shows that the bin had less than that to spare. With the new slab it has at most that and one slab
  * more than was live.
  */
-static void *churn_try(ts_heap *heap, ts_churn_block *block, unsigned cls, EpochId id, int *error) {
-    *error = 0;
-    if (ts_load_relaxed(&block->b.open_id) != id) {
-        *error = ESTALE;
-        return NULL;
-    }
-    if (!ts_bin_ready(block, cls)) {
-        *error = ENOMEM;
-        return NULL;
-    }
+static void *churn_try(ts_heap *heap, ts_churn_block *block, unsigned cls, EpochId id) {
+    if (ts_load_relaxed(&block->b.open_id) != id) return ts_fail_null(ESTALE);
+    if (!ts_bin_ready(block, cls)) return ts_fail_null(ENOMEM);
+    errno = 0;
     void *p = ts_fast_slot(&block->bin[cls]);
     if (p || (p = claim_slot(block, cls)) != NULL) return p;
     ts_share *share = block->b.share;
     uint64_t bit = (uint64_t)1 << cls;
     bool put_off = (block->little & bit) != 0 && !ts_allocator_is_sparing(share->allocator);
     bool little = !put_off && take_in(heap);
-    if (!work_off(heap, &block->b, id)) {
-        *error = ESTALE;
-        return NULL;
-    }
+    if (!work_off(heap, &block->b, id)) return ts_fail_null(ESTALE);
     block->little = little ? block->little | bit : block->little & ~bit;
     if ((p = ts_fast_pop(&block->bin[cls])) != NULL || (p = claim_slot(block, cls)) != NULL) return p;
     ts_count(&share->count[cls].slow_path_hits, 1);
@@ -198,22 +188,16 @@ void *ts_refill_churn(ts_heap *heap, ts_churn_block *block, unsigned cls, EpochI
     bool adopt = true, no_memory = false;
     char *clean = NULL; /* the place of a large object that is zero, as it comes from the system */
     for (;;) {
-        int error;
         ts_heap_enter(heap);
-        void *p = churn_try(heap, block, cls, id, &error);
+        void *p = churn_try(heap, block, cls, id);
         if (p) ts_note_taken(block->b.share->allocator, p, cls, t);
         t->zero = clean && p == clean;
         ts_heap_leave(heap);
         if (p) {
-            ts_heap_bind(heap, block->b.share);
-            if (heap->sample_rate == 0 && !block->b.slow && ts_load_relaxed(&ts_thread.token) == block->b.share->token)
-                ts_thread.block = block;
+            if (binds(heap, &block->b)) ts_thread.block = block;
             return p;
         }
-        if (error) {
-            errno = error;
-            return NULL;
-        }
+        if (errno != 0) return NULL;
         /* By its id: the block may have left the epoch. */
         ts_epoch *epoch = ts_table_at(&ts_epochs, ts_table_index(&ts_epochs, id));
         if (adopt && ts_load_relaxed(&ts_heaps_abandoned) != 0 && ts_epoch_adopt(heap, epoch, id, cls)) {
@@ -241,13 +225,6 @@ TS_ALWAYS_INLINE void *bump(ts_scope_block *block, size_t bytes, size_t align) {
     return next <= ts_load_relaxed(&block->limit) ? ts_fast_bump(block, word, next) : NULL;
 }
 
-/* The next call with the epoch's id, or with its domain, finds the block at once. */
-static void remember_last(ts_heap *heap, ts_scope_block *block) {
-    ts_heap_bind(heap, block->b.share);
-    bool fast = !block->b.slow && heap->sample_rate == 0;
-    if (fast && ts_load_relaxed(&ts_thread.token) == block->b.share->token) ts_thread.last = block;
-}
-
 void *ts_refill_scope(ts_heap *heap, ts_scope_block *block, size_t bytes, size_t align, EpochId id, ts_taken *t) {
     ts_share *share = block->b.share;
     for (bool no_memory = false;;) {
@@ -268,7 +245,7 @@ void *ts_refill_scope(ts_heap *heap, ts_scope_block *block, size_t bytes, size_t
         }
         ts_heap_leave(heap);
         if (p) {
-            remember_last(heap, block);
+            if (binds(heap, &block->b)) ts_thread.last = block;
             return p;
         }
         if (!open) return ts_fail_null(ESTALE);

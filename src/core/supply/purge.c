@@ -90,11 +90,6 @@ static void purge_fine_states(uint32_t first, uint32_t count) {
     for (uint32_t unit = from; unit < to; unit++) run[unit].fine = 0;
 }
 
-static void purge_states(uint32_t first, uint32_t count) {
-    (void)purge_table(first, count, false);
-    purge_fine_states(first, count);
-}
-
 bool ts_purge_pages(ts_allocator *allocator, const char *begin, const char *end) {
     size_t page = ts_os_page_bytes();
     uintptr_t from = (uintptr_t)ts_align_up((uintptr_t)begin, page);
@@ -128,7 +123,10 @@ static bool purge_run(ts_allocator *allocator, uint32_t first, uint32_t count, b
     if (around) ts_pool_take_around(&from, &units, page_units);
     const char *begin = ts_unit_address(around ? from : first);
     bool purged = ts_purge_pages(allocator, begin, begin + (size_t)(around ? units : count) * TS_UNIT_BYTES);
-    if (purged && states) purge_states(from, units);
+    if (purged && states) {
+        (void)purge_table(from, units, false);
+        purge_fine_states(from, units);
+    }
     uint32_t before = first - from, after = units - before - count;
     if (purged && to_pool) { /* with their neighbours: one step under the pool's lock */
         ts_pool_give(from, units);

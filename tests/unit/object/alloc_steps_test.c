@@ -71,12 +71,19 @@
 #define ts_epoch_acquire(e) (step(), locks++, (ts_epoch_acquire)(e))
 #define ts_epoch_release(e) ((ts_epoch_release)(e), locks--)
 #define ts_epoch_find_locked(a, id) stepped_find_locked((a), (id))
+#define ts_epoch_find_active(a, id) stepped_find_active((a), (id))
 #define ts_foreign_drain_some(heap, most) (step(), (ts_foreign_drain_some)((heap), (most)))
 #define ts_foreign_take_off(heap, unit) (step(), (ts_foreign_take_off)((heap), (unit)))
 static unsigned locks;
 static ts_epoch *stepped_find_locked(ts_allocator *of, EpochId id) {
     step();
     ts_epoch *epoch = (ts_epoch_find_locked)(of, id);
+    locks += epoch != NULL;
+    return epoch;
+}
+static ts_epoch *stepped_find_active(ts_allocator *of, EpochId id) {
+    step();
+    ts_epoch *epoch = (ts_epoch_find_active)(of, id);
     locks += epoch != NULL;
     return epoch;
 }
@@ -124,6 +131,7 @@ static unsigned reports;
 #undef ts_epoch_acquire
 #undef ts_epoch_release
 #undef ts_epoch_find_locked
+#undef ts_epoch_find_active
 #undef ts_foreign_drain_some
 #undef ts_foreign_take_off
 #undef ts_alloc_aligned
