@@ -242,6 +242,7 @@ static void what_nobody_needs_goes_back(void **state) {
         retained -= units;
     }
     assert_int_equal(retained, KEEP);
+    assert_int_equal(ts_retain_row(&retain, retained), USUAL); /* it was freed, wherever it is */
     end_second();
     assert_int_equal(look(retained), 0);
 }
