@@ -32,7 +32,7 @@ static SlabAllocator *allocator;
 static EpochId epoch, others_epoch;
 static char *objects[OBJECTS], *object;
 static bool was_taken, was_freed, ran, slowly;
-static unsigned taken, times_taken;
+static unsigned taken, emptied, times_taken;
 
 static void (*there)(void);
 static void let_there(void) { let(there); }
@@ -48,6 +48,7 @@ static void begin_epoch(size_t size) {
     }
     object = objects[OBJECTS / 2];
     was_taken = was_freed = false;
+    taken = emptied = 0;
 }
 
 static void end_epoch(void) {
@@ -78,12 +79,22 @@ static void check_copy(const char *q, size_t bytes) {
 
 static void free_object(void) { was_freed = slab_free(allocator, object); }
 static void close_epoch(void) { SUP_CHECK(epoch_close(allocator, epoch), "epoch_close"); }
-/* And has an object of its own, in another epoch, at the same place. */
-static void destroy_and_take(void) {
-    SUP_CHECK(epoch_destroy(allocator, epoch), "epoch_destroy");
+/* It has an object of its own, in another epoch, at the same place. */
+static void take_place(void) {
     (void)slab_trim(allocator);
     for (taken = 0; taken < TAKEN && !was_taken; taken++)
         was_taken = slab_malloc_epoch(allocator, SIZE, others_epoch) == object;
+}
+static void destroy_and_take(void) {
+    SUP_CHECK(epoch_destroy(allocator, epoch), "epoch_destroy");
+    take_place();
+}
+/* The same in an epoch that goes on: it is closed, and gives the slab back with the last object there. */
+static void empty_and_take(void) {
+    close_epoch();
+    for (unsigned i = 0; i < OBJECTS; i++)
+        if (ts_slab_start(objects[i]) == ts_slab_start(object)) emptied += slab_free(allocator, objects[i]);
+    take_place();
 }
 
 /* ---- tests
@@ -175,6 +186,19 @@ static void destroyed_meanwhile(void **state) {
     if (ran) assert_true(times_taken > 0);
 }
 
+static void emptied_meanwhile_is(bool moved, void *q) {
+    (void)q;
+    times_taken += was_taken;
+    assert_int_equal(sup_live_objects(allocator), taken + OBJECTS - emptied + moved);
+    SUP_CHECK(!was_taken || slab_usable_size(allocator, object) >= SIZE, "another's object was freed");
+}
+static void emptied_meanwhile(void **state) {
+    (void)state;
+    times_taken = 0;
+    while_other(empty_and_take, SIZE, LARGER, emptied_meanwhile_is);
+    if (ran) assert_true(times_taken > 0);
+}
+
 /* It is the last object of its slab. The bin has another empty one, so the slab leaves it, and serves the new object:
    that one lives. */
 static void in_its_own_place(void **state) {
@@ -210,6 +234,7 @@ static void off_the_fast_path(void **state) {
     freed_meanwhile(state);
     closed_meanwhile(state);
     destroyed_meanwhile(state);
+    emptied_meanwhile(state);
     slowly = false;
 }
 
@@ -232,6 +257,7 @@ int main(void) {
         cmocka_unit_test(freed_meanwhile),
         cmocka_unit_test(closed_meanwhile),
         cmocka_unit_test(destroyed_meanwhile),
+        cmocka_unit_test(emptied_meanwhile),
         cmocka_unit_test(in_its_own_place),
         cmocka_unit_test(off_the_fast_path),
     };

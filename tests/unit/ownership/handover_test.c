@@ -57,6 +57,12 @@ static void make_objects(void) {
     }
 }
 
+static void free_until_refused(void) {
+    for (int i = 0; i < COUNT; i++) {
+        (void)slab_free(allocator, objects[i]);
+    }
+}
+
 static void free_object(void) { SUP_CHECK(slab_free(allocator, object), "slab_free"); }
 static void idle(void) { slab_thread_idle(); }
 static void nothing(void) {}
@@ -111,7 +117,8 @@ static void foreign_free_waits(void **state) {
     epoch = epoch_open(allocator, NULL, EPOCH_CHURN);
     object = slab_malloc_epoch(allocator, size, epoch);
     begin();
-    let(nothing);
+    let(make_objects); /* so that it is bound to the allocator, and the free is all that it does */
+    let(free_until_refused);
     assert_true(hold_other());
     let_begin(free_object);
     until_it_waits();
@@ -185,12 +192,6 @@ static void small_allocation_waits(void **state) {
     end();
     assert_int_equal(sup_live_objects(allocator), 2 * COUNT);
     epoch_domain_destroy(domain);
-}
-
-static void free_until_refused(void) {
-    for (int i = 0; i < COUNT; i++) {
-        (void)slab_free(allocator, objects[i]);
-    }
 }
 
 /* The block ends between the two halves of a free whose magazine was full: the slot is nobody's. */
