@@ -554,6 +554,12 @@ static void bin_word_elsewhere(void) {
     CHANGE(bin_of_objects()->word, 1);
     CHANGE(bin_of_objects()->word_granule, UINT32_MAX);
 }
+static void bin_word_of_the_ended(void) {
+    uint64_t entry;
+    ts_bin *bin = ts_bin_of(ts_churn(block_of(left)), 200);
+    CHANGE(bin->word, 1);
+    CHANGE(bin->word_granule, unit_of(left, &entry) * ts_granules_per_unit(false));
+}
 /* A free slot moves from the magazine to its slab's bitmap, and a slot of another's slab is in its place. */
 static void magazine_of_other_block(void) {
     uint64_t entry;
@@ -886,6 +892,7 @@ static const struct {
     CASE(bin_order, "comes after a full one"),
     CASE(bin_first_prev, "its first slab says"),
     CASE(bin_word_elsewhere, "of no place"),
+    CASE(bin_word_of_the_ended, "of an ended thread"),
     CASE(magazine_of_other_block, "that is not the bin's"),
     CASE(slab_bit_of_no_slot, "bits of the free bitmap that are no slots"),
     CASE(slab_empty_while_closing, "still in a block that is closing"),
