@@ -127,6 +127,13 @@ uint64_t ts_bin_take_word(ts_bin *bin) {
 
 /* ---- the bin's list: slabs with free slots first --------------------------------------------------- */
 
+/* The bin's thread reads this word in each free, held or not (block.h): nobody else writes it in an open block. */
+static void set_head(ts_bin *bin, uint32_t unit) {
+    ts_assert(2, ts_load_relaxed(&ts_bin_block(bin)->b.key) >> TS_KEY_SHARE_SHIFT == 0 ||
+                     ts_load_relaxed(&ts_bin_block(bin)->b.heap) == ts_thread.heap);
+    bin->head = unit;
+}
+
 /* The prev of the first slab is the last one. The next of the last one is 0. */
 static void unlink_slab(ts_bin *bin, ts_slab *slab, uint32_t unit) {
     uint32_t last = ts_slab_at(bin->head)->prev;
@@ -135,7 +142,7 @@ static void unlink_slab(ts_bin *bin, ts_slab *slab, uint32_t unit) {
     else
         ts_slab_at(bin->head)->prev = slab->prev;
     if (unit == bin->head)
-        bin->head = slab->next;
+        set_head(bin, slab->next);
     else
         ts_slab_at(slab->prev)->next = slab->next;
     if (bin->head && unit != last) ts_slab_at(bin->head)->prev = last;
@@ -145,7 +152,7 @@ static void push_head(ts_bin *bin, ts_slab *slab, uint32_t unit) {
     slab->next = bin->head;
     slab->prev = bin->head ? ts_slab_at(bin->head)->prev : unit;
     if (bin->head) ts_slab_at(bin->head)->prev = unit;
-    bin->head = unit;
+    set_head(bin, unit);
 }
 
 static void push_tail(ts_bin *bin, ts_slab *slab, uint32_t unit) {
@@ -161,7 +168,7 @@ static void push_tail(ts_bin *bin, ts_slab *slab, uint32_t unit) {
 
 void ts_bin_list_by_free(ts_bin *bin) {
     uint32_t unit = bin->head, full = 0;
-    bin->head = 0;
+    set_head(bin, 0);
     while (unit) {
         ts_slab *slab = ts_slab_at(unit);
         uint32_t next = slab->next;
