@@ -102,8 +102,9 @@ static bool add_slab(ts_heap *heap, ts_block *block, EpochId id, const new_slab 
     } else if (slab->unit) {
         ts_share_keep_slab(slab->share, slab->unit, slab->units);
     }
-    /* If the block has another account by now, that counts the units, even beyond its limit. */
-    ts_account *now = ts_block_account(block);
+    /* If the block has another account by now, that counts the units, even beyond its limit. A block that was not open
+       may be another thread's, which writes its account. */
+    ts_account *now = added ? ts_block_account(block) : NULL;
     if (added && TS_UNLIKELY(now != slab->account)) ts_account_add(now, piece ? 0 : slab->units);
     ts_heap_leave(heap);
     ts_account_let_go(slab->account, added && now == slab->account ? 0 : slab->units);
