@@ -152,9 +152,9 @@ typedef enum SlabNuma {
 typedef struct SlabOptions {
     size_t size;          /* sizeof(SlabOptions) of the caller */
     size_t retain_bytes;  /* TSLAB_RETAIN: the retain budget. Empty slabs go back when more than this is retained.
-                             Default 32 MiB; up to 160 MiB while the program takes back what went back; 4 MiB of it
-                             when it has needed no more for a second.
-                             Beside it each thread keeps up to 2 MiB */
+                             Default 32 MiB at the end of a phase; 160 MiB or a quarter of what is in use before, and
+                             while the program takes back what went back; 4 MiB when it has needed no more for a
+                             second. Beside it each thread keeps up to 2 MiB */
     int reclaim_policy;   /* TSLAB_RECLAIM=budget|keep|at_once: a SlabReclaimPolicy */
     uint32_t sample_rate; /* TSLAB_SAMPLE: time one in so many allocations, and one in so many frees; 0 none
                              (default), 1 all. Process-wide: the last allocator created with a value sets it.

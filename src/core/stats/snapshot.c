@@ -225,7 +225,7 @@ static void add_shares(ts_allocator *a, ts_snapshot *out) {
     out->sums.used = ((uint64_t)1 << TS_COUNT_KINDS) - 1;
 }
 
-/* With many epochs the walk waits for memory. So the entry of a later epoch is fetched ahead, and then its block. */
+/* With many epochs the walk waits for memory. So the record of a later epoch is fetched ahead, and then its block. */
 static void prefetch_epoch(uint32_t i, uint32_t high) {
     if (i + 16 < high) {
         const ts_epoch *e = ts_table_at(&ts_epochs, i + 16);
