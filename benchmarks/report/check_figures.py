@@ -33,7 +33,7 @@ FREE = {"docs/decisions.md", "docs/results.md", "docs/study.md"}
 # What looks like a measured figure and is none: page, words of its line, and why.
 NOT_MEASURED = [
     ("docs/numa.md", "90 ns from the own node's memory", "what the simulation assumes"),
-    ("docs/porting.md", "elsewhere it looks again every 50 us", "a constant of the code"),
+    ("docs/porting.md", "it looks again every 50 us", "a constant of the code"),
     ("docs/stats.md", "where a view takes longer than 10 ms", "a limit of the thread"),
     ("docs/stats_intro.md", "where a view takes longer than 10 ms", "a limit of the thread"),
     ("docs/stats.md", "200 ns and more than 10 us", "the bounds of two counters"),

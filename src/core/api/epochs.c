@@ -113,8 +113,8 @@ EpochId epoch_open(SlabAllocator *allocator, const char *label, unsigned flags) 
     return id;
 }
 
-/* The allocator of an epoch that may be ended, or handed over; NULL with errno. Threads do not look whether the epoch of
-   the process's malloc has ended, nor whether a block there still is theirs (private_objects.c). */
+/* The allocator of an epoch that may be ended, or handed over; NULL with errno. Threads do not look whether the epoch
+   of the process's malloc has ended, nor whether a block there still is theirs (private_objects.c). */
 static ts_allocator *find_to_end(const SlabAllocator *allocator, EpochId epoch) {
     ts_allocator *a = ts_api_find(allocator);
     if (TS_LIKELY(epoch != ts_load_relaxed(&ts_kept_epoch)) || epoch == EPOCH_NONE) return a;

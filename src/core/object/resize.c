@@ -92,8 +92,8 @@ TS_ENTRY static void *make_object(uintptr_t token, size_t alignment, size_t size
     return TS_LIKELY(p != NULL) ? p : ts_alloc(token, size, epoch);
 }
 
-/* The room that an object gets at its new place. One of a scope, above a quarter of a unit, gets the next half or whole:
-   one that grows bit by bit, with others behind it, moves twice before it is a span. */
+/* The room that an object gets at its new place. One of a scope, above a quarter of a unit, gets the next half or
+   whole: one that grows bit by bit, with others behind it, moves twice before it is a span. */
 static size_t room_of(const ts_object *object, size_t size, bool moves) {
     const ts_allocator *allocator = object->care_of;
     bool in_scope = object->kind == TS_COUNT_SCOPE && size > object->bytes && !allocator->care;
