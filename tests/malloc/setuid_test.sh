@@ -1,5 +1,5 @@
 #!/bin/sh
-# A program with more rights than who starts it: the environment has no say (os/env.c). Argument: a program that is linked with the library, and
+# A program with more rights than who starts it: the environment has no say (os/os_linux.c). Argument: a program that is linked with the library, and
 # says what its options are, and the library. Skipped (77) where no such program can be made.
 set -eu
 program=$1

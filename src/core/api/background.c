@@ -11,7 +11,7 @@
 #include "api/private.h"
 #include "api/runtime.h"
 #include "memtools/care.h"
-#include "os/env.h"
+#include "os/os.h"
 #include "os/own_threads.h"
 #include "os/text.h"
 

@@ -8,7 +8,6 @@
 #include "ownership/block_pool.h"
 #include "supply/retained.h"
 
-#include "cache/maintain.h"
 #include "diagnose/misuse.h"
 #include "diagnose/stacks.h"
 #include "domain/mark.h"

@@ -10,7 +10,6 @@
 #include "domain/domain_parts.h"
 #include "object/find.h"
 #include "object/object.h"
-#include "object/walk.h"
 
 #include <errno.h>
 #include <stdio.h>

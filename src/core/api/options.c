@@ -2,7 +2,7 @@
 
 #include "api/private.h"
 #include "diagnose/misuse.h"
-#include "os/env.h"
+#include "os/os.h"
 #include "os/text.h"
 
 #include <errno.h>

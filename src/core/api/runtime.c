@@ -21,7 +21,6 @@
 #include "os/os.h"
 #include "os/purge_probe.h"
 #include "os/text.h"
-#include "ownership/barrier.h"
 #include "region/pool.h"
 #include "supply/nodes.h"
 

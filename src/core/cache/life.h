@@ -28,6 +28,8 @@ bool ts_heap_visit_resting(ts_heap *heap, ts_allocator *allocator, bool asks);
 /* Purges down to `keep_units` retained units, those of all threads included. Returns bytes given back. Holds
    nothing. */
 size_t ts_allocator_trim(ts_allocator *allocator, uint64_t keep_units);
+/* Maintenance (maintain.c): works until `until` on the clock. Caller holds nothing, and has the record pinned. */
+void ts_allocator_maintain(ts_allocator *allocator, uint64_t until);
 
 /* ---- a thread that rests or ends ---------------------------------------------------------------- */
 

@@ -17,8 +17,6 @@
  * that have objects. The visit leaves all of these alone. An empty slab has nothing to free, and the thread claims
  * from none while its heap is held.
  */
-#include "cache/maintain.h"
-
 #include "cache/life.h"
 #include "os/os.h"
 #include "supply/share.h"

@@ -13,7 +13,6 @@
 #include "epoch/blocks.h"
 #include "epoch/end.h"
 #include "epoch/hand_over.h"
-#include "ownership/barrier.h"
 
 #include <errno.h>
 

@@ -3,7 +3,6 @@
 #include "domain/domain_parts.h"
 #include "domain/tree.h"
 #include "epoch/limit.h"
-#include "ownership/barrier.h"
 
 #include <errno.h>
 

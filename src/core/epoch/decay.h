@@ -6,7 +6,7 @@
  *     all units (decay.c).
  *  2. A bin in which its thread has allocated nothing for 5 to 10 seconds lets go of its magazine and its empty slabs.
  *     So an open epoch whose objects were all freed keeps no memory. Maintenance that finds the thread at rest asks for
- *     that at once (cache/maintain.h).
+ *     that at once (cache/maintain.c).
  *
  * Without closed epochs that have live objects, and without churn blocks of the thread, a look costs reading the clock.
  */

@@ -3,8 +3,8 @@
  * place where an object may start as at any pointer (object.c). So beside other threads a walk may miss an object,
  * but never shows a place without one.
  */
-#include "object/walk.h"
 #include "diagnose/object.h"
+#include "object/object.h"
 
 #include "base/bits.h"
 #include "region/pool.h"

@@ -114,4 +114,10 @@ void ts_os_stay_loaded(void);
    program's threads. false: errno says why. */
 bool ts_os_start_thread(void *(*run)(void *));
 
+/* Whether the user that starts the program has all of its rights, where the system tells. A program with setuid has
+   more rights. There the environment decides nothing about memory, and opens no descriptor. */
+TS_HIDDEN bool ts_env_is_trusted(void);
+/* getenv, but NULL where the environment is not trusted. */
+TS_HIDDEN const char *ts_env(const char *name);
+
 #endif

@@ -16,6 +16,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/auxv.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
@@ -416,3 +417,8 @@ bool ts_os_start_thread(void *(*run)(void *)) {
     if (error) errno = error;
     return error == 0;
 }
+
+/* ---- the environment --------------------------------------------------------------------------------------- */
+
+bool ts_env_is_trusted(void) { return getauxval(AT_SECURE) == 0; }
+const char *ts_env(const char *name) { return ts_env_is_trusted() ? getenv(name) : NULL; }

@@ -1,7 +1,6 @@
 /* Barriers of all threads, also for a program that has forbidden itself the system call. */
-#include "ownership/barrier.h"
+#include "ownership/heap.h"
 
-#include "base/atomic.h"
 #include "os/os.h"
 #include "os/park.h"
 

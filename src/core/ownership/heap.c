@@ -14,7 +14,6 @@
 #include "os/assert.h"
 #include "os/os.h"
 #include "os/park.h"
-#include "ownership/barrier.h"
 #include "ownership/block_pool.h"
 #include "ownership/thread_name.h"
 

@@ -301,6 +301,16 @@ static inline void ts_heap_call_thread(ts_heap *heap) {
     ts_forget_private(heap->tls);
 }
 
+/* ---- barriers of all threads (barrier.c) ------------------------------------------------------ */
+
+/* Whether the system has a barrier of all threads: one side of a protocol pays for both, and the usual path of the
+   other side needs no fence. Constant after init. */
+extern TS_HIDDEN bool ts_barriers;
+void ts_barrier_init(void);
+/* When it returns, every other thread has passed a full memory barrier since the call began. If the system refuses, the
+   call waits until all that other threads had stored before is seen: some 20 ms. */
+void ts_barrier_or_wait(void);
+
 /* ---- life ------------------------------------------------------------------------------------- */
 
 bool ts_heap_init(const ts_heap_duties *duties);

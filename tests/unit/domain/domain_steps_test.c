@@ -17,7 +17,7 @@
 #include "epoch/blocks.h"
 #include "errands.h"
 #include "memtools/care.h"
-#include "ownership/barrier.h"
+#include "ownership/heap.h"
 
 #include <sched.h>
 #include <stdatomic.h>

@@ -22,7 +22,7 @@
 #include "epoch/limit.h"
 #include "errands.h"
 #include "memtools/care.h"
-#include "ownership/barrier.h"
+#include "ownership/heap.h"
 #include "slab/lent.h"
 
 #include <errno.h>
