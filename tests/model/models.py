@@ -147,7 +147,7 @@ MODELS = [
                                    "ts_epoch_end_only", "ts_epoch_restart_block"],
             "src/core/domain/domain.c": ["ts_domain_make"],
             "src/core/domain/domain_end.c": ["lock_quiet", "end_usually", "ts_domain_destroy", "ts_domain_reset"],
-            "src/core/epoch/epoch.c": ["find_active", "find_or_take_over", "join_unpublished", "ts_epoch_open", "ts_epoch_join"],
+            "src/core/epoch/epoch.c": ["find_active", "find_or_take_over", "join_unpublished", "ts_epoch_open", "ts_epoch_join_as"],
             "src/core/epoch/end.c": ["take_apart", "kill_locked", "ts_epoch_destroy", "holds_nothing", "nothing_left", "ts_epoch_finish",
                                 "ts_epoch_settle", "ts_epoch_unpin", "ts_epoch_close"],
             "src/core/cache/block.c": ["ts_block_flush"],

@@ -268,8 +268,8 @@ static void full_to_partial(ts_bin *bin, ts_slab *slab, uint32_t unit) {
 }
 
 /* granule: in the slab. bits: slots from there on, of one word of the bitmap, `count` of them. */
-TS_ALWAYS_INLINE ts_slab *put_slots(ts_churn_block *block, ts_bin *bin, uint32_t unit, unsigned granule, uint64_t bits,
-                                    unsigned count) {
+TS_ALWAYS_INLINE void put_slots(ts_churn_block *block, ts_bin *bin, uint32_t unit, unsigned granule, uint64_t bits,
+                                unsigned count) {
     ts_slab *slab = ts_slab_at(unit);
     _Atomic uint64_t *word = &ts_slab_free_words(ts_bin_is_fine(bin), slab)[granule >> 6];
     ts_assert(2, (ts_load_relaxed(word) & bits << (granule & 63)) == 0);
@@ -278,28 +278,25 @@ TS_ALWAYS_INLINE ts_slab *put_slots(ts_churn_block *block, ts_bin *bin, uint32_t
     slab->free_count = (uint16_t)(before + count);
     if (slab->free_count == slab->empty_at) count_empty(block, ts_bin_class(block, bin), slab);
     if (before == 0 && count != 0) full_to_partial(bin, slab, unit);
-    return slab;
 }
 
-static void release_unless_kept(ts_churn_block *block, ts_bin *bin, ts_slab *slab) {
+void ts_bin_release_if_empty(ts_churn_block *block, ts_bin *bin, uint32_t unit) {
+    ts_slab *slab = ts_slab_at(unit);
     if (slab->free_count == slab->empty_at && !worth_keeping(block, bin, slab)) release_slab(block, bin, slab);
 }
 
 void ts_bin_give_slot(ts_churn_block *block, ts_bin *bin, uint32_t entry) {
-    unsigned granule = granule_in_slab(ts_bin_is_fine(bin), entry);
-    release_unless_kept(block, bin, put_slots(block, bin, slab_of_entry(entry), granule, 1, 1));
+    uint32_t unit = slab_of_entry(entry);
+    put_slots(block, bin, unit, granule_in_slab(ts_bin_is_fine(bin), entry), 1, 1);
+    ts_bin_release_if_empty(block, bin, unit);
 }
 
 void ts_bin_give_word(ts_churn_block *block, ts_bin *bin) {
     uint64_t bits = ts_bin_take_word(bin);
-    uint32_t in_unit = ts_granules_per_unit(ts_bin_is_fine(bin)), granule = bin->word_granule;
+    uint32_t in_unit = ts_granules_per_unit(ts_bin_is_fine(bin)), unit = bin->word_granule / in_unit;
     if (bits == 0) return;
-    release_unless_kept(block, bin,
-                        put_slots(block, bin, granule / in_unit, granule % in_unit, bits, ts_popcount64(bits)));
-}
-
-void ts_bin_release_if_empty(ts_churn_block *block, ts_bin *bin, uint32_t unit) {
-    release_unless_kept(block, bin, ts_slab_at(unit));
+    put_slots(block, bin, unit, bin->word_granule % in_unit, bits, ts_popcount64(bits));
+    ts_bin_release_if_empty(block, bin, unit);
 }
 
 void ts_bin_release_empty(ts_churn_block *block, ts_bin *bin, uint32_t unit) {

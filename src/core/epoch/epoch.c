@@ -129,12 +129,6 @@ static ts_epoch *find_active(ts_share *share, ts_allocator *allocator, EpochId i
     return NULL;
 }
 
-/* The block that is wanted in an epoch that starts small: one with bins, or one without that is not `first`. */
-typedef struct ts_wanted {
-    bool bins;
-    const ts_block *first; /* NULL: any without bins */
-} ts_wanted;
-
 static bool is_wanted(const ts_block *b, ts_wanted w) {
     return !(w.bins && b->scope) && !(w.first && (!b->scope || b == w.first));
 }
@@ -154,7 +148,7 @@ static void give_untaken(ts_heap *heap, ts_block *block) {
     ts_heap_leave(heap);
 }
 
-static ts_block *join_as(ts_heap *heap, ts_allocator *allocator, EpochId id, ts_wanted w) {
+ts_block *ts_epoch_join_as(ts_heap *heap, ts_allocator *allocator, EpochId id, ts_wanted w) {
     ts_share *share = ts_heap_share(heap, allocator);
     if (!share) return NULL;
     /* Other threads may have ended blocks of this heap, and cannot give them away. That is done before there is a block
@@ -174,9 +168,7 @@ static ts_block *join_as(ts_heap *heap, ts_allocator *allocator, EpochId id, ts_
         block->slow |= small; /* before it is open */
         epoch = find_active(share, allocator, id);
         if (!epoch) {
-            int error = errno;
             give_untaken(heap, block);
-            errno = error;
             return NULL;
         }
         ts_epoch_add_block(epoch, block, id);
@@ -186,25 +178,7 @@ static ts_block *join_as(ts_heap *heap, ts_allocator *allocator, EpochId id, ts_
     return block;
 }
 
-ts_block *ts_epoch_join(ts_heap *heap, ts_allocator *allocator, EpochId id) {
-    return join_as(heap, allocator, id, (ts_wanted){.bins = false});
-}
-
-ts_block *ts_epoch_join_bins(ts_heap *heap, ts_allocator *allocator, EpochId id) {
-    return join_as(heap, allocator, id, (ts_wanted){.bins = true});
-}
-
-ts_block *ts_epoch_join_beside(ts_heap *heap, ts_allocator *allocator, EpochId id, const ts_block *first) {
-    return join_as(heap, allocator, id, (ts_wanted){.first = first});
-}
-
 /* ---- the rolling epoch ------------------------------------------------------------------------------------ */
-
-static void unpin(ts_allocator *allocator) {
-    int error = errno;
-    ts_allocator_unpin(allocator);
-    errno = error;
-}
 
 EpochId ts_epoch_current(ts_allocator *allocator, uintptr_t token) {
     /* acquire: an id that the record's next use has written comes with that use's token */
@@ -223,7 +197,7 @@ EpochId ts_epoch_current(ts_allocator *allocator, uintptr_t token) {
         ts_store_release(&allocator->current_epoch, id);
     }
     ts_lock_release(&allocator->lock);
-    unpin(allocator);
+    ts_allocator_unpin(allocator);
     return id;
 }
 
@@ -237,7 +211,7 @@ EpochId ts_epoch_advance(ts_allocator *allocator, uintptr_t token) {
         ts_lock_release(&allocator->lock);
         if (old != EPOCH_NONE) ts_epoch_close(allocator, old);
     }
-    unpin(allocator);
+    ts_allocator_unpin(allocator);
     return next;
 }
 

@@ -123,13 +123,18 @@ EpochId ts_epoch_advance(ts_allocator *allocator, uintptr_t token);
 void ts_epoch_fork_prepare(void);
 void ts_epoch_fork_done(void);
 
+/* Which block of a churn epoch that starts small is wanted: one with bins; or a second one without that is not `first`,
+   which the thread's next looks still find. */
+typedef struct ts_wanted {
+    bool bins;
+    const ts_block *first; /* NULL: any without bins */
+} ts_wanted;
 /* The calling thread's block in an ACTIVE epoch. NULL with errno: EINVAL, ESTALE, ENOMEM. The thread is not inside its
    heap. */
-ts_block *ts_epoch_join(ts_heap *heap, ts_allocator *allocator, EpochId id);
-/* The block with bins, in a churn epoch that starts small. */
-ts_block *ts_epoch_join_bins(ts_heap *heap, ts_allocator *allocator, EpochId id);
-/* A second block without bins in such an epoch. The thread's next looks find the first. */
-ts_block *ts_epoch_join_beside(ts_heap *heap, ts_allocator *allocator, EpochId id, const ts_block *first);
+ts_block *ts_epoch_join_as(ts_heap *heap, ts_allocator *allocator, EpochId id, ts_wanted wanted);
+static inline ts_block *ts_epoch_join(ts_heap *heap, ts_allocator *allocator, EpochId id) {
+    return ts_epoch_join_as(heap, allocator, id, (ts_wanted){.bins = false});
+}
 /* A scope block in a churn epoch. No fast path allocates in it. */
 static inline bool ts_block_is_small(const ts_block *block) {
     const ts_epoch *epoch = ts_load_relaxed(&block->epoch);

@@ -124,14 +124,15 @@ static void *alloc_in(ts_heap *heap, ts_allocator *allocator, EpochId id, size_t
         if (!block) return NULL;
         if (TS_UNLIKELY(ts_block_is_small(block))) {
             size_t natural = small_alignment(size, align);
-            if (lies_beside(ts_scope(block), size)) block = ts_epoch_join_beside(heap, allocator, id, block);
+            if (lies_beside(ts_scope(block), size))
+                block = ts_epoch_join_as(heap, allocator, id, (ts_wanted){.first = block});
             if (!block) return NULL;
             if (small_has_room(ts_scope(block), size, natural)) {
                 p = ts_refill_scope(heap, ts_scope(block), small_bytes(size), natural, id, t);
                 if (!p && errno != ESTALE) return NULL;
                 continue;
             }
-            block = ts_epoch_join_bins(heap, allocator, id);
+            block = ts_epoch_join_as(heap, allocator, id, (ts_wanted){.bins = true});
             if (!block) return NULL;
             heap->scope_map[ts_table_index(&ts_epochs, id) % TS_HEAP_MAP] = NULL; /* later searches find this one */
         }
