@@ -49,9 +49,9 @@ void ts_runtime_unlock(void) { pthread_mutex_unlock(&start_mutex); }
 
 /*
  * The locks are taken in rank order, with two exceptions. ts_heap_fork_prepare takes the list of heaps before the
- * heaps, so that the list stays as it is, and `ended` (rank TABLE) before the locks of retained units. No circle of
- * waiting comes of it. No other thread has the lock of the list and a heap's lock together. A thread that has
- * `ended`, or a lock of retained units, takes no other.
+ * heaps, so that the list stays as it is, and the lock of ended blocks (block_pool.c, rank TABLE) before the locks of
+ * retained units. No circle of waiting comes of it. No other thread has the lock of the list and a heap's lock
+ * together. A thread that has the lock of ended blocks, or a lock of retained units, takes no other.
  */
 
 static uint32_t fork_allocators; /* guarded by start_mutex: those whose locks are taken */

@@ -9,7 +9,7 @@
  *     it leaves.
  *  2. The hints of its heap and thread (map, scope_map, ts_thread). They are believed by open_id and `rolling` alone.
  *     Hints that lead to blocks that are open to nothing are dropped before the block goes. Hints of domains are
- *     believed by block->heap, too, which is read after open_id (domain.c: is_block_of).
+ *     believed by block->heap, too, which is read after open_id (enter.c: is_block_of).
  *  3. Frees of other threads that read block->heap while it was in use, and push a dead slab there. The thread that
  *     drains that queue takes the flag off (foreign.c, 4). If they read block->heap later, they push on a heap
  *     without a thread, and drain it.
