@@ -96,7 +96,7 @@ typedef struct SlabEpochStats {
     uint32_t class_index; /* as asked for */
     uint64_t object_size; /* bytes of a slot of that class; 0 where sizes are mixed */
     EpochId epoch_id;
-    uint64_t epoch_era; /* how often the epoch's table entry has been used */
+    uint64_t epoch_era; /* how often the epoch's record has been used */
     int32_t state;      /* EPOCH_ACTIVE, EPOCH_CLOSING, EPOCH_CLOSED, EPOCH_SPILLED */
     uint32_t flags;     /* EPOCH_CHURN or EPOCH_SCOPE */
     char label[SLAB_LABEL_BYTES];

@@ -150,7 +150,7 @@ typedef enum ts_field_unit { TS_COUNT, TS_BYTES, TS_SLABS, TS_NS, TS_PERCENT, TS
    the metrics are sums by label. */
 #define TS_STATS_EPOCH(X)                                                                                              \
     X(epoch_id, GAUGE, WHOLE, ID, "", "The epoch's id; never used again.", "")                                         \
-    X(epoch_era, GAUGE, WHOLE, COUNT, "", "How often the epoch's table entry has been used.", "")                      \
+    X(epoch_era, GAUGE, WHOLE, COUNT, "", "How often the record of the epoch has been used.", "")                      \
     X(open_since_ns, GAUGE, WHOLE, NS, "", "Monotonic clock when it was opened; of a domain, some milliseconds "       \
       "early.", "")                                                                                                    \
     X(age_ns, GAUGE, WHOLE, NS, "", "Time since then.", "Beyond the longest phase of the program, with live objects.") \
