@@ -1,6 +1,6 @@
 /*
- * One entry of the table of domains, used again and again: threads that enter what they know of by an id, which may be over, against threads that
- * end it from outside, hand it over, take it over, free its allocator, and begin the next domain in the entry (src/core/domain/domain.c: "Entering
+ * One record of the table of domains, used again and again: threads that enter what they know of by an id, which may be over, against threads that
+ * end it from outside, hand it over, take it over, free its allocator, and begin the next domain in the record (src/core/domain/enter.c: "Entering
  * against an end from another thread").
  *
  * An owner counts with a load and a store. These stores go through a buffer, and reach the memory at any later moment, but before the same
@@ -20,7 +20,7 @@
 #define ENDING 15
 #define NOBODY(use) (8 + (use))
 
-/* The entry. */
+/* The record. */
 byte id, uses, owner, owner_before;
 bool shared;
 mtype = { QUIET, MARKED, ENDS, ENDS_ALONE }; /* MARKED: TRIED, too; who meets it is refused, or waits and tries once more, which is another try here */

@@ -1,5 +1,5 @@
 /*
- * Epoch ids and the end of an epoch: one table entry, opened again and again; one block of one thread.
+ * Epoch ids and the end of an epoch: one table record, opened again and again; one block of one thread.
  *
  * An id is its era. Threads use ids that they learned at any time, so stale ones too: the owner of the block joins,
  * allocates and frees; one closes, one destroys. Holding a heap is a step here (hold.pml): it succeeds, or fails while
@@ -17,7 +17,7 @@
 
 mtype = {ACTIVE, CLOSING, CLOSED}
 
-/* The entry. */
+/* The record. */
 byte id, era = 1;
 mtype state = CLOSED;
 bool locked;             /* the epoch's stripe */

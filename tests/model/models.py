@@ -127,10 +127,10 @@ MODELS = [
     {
         "name": "epoch",
         "file": "tests/model/epoch.pml",
-        "property": "An old id never reaches a later use of its entry, no id comes back, nothing is taken apart while it is "
+        "property": "An old id never reaches a later use of its record, no id comes back, nothing is taken apart while it is "
                     "pinned, an epoch is given back once, one that drains ends without killing a live object, and one "
                     "that has drained does end.",
-        "bound": "1 entry opened twice (and 3 times with 2 eras), 1 block, 3 operations of its owner (1), 1 close, 1 "
+        "bound": "1 record opened twice (and 3 times with 2 eras), 1 block, 3 operations of its owner (1), 1 close, 1 "
                  "destroy, ids learned at any time; sequentially consistent",
         "runs": [[], ["-DERAS=2", "-DOPENS=3", "-DOPS=1"]],
         "controls": [(c, []) for c in (
@@ -203,8 +203,8 @@ MODELS = [
         "name": "enter",
         "file": "tests/model/enter.pml",
         "property": "Who enters a domain is inside of that one or refused, and counted in no other; none ends with another thread inside; EBUSY "
-                    "is because of somebody; the entry has one use at a time, and is not lost.",
-        "bound": "1 entry, 3 uses of it (shared or not), 2 threads with 3 operations each; stores of counts in a buffer of 3, the rest "
+                    "is because of somebody; the record has one use at a time, and is not lost.",
+        "bound": "1 record, 3 uses of it (shared or not), 2 threads with 3 operations each; stores of counts in a buffer of 3, the rest "
                  "sequentially consistent",
         "runs": [["-DOPS=3"], ["-DOPS=3", "-DFREES"]],
         "controls": [(c, ["-DOPS=3"]) for c in ("RETURN", "TAG", "LEFT", "EXCHANGE", "BARRIER", "LOOK_AT_OWNER", "LOOK_AT_BUSY",
@@ -284,16 +284,16 @@ MODELS += [
            "src/core/epoch/end.c": ["ts_epoch_destroy_all"], "src/core/api/epochs.c": ["slab_allocator_free"], "src/core/api/runtime.c": ["ts_allocator_end"]}),
     order("owner", "Who counts itself into a domain that was handed over is known to who ends it as its owner.", "exchange",
           {"src/core/domain/enter.c": ["take_own"], "src/core/domain/domain_end.c": ["last_owner"]}),
-    order("returned", "Whoever uses the entry of a domain next that another thread has ended comes after what its owner wrote.",
+    order("returned", "Whoever uses the record of a domain next that another thread has ended comes after what its owner wrote.",
           "take-acquire push-release state-acquire state-release",
           {"src/core/ownership/heap.h": ["ts_heap_return_record"],
            "src/core/domain/domain_end.c": ["ts_domain_take_returned"],
            "src/core/cache/life.c": ["ts_heap_exit"]}),
-    order("domain", "What is read of a domain is of the id that is read then; and the entry of its epoch is seen.",
+    order("domain", "What is read of a domain is of the id that is read then; and the record of its epoch is seen.",
           "begin-fence still-fence epoch-acquire",
           {"src/core/domain/domain.c": ["begin_domain"], "src/core/domain/domain_end.c": ["lock_quiet"],
            "src/core/domain/domain_parts.h": ["ts_domain_lock", "ts_domain_is_still"]}),
-    order("table", "Who finds an id sees the entry's fields.", "find-acquire publish-release",
+    order("table", "Who finds an id sees the record's fields.", "find-acquire publish-release",
           {"src/core/region/table.h": ["ts_table_find_strided", "ts_table_publish"]}),
     order("flushed", "Flushed, and then no slabs, means that nothing is left.",
           "flushed-first flushed-acquire flushed-release",

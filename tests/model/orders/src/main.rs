@@ -398,10 +398,10 @@ fn owner(s: &'static Steps) {
     };
     id.store(0, Release); // ts_table_end
     let last = if s.lacks("exchange") { owner.load(Relaxed) } else { owner.swap(ENDING, AcqRel) };
-    assert!(!enterer.join().unwrap() || last == 1, "its owner writes to an entry that is in use again");
+    assert!(!enterer.join().unwrap() || last == 1, "its owner writes to a record that is in use again");
 }
 
-/// ts_heap_return_record against ts_domain_take_returned and ts_heap_exit: whoever uses the entry next comes after what its owner wrote, and after
+/// ts_heap_return_record against ts_domain_take_returned and ts_heap_exit: whoever uses the record next comes after what its owner wrote, and after
 /// the end of its last use.
 fn returned(s: &'static Steps) {
     const LIVE: u64 = 1;
@@ -427,8 +427,8 @@ fn returned(s: &'static Steps) {
     owner.join().unwrap();
 }
 
-/// begin_domain against ts_domain_is_still, ts_domain_lock and lock_quiet: what is read of a domain whose entry gets its next use is of the
-/// id that is read after it; and the entry of the epoch, which may be a new one, is seen.
+/// begin_domain against ts_domain_is_still, ts_domain_lock and lock_quiet: what is read of a domain whose record gets its next use is of the
+/// id that is read after it; and the record of the epoch, which may be a new one, is seen.
 fn domain(s: &'static Steps) {
     let (id, owner, epoch, entry) = (word(1), word(1), word(1), word(0));
     let other = {
@@ -447,7 +447,7 @@ fn domain(s: &'static Steps) {
     let of = epoch.load(s.order("epoch-acquire", Acquire));
     let whose = owner.load(Relaxed);
     if of == 2 {
-        assert_eq!(entry.load(Relaxed), 1, "the entry of its epoch as it was before");
+        assert_eq!(entry.load(Relaxed), 1, "the record of its epoch as it was before");
     }
     if !s.lacks("still-fence") {
         fence(Acquire);
@@ -458,7 +458,7 @@ fn domain(s: &'static Steps) {
     other.join().unwrap();
 }
 
-/// ts_table_publish and ts_table_find_strided: who finds an id sees the entry's fields.
+/// ts_table_publish and ts_table_find_strided: who finds an id sees the record's fields.
 fn table(s: &'static Steps) {
     let id = word(0);
     let fields = Arc::new(Bin(UnsafeCell::new(0)));
