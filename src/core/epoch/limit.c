@@ -74,11 +74,6 @@ static bool leave_or_count(ts_block *block, ts_account *account) {
     return true;
 }
 
-static void call(ts_block *block) {
-    if (!(ts_load_relaxed(&block->left) & TS_LEFT_COUNT)) return;
-    (void)ts_heap_call_for(ts_load_acquire(&block->heap)); /* before it gets its next slab but one (refill.c) */
-}
-
 /* The account of an epoch that had none: its blocks get it, or are left to get it. Blocks that come later begin with
    it. Caller has the lock, which is released. Calls are made without the lock: while the epoch is pinned its blocks
    stay in the list, and those that a reset has emptied are held until it is not. */
@@ -94,7 +89,9 @@ static void begin_account(ts_epoch *epoch, ts_account *account) {
     }
     epoch->pins++;
     ts_epoch_release(epoch);
-    for (ts_block *b = blocks; b; b = ts_epoch_next_block(b)) call(b);
+    for (ts_block *b = blocks; b;
+         b = ts_epoch_next_block(b)) /* it is counted before its next slab but one (refill.c) */
+        if (ts_load_relaxed(&b->left) & TS_LEFT_COUNT) (void)ts_heap_call_for(ts_load_acquire(&b->heap));
     ts_epoch_unpin(epoch);
     ts_epoch_settle_noted();
 }

@@ -63,7 +63,8 @@ static bool find_brief(const ts_brief_ring *ring, uint64_t id, ts_past_note *out
         if (ts_load_acquire(&b->id) != id) continue;
         *out = (ts_past_note){.id = id, .flags = EPOCH_SCOPE};
         out->opened_ns = ts_load_relaxed(&b->opened_ns);
-        out->returned_bytes = ts_slabs_and_pieces_bytes(ts_load_relaxed(&b->slabs), ts_load_relaxed(&b->pieces));
+        ts_tally held = {.slabs = ts_load_relaxed(&b->slabs), .pieces = ts_load_relaxed(&b->pieces)};
+        out->returned_bytes = ts_tally_bytes(&held);
         return is_still(&b->id, id);
     }
     return false;
@@ -143,6 +144,6 @@ TS_NOINLINE void ts_epoch_note_end(const ts_epoch *epoch, const ts_block *only) 
         return;
     }
     ts_past_ring *ring = ts_past_ring_of(only ? &only->share->past : &allocator->past);
-    ts_past *past = !ring ? NULL : only ? ts_past_begin_own(ring) : ts_past_begin(ring);
+    ts_past *past = ring ? ts_past_begin(ring) : NULL;
     if (past) write_past(past, epoch);
 }

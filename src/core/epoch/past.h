@@ -17,7 +17,7 @@
  * What could go wrong: two threads write one record, or a reader takes half of one and half of the next. They do not:
  *  1. A writer takes the record: it exchanges the id for TS_PAST_TAKEN. If it finds that, another writer has the
  *     record, as many records behind, and its own epoch gets none. acquire: its stores come after those of the last
- *     writer. The rings of a share have one writer, which stores the mark.
+ *     writer. A ring of brief records has one writer, which stores the mark.
  *  2. The mark is there before the fields change (release fence; partner: the acquire fence of 3), and the id after
  *     them (release).
  *  3. A reader finds the id (acquire), reads the fields, and then the id again, behind an acquire fence. If it has read
@@ -72,15 +72,6 @@ ts_past_ring *ts_past_ring_of(_Atomic(ts_past_ring *) *place);
 ts_brief_ring *ts_brief_ring_of(_Atomic(ts_brief_ring *) *place);
 /* The record to write, by any thread; NULL: none. Its id comes last, by a release. */
 ts_past *ts_past_begin(ts_past_ring *ring);
-/* The record to write, in a ring with one writer. */
-TS_ALWAYS_INLINE ts_past *ts_past_begin_own(ts_past_ring *ring) {
-    uint32_t next = ts_load_relaxed(&ring->next);
-    ts_past *p = &ring->at[next % TS_PAST];
-    ts_store_relaxed(&ring->next, next + 1);
-    ts_store_relaxed(&p->id, TS_PAST_TAKEN);
-    atomic_thread_fence(memory_order_release); /* 2 */
-    return p;
-}
 /* Finds an epoch in the allocator's rings. The caller is between ts_allocator_read_begin and ts_allocator_read_end,
    also in ts_past_newest. */
 bool ts_past_find(struct ts_allocator *allocator, uint64_t id, ts_past_note *out);
@@ -103,12 +94,8 @@ TS_ALWAYS_INLINE void ts_brief_write(ts_brief_ring *ring, uint64_t id, uint64_t 
 static inline uint32_t ts_block_pieces(const ts_block *b) {
     return b->scope ? ts_load_relaxed(&((const ts_scope_block *)(const void *)b)->pieces) : 0;
 }
-static inline uint64_t ts_slabs_and_pieces_bytes(uint32_t slabs, uint32_t pieces) {
-    ts_tally t = {.slabs = slabs, .pieces = pieces};
-    return ts_tally_bytes(&t);
-}
 static inline uint64_t ts_block_held_bytes(const ts_block *b) {
-    return ts_slabs_and_pieces_bytes(ts_load_relaxed(&b->slabs), ts_block_pieces(b));
+    return ts_tally_bytes(&(ts_tally){.slabs = ts_load_relaxed(&b->slabs), .pieces = ts_block_pieces(b)});
 }
 
 #endif

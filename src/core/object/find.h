@@ -25,7 +25,12 @@ TS_ALWAYS_INLINE const ts_share *ts_find_share(ts_tls *tls, uintptr_t token) {
         tls->others = 0;
         return NULL;
     }
-    const ts_share *share = ts_heap_recent_share(tls->heap, token);
+    _Atomic(ts_share *) *recent = &tls->heap->recent[(uint32_t)token % TS_RECENT_SHARES];
+    ts_share *share = ts_load_relaxed(recent);
+    if (TS_UNLIKELY(share == NULL || share->token != token)) {
+        share = ts_heap_find_share(tls->heap, token);
+        ts_store_relaxed(recent, share);
+    }
     return TS_LIKELY(share && !share->care) ? share : NULL;
 }
 

@@ -347,16 +347,6 @@ static inline ts_share *ts_heap_find_share(const ts_heap *heap, uintptr_t token)
     while (share && share->token != token) share = share->heap_next;
     return share;
 }
-/* As ts_heap_find_share, but looks first among those that were found last. By the heap's thread. */
-static inline const ts_share *ts_heap_recent_share(ts_heap *heap, uintptr_t token) {
-    _Atomic(ts_share *) *recent = &heap->recent[(uint32_t)token % TS_RECENT_SHARES];
-    ts_share *share = ts_load_relaxed(recent);
-    if (TS_UNLIKELY(share == NULL || share->token != token)) {
-        share = ts_heap_find_share(heap, token);
-        ts_store_relaxed(recent, share);
-    }
-    return share;
-}
 /* Puts a block into the list of its share, and takes it out. */
 static inline void ts_heap_link(ts_block *block) {
     ts_block *next = block->heap_next = block->share->blocks;

@@ -268,13 +268,10 @@ uint64_t ts_allocator_look(ts_allocator *allocator, uint64_t most) {
     return units > 0 ? ts_purge_shared(allocator, keep, units) : 0;
 }
 
-/* Whether a debt may wait for a piece: not where memory goes back at once, or a limit is to be kept. */
-static bool debt_may_wait(const ts_allocator *allocator, uint64_t limit) {
-    return limit > ts_load_relaxed(&allocator->reserved_units) && !ts_allocator_is_sparing(allocator);
-}
-
 static uint64_t settle_step(ts_allocator *allocator, uint64_t owed) {
-    bool piece = debt_may_wait(allocator, ts_purge_limit(allocator));
+    /* Whether the debt may wait for a piece: not where memory goes back at once, or a limit is to be kept. */
+    bool piece =
+        ts_purge_limit(allocator) > ts_load_relaxed(&allocator->reserved_units) && !ts_allocator_is_sparing(allocator);
     if (piece && owed < TS_PURGE_LEAST_UNITS) return owed;
     if (!ts_purge_is_over(allocator)) return 0;
     uint64_t limit = ts_purge_limit(allocator), retained = ts_retained_shared(allocator),

@@ -239,18 +239,17 @@ static void a_writer_in_the_middle(void **state) {
     ts_past_ring *ring = ts_past_ring_of(&a->past);
     ts_past_note note;
     for (uint64_t id = 1; id <= KEPT; id++) write_one(ring, id);
-    for (int own = 0; own < 2; own++) {
-        uint64_t oldest = ts_load_relaxed(&ring->at[ts_load_relaxed(&ring->next) % TS_PAST].id),
-                 next = 5000u + (unsigned)own;
+    for (unsigned round = 0; round < 2; round++) {
+        uint64_t oldest = ts_load_relaxed(&ring->at[ts_load_relaxed(&ring->next) % TS_PAST].id), next = 5000u + round;
         assert_true(ts_past_find(a, oldest, &note));
         assert_int_equal(note.opened_ns, oldest);
-        ts_past *p = own ? ts_past_begin_own(ring) : ts_past_begin(ring);
+        ts_past *p = ts_past_begin(ring);
         assert_non_null(p);
         assert_false(ts_past_find(a, oldest, &note));
         ts_store_relaxed(&p->opened_ns, next);
         assert_false(ts_past_find(a, oldest, &note));
         assert_false(ts_past_find(a, next, &note));
-        for (uint64_t id = 1; id < KEPT; id++) write_one(ring, 1000 * ((unsigned)own + 1) + id);
+        for (uint64_t id = 1; id < KEPT; id++) write_one(ring, 1000 * (round + 1) + id);
         assert_null(ts_past_begin(ring));
         assert_int_equal(ts_load_relaxed(&p->opened_ns), next);
         ts_store_release(&p->id, next);
