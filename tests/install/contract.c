@@ -40,7 +40,7 @@ static void objects(SlabAllocator *a) {
     MUST(text != NULL && strcmp(text, "text") == 0 && slab_alloc_resize(NULL, 1) != NULL);
     void *p = slab_realloc_epoch(a, NULL, 10, epoch);
     MUST(p != NULL && (p = slab_realloc_epoch(a, p, 100, epoch)) != NULL);
-    MUST((p = slab_realloc_aligned(a, p, 256, 5000)) != NULL && (size_t)p % 256 == 0);
+    MUST((p = slab_realloc_aligned(a, p, 256, 50000)) != NULL && (size_t)p % 256 == 0);
     MUST(slab_release(p) && slab_release(NULL) && !slab_release(&cleanups));
     size_t bytes = 0;
     MUST(slab_walk(a, epoch, show, &bytes) > 5 && bytes > 100);

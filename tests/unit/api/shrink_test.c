@@ -93,7 +93,7 @@ static void limit_address_space(unsigned turn) {
 static void shrink(void *argument) {
     (void)argument;
     beside_threads(limit_address_space, 4);
-    SUP_CHECK(ts_load_relaxed(&ts_region.reserved_bytes) < (size_t)8 << 30, "%zu bytes reserved",
+    SUP_CHECK(ts_load_relaxed(&ts_region.reserved_bytes) < UINT64_C(8) << 30, "%zu bytes reserved",
               ts_load_relaxed(&ts_region.reserved_bytes));
 }
 
