@@ -420,7 +420,8 @@ TSLAB_API bool epoch_domain_mark(EpochDomain *domain, SlabMark *mark);
    Cost: a look at each slab taken since, and at each live object in it. */
 TSLAB_API bool epoch_domain_rewind(EpochDomain *domain, SlabMark mark);
 /* Gives the domain up: the next thread that enters it owns it. This thread must have left it (EPERM).
-   What the domain holds goes along: the next owner allocates and frees in the same memory.
+   What the domain holds goes along: the next owner allocates and frees in the same memory. So do its children. Their
+   marks and the domain's are not good any more.
    Until then nobody owns it. It can be closed (epoch_domain_force_close), and its epoch destroyed, but not itself. */
 TSLAB_API bool epoch_domain_hand_over(EpochDomain *domain);
 /* The innermost domain that this thread has entered and not left, also if it has ended meanwhile. NULL: none. */

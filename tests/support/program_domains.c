@@ -415,7 +415,9 @@ bool prog_hand_over(struct prog *program, int slot) {
     if (!expected) {
         return true;
     }
-    domain->marks = 0;
+    for (int i = 0; i < PROG_DOMAINS; i++) {
+        if (program->domains[i].alive && prog_is_below(program, i, slot)) program->domains[i].marks = 0;
+    }
     return prog_enter_domain(program, slot);
 }
 
