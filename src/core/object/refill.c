@@ -141,7 +141,7 @@ static bool work_off(ts_heap *heap, const ts_block *block, EpochId id) {
 }
 
 /*
- * One try with the slabs that the block has, inside the heap. NULL with errno; 0: the bin is to get a slab.
+ * One try with the slabs that the block has, inside the heap. NULL with *error; 0: the bin is to get a slab.
  *
  * Cross-thread frees are drained only when the bin has no free slot left, in as few rounds as possible: each round
  * moves a handful of cache lines between processors, however many objects it frees. If a thread allocates what
@@ -151,17 +151,22 @@ static bool work_off(ts_heap *heap, const ts_block *block, EpochId id) {
  * TS_FOREIGN_WORTH shows that the bin had less than that to spare. With the new slab it has at most that and one slab
  * more than was live.
  */
-static void *churn_try(ts_heap *heap, ts_churn_block *block, unsigned cls, EpochId id) {
-    if (ts_load_relaxed(&block->b.open_id) != id) return ts_fail_null(ESTALE);
-    if (!ts_bin_ready(block, cls)) return ts_fail_null(ENOMEM);
-    errno = 0;
+static void *churn_try(ts_heap *heap, ts_churn_block *block, unsigned cls, EpochId id, int *error) {
+    *error = ESTALE;
+    if (ts_load_relaxed(&block->b.open_id) != id) return NULL;
+    *error = ENOMEM;
+    if (!ts_bin_ready(block, cls)) return NULL;
+    *error = 0;
     void *p = ts_fast_slot(&block->bin[cls]);
     if (p || (p = claim_slot(block, cls)) != NULL) return p;
     ts_share *share = block->b.share;
     uint64_t bit = (uint64_t)1 << cls;
     bool put_off = (block->little & bit) != 0 && !ts_allocator_is_sparing(share->allocator);
     bool little = !put_off && take_in(heap);
-    if (!work_off(heap, &block->b, id)) return ts_fail_null(ESTALE);
+    if (!work_off(heap, &block->b, id)) {
+        *error = ESTALE;
+        return NULL;
+    }
     block->little = little ? block->little | bit : block->little & ~bit;
     if ((p = ts_fast_pop(&block->bin[cls])) != NULL || (p = claim_slot(block, cls)) != NULL) return p;
     ts_count(&share->count[cls].slow_path_hits, 1);
@@ -189,8 +194,9 @@ void *ts_refill_churn(ts_heap *heap, ts_churn_block *block, unsigned cls, EpochI
     bool adopt = true, no_memory = false;
     char *clean = NULL; /* the place of a large object that is zero, as it comes from the system */
     for (;;) {
+        int error;
         ts_heap_enter(heap);
-        void *p = churn_try(heap, block, cls, id);
+        void *p = churn_try(heap, block, cls, id, &error);
         if (p) ts_note_taken(block->b.share->allocator, p, cls, t);
         t->zero = clean && p == clean;
         ts_heap_leave(heap);
@@ -198,7 +204,7 @@ void *ts_refill_churn(ts_heap *heap, ts_churn_block *block, unsigned cls, EpochI
             if (binds(heap, &block->b)) ts_thread.block = block;
             return p;
         }
-        if (errno != 0) return NULL;
+        if (error != 0) return ts_fail_null(error);
         /* By its id: the block may have left the epoch. */
         ts_epoch *epoch = ts_table_at(&ts_epochs, ts_table_index(&ts_epochs, id));
         if (adopt && ts_load_relaxed(&ts_heaps_abandoned) != 0 && ts_epoch_adopt(heap, epoch, id, cls)) {
