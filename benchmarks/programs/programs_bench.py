@@ -36,7 +36,7 @@ IDLE_SECONDS = 20
 OURS = ("tslab", "tslab hard")
 
 
-def allocators(library, hard, peers):
+def allocators(library, hard, peers=None):
     """Name: what is set in the environment. Ratios are to the first."""
     preload = [f"LD_PRELOAD={library}"]
     if hard:
