@@ -145,11 +145,22 @@ static unsigned walk_frames(void **frames, unsigned capacity) { return (void)fra
 
 #endif
 
+/* A static program finds its modules under a lock of the C library, which a child of fork may have got from a thread
+   that does not exist there. So such a child has no call stacks. 0: the program has a loader. */
+static _Atomic uint32_t only_in;
+
+static bool may_ask_for_modules(void) {
+    uint32_t process = ts_load_relaxed(&only_in);
+    return process == 0 || process == (uint32_t)getpid();
+}
+
 static void prepare(void) {
     void *frame[2];
     int before = errno;
-    if (!ts_load_relaxed(&can_walk) && has_part(PT_DYNAMIC) && find_unwinder())
+    if (!ts_load_relaxed(&can_walk) && has_part(PT_DYNAMIC) && find_unwinder()) {
+        if (!ts_os_has_loader()) ts_store_relaxed(&only_in, (uint32_t)getpid());
         ts_store_release(&can_walk, true); /* partner: ts_os_stack */
+    }
     errno = before;
     (void)ts_os_stack(frame, 2); /* the first walk may allocate */
 }
@@ -168,7 +179,7 @@ TS_AT_LOAD static void prepare_again(void) {
 
 unsigned ts_os_stack(void **frames, unsigned capacity) {
     int before = errno;
-    unsigned n = ts_load_acquire(&can_walk) ? walk_frames(frames, capacity) : 0;
+    unsigned n = ts_load_acquire(&can_walk) && may_ask_for_modules() ? walk_frames(frames, capacity) : 0;
     errno = before;
     return n;
 }
@@ -218,6 +229,6 @@ static int show_module(struct dl_phdr_info *info, size_t bytes, void *arg) {
 void ts_os_modules(void (*fn)(void *, const ts_os_module *), void *arg) {
     walk_of_modules w = {fn, arg};
     int before = errno;
-    (void)dl_iterate_phdr(show_module, &w);
+    if (may_ask_for_modules()) (void)dl_iterate_phdr(show_module, &w);
     errno = before;
 }
