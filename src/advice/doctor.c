@@ -27,7 +27,7 @@ static unsigned main_class(const ts_label_stats *l, unsigned state) {
 static const char *objects_of(unsigned kind, char text[32]) {
     char name[16];
     if (kind == TS_COUNT_SPAN) return "large objects";
-    if (kind == TS_COUNT_SCOPE) return "objects of scope epochs";
+    if (kind == TS_COUNT_SCOPE) return "objects of mixed sizes";
     ts_sink s = ts_sink_buffer(text, 32);
     ts_say(&s, "%-byte objects", ts_w_text(ts_class_name(kind, name)));
     (void)ts_sink_end(&s);

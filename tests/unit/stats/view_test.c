@@ -317,7 +317,7 @@ static void leaks_by_kind(void **state) {
     static const struct {
         unsigned kind;
         const char *says;
-    } kinds[] = {{0, "16-byte objects"}, {TS_COUNT_SCOPE, "objects of scope epochs"}, {TS_COUNT_SPAN, "large objects"}};
+    } kinds[] = {{0, "16-byte objects"}, {TS_COUNT_SCOPE, "objects of mixed sizes"}, {TS_COUNT_SPAN, "large objects"}};
     (void)state;
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
         ts_label_stats *l = one_label("x");
