@@ -191,12 +191,17 @@ bool ts_snapshot_epoch(ts_allocator *a, uint32_t cls, EpochId id, SlabEpochStats
     return true;
 }
 
+/* By its record, which stays: an epoch that has ended since is put anywhere. */
+static uint64_t open_since(EpochId id) {
+    const ts_epoch *e = ts_table_at(&ts_epochs, ts_table_index(&ts_epochs, id));
+    return ts_load_relaxed(&e->open_since_ns);
+}
+
 static bool is_older(const void *a, const void *b) {
     EpochId x, y;
     memcpy(&x, a, sizeof x);
     memcpy(&y, b, sizeof y);
-    const ts_epoch *of_x = ts_epoch_at_id(x), *of_y = ts_epoch_at_id(y);
-    uint64_t since_x = ts_load_relaxed(&of_x->open_since_ns), since_y = ts_load_relaxed(&of_y->open_since_ns);
+    uint64_t since_x = open_since(x), since_y = open_since(y);
     return since_x != since_y ? since_x < since_y : x < y;
 }
 

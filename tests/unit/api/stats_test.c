@@ -1,7 +1,10 @@
 /* The figures: true values, the identities, and what is refused. */
+#include "check.h"
 #include "identities.h"
 #include "unit.h"
 
+#include <pthread.h>
+#include <stdatomic.h>
 #include <string.h>
 
 static void classes(void **state) {
@@ -189,6 +192,29 @@ static void figures_of_the_whole(void **state) {
     assert_true(listed[0] == current && listed[1] == draining && listed[2] == 77);
 }
 
+static atomic_bool over;
+static void *open_and_end(void *of) {
+    while (!atomic_load(&over)) {
+        EpochId e[8];
+        for (unsigned i = 0; i < 8; i++) e[i] = epoch_open(of, NULL, EPOCH_SCOPE);
+        for (unsigned i = 0; i < 8; i++) SUP_CHECK(epoch_destroy(of, e[i]), "epoch_destroy");
+    }
+    return NULL;
+}
+
+/* Ids are put in order by epochs that end meanwhile: none of them is read where it was. */
+static void epochs_that_end_meanwhile(void **state) {
+    SlabAllocator *allocator = *state;
+    pthread_t thread;
+    assert_int_equal(pthread_create(&thread, NULL, open_and_end, allocator), 0);
+    for (unsigned seen = 0; seen < 20000;) {
+        EpochId listed[6];
+        seen += slab_epochs(allocator, listed, 6) > 3;
+    }
+    atomic_store(&over, true);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(classes),
@@ -197,6 +223,7 @@ int main(void) {
         SUP_WITH_ALLOCATOR(figures_of_a_class),
         SUP_WITH_ALLOCATOR(every_class_and_kind),
         SUP_WITH_ALLOCATOR(figures_of_the_whole),
+        SUP_WITH_ALLOCATOR(epochs_that_end_meanwhile),
     };
     return cmocka_run_group_tests_name("api.stats", tests, NULL, NULL);
 }
