@@ -16,6 +16,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <unistd.h>
 
 enum { KEPT = 64, THREADS = 3 };
@@ -93,8 +94,8 @@ static void limit_address_space(unsigned turn) {
 static void shrink(void *argument) {
     (void)argument;
     beside_threads(limit_address_space, 4);
-    SUP_CHECK(ts_load_relaxed(&ts_region.reserved_bytes) < UINT64_C(8) << 30, "%zu bytes reserved",
-              ts_load_relaxed(&ts_region.reserved_bytes));
+    uint64_t reserved = ts_load_relaxed(&ts_region.reserved_bytes);
+    SUP_CHECK(reserved < UINT64_C(8) << 30, "%" PRIu64 " bytes reserved", reserved);
 }
 
 static void limit_data(unsigned turn) {
