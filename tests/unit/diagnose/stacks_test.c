@@ -599,7 +599,7 @@ static void what_is_shown_is_what_is_sampled_now(void **state) {
     assert_true(slab_set_sample_stacks(a, 0));
     text_has(a, "1 stack of live objects, no more are sampled; 1 samples taken", true);
     text_has(a, "\"sample_stacks\":0,", true);
-    const size_t means[] = {3, 524288, 524289, (size_t)1 << 53};
+    const size_t means[] = {3, 524288, 524289, (size_t)1 << (sizeof(size_t) * 6 + 5)};
     for (unsigned i = 0; i < sizeof means / sizeof *means; i++) {
         assert_true(slab_set_sample_stacks(a, means[i]));
         ts_view *view = ts_advised_view(ts_allocator_find(ts_token(a)), ts_token(a));
