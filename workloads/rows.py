@@ -30,7 +30,7 @@ ROWS = [
     pattern("steady", "A request allocates 50 objects of 128 bytes. Each is freed 8 requests later."),
     pattern("hotspot", "A request allocates 120 objects of 48 to 768 bytes in one long-lived epoch and frees them one by one."),
     pattern("leak", "As burst, but one object in a hundred is never freed. temporal-slab opens an epoch for each request.", "after",
-            "A leaked object keeps its slab of 16 KiB, and after ten seconds its page. In return temporal-slab names the epochs that leak, and can free them."),
+            "An epoch that leaks keeps some 6 KiB ten seconds after its close. In return temporal-slab names the epochs that leak, and can free them."),
     pattern("kernel", "A request allocates 300 objects of 256 bytes. temporal-slab returns the memory to the system after each.",
             note="malloc keeps the memory. The difference in time is the system's calls and page faults."),
     Row("python3, unmodified", "python3 (PYTHONMALLOC=malloc) reads and writes JSON. libtslab-malloc.so is preloaded; nothing is changed.",
