@@ -1,6 +1,12 @@
 /* The list of figures as tables, and names that all renderers use. */
 #include "advice/figures.h"
 
+#define X(...) +1
+_Static_assert(sizeof(ts_zones_stats) == 64 + 8 * (TS_STATS_ZONES(X)), "the list has all figures of zones");
+_Static_assert(offsetof(ts_label_stats, active_allocated) ==
+                   offsetof(ts_label_stats, active_age_ns) + 8 * (TS_STATS_LABEL(X)),
+               "the list has all figures of labels but those for advice");
+#undef X
 #define X(field, type, scope, unit, metric, meaning, worry) \
     {#field, TS_##type, TS_SCOPE_##scope, TS_##unit, metric, meaning, offsetof(ROW, field)},
 #define ROW SlabClassStats

@@ -1,7 +1,8 @@
-/* The list of figures (stats/fields.h) as tables, and names that all renderers use. */
+/* The list of figures (fields.h) as tables, and names that all renderers use. */
 #ifndef TS_ADVICE_FIGURES_H
 #define TS_ADVICE_FIGURES_H
 
+#include "advice/fields.h"
 #include "advice/sink.h"
 #include "stats/view.h"
 

@@ -6,7 +6,7 @@ endif()
 execute_process(COMMAND ${CMAKE_COMMAND} -E compare_files ${WORK_DIR}/stats.md ${SOURCE_DIR}/docs/stats.md
     RESULT_VARIABLE code)
 if(NOT code EQUAL 0)
-    message(FATAL_ERROR "docs/stats.md is not what src/core/stats/fields.h and docs/stats_intro.md say: run `make docs`")
+    message(FATAL_ERROR "docs/stats.md is not what src/advice/fields.h and docs/stats_intro.md say: run `make docs`")
 endif()
 # Every field of the header is in it.
 file(READ ${SOURCE_DIR}/include/tslab/stats.h header)

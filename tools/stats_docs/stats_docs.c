@@ -4,7 +4,7 @@
  *
  *     stats_docs INTRODUCTION.md
  */
-#include "stats/fields.h"
+#include "advice/fields.h"
 
 #include <stdbool.h>
 #include <stdio.h>

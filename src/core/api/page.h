@@ -20,7 +20,7 @@
 #include "stats/view.h"
 
 #define TS_PAGE_NAME "tslab-stats"
-#define TS_PAGE_MAGIC 0x31656761706c7374u /* "tslpage1" */
+#define TS_PAGE_MAGIC 0x32656761706c7374u /* "tslpage2" */
 #define TS_PAGE_ALLOCATORS 8u
 #define TS_PAGE_INTERVAL_NS 250000000u
 

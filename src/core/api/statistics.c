@@ -1,5 +1,6 @@
 #define TSLAB_BUILDS 1 /* the names of stats.h are functions here */
 #include "advice/advice.h"
+#include "advice/fields.h"
 #include "advice/growth.h"
 #include "api/runtime.h"
 #include "diagnose/stack_totals.h"

@@ -22,7 +22,6 @@
 
 #include "cache/block.h"
 #include "epoch/epoch.h"
-#include "stats/fields.h"
 
 #include <tslab/stats.h>
 

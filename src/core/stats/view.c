@@ -161,23 +161,10 @@ static void take_off_label(ts_label_stats *row, uint32_t state, uint32_t kind, u
 }
 
 static void label_add(ts_label_stats *to, const ts_label_stats *from) {
-#define X(field, type, scope, unit, ...)   \
-    if (TS_##unit == TS_NS)                \
-        raise_to(&to->field, from->field); \
-    else                                   \
-        to->field += from->field;
-    TS_STATS_LABEL(X)
-#undef X
-    to->active_allocated += from->active_allocated;
-    to->active_freed += from->active_freed;
-    for (unsigned s = 0; s < 2; s++) {
-        for (unsigned k = 0; k < TS_COUNT_KINDS; k++) {
-            to->class_objects[s][k] += from->class_objects[s][k];
-            to->class_bytes[s][k] += from->class_bytes[s][k];
-            to->class_slabs[s][k] += from->class_slabs[s][k];
-            to->class_rss_bytes[s][k] += from->class_rss_bytes[s][k];
-        }
-    }
+    raise_to(&to->active_age_ns, from->active_age_ns);
+    raise_to(&to->closing_age_ns, from->closing_age_ns);
+    raise_to(&to->closing_for_ns, from->closing_for_ns);
+    for (unsigned i = 0; i < TS_LABEL_SUMS; i++) to->sum[i] += from->sum[i];
 }
 
 static uint64_t label_weight(const ts_label_stats *row) {

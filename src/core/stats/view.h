@@ -16,12 +16,14 @@
 #include "stats/snapshot.h"
 #include "stats/zones.h"
 
+#include <stddef.h>
+
 #define TS_VIEW_LABELS 64u
 #define TS_VIEW_LABELS_SEEN 1023u
 #define TS_VIEW_EPOCHS 64u /* half of them the oldest, half the largest of the others */
 #define TS_VIEW_STACKS 64u /* the largest; a quarter is for those of closed epochs, if there are so many */
 #define TS_VIEW_MODULES 32u
-#define TS_VIEW_MAGIC 0x31776569766c7374u /* "tslview1" */
+#define TS_VIEW_MAGIC 0x32776569766c7374u /* "tslview2" */
 
 /* What the doctor finds. */
 typedef enum ts_severity { TS_INFO, TS_WARNING, TS_CRITICAL } ts_severity;
@@ -42,21 +44,30 @@ typedef struct ts_finding {
     char advice[256];
 } ts_finding;
 
+#define TS_LABEL_SUMS (14u + 8u * TS_COUNT_KINDS)
 typedef struct ts_label_stats {
     char label[SLAB_LABEL_BYTES]; /* "" : epochs without one */
     uint32_t is_other;
     uint32_t unused;
-#define X(field, ...) uint64_t field;
-    TS_STATS_LABEL(X)
-#undef X
-    int64_t growth_bytes_per_minute;         /* of the live bytes of open epochs, by their lows of the last growth_ns */
-    uint64_t growth_ns;                      /* 0: not known */
-    uint64_t active_allocated, active_freed; /* objects, there ever were in the epochs that are open */
-    uint64_t class_objects[2][TS_COUNT_KINDS]; /* live; 0: open epochs, 1: closed ones */
-    uint64_t class_bytes[2][TS_COUNT_KINDS];
-    uint64_t class_slabs[2][TS_COUNT_KINDS]; /* that hold them, and these in bytes */
-    uint64_t class_rss_bytes[2][TS_COUNT_KINDS];
+    int64_t growth_bytes_per_minute; /* of the live bytes of open epochs, by their lows of the last growth_ns */
+    uint64_t growth_ns;              /* 0: not known */
+    uint64_t active_age_ns, closing_age_ns, closing_for_ns; /* the longest */
+    union {
+        struct { /* advice/fields.h has what each of these says */
+            uint64_t active_epochs, active_live_objects, active_live_bytes, active_rss_bytes;
+            uint64_t closing_epochs, closing_live_objects, closing_live_bytes, closing_rss_bytes;
+            uint64_t spilled_epochs, spilled_live_objects, spilled_live_bytes, spilled_bytes;
+            uint64_t active_allocated, active_freed;   /* objects, there ever were in the epochs that are open */
+            uint64_t class_objects[2][TS_COUNT_KINDS]; /* live; 0: open epochs, 1: closed ones */
+            uint64_t class_bytes[2][TS_COUNT_KINDS];
+            uint64_t class_slabs[2][TS_COUNT_KINDS]; /* that hold them, and these in bytes */
+            uint64_t class_rss_bytes[2][TS_COUNT_KINDS];
+        };
+        uint64_t sum[TS_LABEL_SUMS];
+    };
 } ts_label_stats;
+_Static_assert(sizeof(ts_label_stats) == offsetof(ts_label_stats, sum) + sizeof(uint64_t[TS_LABEL_SUMS]),
+               "all of them");
 
 /* A program or library that a frame of a shown stack lies in. */
 typedef struct ts_stack_module {

@@ -9,17 +9,18 @@
 #define TS_STATS_ZONES_H
 
 #include "base/attr.h"
-#include "stats/fields.h"
 
 #include <stdint.h>
 
 #define TS_ZONES_ROWS 8u
 #define TS_ZONES_NO_ROW UINT32_MAX
 typedef struct ts_zones_stats {
-    char device[64]; /* the end of where it is, if that is longer */
-#define X(field, ...) uint64_t field;
-    TS_STATS_ZONES(X)
-#undef X
+    char device[64];                                              /* the end of where it is, if that is longer */
+    uint64_t empty_zones, active_zones, full_zones, failed_zones; /* advice/fields.h has what each of these says */
+    uint64_t zones, shared_zones, waiting_zones, spilled_epochs, spilled_bytes, kept_bytes;
+    uint64_t appended_bytes, payload_bytes, padding_bytes, reset_zones_total, reset_filled_bytes_total, reclaimed_zones;
+    uint64_t spills_total, loads_total, reads_total, errors_total, zone_bytes, capacity_bytes;
+    uint64_t write_amplification, fill_at_reset; /* in thousandths */
 } ts_zones_stats;
 
 /* TS_ZONES_NO_ROW: all are taken. It shows nothing until it is written. */

@@ -9,6 +9,7 @@
 #include "rng.h"
 #include "unit.h"
 
+#include "advice/fields.h"
 #include "api/runtime.h"
 #include "epoch/end.h"
 #include "stats/view.h"
@@ -48,6 +49,11 @@ static void lists_are_complete(void **state) {
     /* Before them: the version alone (with what aligns the next), or two words of 32 bits. */
     assert_int_equal(sizeof(PerfCounters), offsetof(PerfCounters, slow_path_hits) + 8 * (perf + 1)); /* and a sum */
     assert_int_equal(sizeof(SlabClassStats), 16 + 8 * shared);
+#define X(field, ...)                                                                              \
+    assert_int_equal(offsetof(SlabGlobalStats, field) - offsetof(SlabGlobalStats, slow_path_hits), \
+                     offsetof(SlabClassStats, field) - offsetof(SlabClassStats, slow_path_hits));
+    TS_STATS_SHARED(X)
+#undef X
     assert_int_equal(sizeof(SlabGlobalStats), 8 + 8 * (shared + global));
     assert_int_equal(sizeof(SlabThreadStats), 8 + 8 * samples);
     assert_int_equal(sizeof(SlabEpochStats), 8 + 8 + 8 + SLAB_LABEL_BYTES + 8 * epoch);

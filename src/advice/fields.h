@@ -1,6 +1,7 @@
 /*
- * The one list of all figures. From it come the JSON keys, the names of the metrics, the text view, the copying
- * between the public structures, and docs/stats.md (tools/stats_docs/stats_docs.c, compared by a test).
+ * The one list of all figures. From it come the JSON keys, the names of the metrics, the text view and docs/stats.md
+ * (tools/stats_docs/stats_docs.c, compared by a test). figures.c and a test (unit/stats/conservation_test.c) compare
+ * it with the structures.
  *
  *     X(field, type, scope, unit, metric, meaning, worry)
  *
@@ -11,8 +12,8 @@
  * metric  its name after temporal_slab_, without _total; "" where no metric of its own makes sense.
  * meaning, worry  what it says, and when it says that something is wrong. "" if it never does by itself.
  */
-#ifndef TS_STATS_FIELDS_H
-#define TS_STATS_FIELDS_H
+#ifndef TS_ADVICE_FIELDS_H
+#define TS_ADVICE_FIELDS_H
 
 typedef enum ts_field_type { TS_COUNTER, TS_GAUGE } ts_field_type;
 typedef enum ts_field_scope { TS_SCOPE_CLASS, TS_SCOPE_WHOLE } ts_field_scope;
