@@ -26,10 +26,14 @@
 
 /* The domain has ended by then, its epoch not yet. */
 #define ts_epoch_end_only(h, e, b) (step(), (ts_epoch_end_only)((h), (e), (b)))
+#define ts_epoch_destroy(a, id) (step(), (ts_epoch_destroy)((a), (id)))
+#define ts_epoch_close(a, id) (step(), (ts_epoch_close)((a), (id)))
 #include "domain/domain.c"
 #include "domain/domain_end.c"
 #include "domain/enter.c"
 #undef ts_epoch_end_only
+#undef ts_epoch_destroy
+#undef ts_epoch_close
 #undef ts_load_relaxed
 #undef ts_load_acquire
 #define ts_load_relaxed(p) atomic_load_explicit((p), memory_order_relaxed)

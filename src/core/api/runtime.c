@@ -157,8 +157,8 @@ static void fork_child(void) {
     release_after_heaps(TS_FORK_CHILD);
     for (uint32_t i = 1; i < fork_allocators; i++) ts_allocator_fork_child(ts_table_at(&ts_allocators, i));
     ts_stacks_fork_child();
-    ts_domain_fork_child();
     ts_epoch_fork_child();
+    ts_domain_fork_child();
 }
 
 /* Handlers of fork that are registered later run while these locks are free: so a program's own may allocate, if these

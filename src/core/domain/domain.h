@@ -11,7 +11,7 @@
 struct ts_cleanup;
 struct ts_kin;
 
-/* A domain's end leaves its epoch alone, ends it too, or lets it drain. */
+/* A domain's end leaves its epoch alone, ends it too, or lets it drain. Bits of `to_end` of the epoch. */
 enum { TS_EPOCH_STAYS, TS_EPOCH_ENDS, TS_EPOCH_DRAINS };
 /* The owner while another thread finds out whether it can end the domain (ts_tree_owner), and after the id is over.
    No thread has it as its serial, and no domain as its ts_domain_nobody. */

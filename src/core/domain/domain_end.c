@@ -131,6 +131,8 @@ static bool end_now(ts_domain *d, bool without_cleanups) {
     struct ts_cleanup *cleanups = ts_load_relaxed(&d->cleanups);
     bool clean = !cleanups && (kin ? !kin->child : !ts_load_relaxed(&d->kin)), ends = clean || without_cleanups;
     if (ends) {
+        if (ts_load_relaxed(&epoch->record.id) == ts_load_relaxed(&d->epoch))
+            epoch->to_end |= ts_load_relaxed(&d->ends_epoch) & 3u; /* for ts_domain_fork_child */
         ts_mark_drop_all(d);
         ts_tree_unlink(d);
         end_use(d);
@@ -161,6 +163,17 @@ TS_ALWAYS_INLINE ts_epoch *lock_quiet(const ts_domain *d, uint64_t id) {
     return NULL;
 }
 
+/* What the end of a domain does with its epoch, in bits of `to_end`. An epoch that lives on leaves the accounts of the
+   tree. (A wrapped epoch may be in the tree by another domain, and has no limit then.) */
+static void end_epoch(ts_allocator *allocator, EpochId epoch, unsigned to_end) {
+    if (to_end & TS_EPOCH_ENDS) {
+        ts_epoch_destroy(allocator, epoch);
+        return;
+    }
+    ts_limit_leave(allocator, epoch);
+    if (to_end & TS_EPOCH_DRAINS) (void)ts_epoch_close(allocator, epoch);
+}
+
 /* Caller: the thread that made it busy. */
 void ts_domain_finish(ts_domain *d, uint64_t id) {
     /* While the cleanups run the domain can still be used, entered or not. */
@@ -173,11 +186,7 @@ void ts_domain_finish(ts_domain *d, uint64_t id) {
         if (ends == TS_EPOCH_STAYS) ts_mark_give_up_all(d);
         ts_domain_leave_all(ts_thread.heap, id);
     } while (!end_now(d, false));
-    /* An epoch that lives on leaves the accounts of the tree. (A wrapped epoch may be in the tree by another domain,
-       and has no limit then.) */
-    if (ends != TS_EPOCH_ENDS) ts_limit_leave(allocator, epoch);
-    if (ends == TS_EPOCH_ENDS) ts_epoch_destroy(allocator, epoch);
-    if (ends == TS_EPOCH_DRAINS) (void)ts_epoch_close(allocator, epoch);
+    end_epoch(allocator, epoch, ends);
 }
 
 TS_NOINLINE static bool destroy_other(uint64_t id) {
@@ -248,14 +257,30 @@ TS_COLD void ts_domain_end_begun(ts_domain *d, uint64_t id) {
     if (ts_domain_make_busy(d, id, TS_ENDS)) (void)end_now(d, true);
 }
 
-/* In a child of fork. A domain goes on that a thread which does not exist here was ending or emptying, or was about to.
-   Any thread can end it: the cleanups that had not begun run then. */
+/* Ends a domain whose end was left to a thread that does not exist here, and all below it. The cleanups were that
+   thread's to run: in the middle of a fork they might wait for ever, for a lock of the program. */
+static void end_left(ts_domain *d) {
+    uint64_t id = ts_load_relaxed(&d->record.id);
+    for (uint64_t leaf; (leaf = ts_tree_leaf(id, 0, 0)) != 0;) {
+        ts_domain *below = ts_domain_find(leaf);
+        if (below && ts_domain_make_busy(below, leaf, TS_ENDS))
+            (void)end_now(below, true);
+        else
+            ts_tree_detach(leaf); /* this thread is ending it, or its turn comes */
+    }
+    (void)end_now(d, true);
+}
+
+/* In a child of fork, as the last of its floors. A domain goes on that a thread which does not exist here was ending
+   or emptying, or was about to. Any thread can end it: the cleanups that had not begun run then. One that was to end
+   as soon as it was emptied ends here, because the call that ended it has returned. */
 void ts_domain_fork_child(void) {
     uint64_t me = ts_thread.heap ? ts_thread.heap->serial : 0;
     uint32_t high = ts_table_high(&ts_domains);
     for (uint32_t i = 1; i < high; i++) {
         ts_domain *d = ts_table_at(&ts_domains, i);
-        if (ts_load_relaxed(&d->busy) != TS_QUIET && d->busy_by != me) {
+        uint32_t busy = ts_load_relaxed(&d->busy);
+        if (busy != TS_QUIET && busy != TS_RESETS_THEN_ENDS && d->busy_by != me) {
             if (d->owner_before != 0) ts_store_relaxed(&d->owner, d->owner_before);
             d->owner_before = 0;
             ts_store_relaxed(&d->busy, TS_QUIET);
@@ -271,6 +296,17 @@ void ts_domain_fork_child(void) {
             ts_fetch_add_relaxed(&d->guests, 1);
         else
             ts_add_owned(&d->inside, 1);
+    }
+    for (uint32_t i = 1; i < high; i++) {
+        ts_domain *d = ts_table_at(&ts_domains, i);
+        bool left = ts_load_relaxed(&d->busy) == TS_RESETS_THEN_ENDS && d->busy_by != me;
+        if (left && ts_domain_make_quiet(d)) end_left(d);
+    }
+    high = ts_table_high(&ts_epochs);
+    for (uint32_t i = 1; i < high; i++) {
+        const ts_epoch *epoch = ts_table_at(&ts_epochs, i);
+        EpochId id = ts_load_relaxed(&epoch->record.id);
+        if (id != 0 && epoch->to_end) end_epoch(ts_load_relaxed(&epoch->allocator), id, epoch->to_end);
     }
 }
 

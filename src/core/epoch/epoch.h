@@ -44,6 +44,9 @@ typedef struct ts_epoch {
     /* In a free record: all fields but those that every use sets are as in an epoch that was just opened. In a record
        in use it means nothing: the end may have to write it. */
     bool clean : 1;
+    /* Guarded by the lock: bits of how (TS_EPOCH_ENDS, TS_EPOCH_DRAINS). A domain of it has ended, and the thread that
+       ended the domain is about to end the epoch. A child of fork without that thread does it. */
+    uint8_t to_end : 2;
     _Atomic bool is_away;           /* its memory is on a device; written under the lock, read by anyone */
     _Atomic uint32_t closed_kib;    /* held when it was closed; written under the lock */
     _Atomic uint32_t span_units;    /* of its spans; both parts of the region have fewer than 1 << 31 */

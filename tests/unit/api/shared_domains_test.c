@@ -141,11 +141,12 @@ static void end_in_the_child(void *arg) {
     SUP_CHECK(ts_check_all(&walk, true), "%s", walk.why);
 }
 
-static void fork_it(void) {
+static void fork_for(void (*child)(void *)) {
     char err[400];
-    error = sup_child(end_in_the_child, NULL, 10, err, sizeof err);
+    error = sup_child(child, NULL, 10, err, sizeof err);
     if (error != 0) print_error("%s", err);
 }
+static void fork_it(void) { fork_for(end_in_the_child); }
 static void let_fork(void *arg) {
     (void)arg;
     let(fork_it);
@@ -204,6 +205,49 @@ static void forked_in_an_end(void **state) {
     end();
 }
 
+/* A thread ends a domain while another one empties it, which has to end it, and then forks. Nobody in the child knows
+   of the domain any more. It has ended there, with all below it and without cleanups: these were the other thread's. */
+static void look_that_all_has_ended(void *arg) {
+    (void)arg;
+    static ts_check walk;
+    SUP_CHECK(!epoch_domain_allocator(domain), "it is there");
+    SUP_CHECK(ran == 0, "%u cleanups", ran);
+    SUP_CHECK(ts_check_all(&walk, true), "%s", walk.why);
+    sup_check_empty(allocator);
+}
+static void destroy_and_fork(void) {
+    epoch_domain_destroy(domain);
+    fork_for(look_that_all_has_ended);
+}
+static void destroyed_and_forked(void *arg) {
+    (void)arg;
+    let(destroy_and_fork);
+}
+
+static void forked_with_an_end_left_to_a_reset(void **state) {
+    allocator = *state;
+    begin();
+    for (unsigned children = 0; children < 3; children++) {
+        domain = epoch_domain_create_ex(allocator, NULL, EPOCH_DOMAIN_SHARED);
+        assert_true(domain && slab_malloc_epoch(allocator, 100, epoch_domain_epoch(domain)));
+        assert_true(epoch_domain_on_destroy(domain, count, allocator));
+        EpochDomain *newest = domain;
+        for (unsigned i = 0; i < children; i++) {
+            newest = epoch_domain_create_child(domain, NULL, EPOCH_DOMAIN_SHARED);
+            assert_true(newest && slab_malloc_epoch(allocator, 100, epoch_domain_epoch(newest)));
+            assert_true(epoch_domain_on_destroy(newest, count, allocator));
+        }
+        assert_true(epoch_domain_on_destroy(newest, destroyed_and_forked, NULL));
+        ran = 0;
+        error = -1;
+        assert_true(epoch_domain_reset(domain, 0));
+        assert_int_equal(error, 0);
+        assert_int_equal(ran, 1 + children);
+        sup_check_empty(allocator);
+    }
+    end();
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         SUP_WITH_ALLOCATOR(destroyed_by_another_in_a_reset),
@@ -212,6 +256,7 @@ int main(void) {
         SUP_WITH_ALLOCATOR(handed_over_by_another_in_a_reset),
         SUP_WITH_ALLOCATOR(forked_in_an_end),
         SUP_WITH_ALLOCATOR(forked_by_the_owner),
+        SUP_WITH_ALLOCATOR(forked_with_an_end_left_to_a_reset),
     };
     return cmocka_run_group_tests_name("api.shared_domains", tests, NULL, NULL);
 }

@@ -9,7 +9,7 @@
 
 /* ---- what others do with it ----------------------------------------------------------------------------------- */
 
-static bool joined;
+static bool joined, drains;
 
 static void name_it(void) {
     (void)slab_epoch_set_label(allocator, epoch, "a name");
@@ -37,12 +37,14 @@ static void wrap_it(void) {
     epoch_domain_destroy(wrapped); /* with the epoch */
     atomic_store(&done, true);
 }
-/* A child begins with no epoch half changed. */
+/* A child begins with no epoch half changed, and has none of a domain that is over. */
 static void fork_it(void) {
     pid_t child = fork();
     SUP_CHECK(child >= 0, "fork");
     if (child == 0) {
         int state = epoch_state(allocator, epoch);
+        SUP_CHECK(epoch_domain_epoch(domain) == epoch || state == EPOCH_CLOSED || (state == EPOCH_CLOSING && drains),
+                  "the domain is over, and its epoch is %d", state);
         SUP_CHECK(state == EPOCH_CLOSED || slab_epoch_set_label(allocator, epoch, "the child's"), "a label");
         SUP_CHECK(state == EPOCH_CLOSED || epoch_destroy(allocator, epoch), "its end");
         _exit(0);
@@ -91,6 +93,33 @@ static void others_come(void **state) {
         assert_true(at_each_step(calls[i], false) >= 5);
         assert_true(at_each_step(calls[i], true) >= 5);
     }
+}
+
+static void do_nothing(void *arg) { (void)arg; }
+
+/* Of a domain with a cleanup the id is over first, and its epoch ends after that. Also of one whose epoch drains, and of
+   one that ends the epoch of another. */
+static void forked_between_domain_and_epoch(void **state) {
+    (void)state;
+    other = forks = fork_it;
+    for (unsigned kind = 0; kind < 3; kind++) {
+        bool all = false;
+        for (unsigned at = 0; !all; at++) {
+            drains = kind == 1;
+            EpochId of_another = kind == 2 ? epoch_open(allocator, NULL, EPOCH_SCOPE) : EPOCH_NONE;
+            domain = kind == 2 ? epoch_domain_wrap(allocator, of_another, true)
+                               : epoch_domain_create_ex(allocator, NULL, kind == 1 ? EPOCH_DOMAIN_DRAIN : 0);
+            assert_true(domain && epoch_domain_on_destroy(domain, do_nothing, NULL));
+            epoch = epoch_domain_epoch(domain);
+            entry = entry_of(domain);
+            void *object = slab_malloc_epoch(allocator, 100, epoch);
+            assert_non_null(object);
+            (void)end_meanwhile(at, false, &all);
+            assert_int_equal(slab_free(allocator, object), drains);
+            sup_check_empty(allocator);
+        }
+    }
+    drains = false;
 }
 
 /* ---- the lock is held for the change alone ----------------------------------------------------------------------- */
@@ -160,12 +189,23 @@ static void end_and_begin(void) {
 }
 static void end_theirs(void) { epoch_domain_destroy(theirs); }
 
+static EpochId lives_on;
+static void look_that_it_lives(void *unused) {
+    (void)unused;
+    SUP_CHECK(epoch_state(allocator, lives_on) == EPOCH_ACTIVE, "the child has ended the epoch of another domain");
+}
+static void lives_in_a_child(EpochId id) {
+    lives_on = id;
+    assert_int_equal(sup_child(look_that_it_lives, NULL, SUP_CHILD_SECONDS, NULL, 0), 0);
+}
+
 static void in_use_again(void **state) {
     (void)state;
     make_domain();
     let(end_and_begin);
     EpochId now = epoch_domain_epoch(theirs);
     epoch_domain_destroy(domain);
+    lives_in_a_child(now);
     assert_int_equal(epoch_domain_epoch(domain), EPOCH_NONE);
     assert_int_equal(epoch_domain_epoch(theirs), now);
     assert_int_equal(epoch_state(allocator, now), EPOCH_ACTIVE);
@@ -187,6 +227,20 @@ static void in_use_again_here(void **state) {
     assert_int_equal(epoch_domain_epoch(old), EPOCH_NONE);
     assert_int_equal(epoch_domain_epoch(domain), epoch);
     assert_int_equal(epoch_state(allocator, epoch), EPOCH_ACTIVE);
+    epoch_domain_destroy(domain);
+}
+
+/* After a domain whose end was not the usual one. */
+static void in_use_again_after_a_cleanup(void **state) {
+    (void)state;
+    make_domain();
+    assert_true(epoch_domain_on_destroy(domain, do_nothing, NULL));
+    epoch_domain_destroy(domain);
+    const ts_epoch *was = entry;
+    domain = epoch_domain_create(allocator);
+    assert_ptr_equal(entry_of(domain), was);
+    let(name_it); /* so that there is another thread, and a fork puts in order what it left */
+    lives_in_a_child(epoch_domain_epoch(domain));
     epoch_domain_destroy(domain);
 }
 
@@ -313,10 +367,12 @@ static void refused_later(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         WITH(others_come),
+        WITH(forked_between_domain_and_epoch),
         WITH(called),
         WITH(waits_without_the_lock),
         WITH(in_use_again),
         WITH(in_use_again_here),
+        WITH(in_use_again_after_a_cleanup),
         WITH(wrapped),
         WITH(allocator_ends),
         WITH(without_a_barrier),
