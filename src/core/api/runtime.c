@@ -144,6 +144,19 @@ static void fork_parent(void) {
     release_after_heaps(TS_FORK_PARENT);
 }
 
+static void end_all_in(ts_allocator *a) {
+    ts_domain_destroy_all(a);
+    ts_epoch_destroy_all(a);
+    /* Shares of live threads stay until these threads drop them: a call may be using one. Each pins the record. */
+    ts_allocator_trim(a, 0);
+}
+
+/* In a child of fork: frees all that an allocator has, if a thread of the parent was freeing that allocator. Its record
+   stays, because nothing says whether that thread has taken its pin off. */
+static void end_left_allocator(ts_allocator *a) {
+    if (ts_load_relaxed(&a->record.id) == 0 && ts_load_relaxed(&a->pins) != 0) end_all_in(a);
+}
+
 static void fork_child(void) {
     note_process();
     if (!fork_ends()) return;
@@ -159,6 +172,7 @@ static void fork_child(void) {
     ts_stacks_fork_child();
     ts_epoch_fork_child();
     ts_domain_fork_child();
+    for (uint32_t i = 1; i < fork_allocators; i++) end_left_allocator(ts_table_at(&ts_allocators, i));
 }
 
 /* Handlers of fork that are registered later run while these locks are free: so a program's own may allocate, if these
@@ -408,10 +422,7 @@ ts_allocator *ts_allocator_make(const ts_settings *settings) {
 
 void ts_allocator_end(ts_allocator *a) {
     if (ts_barriers && ts_heap_any_other()) ts_barrier_or_wait(); /* partner: ts_epoch_show_in_time without its fence */
-    ts_domain_destroy_all(a);
-    ts_epoch_destroy_all(a);
-    /* Shares of live threads stay until these threads drop them: a call may be using one. Each pins the record. */
-    ts_allocator_trim(a, 0);
+    end_all_in(a);
     /* One that is being read, or of a heap that another thread holds, is dropped by a later call of this thread. */
     if (ts_thread.heap && ts_heap_try_enter(ts_thread.heap)) {
         ts_heap_drop_dead_shares(ts_thread.heap);

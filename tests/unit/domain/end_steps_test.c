@@ -3,6 +3,7 @@
 
 #include "ownership/heap.h"
 #include "supply/retained.h"
+#include "walk/check_pool.h"
 
 #include <sys/wait.h>
 #include <unistd.h>
@@ -338,6 +339,30 @@ static void allocator_ends(void **state) {
     allocator = kept;
 }
 
+static void look_that_it_was_freed(void *unused) {
+    static ts_check check;
+    (void)unused;
+    SUP_CHECK(epoch_domain_epoch(domain) == EPOCH_NONE && atomic_load(&entry->record.id) == 0, "its domain, its epoch");
+    SUP_CHECK(ts_check_all(&check, true), "%s", check.why);
+    SUP_CHECK(ts_pool_used_units() == 0, "%u units", (unsigned)ts_pool_used_units());
+}
+static void fork_and_look(void) {
+    SUP_CHECK(sup_child(look_that_it_was_freed, NULL, SUP_CHILD_SECONDS, NULL, 0) == 0, "the child");
+}
+static void let_fork(void) { let(fork_and_look); }
+
+/* Another thread forks while this one frees the allocator: the child frees it. */
+static void allocator_ends_in_a_fork(void **state) {
+    (void)state;
+    SlabAllocator *kept = allocator;
+    allocator = slab_allocator_create();
+    make_domain();
+    at_barrier = let_fork;
+    slab_allocator_free(allocator);
+    assert_null(at_barrier);
+    allocator = kept;
+}
+
 /* Where the system has no such barrier there is a fence in every domain. */
 static void without_a_barrier(void **state) {
     (void)state;
@@ -375,6 +400,7 @@ int main(void) {
         WITH(in_use_again_after_a_cleanup),
         WITH(wrapped),
         WITH(allocator_ends),
+        WITH(allocator_ends_in_a_fork),
         WITH(without_a_barrier),
         WITH(refused_later),
         WITH(left_and_put_back),
