@@ -12,7 +12,6 @@
 #include <stdint.h>
 #include <string.h>
 #include <sys/syscall.h>
-#include <sys/uio.h>
 #include <unistd.h>
 
 #define POLICY_DEFAULT 0
@@ -22,6 +21,7 @@
 #define POLICY_MODE_BITS 0xff /* above these are flags */
 #define MEMORY_ALLOWED 4
 #define OF_ADDRESS 2
+#define ITS_NODE 1
 
 /* false, with errno as it was: refused. */
 static bool call_was(long result, int before) {
@@ -85,87 +85,44 @@ void ts_numa_policy_of(void *at, ts_numa_policy *policy) {
         policy->mode = POLICY_DEFAULT;
 }
 
-void ts_numa_bind_again(void *at, size_t bytes, const ts_numa_policy *policy) {
+bool ts_numa_bind_again(void *at, size_t bytes, const ts_numa_policy *policy) {
     int before = errno;
     bool none = policy->mode == POLICY_DEFAULT; /* which takes no nodes */
-    (void)call_was(syscall(SYS_mbind, at, bytes, policy->mode, none ? NULL : policy->set.bits,
-                           none ? 0ul : (unsigned long)TS_NUMA_MAXNODE, 0u),
-                   before);
+    return call_was(syscall(SYS_mbind, at, bytes, policy->mode, none ? NULL : policy->set.bits,
+                            none ? 0ul : (unsigned long)TS_NUMA_MAXNODE, 0u),
+                    before);
 }
 
 bool ts_numa_bind(void *at, size_t bytes, int node) {
-    ts_numa_set set;
-    int before = errno, mode = node == TS_NODE_ANY    ? POLICY_DEFAULT
-                               : node == TS_NODE_EACH ? POLICY_INTERLEAVE
-                                                      : POLICY_PREFERRED;
-    memset(&set, 0, sizeof set);
-    if (node == TS_NODE_EACH && !find_allowed(&set)) return false;
-    if (mode == POLICY_PREFERRED && !ts_numa_set_add(&set, node)) return false;
-    bool none = node == TS_NODE_ANY;
+    ts_numa_policy policy = {.mode = node == TS_NODE_ANY    ? POLICY_DEFAULT
+                                     : node == TS_NODE_EACH ? POLICY_INTERLEAVE
+                                                            : POLICY_PREFERRED};
+    if (node == TS_NODE_EACH && !find_allowed(&policy.set)) return false;
+    if (policy.mode == POLICY_PREFERRED && !ts_numa_set_add(&policy.set, node)) return false;
     ts_store_relaxed(&any_bound, true);
-    return call_was(
-        syscall(SYS_mbind, at, bytes, mode, none ? NULL : set.bits, none ? 0ul : (unsigned long)TS_NUMA_MAXNODE, 0u),
-        before);
-}
-
-/* With no nodes to move to, the call tells where each page is, or a negative number of an error. */
-static bool ask_nodes_of(void *const *at, size_t count, int *node) {
-    int before = errno;
-    if (!call_was(syscall(SYS_move_pages, 0, (unsigned long)count, at, NULL, node, 0), before)) return false;
-    for (size_t i = 0; i < count; i++)
-        if (node[i] < 0) node[i] = -1;
-    return true;
+    return ts_numa_bind_again(at, bytes, &policy);
 }
 
 /*
  * Linux watches from which node pages are used (kernel.numa_balancing): it takes the access to some pages away and
- * waits for the next one. Linux 6.1 says that such a page is on no node. A byte of it that the system reads for this
- * process brings it back. That is no fault even if the memory goes away meanwhile. A page without memory stays without.
+ * waits for the next one. Linux 6.1 says that such a page is on no node. The question for one page brings the access
+ * back, as if the process had read there. That is no fault even if the memory goes away meanwhile. The question would
+ * give memory to a page that has none: so the kernel is asked for that first.
  */
-#define WATCHED_MOST 32u
-static bool is_there(const void *at) {
+static int node_of_watched(const void *at) {
     uintptr_t page = (uintptr_t)at & ~((uintptr_t)ts_os_page_bytes() - 1);
     unsigned char resident = 0;
-    return syscall(SYS_mincore, page, (size_t)1, &resident) == 0 && (resident & 1) != 0;
+    int node = -1;
+    if (syscall(SYS_mincore, page, (size_t)1, &resident) != 0 || (resident & 1) == 0) return -1;
+    return syscall(SYS_get_mempolicy, &node, NULL, 0ul, at, OF_ADDRESS | ITS_NODE) == 0 ? node : -1;
 }
 
-/* Reads a byte of each page and asks again; more than once, as the kernel may take the access away between the two. */
-static bool read_and_ask(void *const *page, const struct iovec *from, size_t n, int *found) {
-    char bytes[WATCHED_MOST];
-    struct iovec to = {bytes, n};
-    bool all = false;
-    for (unsigned tries = 0; !all && tries < 3; tries++) {
-        if (syscall(SYS_process_vm_readv, (long)getpid(), &to, 1ul, from, (unsigned long)n, 0ul) <= 0) return false;
-        if (!ask_nodes_of(page, n, found)) return false;
-        all = true;
-        for (size_t i = 0; i < n; i++) all &= found[i] >= 0;
-    }
-    return true;
-}
-
-/* Looks for watched pages among those without a node. Returns how many of the `count` pages are settled; 0: the system
-   reads nothing. */
-static size_t find_watched(void *const *at, size_t count, int *node) {
-    void *page[WATCHED_MOST];
-    struct iovec from[WATCHED_MOST];
-    size_t index[WATCHED_MOST], n = 0;
-    int found[WATCHED_MOST];
-    for (size_t i = 0; i < count && n < WATCHED_MOST; i++) {
-        if (node[i] >= 0 || !is_there(at[i])) continue;
-        from[n] = (struct iovec){at[i], 1};
-        index[n] = i;
-        page[n++] = at[i];
-    }
-    if (n == 0) return count;
-    if (!read_and_ask(page, from, n, found)) return 0;
-    for (size_t i = 0; i < n; i++) node[index[i]] = found[i];
-    return n < WATCHED_MOST ? count : index[n - 1] + 1;
-}
-
+/* With no nodes to move to, the call tells where each page is, or a negative number of an error. */
 bool ts_numa_nodes_of(void *const *at, size_t count, int *node) {
-    if (!ask_nodes_of(at, count, node)) return false;
     int before = errno;
-    for (size_t done = 0, n; done < count && (n = find_watched(at + done, count - done, node + done)) > 0;) done += n;
+    if (!call_was(syscall(SYS_move_pages, 0, (unsigned long)count, at, NULL, node, 0), before)) return false;
+    for (size_t i = 0; i < count; i++)
+        if (node[i] < 0) node[i] = node_of_watched(at[i]);
     errno = before;
     return true;
 }

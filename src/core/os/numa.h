@@ -18,7 +18,7 @@ typedef struct ts_numa_policy ts_numa_policy;
 bool ts_numa_bound(void);
 /* The policy of a range. All of its pages have one policy. */
 void ts_numa_policy_of(void *at, ts_numa_policy *policy);
-void ts_numa_bind_again(void *at, size_t bytes, const ts_numa_policy *policy);
+bool ts_numa_bind_again(void *at, size_t bytes, const ts_numa_policy *policy);
 
 /*
  * A set of nodes as the kernel takes it: an array of longs, and a number `maxnode`. The kernel reads maxnode - 1 bits

@@ -178,7 +178,7 @@ static bool linux_purge_anew(void *at, size_t bytes) {
     bool bound = ts_numa_bound();
     if (bound) ts_numa_policy_of(at, &policy);
     if (map_range(at, bytes, PROT_READ | PROT_WRITE, flags) != at) return refuse_call(before);
-    if (bound) ts_numa_bind_again(at, bytes, &policy);
+    if (bound) (void)ts_numa_bind_again(at, bytes, &policy);
     bool huge = (uintptr_t)at >= ts_load_relaxed(&huge_from) && (uintptr_t)at < ts_load_relaxed(&huge_end);
     (void)advise_pages(at, bytes, huge ? MADV_HUGEPAGE : MADV_NOHUGEPAGE);
     return true;
@@ -193,7 +193,7 @@ static bool linux_move(void *from, void *to, size_t bytes) {
     if (bound) ts_numa_policy_of(to, &policy);
     if (mremap(from, bytes, bytes, MREMAP_MAYMOVE | MREMAP_FIXED | MREMAP_DONTUNMAP, to) != to)
         return refuse_call(before);
-    if (bound) ts_numa_bind_again(to, bytes, &policy); /* the pages stay on their node */
+    if (bound) (void)ts_numa_bind_again(to, bytes, &policy); /* the pages stay on their node */
     return true;
 #else
     (void)from, (void)to, (void)bytes;

@@ -74,6 +74,17 @@ static long write_mask(unsigned long *mask, unsigned long maxnode, const ts_numa
     return 0;
 }
 
+static bool was_read[1024];
+
+/* Where an address is: the kernel reads there. */
+static long play_node_of(int *node, uintptr_t address) {
+    if (kernel.refuse_reads) return refuse_with(EPERM);
+    was_read[address / ts_os_page_bytes()] = true;
+    kernel.watched_reads++;
+    *node = 5;
+    return 0;
+}
+
 static long play_get_mempolicy(int *mode, unsigned long *mask, unsigned long maxnode, unsigned long flags) {
     if (mask && maxnode < kernel.node_ids) return refuse_with(EINVAL);
     if (flags & MEMORY_ALLOWED) return mode ? refuse_with(EINVAL) : write_mask(mask, maxnode, &kernel.allowed);
@@ -96,14 +107,9 @@ static long play_mbind(int mode, const unsigned long *mask, unsigned long maxnod
 }
 
 /* Of three pages two are on the node of that number; the third is not there, or watched. */
-static bool was_read[1024];
 static int play_status(uintptr_t page) {
     if (page % 3 != 2) return (int)(page % 3);
     return kernel.watched != 0 && was_read[page] ? 5 : -ENOENT;
-}
-static void play_read(uintptr_t page) {
-    was_read[page] = true;
-    kernel.watched_reads++;
 }
 
 static long played(long number, ...) {
@@ -116,8 +122,9 @@ static long played(long number, ...) {
     if (number == SYS_get_mempolicy) {
         int *mode = va_arg(args, int *);
         unsigned long *mask = va_arg(args, unsigned long *), maxnode = va_arg(args, unsigned long);
-        (void)va_arg(args, void *);
-        result = play_get_mempolicy(mode, mask, maxnode, (unsigned long)va_arg(args, int));
+        uintptr_t address = (uintptr_t)va_arg(args, void *);
+        unsigned long flags = (unsigned long)va_arg(args, int);
+        result = flags & ITS_NODE ? play_node_of(mode, address) : play_get_mempolicy(mode, mask, maxnode, flags);
     } else if (number == SYS_mbind) {
         (void)va_arg(args, void *);
         (void)va_arg(args, size_t);
@@ -138,16 +145,6 @@ static long played(long number, ...) {
         (void)va_arg(args, size_t);
         assert_int_equal(page % ts_os_page_bytes(), 0);
         *va_arg(args, unsigned char *) = page / ts_os_page_bytes() % 3 != 2 || kernel.watched != 0;
-    } else if (number == SYS_process_vm_readv) {
-        assert_int_equal(va_arg(args, long), getpid());
-        const struct iovec *local = va_arg(args, struct iovec *);
-        assert_int_equal(va_arg(args, unsigned long), 1);
-        const struct iovec *remote = va_arg(args, struct iovec *);
-        unsigned long count = va_arg(args, unsigned long);
-        assert_int_equal(local->iov_len, count);
-        if (kernel.refuse_reads) return refuse_with(EPERM);
-        for (unsigned long i = 0; i < count; i++) play_read((uintptr_t)remote[i].iov_base / ts_os_page_bytes());
-        result = (long)count;
     } else {
         assert_int_equal(number, SYS_getcpu);
         *va_arg(args, unsigned *) = 9;
