@@ -75,7 +75,7 @@ static history *history_of(uintptr_t token, uint64_t now) {
         if (!histories[at]) continue;
         if (!histories[i] || histories[i]->last_ns < histories[at]->last_ns) at = i;
     }
-    if (!histories[at]) histories[at] = ts_temporary_take(sizeof(history));
+    if (!histories[at]) histories[at] = ts_os_map(sizeof(history));
     history *h = histories[at];
     if (!h) return NULL;
     h->token = token;

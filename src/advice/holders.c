@@ -9,6 +9,7 @@
  */
 #include "advice/advice.h"
 #include "base/bits.h"
+#include "os/os.h"
 
 #include <string.h>
 
@@ -105,7 +106,7 @@ static ts_holder_row row_of(const holders *h, const holder *one) {
 unsigned ts_holders_of(const ts_view *v, ts_holder_row out[TS_HOLDERS_SHOWN]) {
     /* Where there are other labels these tell. */
     if (v->stack_rows == 0 || v->label_rows != 1 || strcmp(v->label[0].label, TS_LABEL_MALLOC) != 0) return 0;
-    holders *h = ts_temporary_take(sizeof *h);
+    holders *h = ts_os_map(sizeof *h);
     if (!h) return 0;
     h->view = v;
     h->count = 1;
@@ -119,7 +120,7 @@ unsigned ts_holders_of(const ts_view *v, ts_holder_row out[TS_HOLDERS_SHOWN]) {
         h->list[n] = *best;
         *best = first;
     }
-    ts_temporary_give(h, sizeof *h);
+    ts_os_unmap(h, sizeof *h);
     return n;
 }
 

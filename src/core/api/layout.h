@@ -14,10 +14,7 @@
     X(KIND_NONE) X(KIND_CHURN) X(KIND_SCOPE) X(KIND_SPAN) X(KIND_RETIRED) X(KIND_FINE) X(KIND_CUT)
 /* clang-format on */
 
-#if defined(__GNUC__) || defined(__clang__)
-__attribute__((used))
-#endif
-static const struct ts_layout {
+__attribute__((used)) static const struct ts_layout {
 #define X(name) uint64_t name;
     TS_LAYOUT(X)
 #undef X

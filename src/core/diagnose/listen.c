@@ -166,9 +166,8 @@ static void tell_all(leaks *found) {
 
 static void tell_leaks(void) {
     leaks found = {0};
-    size_t bytes = (GROUPS * sizeof(group) + TS_PAGE_BYTES_MAX - 1) / TS_PAGE_BYTES_MAX * TS_PAGE_BYTES_MAX;
-    found.groups = ts_os->reserve(bytes);
-    if (!found.groups || !ts_os->commit(found.groups, bytes)) return;
+    found.groups = ts_os_map(GROUPS * sizeof(group));
+    if (!found.groups) return;
     ts_origin_walk(count, &found);
     if (found.count != 0) tell_all(&found);
 }

@@ -24,12 +24,7 @@ size_t ts_stack_totals_bytes(void) { return (size_t)TS_STACK_TOTALS * sizeof(row
 void ts_stack_totals_start(void *at) { ts_store_release(&table, (row *)at); }
 
 static uint64_t hash_of(uintptr_t token, const char *label, const uint64_t *frame, unsigned frame_count) {
-    uint64_t hash = ts_hash(token, label, strlen(label));
-    for (unsigned i = 0; i < frame_count; i++) {
-        hash = (hash ^ frame[i]) * 0x9e3779b97f4a7c15u;
-        hash ^= hash >> 29;
-    }
-    return hash;
+    return ts_hash(ts_hash(token, label, strlen(label)), frame, frame_count * sizeof *frame);
 }
 
 static bool is_same(const row *r, uint64_t hash, const uint64_t *frame, unsigned frame_count) {

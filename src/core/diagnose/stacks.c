@@ -30,14 +30,10 @@ static _Atomic uint64_t cursor; /* places handed out to look at; the table is us
 _Atomic uint64_t ts_stacks_seed;
 
 /* The bounds of the functions with TS_ENTRY, by the linker. */
-#if defined(__ELF__) && (defined(__GNUC__) || defined(__clang__))
 extern TS_HIDDEN const char __start_tslab_entry[], __stop_tslab_entry[];
 static bool is_own(const void *frame) {
     return (uintptr_t)frame > (uintptr_t)__start_tslab_entry && (uintptr_t)frame <= (uintptr_t)__stop_tslab_entry;
 }
-#else
-static bool is_own(const void *frame) { return (void)frame, false; }
-#endif
 
 bool ts_stacks_start(void) {
     static _Atomic uint32_t prepared;
@@ -49,17 +45,13 @@ bool ts_stacks_start(void) {
     }
     if (ts_load_acquire(&table)) return true;
     const size_t bytes = (size_t)TS_STACK_SAMPLES * sizeof(place), all = bytes + ts_stack_totals_bytes();
-    char *at = ts_os->reserve(all);
+    char *at = ts_os_map(all);
     place *none = NULL;
     if (!at) return false;
-    if (!ts_os->commit(at, all)) {
-        ts_os->release(at, all);
-        return false;
-    }
     /* acq_rel: its zeros are there before it is */
     if (!atomic_compare_exchange_strong_explicit(&table, &none, (place *)(void *)at, memory_order_acq_rel,
                                                  memory_order_acquire))
-        ts_os->release(at, all);
+        ts_os_unmap(at, all);
     else
         ts_stack_totals_start(at + bytes);
     return true;

@@ -32,11 +32,7 @@
 #define TS_STACK_FRAMES SLAB_STACK_FRAMES
 
 /* Where the calling function returns to, for systems that cannot walk a stack. */
-#if defined(__GNUC__) || defined(__clang__)
 #define TS_CALLER() __builtin_return_address(0)
-#else
-#define TS_CALLER() NULL
-#endif
 
 typedef struct ts_stack {
     EpochId epoch;

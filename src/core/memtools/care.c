@@ -8,10 +8,6 @@
 
 #include <string.h>
 
-#if defined(TSLAB_VALGRIND)
-#include <valgrind/memcheck.h>
-#endif
-
 #define POISON 0xdb
 
 bool ts_care_tools;
@@ -21,12 +17,8 @@ static bool on_memcheck; /* constant after ts_care_start */
 
 /* Other tools of Valgrind do not know the request. They answer 0, as no tool does. */
 bool ts_care_on_memcheck(void) {
-#if defined(TSLAB_VALGRIND)
     char byte = 0, bits = 0;
     return RUNNING_ON_VALGRIND && VALGRIND_GET_VBITS(&byte, &bits, 1) == 1;
-#else
-    return false;
-#endif
 }
 
 static bool is_asan_there(void) {
@@ -64,38 +56,27 @@ static void asan_allow(const void *at, size_t bytes) {
 
 static void forbid_range(void *at, size_t bytes) {
     asan_forbid(at, bytes);
-#if defined(TSLAB_VALGRIND)
     if (on_memcheck) (void)VALGRIND_MAKE_MEM_NOACCESS(at, bytes);
-#endif
 }
 
 /* defined: its bytes may be read before they are written. */
 static void allow_range(void *at, size_t bytes, bool defined) {
     asan_allow(at, bytes);
-#if defined(TSLAB_VALGRIND)
     if (on_memcheck && defined) (void)VALGRIND_MAKE_MEM_DEFINED(at, bytes);
     if (on_memcheck && !defined) (void)VALGRIND_MAKE_MEM_UNDEFINED(at, bytes);
-#endif
-    (void)defined;
 }
 
 /* Trims the pool first, so that memcheck takes each live object for freed here, and can say so later. It forgets the
    objects of a pool that is only destroyed. */
 static void end_pool(void *at) {
-#if defined(TSLAB_VALGRIND)
-    if (on_memcheck && VALGRIND_MEMPOOL_EXISTS(at)) {
-        VALGRIND_MEMPOOL_TRIM(at, at, 0);
-        VALGRIND_DESTROY_MEMPOOL(at);
-    }
-#endif
-    (void)at;
+    if (!on_memcheck || !VALGRIND_MEMPOOL_EXISTS(at)) return;
+    VALGRIND_MEMPOOL_TRIM(at, at, 0);
+    VALGRIND_DESTROY_MEMPOOL(at);
 }
 
 static void begin_pool(void *at) {
     end_pool(at);
-#if defined(TSLAB_VALGRIND)
     if (on_memcheck) VALGRIND_CREATE_MEMPOOL(at, 0, 0);
-#endif
 }
 
 static size_t first_other(const unsigned char *at, size_t bytes) {
@@ -170,11 +151,8 @@ size_t ts_care_allocated(unsigned care, void *home, void *p, size_t size, size_t
         forbid_range((char *)p + size / 16 * 16, usable - size / 16 * 16);
         allow_range(p, size, false);
         ts_origin_born(p, size, usable);
-#if defined(TSLAB_VALGRIND)
         if (on_memcheck) VALGRIND_MEMPOOL_ALLOC(home, p, size);
-#endif
     }
-    (void)home;
     return other;
 }
 
@@ -183,10 +161,7 @@ void ts_care_defined(unsigned care, void *p, size_t size) {
 }
 
 void ts_care_freed(unsigned care, void *home, void *p, size_t usable) {
-#if defined(TSLAB_VALGRIND)
     if (on_memcheck && (care & TS_CARE_MARK)) VALGRIND_MEMPOOL_FREE(home, p);
-#endif
-    (void)home;
     ts_care_fill(care, p, usable);
     if (!(care & TS_CARE_MARK)) return;
     ts_origin_ended(p);
@@ -198,12 +173,8 @@ void ts_care_resized(unsigned care, void *home, void *p, size_t size, size_t usa
     size_t before = ts_care_size(care, p, usable), after = marked_size(size);
     if (after < before) {
         forbid_range((char *)p + after / 16 * 16, usable - after / 16 * 16);
-#if defined(TSLAB_VALGRIND)
-        if (on_memcheck) {
-            /* The first bytes of the last granule stay what they are. */
-            (void)VALGRIND_MAKE_MEM_DEFINED((char *)p + after / 16 * 16, after % 16);
-        }
-#endif
+        /* The first bytes of the last granule stay what they are. */
+        if (on_memcheck) (void)VALGRIND_MAKE_MEM_DEFINED((char *)p + after / 16 * 16, after % 16);
     } else if (after > before) {
         allow_range((char *)p + before, after - before, false);
     }
@@ -211,22 +182,14 @@ void ts_care_resized(unsigned care, void *home, void *p, size_t size, size_t usa
         asan_allow(p, after);
         ts_origin_resized(p, size);
     }
-#if defined(TSLAB_VALGRIND)
     if (on_memcheck && after != before) VALGRIND_MEMPOOL_CHANGE(home, p, p, after);
-#endif
-    (void)home;
 }
 
 /* The allocator marks, so one of the two tools listens. */
 static bool is_allowed(const char *at) {
     if (ts_care_on_asan) return !__asan_address_is_poisoned(at);
-#if defined(TSLAB_VALGRIND)
     char bits;
     return VALGRIND_GET_VBITS(at, &bits, 1) == 1;
-#else
-    (void)at;
-    return true;
-#endif
 }
 
 /*

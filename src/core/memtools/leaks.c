@@ -7,6 +7,7 @@
 #include "region/lines.h"
 #include "region/pool.h"
 
+#include <signal.h>
 #include <stdlib.h>
 
 #define KEPT_BYTES ((size_t)1 << 20)
@@ -15,19 +16,13 @@ static void (*show)(void (*keep)(void *)); /* constant after ts_leaks_start */
 static void **kept;                        /* [KEPT_BYTES] constant, too; the tool reads it */
 static size_t kept_count;
 
-static bool make_room(void) {
-    kept = ts_os->reserve(KEPT_BYTES);
-    return kept && ts_os->commit(kept, KEPT_BYTES);
-}
+static bool make_room(void) { return (kept = ts_os_map(KEPT_BYTES)) != NULL; }
 
 static void keep(void *pointer) {
     if (kept_count < KEPT_BYTES / sizeof *kept) kept[kept_count++] = pointer;
 }
 
 /* ---- memcheck ---------------------------------------------------------------------------------------------------- */
-
-#if defined(TSLAB_VALGRIND)
-#include <signal.h>
 
 static _Atomic bool is_shut;
 static struct sigaction before; /* written before is_shut */
@@ -64,7 +59,6 @@ TS_AT_END static void make_read_only(void) {
     ts_store_relaxed(&is_shut, true);
     (void)change_all(ts_os->freeze);
 }
-#endif
 
 /* ---- LeakSanitizer ----------------------------------------------------------------------------------------------- */
 

@@ -61,12 +61,8 @@ void ts_origin_start(void) {
     size_t for_lists = align_page(LISTS * sizeof *lists);
     size_t for_ends = align_page(ts_region.table_capacity[TS_TABLE_EPOCH] * sizeof(end));
     size_t bytes = for_notes + for_steps + for_lists + for_ends;
-    char *at = ts_os->reserve(bytes);
+    char *at = ts_os_map(bytes);
     if (!at) return;
-    if (!ts_os->commit(at, bytes)) {
-        ts_os->release(at, bytes);
-        return;
-    }
     notes = (note *)(void *)at;
     steps = (_Atomic uint64_t *)(void *)(at + for_notes);
     lists = (_Atomic uint32_t *)(void *)(at + for_notes + for_steps);
@@ -76,15 +72,6 @@ void ts_origin_start(void) {
 }
 
 /* ---- stacks ----------------------------------------------------------------------------------------------------- */
-
-static uint64_t hash_of(void *const *frame, unsigned count) {
-    uint64_t hash = count;
-    for (unsigned i = 0; i < count; i++) {
-        hash = (hash ^ (uintptr_t)frame[i]) * 0x9e3779b97f4a7c15u;
-        hash ^= hash >> 29;
-    }
-    return hash;
-}
 
 static bool is_same(uint32_t at, uint32_t hash, void *const *frame, unsigned count) {
     const _Atomic uint64_t *record = steps + (size_t)at * STEP_WORDS;
@@ -102,7 +89,7 @@ static uint32_t find_stack(uint32_t first, uint32_t last, uint32_t hash, void *c
 
 /* The name of the stack, which is kept from then on. 0: there is no room. */
 static uint32_t keep_stack(void *const *frame, unsigned count) {
-    uint64_t all = hash_of(frame, count);
+    uint64_t all = ts_hash(0, frame, count * sizeof *frame);
     uint32_t hash = (uint32_t)(all >> 32), needed = (2 + count + STEP_WORDS - 1) / STEP_WORDS;
     _Atomic uint32_t *list = &lists[all % LISTS];
     uint32_t head = ts_load_acquire(list); /* acquire: the records are whole */

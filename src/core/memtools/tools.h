@@ -19,6 +19,24 @@
 #define TS_CARE_ASAN 0
 #endif
 
+/* The requests of memcheck; where its header is missing, no process is taken to run in it. */
+#if defined(TSLAB_VALGRIND)
+#include <valgrind/memcheck.h>
+#else
+#define RUNNING_ON_VALGRIND 0
+#define VALGRIND_GET_VBITS(at, bits, bytes) ((void)(at), (void)(bits), 0)
+#define VALGRIND_MAKE_MEM_NOACCESS(at, bytes) ((void)(at), (void)(bytes))
+#define VALGRIND_MAKE_MEM_UNDEFINED(at, bytes) ((void)(at), (void)(bytes))
+#define VALGRIND_MAKE_MEM_DEFINED(at, bytes) ((void)(at), (void)(bytes))
+#define VALGRIND_CREATE_MEMPOOL(pool, zone, zeroed) ((void)(pool))
+#define VALGRIND_DESTROY_MEMPOOL(pool) ((void)(pool))
+#define VALGRIND_MEMPOOL_EXISTS(pool) ((void)(pool), 0)
+#define VALGRIND_MEMPOOL_TRIM(pool, at, bytes) ((void)(pool))
+#define VALGRIND_MEMPOOL_ALLOC(pool, at, bytes) ((void)(pool))
+#define VALGRIND_MEMPOOL_FREE(pool, at) ((void)(pool))
+#define VALGRIND_MEMPOOL_CHANGE(pool, from, to, bytes) ((void)(pool))
+#endif
+
 #define TS_OF_TOOL __attribute__((weak, visibility("default"))) extern
 
 TS_OF_TOOL void __asan_poison_memory_region(const volatile void *at, size_t bytes);

@@ -82,6 +82,10 @@ extern TS_HIDDEN const ts_os_table *ts_os;
 extern TS_HIDDEN const ts_os_table ts_os_native;
 
 static inline size_t ts_os_page_bytes(void) { return ts_os->page_bytes(); }
+/* Memory of the library's own, zeroed, by the table: no lock, no malloc. NULL: refused. And gives it back; NULL is
+   fine. */
+void *ts_os_map(size_t bytes);
+void ts_os_unmap(void *at, size_t bytes);
 /* The name and value of the limit of the process that refused the last reservation, as far as the system says. NULL:
    no limit did. */
 const char *ts_os_limit_met(uint64_t *bytes);

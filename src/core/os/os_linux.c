@@ -352,6 +352,19 @@ const ts_os_table ts_os_native = {
 };
 const ts_os_table *ts_os = &ts_os_native;
 
+static size_t whole_pages(size_t bytes) { return (bytes + ts_os_page_bytes() - 1) & ~(ts_os_page_bytes() - 1); }
+
+void *ts_os_map(size_t bytes) {
+    void *at = ts_os->reserve(whole_pages(bytes));
+    if (!at || ts_os->commit(at, whole_pages(bytes))) return at;
+    ts_os->release(at, whole_pages(bytes));
+    return NULL;
+}
+
+void ts_os_unmap(void *at, size_t bytes) {
+    if (at) ts_os->release(at, whole_pages(bytes));
+}
+
 static pthread_key_t exit_key;        /* constant after ts_os_register_exit */
 static _Thread_local unsigned rounds; /* of this thread's destructors so far */
 

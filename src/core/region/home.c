@@ -16,19 +16,10 @@ _Atomic uint32_t ts_homes_known; /* release and acquire: a thread that sees it s
 #define KNOWN_NODES 1024u
 static _Atomic uint8_t near_home[KNOWN_NODES]; /* relaxed: a thread that does not see a value finds it anew */
 
-/* A page to try things on. The caller releases it. NULL: refused. */
-static char *borrow_page(void) {
-    size_t page = ts_os_page_bytes();
-    char *at = ts_os->reserve(page);
-    if (!at || ts_os->commit(at, page)) return at;
-    ts_os->release(at, page);
-    return NULL;
-}
-
 static bool can_bind(int node) {
-    char *at = borrow_page();
+    char *at = ts_os_map(1); /* a page */
     bool bound = at && ts_os->bind(at, ts_os_page_bytes(), node);
-    if (at) ts_os->release(at, ts_os_page_bytes());
+    ts_os_unmap(at, 1);
     return bound;
 }
 
@@ -76,12 +67,12 @@ bool ts_home_bind(uint32_t first, uint32_t units, unsigned home) {
 static unsigned home_near(void) {
     unsigned home = TS_HOME_ANY;
     int node = -1;
-    char *at = borrow_page();
+    char *at = ts_os_map(1);
     if (!at) return home;
     *(volatile char *)at = 1;
     void *const touched[1] = {at};
     if (!ts_os->nodes_of(touched, 1, &node) || !ts_home_of_node(node, &home)) home = TS_HOME_ANY;
-    ts_os->release(at, ts_os_page_bytes());
+    ts_os_unmap(at, 1);
     return home;
 }
 

@@ -2,6 +2,7 @@
 #include "diagnose/stacks.h"
 #include "base/bits.h"
 #include "epoch/label.h"
+#include "os/os.h"
 #include "os/stack.h"
 #include "stats/top.h"
 #include "stats/view.h"
@@ -131,7 +132,7 @@ static uint32_t choose_threads(sums *s, ts_thread_share rows[TS_VIEW_THREADS]) {
 
 /* The sites in order, those with the most bytes first. NULL: no memory. To be given back. */
 static sums *sum(ts_allocator *allocator, uintptr_t token, EpochId epoch) {
-    sums *s = ts_temporary_take(sizeof *s);
+    sums *s = ts_os_map(sizeof *s);
     if (!s) return NULL;
     s->allocator = allocator;
     s->epoch = epoch;
@@ -149,7 +150,7 @@ size_t ts_stacks_sum(ts_allocator *allocator, uintptr_t token, EpochId epoch, Sl
     if (!s) return 0;
     choose(s, rows, capacity, 0);
     size_t count = s->count;
-    ts_temporary_give(s, sizeof *s);
+    ts_os_unmap(s, sizeof *s);
     return count;
 }
 
@@ -186,7 +187,7 @@ void ts_view_stacks(ts_view *v, ts_allocator *allocator, uintptr_t token) {
     choose(s, v->stack, TS_VIEW_STACKS, TS_VIEW_STACKS / 4);
     v->stack_count = s->count;
     v->thread_rows = choose_threads(s, v->thread);
-    ts_temporary_give(s, sizeof *s);
+    ts_os_unmap(s, sizeof *s);
     v->stack_rows = (uint32_t)(v->stack_count < TS_VIEW_STACKS ? v->stack_count : TS_VIEW_STACKS);
 }
 

@@ -25,20 +25,6 @@ typedef struct builder {
     uint64_t epochs;
 } builder;
 
-static size_t whole_pages(size_t bytes) { return (bytes + ts_os_page_bytes() - 1) & ~(ts_os_page_bytes() - 1); }
-
-void *ts_temporary_take(size_t bytes) {
-    void *at = ts_os->reserve(whole_pages(bytes));
-    if (!at) return NULL;
-    if (ts_os->commit(at, whole_pages(bytes))) return at;
-    ts_os->release(at, whole_pages(bytes));
-    return NULL;
-}
-
-void ts_temporary_give(void *at, size_t bytes) {
-    if (at) ts_os->release(at, whole_pages(bytes));
-}
-
 /* ---- rows of epochs ---------------------------------------------------------------------------------------------- */
 
 static bool is_older(const void *a, const void *b) {
@@ -236,8 +222,8 @@ static void choose_epochs(builder *b, ts_view *view) {
 
 ts_view *ts_view_make(ts_allocator *a, uintptr_t token) {
     if (!ts_allocator_read_begin(a, token)) return NULL;
-    ts_view *view = ts_temporary_take(sizeof *view);
-    builder *b = view ? ts_temporary_take(sizeof *b) : NULL;
+    ts_view *view = ts_os_map(sizeof *view);
+    builder *b = view ? ts_os_map(sizeof *b) : NULL;
     if (b) {
         b->tops[0] = rows_by(SLAB_EPOCHS_OLDEST, b->oldest, TS_VIEW_EPOCHS);
         b->tops[1] = rows_by(SLAB_EPOCHS_LARGEST, b->largest, TS_VIEW_EPOCHS);
@@ -266,12 +252,12 @@ ts_view *ts_view_make(ts_allocator *a, uintptr_t token) {
         ts_view_free(view);
         view = NULL;
     }
-    ts_temporary_give(b, sizeof *b);
+    ts_os_unmap(b, sizeof *b);
     ts_allocator_read_end(a);
     return view;
 }
 
-void ts_view_free(ts_view *view) { ts_temporary_give(view, sizeof *view); }
+void ts_view_free(ts_view *view) { ts_os_unmap(view, sizeof *view); }
 
 /* ---- epochs alone ------------------------------------------------------------------------------------------------ */
 
@@ -295,7 +281,7 @@ bool ts_view_epochs(ts_allocator *a, uintptr_t token, SlabEpochOrder order, size
     if (limit > high) limit = high;
     size_t bytes = sizeof(list) + limit * sizeof(SlabEpochStats);
     if (!ts_allocator_read_begin(a, token)) return false;
-    list *l = ts_temporary_take(bytes);
+    list *l = ts_os_map(bytes);
     if (l) {
         SlabEpochStats *rows = (SlabEpochStats *)(void *)(l + 1);
         l->top = rows_by(order, rows, limit);
@@ -305,7 +291,7 @@ bool ts_view_epochs(ts_allocator *a, uintptr_t token, SlabEpochOrder order, size
             ts_snapshot_epoch_slabs(a, rows + i, (unsigned)ts_least(l->top.count - i, ROWS_AT_ONCE));
         fn(arg, rows, l->top.count, l->epochs);
     }
-    ts_temporary_give(l, bytes);
+    ts_os_unmap(l, bytes);
     ts_allocator_read_end(a);
     return l != NULL;
 }

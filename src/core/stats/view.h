@@ -151,9 +151,4 @@ void ts_view_modules(ts_view *view);
 /* The module of the view that an address lies in; NULL: none. */
 const ts_stack_module *ts_view_module(const ts_view *view, uint64_t address);
 
-/* ---- memory for a moment: mapped, zeroed; NULL: none. No lock, no malloc. ---------------------------------------- */
-
-void *ts_temporary_take(size_t bytes);
-void ts_temporary_give(void *at, size_t bytes);
-
 #endif
