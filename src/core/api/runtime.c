@@ -20,6 +20,7 @@
 #include "os/message.h"
 #include "os/os.h"
 #include "os/purge_probe.h"
+#include "os/stack.h"
 #include "os/text.h"
 #include "region/pool.h"
 #include "supply/nodes.h"
@@ -161,6 +162,7 @@ static void fork_child(void) {
     note_process();
     if (!fork_ends()) return;
     ts_message_fork_child();
+    ts_os_stack_fork_child();
     if (!hooks_made) {
         release_start(TS_FORK_CHILD);
         return;

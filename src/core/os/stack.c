@@ -65,6 +65,8 @@ static unsigned walk_frames(void **frames, unsigned capacity) {
     return n > 0 ? (unsigned)n : 0;
 }
 
+static bool walks_without_lock(void) { return false; }
+
 #elif defined(HAS_UNWINDER)
 
 typedef _Unwind_Reason_Code unwind_function(_Unwind_Trace_Fn, void *);
@@ -74,7 +76,9 @@ typedef int find_function(void *address, void *out);
 /* Constant once `can_walk` is set. */
 static unwind_function *unwinder;
 static address_function *address_of;
-static find_function *find_module; /* _dl_find_object, which needs no lock; NULL: not with this glibc */
+static find_function *find_module; /* _dl_find_object, which needs no lock; NULL: not in this program, or glibc */
+
+static bool walks_without_lock(void) { return find_module != NULL; }
 
 /* Finds functions by name. A library that referred to them would need them when it is loaded, and the linker warns of
    dlopen in static programs. */
@@ -141,26 +145,24 @@ static unsigned walk_frames(void **frames, unsigned capacity) {
 #else
 
 static bool find_unwinder(void) { return false; }
+static bool walks_without_lock(void) { return false; }
 static unsigned walk_frames(void **frames, unsigned capacity) { return (void)frames, (void)capacity, 0; }
 
 #endif
 
-/* A static program finds its modules under a lock of the C library, which a child of fork may have got from a thread
-   that does not exist there. So such a child has no call stacks. 0: the program has a loader. */
-static _Atomic uint32_t only_in;
+/* dl_iterate_phdr has a lock, which glibc's fork leaves as it is: in the child a thread that does not exist there may
+   have it for ever. So where stacks are walked by that function, a child has none. */
+static _Atomic bool may_be_locked;
 
-static bool may_ask_for_modules(void) {
-    uint32_t process = ts_load_relaxed(&only_in);
-    return process == 0 || process == (uint32_t)getpid();
-}
+void ts_os_stack_fork_child(void) { ts_store_relaxed(&may_be_locked, true); }
+
+static bool may_ask_for_modules(void) { return !ts_load_relaxed(&may_be_locked) || walks_without_lock(); }
 
 static void prepare(void) {
     void *frame[2];
     int before = errno;
-    if (!ts_load_relaxed(&can_walk) && has_part(PT_DYNAMIC) && find_unwinder()) {
-        if (!ts_os_has_loader()) ts_store_relaxed(&only_in, (uint32_t)getpid());
+    if (!ts_load_relaxed(&can_walk) && may_ask_for_modules() && has_part(PT_DYNAMIC) && find_unwinder())
         ts_store_release(&can_walk, true); /* partner: ts_os_stack */
-    }
     errno = before;
     (void)ts_os_stack(frame, 2); /* the first walk may allocate */
 }

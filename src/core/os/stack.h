@@ -22,6 +22,8 @@ typedef struct ts_os_module {
 
 /* Prepares ts_os_stack; may allocate and load a library. Once; the caller holds no lock. */
 void ts_os_stack_prepare(void);
+/* In a child of fork whose parent had other threads. */
+void ts_os_stack_fork_child(void);
 /* The return addresses of the calling thread from its innermost frame on, at most `capacity`. Returns how many; 0: the
    system cannot tell. Does not allocate after ts_os_stack_prepare. Caller holds no lock, because it may take the
    loader's lock. */
