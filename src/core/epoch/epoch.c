@@ -20,6 +20,7 @@
 #include <errno.h>
 
 ts_table ts_epochs;
+_Atomic EpochId ts_kept_epoch;
 ts_epoch_stripe ts_epoch_stripes[TS_EPOCH_STRIPES];
 
 void ts_epoch_init(void) {

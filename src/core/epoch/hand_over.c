@@ -48,27 +48,35 @@ bool ts_epoch_take_over(ts_heap *heap, ts_share *share, ts_block *block, EpochId
     return true;
 }
 
-/* The thread remembers the block with bins, if there is one (alloc.c, "Starting small"). It comes before the first
-   block in the list. */
-static void take_up(ts_heap *heap, ts_share *share, ts_epoch *epoch, EpochId id) {
-    bool bins = false;
+/* only: no other block; NULL: all that were given up. The thread remembers the block with bins, if there is one
+   (alloc.c, "Starting small"). It comes before the first block in the list. */
+static bool take_up(ts_heap *heap, ts_share *share, ts_epoch *epoch, EpochId id, const ts_block *only) {
+    bool bins = false, any = false;
     for (ts_block *b = ts_load_relaxed(&epoch->blocks); b; b = ts_epoch_next_block(b)) {
         const ts_heap *home = ts_load_relaxed(&b->heap);
-        if (!home->is_home || !ts_epoch_take_over(heap, share, b, id)) continue;
+        if ((only ? b != only : !home->is_home) || !ts_epoch_take_over(heap, share, b, id)) continue;
         if (!(b->scope && bins)) ts_epoch_remember(heap, b, epoch);
         bins = bins || !b->scope;
+        any = true;
     }
+    return any;
 }
 
-void ts_epoch_take_up(ts_heap *heap, ts_allocator *allocator, EpochId id) {
+bool ts_epoch_take_up(ts_heap *heap, ts_allocator *allocator, EpochId id, const ts_block *only) {
     int before = errno;
     ts_share *share = ts_heap_share(heap, allocator);
     ts_epoch *epoch = share ? ts_epoch_find_active(allocator, id) : NULL;
-    if (epoch) {
-        take_up(heap, share, epoch, id);
-        ts_epoch_release(epoch);
-    }
+    bool any = epoch && take_up(heap, share, epoch, id, only);
+    if (epoch) ts_epoch_release(epoch);
     errno = before;
+    return any;
+}
+
+/* A block of about the size of the thread's own is left to a thread that comes in the place of the ended one. A thread
+   that works in several blocks misses the fast paths of the process's malloc in all but one. */
+static bool is_alike(const ts_churn_block *mine, const ts_block *block) {
+    uint32_t own = mine ? ts_load_relaxed(&mine->b.slabs) : 0, its = ts_load_relaxed(&block->slabs);
+    return own < 2 * its && its < 2 * own;
 }
 
 bool ts_epoch_adopt(ts_heap *heap, ts_epoch *epoch, EpochId id, unsigned cls) {
@@ -79,12 +87,13 @@ bool ts_epoch_adopt(ts_heap *heap, ts_epoch *epoch, EpochId id, unsigned cls) {
        record is another thread's to write. */
     ts_share *share = ts_heap_find_share(heap, (uintptr_t)ts_load_acquire(&allocator->record.id));
     if (!share || ts_epoch_find_active(allocator, id) != epoch) return false;
+    const ts_churn_block *mine = heap->map[epoch->record.index % TS_HEAP_MAP];
     /* This thread's own other blocks, adopted earlier, come first: else it would get a block more with every thread
        that ends, however much is free in those that it has. */
     for (unsigned others = 0; others < 2 && !adopted; others++)
         for (ts_block *b = ts_load_relaxed(&epoch->blocks); b && !adopted; b = ts_epoch_next_block(b)) {
             if ((ts_load_relaxed(&b->heap) == heap) != !others || !has_free(b, cls)) continue;
-            adopted = !others || ts_epoch_take_over(heap, share, b, id);
+            adopted = !others || (!is_alike(mine, b) && ts_epoch_take_over(heap, share, b, id));
             if (adopted) ts_epoch_remember(heap, b, epoch);
         }
     ts_epoch_release(epoch);

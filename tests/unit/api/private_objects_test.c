@@ -1,8 +1,12 @@
 /* The process's malloc as the core has it (api/private_objects.c): a thread that keeps a block for it allocates and
    frees there, and nowhere else once the block is not its own any more. */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
 #include "unit.h"
 
 #include "api/private.h"
+#include "bins.h"
 #include "ownership/heap.h"
 
 #include <errno.h>
@@ -261,6 +265,43 @@ static void of_other_threads(void **state) {
     }
 }
 
+static pthread_barrier_t both;
+static void *leave_some(void *arg) {
+    void **p = arg;
+    for (unsigned i = 0; i < 50; i++) p[i] = slab_malloc_epoch(allocator, 100, epoch);
+    pthread_barrier_wait(&both); /* each in a block of its own */
+    return NULL;
+}
+static ts_heap *heap_of(const void *p) { return ts_load_relaxed(&block_of(p)->heap); }
+/* The first free of a thread without a block there takes over the block of an ended thread, and no further one. */
+static void *come_after(void *arg) {
+    void **p = arg;
+    end(p[0]);
+    SUP_CHECK(heap_of(p[1]) == ts_thread.heap, "the block is not taken over");
+    end(p[1]);
+    SUP_CHECK(is_bound(), "its frees are slow");
+    SUP_CHECK(make(100) == p[1], "it allocates elsewhere");
+    asked = 0;
+    p[0] = make(100);
+    SUP_CHECK(asked == 0, "its allocations are slow");
+    end(p[50]);
+    SUP_CHECK(heap_of(p[51]) != ts_thread.heap, "it takes over a second one");
+    return NULL;
+}
+static void inherited(void **state) {
+    (void)state;
+    void *p[100];
+    pthread_t thread[2];
+    assert_int_equal(pthread_barrier_init(&both, NULL, 2), 0);
+    for (unsigned i = 0; i < 2; i++) assert_int_equal(pthread_create(&thread[i], NULL, leave_some, &p[50 * i]), 0);
+    for (unsigned i = 0; i < 2; i++) assert_int_equal(pthread_join(thread[i], NULL), 0);
+    assert_int_equal(pthread_create(&thread[0], NULL, come_after, p), 0);
+    assert_int_equal(pthread_join(thread[0], NULL), 0);
+    p[50] = make(100);
+    for (unsigned i = 0; i < 100; i++) end(p[i]);
+    assert_int_equal(live() + refused, 0);
+}
+
 /* While operations are timed none is fast. */
 static void timed(void **state) {
     (void)state;
@@ -281,7 +322,7 @@ static void timed(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         TEST(usual), TEST(not_live),           TEST(elsewhere),        TEST(not_served), TEST(kept),
-        TEST(bound), TEST(a_call_is_answered), TEST(of_other_threads), TEST(timed),
+        TEST(bound), TEST(a_call_is_answered), TEST(of_other_threads), TEST(inherited),  TEST(timed),
     };
     return cmocka_run_group_tests_name("api.private_objects", tests, start, NULL);
 }

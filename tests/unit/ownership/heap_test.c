@@ -153,6 +153,28 @@ static void adopted_when_slots_run_out(void **state) {
     size = 100;
 }
 
+/* But not one of about the same size, which is left to a thread that comes, until its own is twice as large. */
+static void not_adopted_by_its_like(void **state) {
+    (void)state;
+    void *mine[3 * COUNT];
+    epoch = epoch_open(allocator, NULL, EPOCH_CHURN);
+    begin();
+    let(make_objects);
+    for (int i = 0; i < COUNT; i++) mine[i] = slab_malloc_epoch(allocator, size, epoch);
+    end();
+    ts_block *its = block_of(objects[0]), *own = block_of(mine[0]);
+    assert_ptr_not_equal(its, own);
+    for (int i = 0; i < COUNT; i++) assert_true(i % 8 == 0 || slab_free(allocator, objects[i]));
+    uint32_t slabs = ts_load_relaxed(&its->slabs);
+    for (int i = COUNT; i < 3 * COUNT && ts_load_relaxed(&its->heap) != ts_thread.heap; i++) {
+        mine[i] = slab_malloc_epoch(allocator, size, epoch);
+    }
+    assert_ptr_equal(ts_load_relaxed(&its->heap), ts_thread.heap);
+    assert_int_equal(ts_load_relaxed(&own->slabs), 2 * slabs);
+    sup_check_identities(allocator);
+    assert_true(epoch_destroy(allocator, epoch));
+}
+
 /* Threads come and go and leave an object each in an epoch in which this one goes on: it takes blocks of theirs over,
    and not one more with each of them while there is room in those that it has. */
 static void *leave_one(void *argument) {
@@ -502,6 +524,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         WITH_ALLOCATOR(a_block_of_an_ended_thread),
         WITH_ALLOCATOR(adopted_when_slots_run_out),
+        WITH_ALLOCATOR(not_adopted_by_its_like),
         WITH_ALLOCATOR(blocks_do_not_pile_up),
         WITH_ALLOCATOR(heaps_are_used_again),
         WITH_ALLOCATOR(own_heap),
