@@ -20,7 +20,7 @@
 #define ts_foreign_take_in stepped_take_in
 bool ts_foreign_all_freed(uint32_t unit, uint64_t word);
 void ts_foreign_take_in(ts_block *block, uint32_t unit, uint64_t word);
-void ts_foreign_return(uint32_t unit, const ts_block *block);
+void ts_foreign_return(uint32_t unit);
 void ts_foreign_drain(ts_heap *heap);
 void ts_foreign_take_off(ts_heap *heap, uint32_t unit);
 size_t ts_foreign_drain_some(ts_heap *heap, unsigned most);

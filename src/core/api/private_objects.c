@@ -71,6 +71,11 @@ TS_ENTRY TS_NOINLINE static void free_elsewhere(void *p, ts_private_free_rest *r
     if (p) rest(p);
 }
 
+TS_ENTRY TS_NOINLINE static void free_and_bind(uintptr_t token, void *p) {
+    bind(&ts_thread, token, false);
+    (void)ts_free_missed_of(token, p, ts_thread.share_key);
+}
+
 TS_ENTRY TS_NOINLINE static void free_missed(void *p, ts_private_free_rest *rest) {
     ts_tls *tls = &ts_thread;
     uintptr_t token = ts_load_acquire(&served);
@@ -79,21 +84,12 @@ TS_ENTRY TS_NOINLINE static void free_missed(void *p, ts_private_free_rest *rest
         rest(p);
         return;
     }
-    bool bound = !ts_is_other_relaxed_64(&tls->token, token);
-    if (TS_UNLIKELY(!bound)) {
+    if (ts_is_other_relaxed_64(&tls->token, token))
         (void)ts_free_missed_of(token, p, TS_KEY_NO_SHARE);
-        return;
-    }
-    if (TS_UNLIKELY(ts_is_relaxed_64(&tls->private_word, TS_WORD_NONE))) bind(tls, token, false);
-    /* Of another block of this thread's, which it has adopted from one that ended. */
-    ts_fast_result r =
-        ts_fast_free(tls->share_key, ts_entry_of(&ts_region.part[TS_NORMAL], p), p, false, SLAB_HANDLE_NONE, NULL);
-    if (TS_UNLIKELY(!r.freed))
-        (void)ts_free_missed_of(token, p, tls->share_key);
-    else if (TS_UNLIKELY(r.full))
-        (void)ts_free_full(r.bin, r.entry, r.granule);
+    else if (TS_UNLIKELY(ts_is_relaxed_64(&tls->private_word, TS_WORD_NONE)))
+        free_and_bind(token, p);
     else
-        ts_op_end(tls);
+        (void)ts_free_missed_of(token, p, tls->share_key); /* perhaps of a block that the thread has adopted */
 }
 
 TS_ENTRY void ts_private_free(void *p, ts_private_free_rest *rest) {

@@ -304,10 +304,9 @@ void ts_bin_release_empty(ts_churn_block *block, ts_bin *bin, uint32_t unit) {
     if (slab->given & TS_SLAB_IS_EMPTY) release_slab(block, bin, slab);
 }
 
-/* Called by the owner inside an operation, without the heap. A change of a list needs the heap, and the operation
-   ends before the thread enters it. Another thread may end or flush the block in between. So this looks at the era
-   again, and at the slot's bit. */
-TS_NOINLINE static bool give_moves_slab(ts_churn_block *block, ts_bin *bin, uint32_t entry) {
+/* A change of a list needs the heap, and the operation ends before the thread enters it. Another thread may end or
+   flush the block in between. So this looks at the era again, and at the slot's bit. */
+void ts_bin_give_freed(ts_churn_block *block, ts_bin *bin, uint32_t entry) {
     ts_heap *heap = ts_thread.heap;
     uint64_t era = ts_era(&block->b);
     ts_op_end(&ts_thread);
@@ -323,20 +322,6 @@ TS_NOINLINE static bool give_moves_slab(ts_churn_block *block, ts_bin *bin, uint
             ts_bin_give_slot(block, bin, entry);
     }
     ts_heap_leave(heap);
-    return true;
-}
-
-bool ts_bin_give_freed(ts_churn_block *block, ts_bin *bin, uint32_t entry) {
-    ts_slab *slab = ts_slab_at(slab_of_entry(entry));
-    unsigned after = slab->free_count + 1u;
-    if (TS_UNLIKELY(after == 1 || after == slab->empty_at)) return give_moves_slab(block, bin, entry);
-    bool fine = ts_bin_is_fine(bin);
-    unsigned granule = granule_in_slab(fine, entry);
-    _Atomic uint64_t *word = &ts_slab_free_words(fine, slab)[granule >> 6];
-    ts_store_relaxed(word, ts_load_relaxed(word) | (uint64_t)1 << (granule & 63));
-    slab->free_count = (uint16_t)after;
-    ts_op_end(&ts_thread);
-    return true;
 }
 
 /* Picks a word of the free bitmap that is not 0, and the bits of it to take. In a COARSE slab each slab page has half
@@ -413,14 +398,30 @@ bool ts_bin_claim(ts_churn_block *block, unsigned cls) {
     return true;
 }
 
-/* Frees the slots of one foreign word together: a state word each, then the counts, or bitmap and list, once. */
+/* Frees four slots whose state words lie side by side, in one step. false: one of them is not live, or its generations
+   are used up by that; nothing was done. A sum that carries takes bit 15 off its word, as in each of them alone. */
+static bool free_four(_Atomic uint16_t *state) {
+    const uint64_t each = 0x0001000100010001;
+    ts_state64 *four = (ts_state64 *)(void *)state;
+    uint64_t s = ts_load_relaxed(four), next = s + each * TS_STATE_FREE_STEP;
+    if ((s & each * TS_STATE_LIVE) != each * TS_STATE_LIVE || (next & each * TS_STATE_USABLE) != each * TS_STATE_USABLE)
+        return false;
+    ts_store_release(four, next); /* as in ts_fast_free */
+    return true;
+}
+
+/* Frees the slots of one foreign word together: state words first, then the counts, or bitmap and list, once. */
 unsigned ts_bin_free_bits(ts_churn_block *block, ts_bin *bin, uint32_t unit, unsigned granule, uint32_t bits,
                           bool keeps) {
     bool fine = ts_bin_is_fine(bin);
     uint64_t first = (uint64_t)unit * ts_granules_per_unit(fine) + granule, slots = 0;
     uint64_t before = ts_bin_depth(bin), depth = before, room = keeps ? bin->full_at : 0;
-    unsigned given = 0, retired = 0;
-    for (uint32_t left = bits; left; left &= left - 1) {
+    unsigned retired = 0;
+    for (uint32_t fours = bits & bits >> 1 & bits >> 2 & bits >> 3 & 0x11111111u; fours; fours &= fours - 1) {
+        unsigned i = ts_ctz64(fours);
+        if (free_four(&bin->state[first + i])) slots |= (uint64_t)15 << i;
+    }
+    for (uint32_t left = bits & ~(uint32_t)slots; left; left &= left - 1) {
         unsigned i = ts_ctz64(left);
         _Atomic uint16_t *state = &bin->state[first + i];
         uint32_t s = ts_load_relaxed(state), next = s + TS_STATE_FREE_STEP;
@@ -429,20 +430,18 @@ unsigned ts_bin_free_bits(ts_churn_block *block, ts_bin *bin, uint32_t unit, uns
             continue;
         }
         ts_store_release(state, (uint16_t)next); /* as in ts_fast_free */
-        if (TS_UNLIKELY(ts_state_is_retired(next))) {
-            /* A slot whose generations are used up is retired until the slab is reset. */
-            retired++;
-            given++;
-        } else if (depth < room) {
-            uint64_t entry = ts_granule_entry(fine, first + i) + (fine ? 0 : s >> TS_STATE_START_SHIFT & 3u);
-            bin->magazine->object[depth] = ts_entry_address(&ts_region.part[TS_NORMAL], entry);
-            bin->magazine->granule[depth++] = (uint32_t)(first + i);
-        } else {
+        if (TS_UNLIKELY(ts_state_is_retired(next)))
+            retired++; /* a slot whose generations are used up stays so until the slab is reset */
+        else
             slots |= (uint64_t)1 << i;
-            given++;
-        }
     }
-    unsigned kept = (unsigned)(depth - before);
+    for (; slots && depth < room; slots &= slots - 1) {
+        uint64_t at = first + ts_ctz64(slots), entry = ts_granule_entry(fine, at);
+        if (!fine) entry += ts_load_relaxed(&bin->state[at]) >> TS_STATE_START_SHIFT & 3u;
+        bin->magazine->object[depth] = ts_entry_address(&ts_region.part[TS_NORMAL], entry);
+        bin->magazine->granule[depth++] = (uint32_t)at;
+    }
+    unsigned kept = (unsigned)(depth - before), given = ts_popcount64(slots) + retired;
     ts_add_owned(&bin->top, (uint64_t)kept * TS_TOP_PUSH);
     if (given != 0) {
         ts_slab_at(unit)->empty_at = (uint16_t)(ts_slab_at(unit)->empty_at - retired);

@@ -30,8 +30,8 @@ uint64_t ts_bin_take_word(ts_bin *bin);
 bool ts_bin_claim(ts_churn_block *block, unsigned cls);
 /* Puts the slot of an object that was freed past a full magazine back into its slab, where ts_fast_give has not done
    so. The owner calls it inside the operation that freed the object, and does not hold the heap. It ends that
-   operation. Returns true. */
-bool ts_bin_give_freed(ts_churn_block *block, ts_bin *bin, uint32_t entry);
+   operation. */
+void ts_bin_give_freed(ts_churn_block *block, ts_bin *bin, uint32_t entry);
 /* Puts the slots of the claimed word back into their slab. Caller holds the heap. */
 void ts_bin_give_word(ts_churn_block *block, ts_bin *bin);
 /* Puts a free slot back into its slab. */

@@ -61,8 +61,8 @@
  *
  * The owner of a block can change between 6 and 7, by adoption or by the exit of a thread. T pushes on the queue of
  * the heap that it has read. A thread that drains a queue passes a slab of another heap on to that heap's queue. T
- * makes sure that some thread does (push_on), before it looks whether the object was the last one of a closed epoch's
- * slab.
+ * makes sure that some thread does, before its call returns (push_on, ts_settle_now). Where that thread passes on a
+ * slab of a closed epoch, it drains the other queue as well. So the slab goes back although T has not found it there.
  *
  * A closed epoch gives its slabs back with their last objects, whatever thread frees them, and whatever the owner does
  * meanwhile. The thread that frees the last object holds the owner's heap and takes the slab in
@@ -170,14 +170,15 @@ bool ts_foreign_lend(ts_heap *heap, uint32_t unit, uint64_t word) {
 
 void ts_foreign_lent_back(ts_heap *heap) {
     uint32_t unit = heap->lent;
-    /* It may be a zombie by now; its line has not changed. */
-    uint64_t word = ts_load_acquire(ts_unit_word(unit));
-    const ts_block *block = ts_block_of_word(word);
     heap->lent = 0;
-    push_on(block_home(block), unit, block);
+    ts_foreign_return(unit);
 }
 
-void ts_foreign_return(uint32_t unit, const ts_block *block) { push_on(block_home(block), unit, block); }
+void ts_foreign_return(uint32_t unit) {
+    /* It may be a zombie by now; its line has not changed. */
+    const ts_block *block = ts_block_of_word(ts_load_acquire(ts_unit_word(unit)));
+    push_on(block_home(block), unit, block);
+}
 
 ts_foreign_result ts_foreign_free(uint32_t unit, uint64_t entry, uintptr_t allocator, uint32_t generation,
                                   uint64_t *retries) {

@@ -56,7 +56,7 @@ bool ts_foreign_all_freed(uint32_t unit, uint64_t word);
 void ts_foreign_take_in(ts_block *block, uint32_t unit, uint64_t word);
 /* Pushes a slab that has FOREIGN on and is on no queue on the queue of the block's heap, as ts_foreign_lent_back
    does. */
-void ts_foreign_return(uint32_t unit, const ts_block *block);
+void ts_foreign_return(uint32_t unit);
 /* Whether a cross-thread free of the object is under way. word: the UNIT word of its slab. */
 bool ts_foreign_pending(uint32_t unit, uint64_t word, uint64_t entry);
 

@@ -209,31 +209,35 @@ TS_ALWAYS_INLINE ts_foreign_result ts_foreign_freed(const ts_block *block) {
 }
 
 /* ts_foreign_free (foreign.c has the steps) in as few steps as an open churn block takes, inside the bracket of this
-   thread's own heap, `heap`. `u` is the UNIT word of a churn slab, as step 1 has loaded it (acquire). Its block belongs
-   to another thread, and does not become this thread's meanwhile, because only the thread itself takes a block over.
-   TS_FOREIGN_NOT_LIVE: nothing was done, and ts_free finds out why. TS_FOREIGN_QUEUE: the object is freed, and the
-   caller queues the slab by ts_foreign_queue, which returns the rest of the answer. So no register is live across a
-   call. */
-TS_ALWAYS_INLINE ts_foreign_result ts_foreign_open(const ts_heap *heap, uint64_t entry, uintptr_t allocator,
-                                                   uint64_t u) {
+   thread's own heap, `heap`. `u` is the UNIT word of a churn slab, as step 1 has loaded it (acquire), or 0, and `block`
+   the block that it names. The block belongs to another thread, and does not become this thread's meanwhile, because
+   only the thread itself takes a block over. TS_FOREIGN_NOT_LIVE: nothing was done, and ts_free finds out why.
+   TS_FOREIGN_QUEUE: the object is freed, and the caller queues the slab by ts_foreign_queue, which returns the rest of
+   the answer. So no register is live across a call. */
+TS_ALWAYS_INLINE ts_foreign_result ts_foreign_open(const ts_heap *heap, const ts_block *block, uint64_t entry,
+                                                   uintptr_t allocator, uint64_t u) {
     const ts_part *region = &ts_region.part[TS_NORMAL];
-    uint64_t unit = entry >> TS_ENTRY_UNIT_SHIFT;
-    _Atomic uint64_t *word = &region->unit[unit];
-    const ts_block *block = ts_block_of_line(ts_word_line(u), false);
+    uint64_t unit = entry >> TS_ENTRY_UNIT_SHIFT, granule = entry;
+    _Atomic uint64_t *word = &region->unit[unit], *foreign;
+    const _Atomic uint16_t *states;
     if (TS_UNLIKELY(ts_load_relaxed(&block->heap) == heap)) return TS_FOREIGN_NOT_LIVE;
-    /* as in ts_slab_foreign_word */
-    bool fine = ts_word_is_fine(u);
-    uint64_t granule = ts_granule(fine, entry), bit = (uint64_t)1 << (granule & 31);
-    _Atomic uint64_t *wide = ts_wide_words(0) + (granule >> 5);
-    _Atomic uint64_t *foreign = fine ? wide : &ts_slab_in(region, unit)->foreign[granule >> 5 & 7];
+    if (ts_word_is_fine(u)) { /* as in ts_slab_foreign_word */
+        foreign = ts_wide_words(0) + (entry >> 5);
+        states = region->state[true];
+    } else {
+        granule = ts_granule(false, entry);
+        foreign = &ts_slab_in(region, unit)->foreign[granule >> 5 & 7];
+        states = region->state[false];
+    }
     uint64_t x = ts_load_acquire(foreign); /* 2: such a word always has the present tag */
     uint64_t again = ts_load_acquire(word), key = ts_load_acquire(&block->key); /* 3 */
     if (TS_UNLIKELY(again != u || ((key ^ u) & TS_UNIT_ERA_MASK) != 0)) return TS_FOREIGN_NOT_LIVE;
     if (TS_UNLIKELY(key >> TS_KEY_SHARE_SHIFT == 0)) return TS_FOREIGN_NOT_LIVE; /* closing, or with care */
     if (TS_UNLIKELY(ts_load_relaxed(&block->allocator) != allocator)) return TS_FOREIGN_NOT_LIVE;
-    uint32_t s = ts_load_acquire(&region->state[fine][granule]); /* 4 */
-    if (TS_UNLIKELY(!ts_state_is_of(s, entry) || (x & bit))) return TS_FOREIGN_NOT_LIVE;
-    if (TS_UNLIKELY(!ts_cas_seq(foreign, &x, x | bit))) return TS_FOREIGN_MET;            /* 5 */
+    uint32_t s = ts_load_acquire(&states[granule]); /* 4 */
+    uint64_t with = ts_with_bit(x, granule & 31);
+    if (TS_UNLIKELY(!ts_state_is_of(s, entry) || with == x)) return TS_FOREIGN_NOT_LIVE;
+    if (TS_UNLIKELY(!ts_cas_seq(foreign, &x, with))) return TS_FOREIGN_MET;               /* 5 */
     if (TS_UNLIKELY((ts_load_seq(word) & TS_UNIT_FOREIGN) == 0)) return TS_FOREIGN_QUEUE; /* 6 */
     return ts_foreign_freed(block);
 }

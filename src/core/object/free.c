@@ -154,7 +154,6 @@ static verdict free_foreign(uint32_t unit, uint64_t entry, uintptr_t token, uint
         ts_contention_retried(retries);
     }
     if (r != TS_FOREIGN_FREED) return NOT_LIVE;
-    ts_settle_pending(); /* pushed to a heap that has ended it is passed on, before it is looked for */
     ts_foreign_give_closed(unit, entry);
     return FREED;
 }
@@ -285,6 +284,7 @@ bool ts_free_object(uintptr_t token, const ts_object *object) {
  *
  *     SCOPE, this thread's and open        ts_free_missed itself, or free_last_bit
  *     CUT                                  free_in_piece, as SCOPE by the piece's word
+ *     none, this thread's and open         free_adopted, if it is not of the allocator used last
  *     none but FOREIGN, another thread's   free_open: a cross-thread free
  *     none, this thread's                  free_closing: in a closing epoch
  *     SPAN, and all others                 free_slowly: large objects, work inside the heap, and what is no object
@@ -302,7 +302,8 @@ TS_COLD bool ts_free_refused(uintptr_t token, const char *call, void *p, const S
 }
 
 /* Inside an operation, which ends here, as in all that follow. */
-static bool free_slowly_in(uintptr_t token, void *p, uint32_t slab, uint64_t entry, uint64_t w) {
+static bool free_slowly_in(uintptr_t token, uint64_t entry, uint32_t slab, uint64_t w) {
+    void *p = ts_entry_address(&ts_region.part[TS_NORMAL], entry);
     ts_op_end(&ts_thread);
     return TS_LIKELY(free_in(token, p, TS_ANY_GENERATION, slab, entry, w)) ||
            ts_free_refused(token, "slab_free", p, NULL);
@@ -313,18 +314,17 @@ bool ts_free_elsewhere(uintptr_t token, void *p) {
     return TS_LIKELY(ts_free(token, p, TS_ANY_GENERATION)) || ts_free_refused(token, "slab_free", p, NULL);
 }
 
-/* In a unit. These functions compute the entry from the pointer once more, so that their caller needs no stack. */
-TS_NOINLINE static bool free_slowly(uintptr_t token, void *p, uint64_t w) {
-    uint64_t entry = ts_entry_of(&ts_region.part[TS_NORMAL], p);
-    return free_slowly_in(token, p, (uint32_t)(entry >> TS_ENTRY_UNIT_SHIFT), entry, w);
+/* In a unit. */
+TS_NOINLINE static bool free_slowly(uintptr_t token, uint64_t entry, uint64_t w) {
+    return free_slowly_in(token, entry, (uint32_t)(entry >> TS_ENTRY_UNIT_SHIFT), w);
 }
 
 /* Another thread changed the foreign word meanwhile. */
-TS_COLD static bool free_retried(uintptr_t token, void *p, uint64_t w) {
+TS_COLD static bool free_retried(uintptr_t token, uint64_t entry, uint64_t w) {
     ts_allocator *allocator = ts_allocator_find(token);
     if (allocator) ts_fetch_add_relaxed(&allocator->cas_retries, 1);
     ts_contention_retried(1);
-    return free_slowly(token, p, w);
+    return free_slowly(token, entry, w);
 }
 
 /* The free of another thread's object was the first in its slab for a while, or met the close of its epoch. */
@@ -370,48 +370,56 @@ TS_ALWAYS_INLINE bool free_in_closing(uintptr_t token, uint64_t entry, uint64_t 
 }
 
 /* No cross-thread free in an open block. */
-TS_NOINLINE static bool free_closing(uintptr_t token, void *p, uint64_t w) {
+TS_NOINLINE static bool free_closing(uintptr_t token, uint64_t entry, uint64_t w) {
     bool own = ts_load_relaxed(&ts_block_of_line(ts_word_line(w), false)->heap) == ts_thread.heap;
-    return (own && free_in_closing(token, ts_entry_of(&ts_region.part[TS_NORMAL], p), w)) || free_slowly(token, p, w);
+    return (own && free_in_closing(token, entry, w)) || free_slowly(token, entry, w);
 }
 
-/* In a churn slab; w is neither 0 nor a zombie's. The operation is a bracket of this thread's heap, for which a fork
-   waits (foreign.c). Not while timing is on. */
-TS_NOINLINE static bool free_open(uintptr_t token, void *p, uint64_t w) {
+/* In a churn slab, or in no slab if w is 0. The operation is a bracket of this thread's heap, for which a fork waits
+   (foreign.c). Not while timing is on. */
+TS_ALWAYS_INLINE bool free_open(const ts_block *block, uintptr_t token, uint64_t entry, uint64_t w) {
     ts_heap *heap = ts_thread.heap;
     if (TS_UNLIKELY(!heap) || TS_UNLIKELY((heap->sample_rate | ts_load_relaxed(&ts_sample_rate)) != 0) ||
         TS_UNLIKELY(ts_load_acquire(&heap->revoked) != 0)) /* acquire: as in ts_heap_enter */
-        return free_slowly(token, p, w);
-    uint64_t entry = ts_entry_of(&ts_region.part[TS_NORMAL], p);
-    ts_foreign_result result = ts_foreign_open(heap, entry, token, w);
-    if (TS_UNLIKELY(result == TS_FOREIGN_NOT_LIVE)) return free_closing(token, p, w);
-    if (TS_UNLIKELY(result == TS_FOREIGN_MET)) return free_retried(token, p, w);
+        return free_slowly(token, entry, w);
+    ts_foreign_result result = ts_foreign_open(heap, block, entry, token, w);
+    if (TS_UNLIKELY(result == TS_FOREIGN_NOT_LIVE)) return free_closing(token, entry, w);
+    if (TS_UNLIKELY(result == TS_FOREIGN_MET)) return free_retried(token, entry, w);
     if (TS_UNLIKELY(result != TS_FOREIGN_FREED)) return free_queued(entry, w, result == TS_FOREIGN_QUEUE);
+    ts_op_end(&ts_thread);
+    return true;
+}
+
+/* In an open block of this thread's, as slab_free does it in that of the allocator used last. */
+TS_NOINLINE static bool free_adopted(uintptr_t token, uint64_t entry, uint64_t w) {
+    void *p = ts_entry_address(&ts_region.part[TS_NORMAL], entry);
+    ts_fast_result r = ts_fast_free_in(ts_line_address(ts_word_line(w)), ts_word_is_fine(w), w, entry, p, false,
+                                       SLAB_HANDLE_NONE, NULL);
+    if (TS_UNLIKELY(!r.freed)) return free_slowly(token, entry, w);
+    if (TS_UNLIKELY(r.full)) return ts_free_full(r.bin, entry, r.granule);
     ts_op_end(&ts_thread);
     return true;
 }
 
 /* In an open scope of this thread's: an object behind which none begins in its word of the bitmaps, or the last
    object of its slab, or no object. */
-TS_NOINLINE static bool free_last_bit(void *p) {
-    uint32_t slab;
-    uint64_t entry;
-    (void)ts_locate(p, &slab, &entry);
+TS_NOINLINE static bool free_last_bit(uint64_t entry) {
+    uint32_t slab = ts_slab_of_entry(entry);
     ts_scope_block *block = ts_line_address(ts_word_line(ts_load_relaxed(ts_unit_word(slab))));
     const ts_slab *record = ts_slab_at(slab);
     bool freed = record->free_count + 1u != record->empty_at &&
                  ts_scope_free(block, slab, (uint32_t)entry & (TS_UNIT_ENTRIES - 1));
+    void *p = ts_entry_address(&ts_region.part[TS_NORMAL], entry);
     return TS_LIKELY(freed) ? (ts_op_end(&ts_thread), true)
                             : ts_free_elsewhere(ts_load_relaxed(&block->b.allocator), p);
 }
 
-TS_NOINLINE static bool free_in_piece(uintptr_t token, void *p, uint64_t share_key) {
-    uint64_t entry = ts_entry_of(&ts_region.part[TS_NORMAL], p);
+TS_NOINLINE static bool free_in_piece(uintptr_t token, uint64_t entry, uint64_t share_key) {
     uint32_t slab = TS_PIECE | (uint32_t)(entry / TS_PIECE_ENTRIES);
     uint64_t w = ts_load_acquire(ts_unit_word(slab));
     ts_scope_block *block = (w & TS_UNIT_SCOPE) ? ts_fast_scope(share_key, w) : NULL;
-    if (TS_UNLIKELY(!block)) return free_slowly_in(token, p, slab, entry, w);
-    if (!ts_fast_free_bit(block, entry, true)) return free_last_bit(p);
+    if (TS_UNLIKELY(!block)) return free_slowly_in(token, entry, slab, w);
+    if (!ts_fast_free_bit(block, entry, true)) return free_last_bit(entry);
     ts_op_end(&ts_thread);
     return true;
 }
@@ -423,14 +431,17 @@ TS_ALWAYS_INLINE bool free_by_word(const bool bound, uintptr_t token, void *p, u
     uint64_t entry = ts_entry_of(region, p), w = ts_load_acquire(&region->unit[entry >> TS_ENTRY_UNIT_SHIFT]);
     if (w & TS_UNIT_SCOPE) {
         ts_scope_block *block = ts_fast_scope(share_key, w);
-        if (TS_UNLIKELY(!block)) return free_slowly(bound ? ts_bound_token(&ts_thread) : token, p, w);
-        if (!ts_fast_free_bit(block, entry, false)) return free_last_bit(p);
+        if (TS_UNLIKELY(!block)) return free_slowly(bound ? ts_bound_token(&ts_thread) : token, entry, w);
+        if (!ts_fast_free_bit(block, entry, false)) return free_last_bit(entry);
         ts_op_end(&ts_thread);
         return true;
     }
     if (bound) token = ts_bound_token(&ts_thread);
-    if (TS_LIKELY(w != 0) && TS_LIKELY((w & (TS_UNIT_ZOMBIE | TS_UNIT_SPAN)) == 0)) return free_open(token, p, w);
-    return w == TS_UNIT_CUT ? free_in_piece(token, p, share_key) : free_slowly(token, p, w);
+    if (TS_UNLIKELY((w & (TS_UNIT_ZOMBIE | TS_UNIT_SPAN)) != 0))
+        return w == TS_UNIT_CUT ? free_in_piece(token, entry, share_key) : free_slowly(token, entry, w);
+    const ts_block *block = ts_block_of_line(ts_word_line(w), false);
+    if (!ts_is_other_relaxed_64(&block->key, share_key | (uint32_t)w)) return free_adopted(token, entry, w);
+    return free_open(block, token, entry, w);
 }
 
 bool ts_free_missed(void *p) { return free_by_word(true, 0, p, ts_thread.share_key); }

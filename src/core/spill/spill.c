@@ -279,11 +279,6 @@ static void wait_until_dead(uint32_t unit) {
     while (ts_load_acquire(ts_unit_word(unit)) != 0) ts_nap();
 }
 
-/* Its memory is there, and the word has a block: the loan was ended here. */
-static void return_slab(uint32_t unit) {
-    ts_foreign_return(unit, ts_block_of_word(ts_load_acquire(ts_unit_word(unit))));
-}
-
 void ts_spill_return(ts_spill *spill) {
     ts_epoch *epoch = spill->epoch;
     ts_allocator *allocator = spill->allocator;
@@ -291,7 +286,7 @@ void ts_spill_return(ts_spill *spill) {
     for (size_t i = 0; i < spill->extents; i++) {
         const ts_spill_extent *extent = &spill->extent[i];
         if (ts_take_lent(extent->unit)) {
-            if (!extent->is_span) return_slab(extent->unit);
+            if (!extent->is_span) ts_foreign_return(extent->unit);
             continue;
         }
         if (!extent->is_span) wait_until_dead(extent->unit);

@@ -359,6 +359,55 @@ static void rebuild(void **state) {
     sup_check_identities(allocator);
 }
 
+/* Other threads have freed the first 32 objects of a slab. One of them is `odd`: the owner has freed it, or it is in the
+   last generation of its slot. The others are freed as ever. */
+static void freed_together_but_one(size_t size, unsigned odd, bool last, bool keeps) {
+    enum { TOGETHER = 32 };
+    void *objects[TOGETHER];
+    uint16_t before[TOGETHER];
+    uint64_t entry, rejected = ts_load_relaxed(&ts_allocator_find(ts_token(allocator))->rejected_frees);
+    for (unsigned i = 0; i < TOGETHER; i++) objects[i] = get(size);
+    ts_churn_block *block = ts_churn(block_of(objects[0]));
+    unsigned cls = ts_classes.of[size / 16];
+    uint32_t unit = unit_of(objects[0], &entry), slots = ts_slab_at(unit)->empty_at;
+    for (unsigned i = 0; i < TOGETHER; i++) {
+        (void)unit_of(objects[i], &entry);
+        assert_int_equal(ts_granule(ts_class_is_fine(cls), entry) % TS_STATES_COARSE, i);
+        before[i] = ts_load_relaxed(state_of(objects[i]));
+    }
+    if (last) {
+        before[odd] |= TS_STATE_GEN_MAX << TS_STATE_GEN_SHIFT;
+        ts_store_relaxed(state_of(objects[odd]), before[odd]);
+    } else {
+        put(objects[odd]);
+    }
+    ts_heap_enter(ts_thread.heap);
+    unsigned freed = ts_bin_free_bits(block, &block->bin[cls], unit, 0, UINT32_MAX, keeps);
+    ts_heap_leave(ts_thread.heap);
+    assert_int_equal(freed, last ? TOGETHER : TOGETHER - 1);
+    assert_int_equal(ts_load_relaxed(&ts_allocator_find(ts_token(allocator))->rejected_frees) - rejected, !last);
+    assert_int_equal(ts_slab_at(unit)->empty_at, slots - last);
+    for (unsigned i = 0; i < TOGETHER; i++)
+        assert_int_equal(ts_load_relaxed(state_of(objects[i])), (uint16_t)(before[i] + TS_STATE_FREE_STEP));
+    places n = check_bin(block, cls);
+    assert_int_equal(n.live, 0);
+    assert_int_equal(n.magazine, keeps ? TOGETHER - last : !last);
+    for (uint32_t i = 0; i < slots - last; i++) assert_true(get(size) != objects[odd] || !last);
+    sup_check_identities(allocator);
+}
+
+static void freed_together(void **state) {
+    static const size_t sizes[] = {16, 64, 128}; /* their state words lie side by side */
+    (void)state;
+    for (unsigned k = 0; k < sizeof sizes / sizeof *sizes; k++)
+        for (unsigned odd = 0; odd < 32; odd = 2 * odd + 1)
+            for (unsigned how = 0; how < 4; how++) {
+                assert_true(epoch_destroy(allocator, epoch));
+                epoch = epoch_open(allocator, NULL, EPOCH_CHURN);
+                freed_together_but_one(sizes[k], odd, how & 1, how & 2);
+            }
+}
+
 #define WITH_EPOCH(test) cmocka_unit_test_setup_teardown(test, start, stop)
 
 int main(void) {
@@ -378,6 +427,7 @@ int main(void) {
         WITH_EPOCH(idle_flushes),
         WITH_EPOCH(closing),
         WITH_EPOCH(rebuild),
+        WITH_EPOCH(freed_together),
     };
     return cmocka_run_group_tests_name("cache.bin", tests, NULL, NULL);
 }
