@@ -128,13 +128,16 @@ class Tree:
         return RANK.get(parts[-2]) if len(parts) > 1 else None
 
     def includes_upwards(self):
-        """A floor includes headers of itself and of the floors below."""
+        """A floor includes headers of itself and of the floors below. Calls to the system are the floor os's."""
         for file, text in self.src.items():
             mine = self.floor(file) if file.startswith(("src/core/", "src/advice/")) else None
             for header in re.findall(r'^#\s*include "([^"]+)"', text, re.M) if mine is not None else ():
                 its = self.floor(header)
                 if its is not None and its > mine:
                     yield Finding(file + " " + header, "includes %s, which lies above" % header)
+            if mine is not None and file.startswith("src/core/") and not file.startswith("src/core/os/"):
+                for header in re.findall(r"^#\s*include <((?:signal|fcntl|sched|link|sys/(?!sdt)\w+)\.h)>", text, re.M):
+                    yield Finding(file + " " + header, "includes <%s>, which is for src/core/os/" % header)
 
     @functools.lru_cache(maxsize=None)
     def calls(self):

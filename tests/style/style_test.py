@@ -48,6 +48,7 @@ BAD = [
     ("long_files", {"src/core/base/long.h": "int x;\n" * 501}, "src/core/base/long.h: 501 lines"),
     ("long_functions", {LONG_C: FUNCTION % ("    ;\n" * 58)}, "line 2: ts_f has 61 lines"),
     ("includes_upwards", {LOW_C: '#include "api/high.h"\n' + LOW_BODY % 0}, "low.c: includes api/high.h"),
+    ("includes_upwards", {LOW_C: "#include <signal.h>\n" + LOW_BODY % 0}, "low.c: includes <signal.h>"),
     ("calls_upwards", {LOW_C: "int ts_high(void);\n" + LOW_BODY % "ts_high()"}, "uses ts_high of src/core/api/"),
     ("calls_upwards", {LOW_C: "extern int ts_datum;\n" + LOW_BODY % "ts_datum"}, "uses ts_datum of src/core/api/"),
     ("circles", ring(7), "one of a circle of 7"),

@@ -7,7 +7,6 @@
 #include "region/lines.h"
 #include "region/pool.h"
 
-#include <signal.h>
 #include <stdlib.h>
 
 #define KEPT_BYTES ((size_t)1 << 20)
@@ -25,7 +24,6 @@ static void keep(void *pointer) {
 /* ---- memcheck ---------------------------------------------------------------------------------------------------- */
 
 static _Atomic bool is_shut;
-static struct sigaction before; /* written before is_shut */
 
 /* Does this to the lines, and to all units that were ever handed out. (There is no FAR part where memcheck is.) */
 static bool change_all(bool (*change)(void *at, size_t bytes)) {
@@ -40,21 +38,16 @@ static bool is_ours(const void *at) {
     return (const char *)at >= first && (size_t)((const char *)at - first) < ts_load_relaxed(&ts_region.reserved_bytes);
 }
 
-/* Returns to the access, which is done again; also if another thread has just opened the region. Other faults go to
-   the handler that was there before. */
-static void on_fault(int number, siginfo_t *info, void *context) {
+/* The access is done again, also if another thread has just opened the region. */
+static bool open_again(const void *at) {
     static _Atomic bool given_up;
-    (void)context;
-    if (is_ours(info->si_addr) && !ts_load_relaxed(&given_up)) {
-        if (atomic_exchange(&is_shut, false) && !change_all(ts_os->commit)) ts_store_relaxed(&given_up, true);
-        return;
-    }
-    (void)sigaction(number, &before, NULL);
+    if (!is_ours(at) || ts_load_relaxed(&given_up)) return false;
+    if (atomic_exchange(&is_shut, false) && !change_all(ts_os->commit)) ts_store_relaxed(&given_up, true);
+    return true;
 }
 
 TS_AT_END static void make_read_only(void) {
-    struct sigaction action = {.sa_sigaction = on_fault, .sa_flags = SA_SIGINFO | SA_NODEFER};
-    if (!show || !ts_care_on_memcheck() || !make_room() || sigaction(SIGSEGV, &action, &before) != 0) return;
+    if (!show || !ts_care_on_memcheck() || !make_room() || !ts_os_on_fault(open_again)) return;
     show(keep);
     ts_store_relaxed(&is_shut, true);
     (void)change_all(ts_os->freeze);

@@ -118,6 +118,10 @@ void ts_os_stay_loaded(void);
    program's threads. false: errno says why. */
 bool ts_os_start_thread(void *(*run)(void *));
 
+/* Once: calls fn in a thread whose access the system refuses, with the address. true: the access is done again. false:
+   the handler that was there before gets the fault, and this one is gone. */
+bool ts_os_on_fault(bool (*fn)(const void *at));
+
 /* Whether the user that starts the program has all of its rights, where the system tells. A program with setuid has
    more rights. There the environment decides nothing about memory, and opens no descriptor. */
 TS_HIDDEN bool ts_env_is_trusted(void);

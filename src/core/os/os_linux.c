@@ -431,6 +431,22 @@ bool ts_os_start_thread(void *(*run)(void *)) {
     return error == 0;
 }
 
+/* ---- faults ------------------------------------------------------------------------------------------------ */
+
+static bool (*on_fault)(const void *); /* these two are written before the handler is there */
+static struct sigaction before_fault;
+
+static void take_fault(int number, siginfo_t *info, void *context) {
+    (void)context;
+    if (!on_fault(info->si_addr)) (void)sigaction(number, &before_fault, NULL);
+}
+
+bool ts_os_on_fault(bool (*fn)(const void *at)) {
+    struct sigaction action = {.sa_sigaction = take_fault, .sa_flags = SA_SIGINFO | SA_NODEFER};
+    on_fault = fn;
+    return sigaction(SIGSEGV, NULL, &before_fault) == 0 && sigaction(SIGSEGV, &action, NULL) == 0;
+}
+
 /* ---- the environment --------------------------------------------------------------------------------------- */
 
 bool ts_env_is_trusted(void) { return getauxval(AT_SECURE) == 0; }

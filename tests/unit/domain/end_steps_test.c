@@ -98,8 +98,8 @@ static void others_come(void **state) {
 
 static void do_nothing(void *arg) { (void)arg; }
 
-/* Of a domain with a cleanup the id is over first, and its epoch ends after that. Also of one whose epoch drains, and of
-   one that ends the epoch of another. */
+/* The id of a domain with a cleanup is over first, and its epoch ends after that. So do those of a domain that drains,
+   and of one that wraps an epoch. */
 static void forked_between_domain_and_epoch(void **state) {
     (void)state;
     other = forks = fork_it;
