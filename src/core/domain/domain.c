@@ -154,7 +154,7 @@ bool ts_domain_hand_over(uint64_t id) {
         return ts_domain_refuse("epoch_domain_hand_over", id, TS_IS_ENDING, EPERM);
     ts_domain_fields f;
     if (!ts_domain_read_fields(d, id, &f)) return ts_domain_refuse("epoch_domain_hand_over", id, NULL, EINVAL);
-    ts_mark_give_up_all(d);
+    ts_mark_drop_all(d, true);
     ts_epoch_give_up(f.allocator, f.epoch);
     /* release: partner of the acquire in take_own. It fails where the record has another use by now, because another
        thread can end a shared domain: then the owner is another one, or none. */

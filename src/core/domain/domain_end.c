@@ -133,7 +133,7 @@ static bool end_now(ts_domain *d, bool without_cleanups) {
     if (ends) {
         if (ts_load_relaxed(&epoch->record.id) == ts_load_relaxed(&d->epoch))
             epoch->to_end |= ts_load_relaxed(&d->ends_epoch) & 3u; /* for ts_domain_fork_child */
-        ts_mark_drop_all(d);
+        ts_mark_drop_all(d, false);
         ts_tree_unlink(d);
         end_use(d);
     }
@@ -183,7 +183,7 @@ void ts_domain_finish(ts_domain *d, uint64_t id) {
     do {
         if (TS_UNLIKELY(ts_load_acquire(&d->kin) != NULL)) ts_domain_end_children(id, 0);
         ts_domain_run_cleanups(d, 0);
-        if (ends == TS_EPOCH_STAYS) ts_mark_give_up_all(d);
+        if (ends == TS_EPOCH_STAYS) ts_mark_drop_all(d, true);
         ts_domain_leave_all(ts_thread.heap, id);
     } while (!end_now(d, false));
     end_epoch(allocator, epoch, ends);
@@ -335,7 +335,7 @@ TS_NOINLINE static bool reset_other(uint64_t id, size_t keep_bytes) {
     uintptr_t token = ts_load_relaxed(&d->token);
     if (TS_UNLIKELY(ts_domain_is_in_cleanup(id)) || !ts_domain_make_busy(d, id, TS_RESETS))
         return refuse_busy("epoch_domain_reset", id);
-    if (!ts_load_relaxed(&d->shared)) ts_mark_drop_all(d);
+    if (!ts_load_relaxed(&d->shared)) ts_mark_drop_all(d, false);
     if (TS_UNLIKELY(ts_load_acquire(&d->kin) != NULL)) ts_domain_end_children(id, 0);
     ts_domain_run_cleanups(d, 0);
     bool done = ts_epoch_reset(allocator, ts_load_relaxed(&d->epoch), &units);

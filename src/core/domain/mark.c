@@ -71,31 +71,23 @@ static void drop_anchor(ts_mark *m) {
     ts_heap_drop(heap);
 }
 
-/* Drops the newest mark; anchored: its anchor, too. */
-static void drop_newest(ts_kin *kin, bool anchored) {
-    ts_mark *m = kin->marks;
-    kin->marks = m->older;
-    kin->mark_count--;
+/* anchored: with the mark's anchor. */
+static void drop(ts_mark **at, bool anchored) {
+    ts_mark *m = *at;
+    *at = m->older;
     if (anchored) drop_anchor(m);
     ts_lines_give(TS_LINES_CLEANUP, m);
 }
 
-static void drop_all(const ts_domain *d, bool anchored) {
+void ts_mark_drop_all(const ts_domain *d, bool anchored) {
     ts_kin *kin = ts_load_relaxed(&d->kin);
-    while (kin && kin->marks) drop_newest(kin, anchored);
+    while (kin && kin->marks) drop(&kin->marks, anchored);
 }
 
-void ts_mark_drop_all(ts_domain *d) { drop_all(d, false); }
-void ts_mark_give_up_all(ts_domain *d) { drop_all(d, true); }
-
-static void drop_oldest(ts_kin *kin) {
+static void make_room(ts_kin *kin) {
     ts_mark **at = &kin->marks;
-    while ((*at)->older) at = &(*at)->older;
-    ts_mark *oldest = *at;
-    *at = NULL;
-    kin->mark_count--;
-    drop_anchor(oldest);
-    ts_lines_give(TS_LINES_CLEANUP, oldest);
+    for (unsigned newer = 1; newer < MARKS_MOST && *at; newer++) at = &(*at)->older;
+    if (*at) drop(at, true);
 }
 
 static ts_mark *find(const ts_kin *kin, SlabMark mark, uint32_t *newer_in_slab) {
@@ -168,13 +160,12 @@ bool ts_mark_make(uint64_t id, SlabMark *out) {
         ts_lines_give(TS_LINES_CLEANUP, m);
         return ts_fail(error);
     }
-    if (kin->mark_count == MARKS_MOST) drop_oldest(kin);
+    make_room(kin);
     m->use = ts_fetch_add_relaxed(&uses, 1) + 1;
     m->events = ts_domain_last_event();
     m->spans = ts_span_count(ts_load_relaxed(&d->allocator), ts_load_relaxed(&d->epoch));
     m->older = kin->marks;
     kin->marks = m;
-    kin->mark_count++;
     out->place = (uint64_t)m->place.unit << 32 | m->place.entry;
     out->use = m->use;
     errno = before;
@@ -215,7 +206,7 @@ bool ts_mark_rewind(uint64_t id, SlabMark mark) {
     bool done = m && only_block(d) == m->block && go_back(m, anchors, true);
     if (done) {
         ts_span_release_newer(allocator, ts_load_relaxed(&d->epoch), m->spans);
-        while (kin->marks != m) drop_newest(kin, false); /* their anchors are gone */
+        while (kin->marks != m) drop(&kin->marks, false); /* their anchors are gone */
     }
     (void)ts_domain_make_quiet(d); /* no thread leaves the end of such a domain to this one */
     ts_epoch_settle();

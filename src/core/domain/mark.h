@@ -12,9 +12,8 @@
 bool ts_mark_make(uint64_t domain, SlabMark *out);
 /* false: errno is EINVAL (no such mark) or EPERM. */
 bool ts_mark_rewind(uint64_t domain, SlabMark mark);
-/* Drops the marks of a domain that is emptied, or ends. Caller: the thread that does so. */
-void ts_mark_drop_all(ts_domain *d);
-/* Drops the marks of a domain that gets another owner, and keeps its objects. Caller: the owner. */
-void ts_mark_give_up_all(ts_domain *d);
+/* Drops the marks of a domain. Caller: the thread that empties or ends it; anchored: or its owner, who gives it up,
+   while its objects stay. */
+void ts_mark_drop_all(const ts_domain *d, bool anchored);
 
 #endif

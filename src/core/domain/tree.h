@@ -26,8 +26,7 @@ typedef struct ts_kin {
     struct ts_kin *child;         /* newest first */
     struct ts_kin *older, *newer; /* siblings */
     uint64_t born;                /* the event at which its parent got it: for marks */
-    struct ts_mark *marks;        /* owner only, as is mark_count: newest first (mark.h) */
-    uint32_t mark_count;
+    struct ts_mark *marks;        /* owner only: newest first (mark.h) */
 } ts_kin;
 _Static_assert(sizeof(ts_kin) <= 64, "one line");
 

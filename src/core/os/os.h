@@ -12,13 +12,12 @@
  *              refused, the range is as it was.
  * protect      makes a committed range inaccessible; its bytes are lost or kept. commit undoes it, and then they need
  *              not be zero. false: refused, the range is accessible or not.
- * freeze       makes a committed range read-only, so that neither strict overcommit nor a limit on data counts it. Its
- *              bytes stay. commit undoes it. false: refused, the range is as it was.
+ * freeze       makes a committed range read-only, so that neither strict overcommit nor a limit on data counts it, and
+ *              core dumps do not show it. Its bytes stay. commit undoes it. false: refused, the range is as it was.
  * hide         on: makes a committed range inaccessible within its mapping, so that it costs none of the mappings
  *              that the system limits. Its bytes are lost. off: makes a range accessible, whether it was hidden or
  *              not; hidden pages read as zero. false: refused; a range of one page is as it was. A call with 0 bytes
  *              asks whether the system can hide.
- * dump         whether core dumps show a committed range. A hint.
  * release      gives a reservation back, or a part of one that was never used.
  * purge        gives the pages of a committed range back to the system now, parts of huge ones too. The range stays
  *              committed and reads as zero. false: refused, contents are as they were.
@@ -57,7 +56,6 @@ typedef struct ts_os_table {
     bool (*protect)(void *at, size_t bytes);
     bool (*freeze)(void *at, size_t bytes);
     bool (*hide)(void *at, size_t bytes, bool on);
-    void (*dump)(void *at, size_t bytes, bool on);
     void (*release)(void *at, size_t bytes);
     bool (*purge)(void *at, size_t bytes);
     bool (*purge_anew)(void *at, size_t bytes);

@@ -149,7 +149,11 @@ static bool linux_commit(void *at, size_t bytes) {
 }
 
 static bool linux_protect(void *at, size_t bytes) { return change_protection(at, bytes, PROT_NONE); }
-static bool linux_freeze(void *at, size_t bytes) { return change_protection(at, bytes, PROT_READ); }
+static bool linux_freeze(void *at, size_t bytes) {
+    if (!change_protection(at, bytes, PROT_READ)) return false;
+    linux_dump(at, bytes, false);
+    return true;
+}
 
 static void linux_release(void *at, size_t bytes) {
     int before = errno;
@@ -332,7 +336,6 @@ const ts_os_table ts_os_native = {
     .protect = linux_protect,
     .freeze = linux_freeze,
     .hide = linux_hide,
-    .dump = linux_dump,
     .release = linux_release,
     .purge = linux_purge,
     .purge_anew = linux_purge_anew,

@@ -144,13 +144,8 @@ static void give_units(unsigned part, uint32_t unit, uint32_t count) {
 
 void ts_pool_give(uint32_t first, uint32_t count) {
     unsigned part = ts_part_of_unit(first);
-    if (part == TS_FAR) {
-        char *at = ts_unit_address(first);
-        size_t bytes = ts_part_bytes(part, count);
-        /* Where the system refuses, the units stay writable until they are handed out again. */
-        (void)ts_os->freeze(at, bytes);
-        ts_os->dump(at, bytes, false);
-    }
+    /* Where the system refuses, the units stay writable until they are handed out again. */
+    if (part == TS_FAR) (void)ts_os->freeze(ts_unit_address(first), ts_part_bytes(part, count));
     give_units(part, ts_unit_in_part(first), count);
 }
 

@@ -47,9 +47,9 @@ static void *large_reserve(size_t bytes) {
     return at ? at + (page - (uintptr_t)at % page) % page : NULL;
 }
 
-static void large_dump(void *at, size_t bytes, bool on) {
-    whole_pages("dump", at, bytes);
-    ts_os_native.dump(at, bytes, on);
+static bool large_freeze(void *at, size_t bytes) {
+    whole_pages("freeze", at, bytes);
+    return ts_os_native.freeze(at, bytes);
 }
 
 static bool large_commit(void *at, size_t bytes) {
@@ -84,7 +84,7 @@ static void install(void) {
     table.page_bytes = large_page_bytes;
     table.reserve = large_reserve;
     table.commit = large_commit;
-    table.dump = large_dump;
+    table.freeze = large_freeze;
     table.release = large_release;
     table.purge = large_purge;
     table.populate = large_populate;
