@@ -40,8 +40,9 @@ TS_PRIVATE SlabAllocator *ts_private_owner(const void *p);
 TS_PRIVATE bool ts_private_is_data(const void *p);
 /* The epoch of the process's malloc: epoch_close and epoch_destroy refuse to end it. Once, before the next. */
 TS_PRIVATE void ts_private_keep(EpochId epoch);
-/* malloc in that epoch: an object from this thread's block there, if ts_private_malloc_epoch has made that known. Where
-   there is none at once, the answer is that of rest. ts_private_malloc_epoch is slab_malloc_epoch else. */
+/* malloc in that epoch: an object from this thread's block there, or a large one, if ts_private_malloc_epoch has made
+   the block known. Where there is none, the answer is that of rest. ts_private_malloc_epoch is slab_malloc_epoch
+   else. */
 typedef void *ts_private_rest(size_t size, const void *caller);
 TS_PRIVATE TSLAB_NOPLT void *ts_private_malloc(size_t size, ts_private_rest *rest, const void *caller);
 TS_PRIVATE void *ts_private_malloc_epoch(SlabAllocator *allocator, size_t size, EpochId epoch);

@@ -8,8 +8,11 @@
 
 #include "cache/allocate.h"
 #include "cache/free.h"
+#include "epoch/span.h"
 #include "object/find.h"
 #include "object/object.h"
+
+#include <errno.h>
 
 static _Atomic uintptr_t served; /* token of the allocator; 0: there is none */
 
@@ -33,14 +36,28 @@ static void bind(ts_tls *tls, uintptr_t token, bool allocates) {
 
 /* ---- allocation ------------------------------------------------------------------------------------------------- */
 
+/* An object that no slab has. NULL: the slow path tells why, or begins to sample. errno: as in alloc_noted. */
+static void *malloc_large(const ts_share *share, size_t size) {
+    bool zero = false;
+    int before = errno;
+    ts_span_note note;
+    if (share->care || ts_sample_is_news(ts_thread.heap) || size > PTRDIFF_MAX) return NULL;
+    void *p = ts_span_alloc(share->allocator, ts_load_relaxed(&ts_kept_epoch), size, 16, &zero, &note);
+    ts_epoch_settle_noted();
+    errno = before;
+    return p;
+}
+
 /* Inside an operation, which ends here, as in all that miss. */
 TS_ENTRY TS_NOINLINE static void *malloc_missed(size_t size, ts_private_rest *rest, const void *caller) {
     ts_tls *tls = &ts_thread;
     ts_found found = {.churn = ts_load_relaxed(&tls->private_block)};
-    void *p = TS_LIKELY(found.churn != &ts_no_block) ? ts_take_more(tls, found, size) : NULL;
+    bool known = found.churn != &ts_no_block;
+    void *p = TS_LIKELY(known) ? ts_take_more(tls, found, size) : NULL;
     if (TS_LIKELY(p != NULL)) return ts_taken_object(tls, p);
     ts_op_end(tls);
-    return rest(size, caller);
+    if (known && size > TS_MAX_SLAB_BYTES) p = malloc_large(found.churn->b.share, size);
+    return p ? p : rest(size, caller);
 }
 
 TS_ENTRY void *ts_private_malloc(size_t size, ts_private_rest *rest, const void *caller) {

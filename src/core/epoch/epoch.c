@@ -28,11 +28,6 @@ void ts_epoch_init(void) {
     for (unsigned i = 0; i < TS_EPOCH_STRIPES; i++) ts_lock_init(&ts_epoch_stripes[i].lock, TS_RANK_EPOCH);
 }
 
-ts_epoch *ts_epoch_find(ts_allocator *allocator, EpochId id) {
-    ts_epoch *epoch = ts_epoch_at_id(id);
-    return epoch && ts_load_relaxed(&epoch->allocator) == allocator ? epoch : NULL;
-}
-
 /* ---- the list of blocks ------------------------------------------------------------------------------- */
 
 /* Blocks enter at the head, and `detached` counts each time that any leave. So while it is unchanged, the list from a

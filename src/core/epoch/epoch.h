@@ -96,8 +96,6 @@ EpochId ts_epoch_open(ts_allocator *allocator, uintptr_t token, const char *labe
 static inline unsigned ts_epoch_first(const ts_allocator *allocator) {
     return ts_load_relaxed(&allocator->draining) >= TS_EPOCH_MANY_DRAIN ? TS_FIRST_SMALL : TS_FIRST_USUAL;
 }
-/* In any state. NULL: the allocator has no such epoch, or no longer. */
-ts_epoch *ts_epoch_find(ts_allocator *allocator, EpochId id);
 /* true: fields that were read before, without the lock, are of that epoch, not of the record's next use. acquire: those
    loads come first; partner of the fence in ts_epoch_begin. */
 static inline bool ts_epoch_is_still(const ts_epoch *epoch, EpochId id) {
@@ -106,6 +104,11 @@ static inline bool ts_epoch_is_still(const ts_epoch *epoch, EpochId id) {
 }
 /* An epoch of any allocator. */
 TS_ALWAYS_INLINE ts_epoch *ts_epoch_at_id(EpochId id) { return ts_table_find_strided(&ts_epochs, id, TS_EPOCH_STRIDE); }
+/* In any state. NULL: the allocator has no such epoch, or no longer. */
+static inline ts_epoch *ts_epoch_find(ts_allocator *allocator, EpochId id) {
+    ts_epoch *epoch = ts_epoch_at_id(id);
+    return epoch && ts_load_relaxed(&epoch->allocator) == allocator ? epoch : NULL;
+}
 /* The epoch, with its lock taken. NULL: there is none, and no lock is taken. */
 TS_ALWAYS_INLINE ts_epoch *ts_epoch_find_locked(ts_allocator *allocator, EpochId id) {
     ts_epoch *epoch = ts_epoch_at_id(id);

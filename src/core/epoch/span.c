@@ -115,7 +115,7 @@ TS_ALWAYS_INLINE void *alloc_in_part(const unsigned part, ts_allocator *allocato
     if (units > ts_region.part[part].units || align_units > ts_region.part[part].units) return ts_fail_null(ENOMEM);
     /* The units are the record's before the epoch has them: it waits if another thread frees the allocator meanwhile. A
        share has it pinned, and no other thread drops it. */
-    ts_share *share = ts_heap_share(heap, allocator);
+    ts_share *share = ts_heap_share_now(heap, allocator);
     if (!share) return NULL;
     uint64_t taken;
     ts_account *account = ts_limit_hold(epoch, id);
@@ -129,6 +129,7 @@ TS_ALWAYS_INLINE void *alloc_in_part(const unsigned part, ts_allocator *allocato
         ts_account_let_go(account, taken);
         return NULL;
     }
+    TS_ASSUME(!ts_is_piece(unit));
     ts_slab *slab = ts_slab_at(unit);
     char *at = ts_part_unit_address(part, unit);
     ts_store_relaxed(&slab->u.span.epoch, id);
@@ -180,6 +181,7 @@ static void count_out(ts_epoch *epoch, ts_allocator *allocator, ts_share *share,
 }
 
 ts_epoch *ts_span_lock(ts_allocator *allocator, uint32_t unit, uint64_t word) {
+    TS_ASSUME(!ts_is_piece(unit));
     uint32_t index = ts_load_relaxed(&ts_slab_at(unit)->queue_next);
     if (index == 0 || index >= ts_table_high(&ts_epochs)) return NULL;
     ts_epoch *epoch = ts_table_at(&ts_epochs, index);
@@ -203,6 +205,7 @@ typedef struct taken_out {
 /* moves: its bytes are wanted, which are not there if it is lent. */
 static bool take_out(ts_allocator *allocator, uint32_t unit, uint64_t word, uint32_t generation, bool moves,
                      taken_out *out) {
+    TS_ASSUME(!ts_is_piece(unit));
     ts_slab *slab = ts_slab_at(unit);
     ts_epoch *epoch = ts_span_lock(allocator, unit, word);
     if (!epoch) return false;

@@ -287,7 +287,8 @@ bool ts_free_object(uintptr_t token, const ts_object *object) {
  *     none, this thread's and open         free_adopted, if it is not of the allocator used last
  *     none but FOREIGN, another thread's   free_open: a cross-thread free
  *     none, this thread's                  free_closing: in a closing epoch
- *     SPAN, and all others                 free_slowly: large objects, work inside the heap, and what is no object
+ *     SPAN                                 free_span: a large object
+ *     all others                           free_slowly: work inside the heap, and what is no object
  *
  * Each of them goes on with free_slowly where its case is another after all.
  */
@@ -424,6 +425,19 @@ TS_NOINLINE static bool free_in_piece(uintptr_t token, uint64_t entry, uint64_t 
     return true;
 }
 
+/* Not while timing is on. */
+TS_NOINLINE static bool free_span(uintptr_t token, uint64_t entry, uint64_t w) {
+    ts_allocator *allocator = ts_allocator_find(token);
+    const ts_heap *heap = ts_thread.heap;
+    ts_op_end(&ts_thread);
+    if ((entry & (TS_UNIT_ENTRIES - 1)) != 0 || (w & TS_UNIT_ZOMBIE) || !allocator || allocator->care || !heap ||
+        (heap->sample_rate | ts_load_relaxed(&ts_sample_rate)) != 0 ||
+        !ts_span_free(allocator, (uint32_t)(entry >> TS_ENTRY_UNIT_SHIFT), w, TS_ANY_GENERATION))
+        return free_slowly(token, entry, w);
+    ts_epoch_settle();
+    return true;
+}
+
 /* bound: the allocator is that of the thread's last operation, and is looked up where it is needed; else it is
    `token`. */
 TS_ALWAYS_INLINE bool free_by_word(const bool bound, uintptr_t token, void *p, uint64_t share_key) {
@@ -438,7 +452,7 @@ TS_ALWAYS_INLINE bool free_by_word(const bool bound, uintptr_t token, void *p, u
     }
     if (bound) token = ts_bound_token(&ts_thread);
     if (TS_UNLIKELY((w & (TS_UNIT_ZOMBIE | TS_UNIT_SPAN)) != 0))
-        return w == TS_UNIT_CUT ? free_in_piece(token, entry, share_key) : free_slowly(token, entry, w);
+        return w == TS_UNIT_CUT ? free_in_piece(token, entry, share_key) : free_span(token, entry, w);
     const ts_block *block = ts_block_of_line(ts_word_line(w), false);
     if (!ts_is_other_relaxed_64(&block->key, share_key | (uint32_t)w)) return free_adopted(token, entry, w);
     return free_open(block, token, entry, w);

@@ -100,11 +100,6 @@ bool ts_slab_reset_churn(uint32_t unit, unsigned cls) {
     return true;
 }
 
-bool ts_slab_reset_span(uint32_t unit) {
-    ts_slab *slab = ts_slab_at(unit);
-    return ts_slab_next_use(slab, TS_KIND_SPAN, ts_slab_next_generation(slab));
-}
-
 unsigned ts_slab_pages_in_use(const ts_slab *slab, unsigned cls) {
     unsigned used = 0, bytes = ts_class_bytes[cls];
     for (unsigned slot = 0; slot < ts_classes.slots[cls]; slot++) {

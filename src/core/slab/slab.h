@@ -453,7 +453,10 @@ TS_ALWAYS_INLINE bool ts_slab_reset_scope(uint32_t unit) {
     return true;
 }
 /* Makes a claimed unit the first of a span: only the tag and the generation move on. false: as above. */
-bool ts_slab_reset_span(uint32_t unit);
+static inline bool ts_slab_reset_span(uint32_t unit) {
+    ts_slab *slab = ts_slab_at(unit);
+    return ts_slab_next_use(slab, TS_KIND_SPAN, ts_slab_next_generation(slab));
+}
 
 /* A bit for each slab page that the bytes from begin to end - 1 of a slab lie in. */
 static inline unsigned ts_slab_pages_between(unsigned begin, unsigned end) {

@@ -70,19 +70,10 @@ const ts_account *ts_account_take(ts_account *account, uint64_t units, bool *tel
     return full;
 }
 
-void ts_account_add(ts_account *account, uint64_t units) {
-    if (!account || units == 0) return;
+void ts_account_count(ts_account *account, uint64_t units) {
     ts_lock_acquire(&lock);
     add_units(account, units);
     ts_lock_release(&lock);
-}
-
-void ts_account_give(ts_account *account, uint64_t units) { ts_account_add(account, (uint64_t)0 - units); }
-
-void ts_account_let_go(ts_account *account, uint64_t back) {
-    if (TS_LIKELY(account == NULL)) return;
-    ts_account_give(account, back);
-    ts_account_unref(account);
 }
 
 bool ts_account_move(ts_account *account, ts_account *parent) {

@@ -39,14 +39,21 @@ void ts_account_init(ts_account *(*of_epoch)(const struct ts_epoch *));
 ts_account *ts_account_make(uint64_t epoch);
 void ts_account_ref(ts_account *account);
 void ts_account_unref(ts_account *account);
-/* Gives units back that the account has granted, and lets go of it. NULL: there is none. */
-void ts_account_let_go(ts_account *account, uint64_t back);
 /* Takes units from an account. NULL: done; a NULL account has no limit. Else the account whose limit refuses it.
    *tell: the caller reports the refusal. tell NULL: the call is a try, which does not count as a failure. */
 const ts_account *ts_account_take(ts_account *account, uint64_t units, bool *tell);
-/* Adds units that are there already, whatever the limit. */
-void ts_account_add(ts_account *account, uint64_t units);
-void ts_account_give(ts_account *account, uint64_t units);
+/* Adds units that are there already, whatever the limit. In the next three NULL stands for no account. */
+void ts_account_count(ts_account *account, uint64_t units);
+static inline void ts_account_add(ts_account *account, uint64_t units) {
+    if (TS_UNLIKELY(account != NULL)) ts_account_count(account, units);
+}
+static inline void ts_account_give(ts_account *account, uint64_t units) { ts_account_add(account, 0 - units); }
+/* Gives units back that the account has granted, and lets go of it. */
+static inline void ts_account_let_go(ts_account *account, uint64_t back) {
+    if (TS_LIKELY(account == NULL)) return;
+    ts_account_give(account, back);
+    ts_account_unref(account);
+}
 /* The account gets another parent, or none, and its units go with it. false: it is above that parent, or is that
    parent; nothing was done. */
 bool ts_account_move(ts_account *account, ts_account *parent);
@@ -60,10 +67,7 @@ static inline ts_account *ts_block_account(const ts_block *block) {
 void ts_block_set_account(ts_block *block, ts_account *account);
 /* The block gets the account of its epoch, unless its use of the epoch has ended. */
 void ts_block_count(ts_block *block);
-static inline void ts_block_gives(ts_block *block, uint64_t units) {
-    ts_account *account = ts_block_account(block);
-    if (TS_UNLIKELY(account != NULL)) ts_account_give(account, units);
-}
+static inline void ts_block_gives(ts_block *block, uint64_t units) { ts_account_give(ts_block_account(block), units); }
 
 void ts_account_fork_prepare(void);
 void ts_account_fork_done(void);

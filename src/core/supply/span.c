@@ -83,7 +83,6 @@ static bool may_take_span(const ts_share *share, unsigned home) { return home ==
 static uint32_t take_own_span(ts_share *share, uint32_t *units) {
     uint32_t most = *units + *units / 8;
     if (most > TS_LOCAL_SPAN_UNITS) most = TS_LOCAL_SPAN_UNITS;
-    if (*units > most || ts_load_relaxed(&share->span_units) < *units) return 0;
     ts_heap_enter(ts_thread.heap);
     uint32_t unit = take_span(share, units, most);
     ts_heap_leave(ts_thread.heap);

@@ -3,6 +3,8 @@
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
+#include "check.h"
+#include "proc.h"
 #include "unit.h"
 
 #include "api/private.h"
@@ -70,7 +72,7 @@ static int begin(void **state) {
     return live() != 0;
 }
 
-/* Sizes of all classes, beyond what the magazines hold; the rest is asked for large objects only. */
+/* Sizes of all classes, beyond what the magazines hold, and large objects; the rest is asked for what cannot be. */
 static void usual(void **state) {
     (void)state;
     enum { OBJECTS = 300 };
@@ -85,13 +87,25 @@ static void usual(void **state) {
         assert_int_equal(live(), 0);
         assert_int_equal(asked, 0);
     }
-    void *large = make(1 << 20);
+    errno = 0;
+    for (size_t size = 70000; size < 20 << 20; size *= 3) {
+        char *large = make(size);
+        assert_int_equal(live(), 1);
+        end(large + 16); /* no object begins there */
+        end(large + TS_UNIT_BYTES);
+        assert_int_equal(live(), 1);
+        end(large);
+        end(large); /* once more */
+        assert_int_equal(live(), 0);
+        assert_int_equal(refused, 3);
+        refused = 0;
+    }
+    end(NULL);
+    assert_int_equal(asked + asked_free, 0);
+    assert_int_equal(errno, 0);
+    assert_null(ts_private_malloc(SIZE_MAX, rest, &asked));
     assert_int_equal(asked, 1);
     assert_ptr_equal(caller, &asked);
-    end(large);
-    end(NULL);
-    assert_int_equal(live(), 0);
-    assert_int_equal(asked_free + refused, 0);
 }
 
 /* As slab_free refuses: each is told, and none changes anything. */
@@ -302,13 +316,19 @@ static void inherited(void **state) {
     assert_int_equal(live() + refused, 0);
 }
 
-/* While operations are timed none is fast. */
+static void *times(void *arg) {
+    SlabOptions options = {.size = sizeof options, .sample_rate = 1};
+    *(SlabAllocator **)arg = slab_allocator_create_ex(&options);
+    return NULL;
+}
+
+/* While operations are timed none is fast. Also a large object notices that another thread began with it. */
 static void timed(void **state) {
     (void)state;
-    SlabOptions options = {.size = sizeof options, .sample_rate = 1};
-    SlabAllocator *other = slab_allocator_create_ex(&options);
-    assert_true(slab_free(other, slab_malloc(other, 100)));
-    for (unsigned i = 0; i < 5; i++) end(make(100));
+    SlabAllocator *other = NULL;
+    sup_in_thread(times, &other);
+    end(make(70000));
+    for (unsigned i = 0; i < 4; i++) end(make(100));
     assert_int_equal(asked, 5);
     assert_false(is_bound());
     slab_allocator_free(other);
@@ -318,11 +338,30 @@ static void timed(void **state) {
     assert_false(is_bound());
 }
 
+static void *samples(void *arg) {
+    (void)arg;
+    SUP_CHECK(slab_set_sample_stacks(allocator, 1), "slab_set_sample_stacks");
+    return NULL;
+}
+
+/* The first large object that comes after another thread began with it is sampled. */
+static void sampled(void **state) {
+    (void)state;
+    SlabGlobalStats stats;
+    sup_in_thread(samples, NULL);
+    end(make(70000));
+    assert_true(slab_stats_global(allocator, &stats));
+    assert_true(slab_set_sample_stacks(allocator, 0));
+    assert_int_equal(asked, 1);
+    assert_true(stats.stack_samples_taken > 0);
+}
+
 #define TEST(name) cmocka_unit_test_setup(name, begin)
 int main(void) {
     const struct CMUnitTest tests[] = {
         TEST(usual), TEST(not_live),           TEST(elsewhere),        TEST(not_served), TEST(kept),
-        TEST(bound), TEST(a_call_is_answered), TEST(of_other_threads), TEST(inherited),  TEST(timed),
+        TEST(bound), TEST(a_call_is_answered), TEST(of_other_threads), TEST(inherited),  TEST(sampled),
+        TEST(timed),
     };
     return cmocka_run_group_tests_name("api.private_objects", tests, start, NULL);
 }
