@@ -613,6 +613,40 @@ static void freed_where_a_thread_lives_again(void **state) {
     sup_check_identities(allocator);
 }
 
+static void leave_two_behind(void) {
+    leave_behind();
+    SUP_CHECK(slab_malloc_epoch(allocator, 100, other) != NULL, "an object in another block");
+}
+static void adopt_once(void) {
+    sup_actor_begin(&adopter);
+    sup_actor_let(&adopter, adopt);
+}
+
+/* The thread that frees goes by the heap of an ended thread, which has lost the block to a thread that lives, and keeps
+   another one: the free leaves the block to that thread. */
+static void freed_where_the_block_has_gone(void **state) {
+    (void)state;
+    ts_object object;
+    epoch = epoch_open(allocator, NULL, EPOCH_CHURN);
+    other = epoch_open(allocator, NULL, EPOCH_CHURN);
+    begin();
+    let(leave_two_behind);
+    ended_heap = other_heap;
+    end();
+    assert_true(ts_object_at(token, left_behind, &object));
+    sup_stop_arm(&at_hold, 0, adopt_once);
+    assert_true(stepped_free(token, left_behind, TS_ANY_GENERATION));
+    assert_true(sup_stop_disarm(&at_hold));
+    assert_ptr_equal(ts_load_relaxed(&object.block->heap), adopter.heap);
+    assert_int_equal(ts_load_relaxed(&ended_heap->state), TS_HEAP_ABANDONED);
+    assert_true(ts_load_relaxed(ts_unit_word(object.unit)) & TS_UNIT_FOREIGN);
+    assert_false(slab_owns(allocator, left_behind));
+    sup_actor_end(&adopter);
+    assert_true(epoch_close(allocator, epoch) && epoch_destroy(allocator, other));
+    assert_int_equal(epoch_state(allocator, epoch), EPOCH_CLOSED);
+    sup_check_identities(allocator);
+}
+
 /* ---- a free by another thread, with care ------------------------------------------------------------------------ */
 
 static SlabAllocator *careful;
@@ -732,20 +766,11 @@ static void kept_by_the_system(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        WITH(advanced_in_an_allocation),
-        WITH(ended_in_an_allocation),
-        WITH(ended_while_it_grows),
-        WITH(destroyed_inside_an_allocation),
-        WITH(destroyed_while_a_handle_is_made),
-        WITH(both_free_the_last),
-        WITH(both_free_the_last_at_once),
-        WITH(closed_and_nothing_else),
-        WITH(closed_by_an_old_word),
-        WITH(freed_where_a_thread_lives_again),
-        WITH(filled_by_another_thread),
-        WITH(reset_before_the_handle_is_made),
-        WITH(ended_before_care_has_looked),
-        WITH(kept_by_the_system),
+        WITH(advanced_in_an_allocation),        WITH(ended_in_an_allocation),           WITH(ended_while_it_grows),
+        WITH(destroyed_inside_an_allocation),   WITH(destroyed_while_a_handle_is_made), WITH(both_free_the_last),
+        WITH(both_free_the_last_at_once),       WITH(closed_and_nothing_else),          WITH(closed_by_an_old_word),
+        WITH(freed_where_a_thread_lives_again), WITH(freed_where_the_block_has_gone),   WITH(filled_by_another_thread),
+        WITH(reset_before_the_handle_is_made),  WITH(ended_before_care_has_looked),     WITH(kept_by_the_system),
     };
     return cmocka_run_group_tests_name("object.alloc_steps", tests, NULL, NULL);
 }
