@@ -209,18 +209,17 @@ TS_ALWAYS_INLINE ts_foreign_result ts_foreign_freed(const ts_block *block) {
 }
 
 /* ts_foreign_free (foreign.c has the steps) in as few steps as an open churn block takes, inside the bracket of this
-   thread's own heap, `heap`. `u` is the UNIT word of a churn slab, as step 1 has loaded it (acquire), or 0, and `block`
+   thread's own heap. `u` is the UNIT word of a churn slab, as step 1 has loaded it (acquire), or 0, and `block`
    the block that it names. The block belongs to another thread, and does not become this thread's meanwhile, because
    only the thread itself takes a block over. TS_FOREIGN_NOT_LIVE: nothing was done, and ts_free finds out why.
    TS_FOREIGN_QUEUE: the object is freed, and the caller queues the slab by ts_foreign_queue, which returns the rest of
    the answer. So no register is live across a call. */
-TS_ALWAYS_INLINE ts_foreign_result ts_foreign_open(const ts_heap *heap, const ts_block *block, uint64_t entry,
-                                                   uintptr_t allocator, uint64_t u) {
+TS_ALWAYS_INLINE ts_foreign_result ts_foreign_open(const ts_block *block, uint64_t entry, uintptr_t allocator,
+                                                   uint64_t u) {
     const ts_part *region = &ts_region.part[TS_NORMAL];
     uint64_t unit = entry >> TS_ENTRY_UNIT_SHIFT, granule = entry;
     _Atomic uint64_t *word = &region->unit[unit], *foreign;
     const _Atomic uint16_t *states;
-    if (TS_UNLIKELY(ts_load_relaxed(&block->heap) == heap)) return TS_FOREIGN_NOT_LIVE;
     if (ts_word_is_fine(u)) { /* as in ts_slab_foreign_word */
         foreign = ts_wide_words(0) + (entry >> 5);
         states = region->state[true];

@@ -284,9 +284,8 @@ bool ts_free_object(uintptr_t token, const ts_object *object) {
  *
  *     SCOPE, this thread's and open        ts_free_missed itself, or free_last_bit
  *     CUT                                  free_in_piece, as SCOPE by the piece's word
- *     none, this thread's and open         free_adopted, if it is not of the allocator used last
+ *     none, this thread's                  free_own_block: in a closing epoch, or in a block that it has adopted
  *     none but FOREIGN, another thread's   free_open: a cross-thread free
- *     none, this thread's                  free_closing: in a closing epoch
  *     SPAN                                 free_span: a large object
  *     all others                           free_slowly: work inside the heap, and what is no object
  *
@@ -340,6 +339,17 @@ TS_NOINLINE static bool free_queued(uint64_t entry, uint64_t w, bool queue) {
     return true;
 }
 
+/* The rest of a free in a closing block that empties its slab, or fills the first slot of it, or met another thread's. */
+TS_NOINLINE static bool free_closing_rest(ts_bin *bin, uint64_t entry, bool give) {
+    if (give) ts_bin_give_slot(ts_bin_block(bin), bin, (uint32_t)entry);
+    uint32_t unit = (uint32_t)(entry >> TS_ENTRY_UNIT_SHIFT);
+    atomic_thread_fence(memory_order_seq_cst); /* as in free_once */
+    if (ts_load_relaxed(ts_unit_word(unit)) & TS_UNIT_FOREIGN) ts_foreign_take_off(ts_thread.heap, unit);
+    ts_op_end(&ts_thread);
+    ts_epoch_settle();
+    return true;
+}
+
 /* An object of a closing block of this thread's. No other thread holds the heap: this was seen inside the operation,
    so the heap is as if held until the operation ends (heap.h), and no other thread works in a block of it that is
    closing. The look at the word comes after that: a thread that held the heap until then may have taken the slab out
@@ -347,57 +357,48 @@ TS_NOINLINE static bool free_queued(uint64_t entry, uint64_t w, bool queue) {
    and the operation goes on. */
 TS_ALWAYS_INLINE bool free_in_closing(uintptr_t token, uint64_t entry, uint64_t w) {
     ts_bin *bin = ts_line_address(ts_word_line(w));
-    ts_churn_block *block = ts_bin_block(bin);
-    uint32_t unit = (uint32_t)(entry >> TS_ENTRY_UNIT_SHIFT);
-    if ((w & TS_UNIT_FOREIGN) || ts_load_relaxed(ts_unit_word(unit)) != w || block->b.closing != TS_CLOSING ||
-        ts_era(&block->b) != ts_word_era(w) || ts_load_relaxed(&block->b.allocator) != token || block->b.share->care)
+    const ts_block *block = &ts_bin_block(bin)->b;
+    const _Atomic uint64_t *word = &ts_region.part[TS_NORMAL].unit[entry >> TS_ENTRY_UNIT_SHIFT];
+    /* as in ts_fast_free: no flag but FINE is set, and the eras agree */
+    if ((uint32_t)ts_load_relaxed(&block->key) != ((uint32_t)w | (uint32_t)TS_KEY_FINE) || ts_load_relaxed(word) != w ||
+        block->closing != TS_CLOSING || ts_load_relaxed(&block->allocator) != token || block->share->care)
         return false;
     uint64_t granule = ts_granule(ts_word_is_fine(w), entry);
-    _Atomic uint16_t *state = &bin->state[granule];
-    uint32_t s = ts_load_relaxed(state);
+    uint32_t s = ts_load_relaxed(&bin->state[granule]);
     uint16_t next;
     if (!ts_state_is_of(s, entry) || ts_add_carries_16((uint16_t)s, TS_STATE_FREE_STEP, &next)) return false;
-    ts_store_release(state, next); /* as in ts_fast_free */
-    bool settles = !ts_fast_give(bin, entry, granule);
-    if (TS_UNLIKELY(settles)) ts_bin_give_slot(block, bin, (uint32_t)entry);
+    ts_store_release(&bin->state[granule], next); /* as in ts_fast_free */
+    if (TS_UNLIKELY(!ts_fast_give(bin, entry, granule))) return free_closing_rest(bin, entry, true);
     atomic_thread_fence(memory_order_seq_cst); /* as in free_once */
-    if (TS_UNLIKELY(ts_load_relaxed(ts_unit_word(unit)) & TS_UNIT_FOREIGN)) {
-        ts_foreign_take_off(ts_thread.heap, unit);
-        settles = true;
-    }
-    ts_op_end(&ts_thread);
-    if (TS_UNLIKELY(settles)) ts_epoch_settle();
-    return true;
-}
-
-/* No cross-thread free in an open block. */
-TS_NOINLINE static bool free_closing(uintptr_t token, uint64_t entry, uint64_t w) {
-    bool own = ts_load_relaxed(&ts_block_of_line(ts_word_line(w), false)->heap) == ts_thread.heap;
-    return (own && free_in_closing(token, entry, w)) || free_slowly(token, entry, w);
-}
-
-/* In a churn slab, or in no slab if w is 0. The operation is a bracket of this thread's heap, for which a fork waits
-   (foreign.c). Not while timing is on. */
-TS_ALWAYS_INLINE bool free_open(const ts_block *block, uintptr_t token, uint64_t entry, uint64_t w) {
-    ts_heap *heap = ts_thread.heap;
-    if (TS_UNLIKELY(!heap) || TS_UNLIKELY((heap->sample_rate | ts_load_relaxed(&ts_sample_rate)) != 0) ||
-        TS_UNLIKELY(ts_load_acquire(&heap->revoked) != 0)) /* acquire: as in ts_heap_enter */
-        return free_slowly(token, entry, w);
-    ts_foreign_result result = ts_foreign_open(heap, block, entry, token, w);
-    if (TS_UNLIKELY(result == TS_FOREIGN_NOT_LIVE)) return free_closing(token, entry, w);
-    if (TS_UNLIKELY(result == TS_FOREIGN_MET)) return free_retried(token, entry, w);
-    if (TS_UNLIKELY(result != TS_FOREIGN_FREED)) return free_queued(entry, w, result == TS_FOREIGN_QUEUE);
+    if (TS_UNLIKELY(ts_load_relaxed(word) & TS_UNIT_FOREIGN)) return free_closing_rest(bin, entry, false);
     ts_op_end(&ts_thread);
     return true;
 }
 
 /* In an open block of this thread's, as slab_free does it in that of the allocator used last. */
-TS_NOINLINE static bool free_adopted(uintptr_t token, uint64_t entry, uint64_t w) {
+TS_NOINLINE static bool free_adopted(uintptr_t token, uint64_t entry, uint64_t w, const ts_block *block) {
     void *p = ts_entry_address(&ts_region.part[TS_NORMAL], entry);
-    ts_fast_result r = ts_fast_free_in(ts_line_address(ts_word_line(w)), ts_word_is_fine(w), w, entry, p, false,
-                                       SLAB_HANDLE_NONE, NULL);
+    if (TS_UNLIKELY(ts_load_relaxed(&block->allocator) != token)) return free_slowly(token, entry, w);
+    ts_fast_result r = ts_fast_free(ts_share_key(block->share), entry, p, false, SLAB_HANDLE_NONE, NULL);
     if (TS_UNLIKELY(!r.freed)) return free_slowly(token, entry, w);
     if (TS_UNLIKELY(r.full)) return ts_free_full(r.bin, entry, r.granule);
+    ts_op_end(&ts_thread);
+    return true;
+}
+
+/* In a churn slab of this thread's. */
+TS_NOINLINE static bool free_own_block(uintptr_t token, uint64_t entry, uint64_t w, const ts_block *block) {
+    if (ts_load_relaxed(&block->key) >> TS_KEY_SHARE_SHIFT != 0) return free_adopted(token, entry, w, block);
+    return free_in_closing(token, entry, w) || free_slowly(token, entry, w);
+}
+
+/* In another thread's churn block, which is open; w: 0, or the UNIT word. The operation is a bracket of this thread's
+   heap, for which a fork waits (foreign.c). */
+TS_ALWAYS_INLINE bool free_open(const ts_block *block, uintptr_t token, uint64_t entry, uint64_t w) {
+    ts_foreign_result result = ts_foreign_open(block, entry, token, w);
+    if (TS_UNLIKELY(result == TS_FOREIGN_NOT_LIVE)) return free_slowly(token, entry, w);
+    if (TS_UNLIKELY(result == TS_FOREIGN_MET)) return free_retried(token, entry, w);
+    if (TS_UNLIKELY(result != TS_FOREIGN_FREED)) return free_queued(entry, w, result == TS_FOREIGN_QUEUE);
     ts_op_end(&ts_thread);
     return true;
 }
@@ -453,8 +454,12 @@ TS_ALWAYS_INLINE bool free_by_word(const bool bound, uintptr_t token, void *p, u
     if (bound) token = ts_bound_token(&ts_thread);
     if (TS_UNLIKELY((w & (TS_UNIT_ZOMBIE | TS_UNIT_SPAN)) != 0))
         return w == TS_UNIT_CUT ? free_in_piece(token, entry, share_key) : free_span(token, entry, w);
+    const ts_heap *heap = ts_thread.heap;
+    if (TS_UNLIKELY(!heap) || TS_UNLIKELY((heap->sample_rate | ts_load_relaxed(&ts_sample_rate)) != 0) ||
+        TS_UNLIKELY(ts_load_acquire(&heap->revoked) != 0)) /* acquire: as in ts_heap_enter */
+        return free_slowly(token, entry, w);
     const ts_block *block = ts_block_of_line(ts_word_line(w), false);
-    if (!ts_is_other_relaxed_64(&block->key, share_key | (uint32_t)w)) return free_adopted(token, entry, w);
+    if (ts_load_relaxed(&block->heap) == heap) return free_own_block(token, entry, w, block);
     return free_open(block, token, entry, w);
 }
 

@@ -33,7 +33,7 @@ static ts_foreign_result stepped_free_open(uint64_t entry, uintptr_t token) {
     uint64_t seen = ts_load_acquire(ts_unit_word((uint32_t)(entry >> TS_ENTRY_UNIT_SHIFT)));
     if (seen == 0 || (seen & (TS_UNIT_ZOMBIE | TS_UNIT_SCOPE | TS_UNIT_SPAN))) return TS_FOREIGN_NOT_LIVE;
     const ts_block *block = ts_block_of_line(ts_word_line(seen), false);
-    ts_foreign_result result = ts_foreign_open(NULL, block, entry, token, seen);
+    ts_foreign_result result = ts_foreign_open(block, entry, token, seen);
     return result == TS_FOREIGN_QUEUE ? stepped_queue(entry, seen) : result;
 }
 
