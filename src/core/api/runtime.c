@@ -80,12 +80,28 @@ static bool fork_ends(void) {
     return false;
 }
 
-static void for_allocator_locks(void (*fn)(ts_lock *), bool retained) {
+static void for_allocator_locks(ts_lock_fn *fn, bool retained) {
     for (uint32_t i = 1; i < fork_allocators; i++) {
         ts_allocator *a = ts_table_at(&ts_allocators, i);
         if (a->lock.rank != TS_RANK_ALLOCATOR) continue; /* never used */
         fn(retained ? &a->retained_lock : &a->lock);
     }
+}
+
+static void for_locks_before_heaps(ts_lock_fn *fn) {
+    fn(&ts_tree_lock);
+    for_allocator_locks(fn, false);
+    ts_epoch_for_locks(fn);
+}
+
+static void for_locks_behind_heaps(ts_lock_fn *fn) {
+    for_allocator_locks(fn, true);
+    fn(&ts_allocators.lock);
+    fn(&ts_epochs.lock);
+    fn(&ts_domains.lock);
+    ts_lines_for_locks(fn);
+    ts_pool_for_locks(fn);
+    ts_account_for_locks(fn);
 }
 
 static void fork_prepare(void) {
@@ -95,52 +111,26 @@ static void fork_prepare(void) {
     forking.locked = true;
     if (!hooks_made) return; /* nothing has been allocated yet */
     fork_allocators = ts_table_high(&ts_allocators);
-    ts_lock_acquire_for_fork(&ts_tree_lock);
-    for_allocator_locks(ts_lock_acquire_for_fork, false);
-    ts_epoch_fork_prepare();
+    for_locks_before_heaps(ts_lock_acquire_for_fork);
     ts_heap_fork_prepare();
-    for_allocator_locks(ts_lock_acquire_for_fork, true);
-    ts_lock_acquire_for_fork(&ts_allocators.lock);
-    ts_lock_acquire_for_fork(&ts_epochs.lock);
-    ts_lock_acquire_for_fork(&ts_domains.lock);
-    ts_lines_fork_prepare();
-    ts_pool_fork_prepare();
-    ts_account_fork_prepare();
+    for_locks_behind_heaps(ts_lock_acquire_for_fork);
 }
 
-static void release_before_heaps(void) {
-    ts_account_fork_done();
-    ts_pool_fork_done();
-    ts_lines_fork_done();
-    ts_lock_release_for_fork(&ts_domains.lock);
-    ts_lock_release_for_fork(&ts_epochs.lock);
-    ts_lock_release_for_fork(&ts_allocators.lock);
-    for_allocator_locks(ts_lock_release_for_fork, true);
-}
-
-static void release_start(ts_fork_when when) {
+/* A release waits for nothing, so the order among the locks of one group does not matter. */
+static void release_all(ts_fork_when when, void (*of_heaps)(void)) {
+    if (hooks_made) {
+        for_locks_behind_heaps(ts_lock_release_for_fork);
+        of_heaps();
+        for_locks_before_heaps(ts_lock_release_for_fork);
+    }
     forking.locked = false;
     pthread_mutex_unlock(&start_mutex);
     call_elders(when);
     forking.depth--;
 }
 
-static void release_after_heaps(ts_fork_when when) {
-    ts_epoch_fork_done();
-    for_allocator_locks(ts_lock_release_for_fork, false);
-    ts_lock_release_for_fork(&ts_tree_lock);
-    release_start(when);
-}
-
 static void fork_parent(void) {
-    if (!fork_ends()) return;
-    if (!hooks_made) {
-        release_start(TS_FORK_PARENT);
-        return;
-    }
-    release_before_heaps();
-    ts_heap_fork_parent();
-    release_after_heaps(TS_FORK_PARENT);
+    if (fork_ends()) release_all(TS_FORK_PARENT, ts_heap_fork_parent);
 }
 
 static void end_all_in(ts_allocator *a) {
@@ -161,13 +151,9 @@ static void fork_child(void) {
     if (!fork_ends()) return;
     ts_message_fork_child();
     ts_os_stack_fork_child();
-    if (!hooks_made) {
-        release_start(TS_FORK_CHILD);
-        return;
-    }
-    release_before_heaps();
-    ts_heap_fork_child();
-    release_after_heaps(TS_FORK_CHILD);
+    bool made = hooks_made;
+    release_all(TS_FORK_CHILD, ts_heap_fork_child);
+    if (!made) return;
     for (uint32_t i = 1; i < fork_allocators; i++) ts_allocator_fork_child(ts_table_at(&ts_allocators, i));
     ts_stacks_fork_child();
     ts_epoch_fork_child();

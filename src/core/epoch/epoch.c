@@ -211,10 +211,6 @@ EpochId ts_epoch_advance(ts_allocator *allocator, uintptr_t token) {
     return next;
 }
 
-void ts_epoch_fork_prepare(void) {
-    for (unsigned i = 0; i < TS_EPOCH_STRIPES; i++) ts_lock_acquire_for_fork(&ts_epoch_stripes[i].lock);
-}
-
-void ts_epoch_fork_done(void) {
-    for (unsigned i = TS_EPOCH_STRIPES; i-- > 0;) ts_lock_release_for_fork(&ts_epoch_stripes[i].lock);
+void ts_epoch_for_locks(ts_lock_fn *fn) {
+    for (unsigned i = 0; i < TS_EPOCH_STRIPES; i++) fn(&ts_epoch_stripes[i].lock);
 }

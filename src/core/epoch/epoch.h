@@ -128,8 +128,7 @@ bool ts_epoch_read_blocks(const ts_epoch *epoch, EpochId id, void (*fn)(void *, 
 /* The rolling epoch of the allocator with that token; EPOCH_NONE with errno. */
 EpochId ts_epoch_current(ts_allocator *allocator, uintptr_t token);
 EpochId ts_epoch_advance(ts_allocator *allocator, uintptr_t token);
-void ts_epoch_fork_prepare(void);
-void ts_epoch_fork_done(void);
+void ts_epoch_for_locks(ts_lock_fn *fn);
 
 /* Which block of a churn epoch that starts small is wanted: one with bins; or a second one without that is not `first`,
    which the thread's next looks still find. */

@@ -40,7 +40,8 @@ TS_NOINLINE static void take_waiting(ts_lock *lock) {
 }
 
 TS_ALWAYS_INLINE void give(ts_lock *lock) {
-    if (ts_lock_put(lock)) ts_unpark(&lock->word);
+    if (TS_UNLIKELY(atomic_exchange_explicit(&lock->word, TS_LOCK_FREE, memory_order_release) == TS_LOCK_WAITED))
+        ts_unpark(&lock->word);
 }
 
 TS_NOINLINE static void take_counting(ts_lock *lock) {

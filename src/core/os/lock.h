@@ -63,20 +63,17 @@ void ts_lock_acquire_uncounted(ts_lock *lock);
 void ts_lock_release(ts_lock *lock);
 /* false: another thread has it. That does not count as a wait. */
 bool ts_lock_try(ts_lock *lock);
-/* For fork, which takes every lock: equal ranks one after the other, without counting. */
+/* For fork, which takes every lock: equal ranks one after the other, without counting. Floors with locks of their own
+   call either of the two for each of them (ts_*_for_locks). */
+typedef void ts_lock_fn(ts_lock *lock);
 void ts_lock_acquire_for_fork(ts_lock *lock);
 void ts_lock_release_for_fork(ts_lock *lock);
 
-/* Takes a lock that is free. acquire: partner of the release in ts_lock_put. */
+/* Takes a lock that is free. acquire: partner of the release in lock.c. */
 TS_ALWAYS_INLINE bool ts_lock_take_free(ts_lock *lock) {
     uint32_t word = TS_LOCK_FREE;
     return TS_LIKELY(atomic_compare_exchange_strong_explicit(&lock->word, &word, TS_LOCK_HELD, memory_order_acquire,
                                                              memory_order_relaxed));
-}
-
-/* Gives the lock back. true: a thread may be asleep at it, and is to be woken. */
-TS_ALWAYS_INLINE bool ts_lock_put(ts_lock *lock) {
-    return TS_UNLIKELY(atomic_exchange_explicit(&lock->word, TS_LOCK_FREE, memory_order_release) == TS_LOCK_WAITED);
 }
 
 #endif

@@ -83,12 +83,12 @@
 /* The figures of timed operations: six of allocations, six of frees. */
 enum { TS_SAMPLE_ALLOC = 0, TS_SAMPLE_FREE = 8, TS_SAMPLE_FIGURES = 16 };
 enum {
-    TS_SAMPLE_COUNT,
+    TS_SAMPLE_SLOW, /* longer on the clock than TS_SLOW_NS */
+    TS_SAMPLE_VERY_SLOW,
+    TS_SAMPLE_COUNT, /* from here on in the order of SlabThreadStats */
     TS_SAMPLE_WALL,
     TS_SAMPLE_CPU,
     TS_SAMPLE_WAIT,
-    TS_SAMPLE_SLOW, /* longer on the clock than TS_SLOW_NS */
-    TS_SAMPLE_VERY_SLOW,
     TS_SAMPLE_WALL_MAX,
     TS_SAMPLE_CPU_MAX
 };

@@ -194,5 +194,4 @@ uint32_t ts_lines_used(void) {
     return (uint32_t)(used / TS_CACHE_LINE);
 }
 
-void ts_lines_fork_prepare(void) { ts_lock_acquire_for_fork(&lock); }
-void ts_lines_fork_done(void) { ts_lock_release_for_fork(&lock); }
+void ts_lines_for_locks(ts_lock_fn *fn) { fn(&lock); }

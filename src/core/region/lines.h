@@ -10,6 +10,7 @@
 #define TS_REGION_LINES_H
 
 #include "base/attr.h"
+#include "os/lock.h"
 #include "region/region.h"
 
 /* The line in a UNIT word lies in a chunk of this size. The chunk begins with a key (ownership/heap.h): that of a churn
@@ -58,7 +59,6 @@ size_t ts_lines_accessible(void);
 void ts_lines_shrink(size_t bytes);
 /* Lines ever taken. For checks. */
 uint32_t ts_lines_used(void);
-void ts_lines_fork_prepare(void);
-void ts_lines_fork_done(void);
+void ts_lines_for_locks(ts_lock_fn *fn);
 
 #endif

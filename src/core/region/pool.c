@@ -177,12 +177,7 @@ void ts_pool_init(void) {
     ts_growth_init();
 }
 
-void ts_pool_fork_prepare(void) {
-    for (unsigned p = 0; p < ts_pools_count(); p++) ts_lock_acquire_for_fork(&ts_pools[p].grow_lock);
-    for (unsigned p = 0; p < ts_pools_count(); p++) ts_lock_acquire_for_fork(&ts_pools[p].lock);
-}
-
-void ts_pool_fork_done(void) {
-    for (unsigned p = ts_pools_count(); p-- > 0;) ts_lock_release_for_fork(&ts_pools[p].lock);
-    for (unsigned p = ts_pools_count(); p-- > 0;) ts_lock_release_for_fork(&ts_pools[p].grow_lock);
+void ts_pool_for_locks(ts_lock_fn *fn) {
+    for (unsigned p = 0; p < ts_pools_count(); p++) fn(&ts_pools[p].grow_lock);
+    for (unsigned p = 0; p < ts_pools_count(); p++) fn(&ts_pools[p].lock);
 }

@@ -34,6 +34,7 @@
 
 #include "base/atomic.h"
 #include "base/attr.h"
+#include "os/lock.h"
 
 /* The record of a unit. Units are numbered within their part here. */
 typedef struct ts_run {
@@ -88,7 +89,6 @@ uint64_t ts_pool_used(unsigned part);
 /* The first unit of a part that was never handed out. Takes no lock. */
 uint32_t ts_pool_highest(unsigned part);
 
-void ts_pool_fork_prepare(void);
-void ts_pool_fork_done(void);
+void ts_pool_for_locks(ts_lock_fn *fn);
 
 #endif

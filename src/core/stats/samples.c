@@ -2,25 +2,17 @@
 #include "diagnose/sample.h"
 #include "stats/snapshot.h"
 
+#include <stddef.h>
 #include <string.h>
 
+#define SHOWN ((TS_SAMPLE_CPU_MAX + 1 - TS_SAMPLE_COUNT) * sizeof(uint64_t))
+
 static void fill_samples(SlabThreadStats *out, const uint64_t figure[TS_SAMPLE_FIGURES]) {
-    const uint64_t *a = &figure[TS_SAMPLE_ALLOC], *f = &figure[TS_SAMPLE_FREE];
     memset(out, 0, sizeof *out);
     out->version = SLAB_STATS_VERSION;
     out->sample_rate = ts_load_relaxed(&ts_sample_rate);
-    out->alloc_samples = a[TS_SAMPLE_COUNT];
-    out->alloc_wall_ns_sum = a[TS_SAMPLE_WALL];
-    out->alloc_cpu_ns_sum = a[TS_SAMPLE_CPU];
-    out->alloc_wait_ns_sum = a[TS_SAMPLE_WAIT];
-    out->alloc_wall_ns_max = a[TS_SAMPLE_WALL_MAX];
-    out->alloc_cpu_ns_max = a[TS_SAMPLE_CPU_MAX];
-    out->free_samples = f[TS_SAMPLE_COUNT];
-    out->free_wall_ns_sum = f[TS_SAMPLE_WALL];
-    out->free_cpu_ns_sum = f[TS_SAMPLE_CPU];
-    out->free_wait_ns_sum = f[TS_SAMPLE_WAIT];
-    out->free_wall_ns_max = f[TS_SAMPLE_WALL_MAX];
-    out->free_cpu_ns_max = f[TS_SAMPLE_CPU_MAX];
+    memcpy((char *)out + offsetof(SlabThreadStats, alloc_samples), &figure[TS_SAMPLE_ALLOC + TS_SAMPLE_COUNT], SHOWN);
+    memcpy((char *)out + offsetof(SlabThreadStats, free_samples), &figure[TS_SAMPLE_FREE + TS_SAMPLE_COUNT], SHOWN);
 }
 
 SlabThreadStats ts_snapshot_thread(void) {

@@ -12,8 +12,7 @@ void ts_account_init(ts_account *(*of_epoch)(const struct ts_epoch *)) {
     ts_lock_init(&lock, TS_RANK_ACCOUNT);
     account_of = of_epoch;
 }
-void ts_account_fork_prepare(void) { ts_lock_acquire_for_fork(&lock); }
-void ts_account_fork_done(void) { ts_lock_release_for_fork(&lock); }
+void ts_account_for_locks(ts_lock_fn *fn) { fn(&lock); }
 
 static ts_account *parent_of(const ts_account *account) { return ts_load_relaxed(&account->parent); }
 

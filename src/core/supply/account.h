@@ -69,7 +69,6 @@ void ts_block_set_account(ts_block *block, ts_account *account);
 void ts_block_count(ts_block *block);
 static inline void ts_block_gives(ts_block *block, uint64_t units) { ts_account_give(ts_block_account(block), units); }
 
-void ts_account_fork_prepare(void);
-void ts_account_fork_done(void);
+void ts_account_for_locks(ts_lock_fn *fn);
 
 #endif

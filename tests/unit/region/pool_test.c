@@ -332,10 +332,10 @@ static void singles_need_no_lock(void *argument) {
     make_region();
     for (unsigned part = 0; part < TS_FAR; part++) SUP_CHECK(take(part, 1, 1), "the first");
     uint64_t waits = ts_load_relaxed(&ts_lock_waits);
-    ts_pool_fork_prepare(); /* every lock of the pools: who waits for one waits for ever */
+    ts_pool_for_locks(ts_lock_acquire_for_fork); /* every lock of the pools: who waits for one waits for ever */
     for (unsigned part = 0; part < TS_FAR; part++)
         for (int i = 0; i < 120; i++) SUP_CHECK(take(part, 1, 1), "unit %d", i);
-    ts_pool_fork_done();
+    ts_pool_for_locks(ts_lock_release_for_fork);
     SUP_CHECK(ts_load_relaxed(&ts_lock_waits) == waits, "somebody waited");
     ts_pool_check();
     /* And no more than there are: the next ones come with the lock. */

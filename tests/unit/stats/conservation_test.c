@@ -317,7 +317,7 @@ static void takes_no_lock(void **state) {
     assert_true(ts_epoch_is_over(pinned, over));
     (void)alarm(20);
     ts_lock_acquire_for_fork(&a->lock);
-    ts_epoch_fork_prepare();
+    ts_epoch_for_locks(ts_lock_acquire_for_fork);
     ts_heap_fork_prepare();
     ts_lock_acquire_for_fork(&a->retained_lock);
     ts_lock_acquire_for_fork(&ts_epochs.lock);
@@ -339,7 +339,7 @@ static void takes_no_lock(void **state) {
     ts_lock_release_for_fork(&ts_epochs.lock);
     ts_lock_release_for_fork(&a->retained_lock);
     ts_heap_fork_parent();
-    ts_epoch_fork_done();
+    ts_epoch_for_locks(ts_lock_release_for_fork);
     ts_lock_release_for_fork(&a->lock);
     (void)alarm(0);
     ts_epoch_unpin(pinned);
