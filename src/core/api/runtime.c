@@ -33,6 +33,8 @@
 
 #define MEMCHECK_UNITS_LOG2 16u
 
+_Atomic EpochId ts_kept_epoch;
+
 static _Atomic bool started;
 static pthread_mutex_t start_mutex = PTHREAD_MUTEX_INITIALIZER;
 static bool region_made, tables_made, hooks_made; /* guarded by start_mutex */

@@ -51,6 +51,9 @@ SlabAllocator *ts_outside_of_domains(const void *caller);
 static inline uintptr_t ts_token(const SlabAllocator *allocator) { return (uintptr_t)allocator; }
 static inline SlabAllocator *ts_public(uintptr_t token) { return (SlabAllocator *)token; }
 
+/* The epoch of the process's malloc, which does not end; EPOCH_NONE: there is none. Written once. */
+extern TS_HIDDEN _Atomic EpochId ts_kept_epoch;
+
 /* NULL: there is none such; errno is EINVAL, as in the next two. */
 static inline ts_allocator *ts_api_find(const SlabAllocator *allocator) {
     ts_allocator *a = ts_allocator_find(ts_token(allocator));

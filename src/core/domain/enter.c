@@ -176,7 +176,7 @@ TS_NOINLINE static bool enter_slowly(uint64_t id) {
     uintptr_t token = ts_load_relaxed(&d->token);
     ts_allocator *allocator = ts_load_relaxed(&d->allocator);
     if (TS_UNLIKELY(!ts_domain_is_still(d, id))) return ts_domain_refuse("epoch_domain_enter", id, NULL, EINVAL);
-    if (takes) (void)ts_epoch_take_up(heap, allocator, epoch, NULL);
+    if (takes) ts_epoch_take_up(heap, allocator, epoch);
     /* While a block of this thread is open in the epoch, the epoch is ACTIVE. */
     bool here = is_block_of(block, heap, epoch);
     if (!here) {

@@ -20,7 +20,6 @@
 #include <errno.h>
 
 ts_table ts_epochs;
-_Atomic EpochId ts_kept_epoch;
 ts_epoch_stripe ts_epoch_stripes[TS_EPOCH_STRIPES];
 
 void ts_epoch_init(void) {
@@ -129,10 +128,15 @@ static bool is_wanted(const ts_block *b, ts_wanted w) {
     return !(w.bins && b->scope) && !(w.first && (!b->scope || b == w.first));
 }
 
-/* This thread's block, or one of an ended thread. Caller has the lock. */
+/* This thread's block, or one of an ended thread. A thread that comes in place of another takes over that one's block:
+   it has freed an object there, and mostly goes on to free others. Caller has the lock. */
 static ts_block *find_or_take_over(ts_heap *heap, ts_share *share, ts_epoch *epoch, EpochId id, ts_wanted w) {
-    for (ts_block *b = ts_load_relaxed(&epoch->blocks); b; b = ts_epoch_next_block(b))
+    ts_block *left = NULL;
+    for (ts_block *b = ts_load_relaxed(&epoch->blocks); b; b = ts_epoch_next_block(b)) {
         if (ts_load_relaxed(&b->heap) == heap && is_wanted(b, w)) return b;
+        if (b == ts_thread.freed_in) left = b;
+    }
+    if (left && is_wanted(left, w) && ts_epoch_take_over(heap, share, left, id)) return left;
     for (ts_block *b = ts_load_relaxed(&epoch->blocks); b; b = ts_epoch_next_block(b))
         if (is_wanted(b, w) && ts_epoch_take_over(heap, share, b, id)) return b;
     return NULL;

@@ -66,8 +66,6 @@ typedef struct ts_epoch {
 _Static_assert(sizeof(ts_epoch) <= TS_EPOCH_STRIDE, "an open epoch that holds nothing costs 192 bytes");
 
 extern TS_HIDDEN ts_table ts_epochs;
-/* The epoch of the process's malloc, which does not end; EPOCH_NONE: there is none. Written once. */
-extern TS_HIDDEN _Atomic EpochId ts_kept_epoch;
 
 #define TS_EPOCH_STRIPES 64u
 typedef struct ts_epoch_stripe {

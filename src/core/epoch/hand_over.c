@@ -48,28 +48,27 @@ bool ts_epoch_take_over(ts_heap *heap, ts_share *share, ts_block *block, EpochId
     return true;
 }
 
-/* only: no other block; NULL: all that were given up. The thread remembers the block with bins, if there is one
-   (alloc.c, "Starting small"). It comes before the first block in the list. */
-static bool take_up(ts_heap *heap, ts_share *share, ts_epoch *epoch, EpochId id, const ts_block *only) {
-    bool bins = false, any = false;
+/* The thread remembers the block with bins, if there is one (alloc.c, "Starting small"). It comes before the first
+   block in the list. */
+static void take_up(ts_heap *heap, ts_share *share, ts_epoch *epoch, EpochId id) {
+    bool bins = false;
     for (ts_block *b = ts_load_relaxed(&epoch->blocks); b; b = ts_epoch_next_block(b)) {
         const ts_heap *home = ts_load_relaxed(&b->heap);
-        if ((only ? b != only : !home->is_home) || !ts_epoch_take_over(heap, share, b, id)) continue;
+        if (!home->is_home || !ts_epoch_take_over(heap, share, b, id)) continue;
         if (!(b->scope && bins)) ts_epoch_remember(heap, b, epoch);
         bins = bins || !b->scope;
-        any = true;
     }
-    return any;
 }
 
-bool ts_epoch_take_up(ts_heap *heap, ts_allocator *allocator, EpochId id, const ts_block *only) {
+void ts_epoch_take_up(ts_heap *heap, ts_allocator *allocator, EpochId id) {
     int before = errno;
     ts_share *share = ts_heap_share(heap, allocator);
     ts_epoch *epoch = share ? ts_epoch_find_active(allocator, id) : NULL;
-    bool any = epoch && take_up(heap, share, epoch, id, only);
-    if (epoch) ts_epoch_release(epoch);
+    if (epoch) {
+        take_up(heap, share, epoch, id);
+        ts_epoch_release(epoch);
+    }
     errno = before;
-    return any;
 }
 
 /* A block of about the size of the thread's own is left to a thread that comes in the place of the ended one. A thread

@@ -15,8 +15,8 @@ void ts_epoch_give_up(ts_allocator *allocator, EpochId id);
    nothing to give up. */
 ts_given_up ts_epoch_give_up_blocks(ts_allocator *allocator, EpochId id);
 /* The calling thread owns an epoch that was given up. It gets the blocks that wait; others it takes over as it joins.
-   only: another block of a heap without a thread, in place of these. false: it got none. */
-bool ts_epoch_take_up(ts_heap *heap, ts_allocator *allocator, EpochId id, const ts_block *only);
+   */
+void ts_epoch_take_up(ts_heap *heap, ts_allocator *allocator, EpochId id);
 /* Takes over a block that an ended thread left in the epoch, if one has a free slot of the class and is not
    about as large as the block of this thread. */
 bool ts_epoch_adopt(ts_heap *heap, ts_epoch *epoch, EpochId id, unsigned cls);

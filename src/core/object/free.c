@@ -21,7 +21,6 @@
 #include "epoch/contention.h"
 #include "epoch/end.h"
 #include "epoch/epoch.h"
-#include "epoch/hand_over.h"
 #include "epoch/span.h"
 #include "memtools/care.h"
 #include "object/object.h"
@@ -158,18 +157,6 @@ static verdict free_foreign(uint32_t unit, uint64_t entry, uintptr_t token, uint
     return FREED;
 }
 
-/* The block is that of an ended thread in the epoch of the process's malloc, and the calling thread has none there yet:
-   it takes the block over. A thread that comes in place of another mostly frees objects of that block. */
-static bool inherit(uintptr_t token, const ts_heap *home, const ts_block *block) {
-    EpochId id = ts_load_relaxed(&block->epoch_id);
-    if (ts_load_relaxed(&home->state) != TS_HEAP_ABANDONED || id != ts_load_relaxed(&ts_kept_epoch)) return false;
-    ts_allocator *allocator = ts_allocator_find(token);
-    ts_heap *heap = allocator ? ts_heap_mine() : NULL;
-    const ts_churn_block *mine = heap ? heap->map[(uint32_t)id % TS_HEAP_MAP] : NULL;
-    bool has = mine && ts_load_relaxed(&mine->b.open_id) == id;
-    return heap && !has && ts_epoch_take_up(heap, allocator, id, block);
-}
-
 /* Holds the heap of an object's block where the calling thread can free in it as its owner does: its own, or that of
    an ended thread. Frees there need no queue, and the slab is given back with its last object. The state is looked at
    again with the heap held: meanwhile another thread may have adopted the block, this heap may have got a new thread,
@@ -186,9 +173,11 @@ static bool hold_home(ts_heap *home, const ts_block *block) {
     return false;
 }
 
-/* Counts a free in an ended thread's block, whose heap the caller holds. w: the UNIT word by which it was found. */
+/* Counts a free in an ended thread's block, and notes the block. Caller holds its heap. w: the UNIT word by which it
+   was found. */
 static void count_foreign(ts_block *block, uint32_t unit, uint64_t w) {
     uint32_t kind = block->scope ? TS_COUNT_SCOPE : ts_bin_class(ts_churn(block), ts_line_address(ts_word_line(w)));
+    ts_thread.freed_in = block;
     ts_count(&block->share->count[kind].foreign_frees, 1);
     ts_nodes_freed(block->share->allocator, unit);
 }
@@ -205,7 +194,6 @@ static verdict free_once(uintptr_t token, void *p, uint32_t generation, uint32_t
     if (ts_era(block) != ts_word_era(w)) return NOT_LIVE;
     if (ts_load_relaxed(&block->allocator) != token) return NOT_LIVE;
     ts_heap *home = ts_load_acquire(&block->heap);
-    if (home && inherit(token, home, block)) return AGAIN;
     if (home && hold_home(home, block)) {
         verdict v = free_own(home, block, unit, entry, generation, w);
         if (home != ts_thread.heap && v <= FREED_FOR_ANOTHER) count_foreign(block, unit, w);

@@ -46,10 +46,11 @@ typedef struct ts_tls {
     bool drain_others;              /* other heaps have such frees, too */
     uint32_t drained[TS_DRAINED];   /* epochs by index: closing, and a block of theirs holds nothing any more */
     unsigned drained_count;
-    bool drained_more;  /* there was no room for more of them: ts_epoch_settle looks at all epochs */
-    unsigned settled;   /* calls of ts_epoch_settle */
-    uint64_t opened_ns; /* when it opened its newest epoch */
-    unsigned others;    /* calls for other allocators than that of `token`, which found their way without it */
+    bool drained_more;        /* there was no room for more of them: ts_epoch_settle looks at all epochs */
+    unsigned settled;         /* calls of ts_epoch_settle */
+    uint64_t opened_ns;       /* when it opened its newest epoch */
+    unsigned others;          /* calls for other allocators than that of `token`, which found their way without it */
+    const ts_block *freed_in; /* of the ended thread an object of which it freed last; only compared */
 } ts_tls;
 
 extern TS_HIDDEN _Thread_local ts_tls ts_thread;
