@@ -181,7 +181,7 @@ TS_ALWAYS_INLINE void ts_epoch_kill_only_block(ts_block *block) {
    Caller has the lock, and the block is its ts_epoch_only_block. */
 TS_ALWAYS_INLINE bool ts_epoch_is_plain(const ts_epoch *epoch) {
     return TS_LIKELY(ts_load_relaxed(&epoch->state) == EPOCH_ACTIVE && ts_load_relaxed(&epoch->span_allocated) == 0 &&
-                     ts_load_relaxed(&epoch->label[0]) == 0 && !epoch->starts_small);
+                     ts_load_relaxed(&epoch->label[0]) == 0 && !epoch->starts_small && epoch->to_end == 0);
 }
 TS_ALWAYS_INLINE void ts_epoch_note_brief(ts_brief_ring *ring, const ts_epoch *epoch, const ts_block *block) {
     ts_brief_write(ring, ts_load_relaxed(&epoch->record.id), ts_load_relaxed(&epoch->open_since_ns),

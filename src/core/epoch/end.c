@@ -91,7 +91,7 @@ static void take_apart(ts_epoch *epoch) {
 /* Caller has the lock, which is released. Everything is dead before the state or the id says so. */
 static void kill_locked(ts_epoch *epoch) {
     ts_allocator *allocator = ts_load_relaxed(&epoch->allocator);
-    epoch->to_end = 0;
+    epoch->to_end = 0; /* so that the usual end leaves the record clean */
     ts_heap *heap = ts_thread.heap;
     ts_block *only = ts_epoch_enter_only(heap, epoch);
     if (TS_LIKELY(only != NULL)) {

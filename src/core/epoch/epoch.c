@@ -68,6 +68,7 @@ void ts_epoch_clean(ts_epoch *epoch) {
     epoch->pins = 0;
     epoch->destroyed = false;
     epoch->starts_small = false;
+    epoch->to_end = 0;
     ts_store_relaxed(&epoch->span_allocated, 0);
     ts_store_relaxed(&epoch->span_freed, 0);
     ts_store_relaxed(&epoch->span_bytes_allocated, 0);

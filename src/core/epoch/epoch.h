@@ -45,7 +45,8 @@ typedef struct ts_epoch {
        in use it means nothing: the end may have to write it. */
     bool clean : 1;
     /* Guarded by the lock: bits of how (TS_EPOCH_ENDS, TS_EPOCH_DRAINS). A domain of it has ended, and the thread that
-       ended the domain is about to end the epoch. A child of fork without that thread does it. */
+       ended the domain is about to end the epoch. A child of fork without that thread does it. In a free record it
+       means nothing, unless that is clean. */
     uint8_t to_end : 2;
     _Atomic bool is_away;           /* its memory is on a device; written under the lock, read by anyone */
     _Atomic uint32_t closed_kib;    /* held when it was closed; written under the lock */

@@ -245,6 +245,26 @@ static void in_use_again_after_a_cleanup(void **state) {
     epoch_domain_destroy(domain);
 }
 
+/* A domain has closed the epoch, which still has an object, and another domain of the epoch ends it in the usual way. */
+static void in_use_again_after_a_drain(void **state) {
+    (void)state;
+    domain = epoch_domain_create_ex(allocator, NULL, EPOCH_DOMAIN_DRAIN);
+    assert_non_null(domain);
+    epoch = epoch_domain_epoch(domain);
+    const ts_epoch *was = entry_of(domain);
+    theirs = epoch_domain_wrap(allocator, epoch, true);
+    assert_true(theirs && slab_malloc_epoch(allocator, 100, epoch));
+    epoch_domain_destroy(domain);
+    assert_int_equal(epoch_state(allocator, epoch), EPOCH_CLOSING);
+    epoch_domain_destroy(theirs);
+    assert_int_equal(epoch_state(allocator, epoch), EPOCH_CLOSED);
+    domain = epoch_domain_create(allocator);
+    assert_ptr_equal(entry_of(domain), was);
+    let(name_it); /* as above */
+    lives_in_a_child(epoch_domain_epoch(domain));
+    epoch_domain_destroy(domain);
+}
+
 static void wrap_here(void) { theirs = epoch_domain_wrap(allocator, epoch, true); }
 
 /* Other domains of the epoch: one that does not end it, and one of another thread. */
@@ -398,6 +418,7 @@ int main(void) {
         WITH(in_use_again),
         WITH(in_use_again_here),
         WITH(in_use_again_after_a_cleanup),
+        WITH(in_use_again_after_a_drain),
         WITH(wrapped),
         WITH(allocator_ends),
         WITH(allocator_ends_in_a_fork),
