@@ -78,7 +78,7 @@ static bool is_alike(const ts_churn_block *mine, const ts_block *block) {
     return own < 2 * its && its < 2 * own;
 }
 
-bool ts_epoch_adopt(ts_heap *heap, ts_epoch *epoch, EpochId id, unsigned cls) {
+bool ts_epoch_adopt(ts_heap *heap, ts_epoch *epoch, EpochId id, unsigned cls, bool any) {
     bool adopted = false;
     ts_allocator *allocator = ts_load_relaxed(&epoch->allocator);
     /* Not ts_heap_share, which would drop it if the allocator has ended: the allocation that asks goes on with it. By
@@ -87,12 +87,13 @@ bool ts_epoch_adopt(ts_heap *heap, ts_epoch *epoch, EpochId id, unsigned cls) {
     ts_share *share = ts_heap_find_share(heap, (uintptr_t)ts_load_acquire(&allocator->record.id));
     if (!share || ts_epoch_find_active(allocator, id) != epoch) return false;
     const ts_churn_block *mine = heap->map[epoch->record.index % TS_HEAP_MAP];
+    any = any || ts_load_relaxed(&epoch->account); /* a limit counts memory that nobody uses, too */
     /* This thread's own other blocks, adopted earlier, come first: else it would get a block more with every thread
        that ends, however much is free in those that it has. */
     for (unsigned others = 0; others < 2 && !adopted; others++)
         for (ts_block *b = ts_load_relaxed(&epoch->blocks); b && !adopted; b = ts_epoch_next_block(b)) {
             if ((ts_load_relaxed(&b->heap) == heap) != !others || !has_free(b, cls)) continue;
-            adopted = !others || (!is_alike(mine, b) && ts_epoch_take_over(heap, share, b, id));
+            adopted = !others || ((any || !is_alike(mine, b)) && ts_epoch_take_over(heap, share, b, id));
             if (adopted) ts_epoch_remember(heap, b, epoch);
         }
     ts_epoch_release(epoch);

@@ -207,7 +207,7 @@ void *ts_refill_churn(ts_heap *heap, ts_churn_block *block, unsigned cls, EpochI
         if (error != 0) return ts_fail_null(error);
         /* By its id: the block may have left the epoch. */
         ts_epoch *epoch = ts_table_at(&ts_epochs, ts_table_index(&ts_epochs, id));
-        if (adopt && ts_load_relaxed(&ts_heaps_abandoned) != 0 && ts_epoch_adopt(heap, epoch, id, cls)) {
+        if (adopt && ts_load_relaxed(&ts_heaps_abandoned) != 0 && ts_epoch_adopt(heap, epoch, id, cls, no_memory)) {
             adopt = false; /* at most one per call, so that a call is bounded */
             block = heap->map[epoch->record.index % TS_HEAP_MAP];
             continue;

@@ -50,7 +50,7 @@ static ts_block *join_and_stop(ts_heap *heap, ts_allocator *a, EpochId id) {
 #include "domain/enter.c"
 #undef ts_table_publish
 #undef ts_table_next_id
-#define ts_epoch_adopt(h, e, id, c) (pass(&before_adopt), (ts_epoch_adopt)((h), (e), (id), (c)))
+#define ts_epoch_adopt(h, e, id, c, any) (pass(&before_adopt), (ts_epoch_adopt)((h), (e), (id), (c), (any)))
 #include "object/alloc.c"
 #include "object/refill.c"
 #undef ts_epoch_adopt

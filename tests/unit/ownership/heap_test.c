@@ -175,6 +175,27 @@ static void not_adopted_by_its_like(void **state) {
     assert_true(epoch_destroy(allocator, epoch));
 }
 
+/* Nor is it left to others where there is no memory, or a limit is met. */
+static void adopted_for_want_of_memory(void **state) {
+    (void)state;
+    for (unsigned limited = 0; limited < 2; limited++) {
+        epoch = epoch_open(allocator, NULL, EPOCH_CHURN);
+        begin();
+        let(make_objects);
+        for (int i = 0; i < COUNT; i++) assert_non_null(slab_malloc_epoch(allocator, size, epoch));
+        end();
+        for (int i = 0; i < COUNT; i++) assert_true(i % 8 == 0 || slab_free(allocator, objects[i]));
+        slab_trim(allocator);
+        size_t most = sup_committed_bytes(allocator);
+        assert_true(limited ? epoch_set_limit(allocator, epoch, most) : slab_set_budget(allocator, most));
+        for (int i = 0; i < COUNT; i++) assert_non_null(slab_malloc_epoch(allocator, size, epoch));
+        assert_ptr_equal(ts_load_relaxed(&block_of(objects[0])->heap), ts_thread.heap);
+        assert_true(limited || slab_set_budget(allocator, 0));
+        sup_check_identities(allocator);
+        assert_true(epoch_destroy(allocator, epoch));
+    }
+}
+
 /* Threads come and go and leave an object each in an epoch in which this one goes on: it takes blocks of theirs over,
    and not one more with each of them while there is room in those that it has. */
 static void *leave_one(void *argument) {
@@ -525,6 +546,7 @@ int main(void) {
         WITH_ALLOCATOR(a_block_of_an_ended_thread),
         WITH_ALLOCATOR(adopted_when_slots_run_out),
         WITH_ALLOCATOR(not_adopted_by_its_like),
+        WITH_ALLOCATOR(adopted_for_want_of_memory),
         WITH_ALLOCATOR(blocks_do_not_pile_up),
         WITH_ALLOCATOR(heaps_are_used_again),
         WITH_ALLOCATOR(own_heap),
