@@ -359,8 +359,8 @@ static void rebuild(void **state) {
     sup_check_identities(allocator);
 }
 
-/* Other threads have freed the first 32 objects of a slab. One of them is `odd`: the owner has freed it, or it is in the
-   last generation of its slot. The others are freed as ever. */
+/* Other threads have freed the first 32 objects of a slab. One of them is `odd`: the owner has freed it, or it is in
+   the last generation of its slot. The others are freed as ever. */
 static void freed_together_but_one(size_t size, unsigned odd, bool last, bool keeps) {
     enum { TOGETHER = 32 };
     void *objects[TOGETHER];
