@@ -161,16 +161,19 @@ static bool check_runs(ts_check *check, const ts_allocator *a, uint64_t *units) 
     return true;
 }
 
-/* Free pieces at the allocator. */
-static bool check_cut(ts_check *check, const ts_allocator *a) {
+/* Free pieces at the allocator, of one length. */
+static bool check_cut(ts_check *check, const ts_allocator *a, bool is_long) {
     uint32_t before = 0;
-    for (uint32_t unit = a->cut; unit; before = unit, unit = ts_slab_at(unit)->next) {
-        uint64_t pieces = ts_slab_at(unit)->u.pieces;
-        REQUIRE(unit < check->high[TS_NORMAL] && ts_load_relaxed(ts_unit_word(unit)) == TS_UNIT_CUT &&
+    for (uint32_t unit = a->cut[is_long]; unit; before = unit, unit = ts_slab_at(unit)->next) {
+        uint64_t pieces = ts_slab_at(unit)->u.pieces, firsts = UINT64_MAX / 3; /* each second bit */
+        REQUIRE(unit < check->high[TS_NORMAL] &&
+                    ts_load_relaxed(ts_unit_word(unit)) == (TS_UNIT_CUT | (is_long ? TS_UNIT_LONG : 0)) &&
                     ts_slab_at(unit)->prev == before,
                 "allocator %u: its list of cut units is broken at %u", a->record.index, unit);
         REQUIRE(pieces != 0 && pieces < ((uint64_t)1 << TS_PIECES) - 1, "unit %u: of its pieces %#llx are free", unit,
                 (unsigned long long)pieces);
+        REQUIRE(!is_long || ((pieces & firsts) * 3) == pieces, "unit %u: halves of long pieces are free", unit);
+        if (is_long) pieces &= firsts;
         for (; pieces; pieces &= pieces - 1) {
             uint32_t piece = ts_piece_number(unit, ts_ctz64(pieces));
             if (!ts_check_claim_unit(check, piece, TS_USE_PIECE)) return false;
@@ -190,7 +193,7 @@ static bool check_allocator_lists(ts_check *check, uint32_t index, bool forked) 
     if (nodes && !ts_check_claim_lines(check, nodes, sizeof *nodes, "a record of homes")) return false;
     const ts_past_ring *past = ts_load_relaxed(&a->past);
     if (past && !ts_check_claim_lines(check, past, sizeof *past, "a record of past epochs")) return false;
-    if (!check_cut(check, a)) return false;
+    if (!check_cut(check, a, false) || !check_cut(check, a, true)) return false;
     if (ts_load_relaxed(&a->record.id) != ts_load_relaxed(&a->token)) return true;
     uint64_t listed = 0;
     for (const ts_share *s = a->shares; s; s = s->allocator_next) {
@@ -230,6 +233,10 @@ static bool check_pieces(ts_check *check, uint32_t unit) {
         uint32_t piece = ts_piece_number(unit, i);
         unsigned found = *ts_check_unit(check, piece), use = found & ~TS_USE_QUEUED;
         uint64_t word = ts_load_relaxed(ts_unit_word(piece));
+        if (i % 2 && ts_piece_is_long(piece)) {
+            REQUIRE(found == TS_USE_NONE && word == 0, "piece %#x: the second half of a long one is in use", piece);
+            continue;
+        }
         REQUIRE(((found & TS_USE_QUEUED) != 0) == ((word & TS_UNIT_FOREIGN) != 0),
                 "piece %#x: its word is %#llx, and it is on %s queue", piece, (unsigned long long)word,
                 found & TS_USE_QUEUED ? "a" : "no");
@@ -251,7 +258,7 @@ static bool check_units(ts_check *check) {
             unsigned found = *ts_check_unit(check, unit), use = found & ~TS_USE_QUEUED;
             uint64_t word = ts_load_relaxed(ts_unit_word(unit));
             bool queued = (found & TS_USE_QUEUED) != 0;
-            if (word == TS_UNIT_CUT) {
+            if (ts_word_is_cut(word)) {
                 REQUIRE(found == TS_USE_NONE, "unit %u is cut, and somewhere else", unit);
                 if (!check_pieces(check, unit)) return false;
                 continue;

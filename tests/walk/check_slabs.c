@@ -35,7 +35,7 @@ bool ts_check_claim_unit(ts_check *check, uint32_t unit, ts_check_use use) {
     uint8_t *found = ts_check_unit(check, unit);
     REQUIRE((*found & ~TS_USE_QUEUED) == TS_USE_NONE, "unit %u is %s and %s", unit, use_name(*found), use_name(use));
     *found |= (uint8_t)use;
-    REQUIRE(!ts_is_piece(unit) || ts_load_relaxed(ts_unit_word(ts_unit_of(unit))) == TS_UNIT_CUT,
+    REQUIRE(!ts_is_piece(unit) || ts_word_is_cut(ts_load_relaxed(ts_unit_word(ts_unit_of(unit)))),
             "piece %#x is %s, and its unit is not cut", unit, use_name(use));
     return true;
 }
@@ -362,9 +362,10 @@ static bool check_scope(ts_check *check, const ts_scope_block *block) {
         REQUIRE(ts_slab_at(unit)->prev == before, "unit %u: prev is %u, it comes after %u", unit,
                 ts_slab_at(unit)->prev, before);
         if (!check_scope_slab(check, block, unit, &live, &live_bytes)) return false;
+        bool is_long = ts_is_piece(unit) && ts_piece_is_long(unit);
         REQUIRE(ts_is_piece(unit) || pieces == 0, "unit %u comes after a piece in its block", unit);
-        pieces += ts_is_piece(unit);
-        found++;
+        pieces += ts_is_piece(unit) + is_long; /* a long piece counts as two */
+        found += 1 + is_long;
         before = unit;
     }
     REQUIRE(found == slabs, "%u slabs in a scope block's list, %u counted", found, slabs);
@@ -428,12 +429,13 @@ static bool check_own_spans(ts_check *check, const ts_share *s, uint64_t *retain
 
 static bool check_pieces(ts_check *check, const ts_share *s) {
     uint32_t found = 0;
-    for (uint32_t piece = s->pieces; piece; piece = ts_slab_at(piece)->next, found++) {
-        REQUIRE(found < s->piece_count && ts_is_piece(piece), "heap %u: its list of %u pieces leads to %#x",
-                s->heap->id, s->piece_count, piece);
-        if (!ts_check_claim_unit(check, piece, TS_USE_PIECE)) return false;
-        REQUIRE(!owned(ts_load_relaxed(ts_unit_word(piece))), "piece %#x is free, and belongs to somebody", piece);
-    }
+    for (unsigned is_long = 0; is_long < 2; is_long++)
+        for (uint32_t piece = s->pieces[is_long]; piece; piece = ts_slab_at(piece)->next, found++) {
+            REQUIRE(found < s->piece_count && ts_is_piece(piece) && ts_piece_is_long(piece) == is_long,
+                    "heap %u: its list of %u pieces leads to %#x", s->heap->id, s->piece_count, piece);
+            if (!ts_check_claim_unit(check, piece, TS_USE_PIECE)) return false;
+            REQUIRE(!owned(ts_load_relaxed(ts_unit_word(piece))), "piece %#x is free, and belongs to somebody", piece);
+        }
     REQUIRE(found == s->piece_count, "heap %u: keeps %u pieces, %u counted", s->heap->id, found, s->piece_count);
     return true;
 }

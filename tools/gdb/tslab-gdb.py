@@ -118,7 +118,12 @@ class Region:
 
     def slab_at(self, unit, offset):
         """The number of the slab there: a piece's, if the unit is cut."""
-        return L.PIECE | unit * L.PIECES | offset // L.PIECE_BYTES if self.word(unit) == L.UNIT_CUT else unit
+        if not self.is_cut(unit):
+            return unit
+        return L.PIECE | unit * L.PIECES | offset // L.PIECE_BYTES & ~(self.word(unit) & L.UNIT_LONG)
+
+    def is_cut(self, slab):
+        return self.word(slab) & L.UNIT_CUT == L.UNIT_CUT
 
     def unit_of(self, slab):
         return (slab & ~L.PIECE) // L.PIECES if slab & L.PIECE else slab
@@ -511,11 +516,11 @@ def say_slab(r, slab):
         say_place(r, address, look(r, address))
         return
     names = ("FOREIGN", "ZOMBIE", "SCOPE", "SPAN", "FINE")
-    flags = ["CUT"] if word == L.UNIT_CUT else [name for name in names if word & getattr(L, "UNIT_" + name)]
+    flags = ["CUT"] if r.is_cut(slab) else [name for name in names if word & getattr(L, "UNIT_" + name)]
     print("%s at %#x, last used as: %s" % (r.name(slab), address, kind_text(number(record["kind"]))))
     print("  UNIT word %#x%s, generation %d, tag %d%s" % (word, " " + " ".join(flags) if flags else "", number(record["gen"]),
                                                      number(record["tag"]), ", a handle was made" if number(record["handled"]) else ""))
-    if word == L.UNIT_CUT:
+    if r.is_cut(slab):
         for i in range(L.PIECES):
             piece = L.PIECE | slab * L.PIECES | i
             place = look(r, r.address(piece))

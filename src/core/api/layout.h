@@ -7,7 +7,7 @@
 /* clang-format off */
 #define TS_LAYOUT(X)                                                                                               \
     X(UNIT_SHIFT) X(UNIT_BYTES) X(FAR_SHIFT) X(UNIT_ENTRIES) X(SLAB_BYTES) X(WIDE_BYTES) X(CHURN_BLOCK_ALIGN)      \
-    X(PIECE) X(PIECES) X(PIECE_BYTES) X(PIECE_RECORD_BYTES) X(STATES_COARSE) X(STATES_FINE)                        \
+    X(PIECE) X(PIECES) X(PIECE_BYTES) X(PIECE_RECORD_BYTES) X(STATES_COARSE) X(STATES_FINE) X(UNIT_LONG)           \
     X(UNIT_FOREIGN) X(UNIT_ZOMBIE) X(UNIT_SCOPE) X(UNIT_SPAN) X(UNIT_FINE) X(UNIT_CUT) X(UNIT_ERA_MASK)            \
     X(STATE_LIVE) X(STATE_USABLE) X(STATE_GEN_SHIFT) X(FOREIGN_TAG_SHIFT) X(ADDRESS_BITS) X(BUMP_SHIFT)            \
     X(BUMP_TURN) X(HANDLE_FORMAT) X(HANDLE_FAR) X(COUNT_SCOPE) X(COUNT_SPAN)                                       \

@@ -127,10 +127,20 @@ TS_ALWAYS_INLINE void ts_scope_fill(ts_scope_block *block, ts_slab *slab) {
     ts_scope_seal(block, slab);
 }
 
+/* Counts a piece. A long one counts as two, and its caller counts one slab. by: 1 or -1. */
+TS_ALWAYS_INLINE void ts_scope_count_piece(ts_scope_block *block, uint32_t piece, int by) {
+    int more = ts_piece_is_long(piece) ? by : 0;
+    ts_add_owned(&block->b.slabs, (uint32_t)more);
+    ts_store_relaxed(&block->pieces, (uint8_t)(ts_load_relaxed(&block->pieces) + by + more));
+}
+
 /* Makes a reset unit or piece the first of the block's slabs, and the current one. bytes: its first object, or 0. The
-   words of that object are written before. */
-TS_ALWAYS_INLINE void ts_scope_append_at(ts_scope_block *block, uint32_t unit, ts_slab *slab, char *at,
-                                         const size_t slab_bytes, const size_t bytes) {
+   words of that object are written before. Returns where the slab begins. */
+TS_ALWAYS_INLINE char *ts_scope_append(ts_scope_block *block, uint32_t unit, ts_slab *slab, const bool piece,
+                                       const size_t bytes) {
+    TS_ASSUME(ts_is_piece(unit) == piece);
+    uint64_t in_pieces = piece ? unit & ~TS_PIECE : (uint64_t)unit * TS_PIECES;
+    char *at = ts_region.part[TS_NORMAL].base + in_pieces * TS_PIECE_BYTES; /* NORMAL is numbered from 0 */
     uint32_t second = block->head;
     TS_PROBE2(slab__new, at, (uint64_t)0);
     ts_keep(&slab->prev, 0);
@@ -141,37 +151,35 @@ TS_ALWAYS_INLINE void ts_scope_append_at(ts_scope_block *block, uint32_t unit, t
         block->tail = unit;
     block->head = unit;
     ts_add_owned(&block->b.slabs, 1);
+    if (piece) ts_scope_count_piece(block, unit, 1);
     ts_store_relaxed(&block->current, unit);
     block->bits = ts_slab_scope_bits(unit);
     ts_keep(&block->skipped, 0);
     ts_keep(&block->b.handle, 0);
-    ts_store_relaxed(&block->limit, ts_bump_limit(at, slab_bytes));
+    ts_store_relaxed(&block->limit, ts_bump_limit(at, ts_slab_bytes(unit)));
     uint64_t bump = ts_bump_word(at, (ts_load_relaxed(&block->allocs) & TS_ALLOCS_TURN) * TS_BUMP_TURN);
     /* release: as in ts_fast_bump */
     ts_store_release(&block->bump, bytes != 0 ? ts_bump_next(bump, bytes) : bump);
     /* release: a thread that reads the word sees the reset slab */
     ts_store_release(ts_unit_word(unit), ts_scope_word(block));
-}
-/* ts_scope_append_at for a unit. */
-TS_ALWAYS_INLINE void ts_scope_append(ts_scope_block *block, uint32_t unit, ts_slab *slab, const size_t bytes) {
-    TS_ASSUME(!ts_is_piece(unit));
-    char *at = ts_region.part[TS_NORMAL].base + (size_t)unit * TS_UNIT_BYTES; /* NORMAL is numbered from 0 */
-    ts_scope_append_at(block, unit, slab, at, TS_UNIT_BYTES, bytes);
+    return at;
 }
 
-/* Makes the first retained unit of the share the current slab, with an object of `bytes` bytes, a result of
-   ts_scope_round and not 0. NULL: it is another case, and nothing has changed that matters. The other cases: there is
-   no unit; a cross-thread free is on its way to it; it was no scope slab; a handle of it was made; its tags are used
-   up; everything in the last slab is freed; care. Where a handle was made the unit is claimed, and stays on its list
-   without an owner. Caller holds the heap. Two fields are as in the last use, and are not written: the kind, and the
-   generation, which moves on only if a handle was made. */
-TS_ALWAYS_INLINE char *ts_scope_next(ts_scope_block *block, size_t bytes) {
+/* Makes the first retained unit of the share the current slab, or the first of its free pieces of the length that the
+   object needs, with an object of `bytes` bytes, a result of ts_scope_round and not 0. NULL: it is another case, and
+   nothing has changed that matters. The other cases: there is none; a piece comes before the unit (piece.h); a
+   cross-thread free is on its way to it; it was no scope slab; a handle of it was made; its tags are used up;
+   everything in the last slab is freed; care. Where a handle was made it is claimed, and stays on its list without an
+   owner. Caller holds the heap. Two fields are as in the last use, and are not written: the kind, and the generation,
+   which moves on only if a handle was made. */
+TS_ALWAYS_INLINE char *ts_scope_next(ts_scope_block *block, size_t bytes, const bool piece) {
     ts_share *share = block->b.share;
     ts_retained *retained = &share->retained;
-    uint32_t unit = retained->head, last = ts_load_relaxed(&block->current);
-    TS_ASSUME(!ts_is_piece(unit));
+    uint32_t *list = piece ? &share->pieces[bytes > TS_PIECE_BYTES] : &retained->head;
+    uint32_t unit = *list, last = ts_load_relaxed(&block->current);
+    TS_ASSUME(!unit || ts_is_piece(unit) == piece);
     ts_slab *slab = ts_slab_at(unit);
-    if (TS_UNLIKELY(!unit || share->looks || block->b.account)) return NULL;
+    if (TS_UNLIKELY(!unit || share->looks || block->b.account || (!piece && share->small && !last))) return NULL;
     if (last && TS_UNLIKELY(ts_slab_at(last)->free_count != 0) && ts_scope_is_current_empty(block)) return NULL;
     ts_assert(2, !last || ts_scope_current_allocs(block) != 0); /* so the last slab is not empty */
     uint32_t tag = ts_load_relaxed(&slab->tag);
@@ -180,28 +188,29 @@ TS_ALWAYS_INLINE char *ts_scope_next(ts_scope_block *block, size_t bytes) {
     /* handled is read after the claim, seq_cst: as in ts_slab_next_generation */
     if (TS_UNLIKELY(!ts_slab_claim_clean(unit) || ts_load_seq(&slab->handled))) return NULL;
     ts_assert(2, ts_load_relaxed(ts_unit_word(unit)) == 0);
-    retained->head = slab->next;
-    if (!retained->head) retained->tail = 0;
-    ts_add_owned(&retained->count, (uint32_t)-1);
+    *list = slab->next;
+    if (piece) {
+        share->piece_count--;
+    } else {
+        if (!retained->head) retained->tail = 0;
+        ts_add_owned(&retained->count, (uint32_t)-1);
+    }
     atomic_thread_fence(memory_order_release); /* as in ts_slab_next_use, and so is the next store */
     ts_store_release(&slab->tag, tag + 1);
     ts_scope_bits *bits = ts_slab_scope_bits(unit);
-    ts_slab_clear16(bits->start);
-    if (TS_UNLIKELY(slab->free_count != 0)) {
-        ts_slab_clear16(bits->freed);
-        slab->free_count = 0;
-    }
+    ts_slab_clear_bits(bits, unit, piece, slab->free_count == 0);
+    if (TS_UNLIKELY(slab->free_count != 0)) slab->free_count = 0;
     ts_keep_relaxed(&slab->end, 0);
     /* release, partner of the acquire in object.c: a look with a pointer of the last use that sees the new start does
        not take the old end for its own. The object of that pointer was freed, so any answer would do; this is the
        better one. */
-    ts_store_release(&bits->start[0], 1);
+    ts_store_release(&bits->start[ts_scope_first_word(unit)], ts_with_bit(0, ts_scope_first_entry(unit)));
     if (last) ts_scope_fill(block, ts_slab_at(last));
-    ts_scope_append(block, unit, slab, bytes);
+    char *at = ts_scope_append(block, unit, slab, piece, bytes);
     ts_count(&share->count[TS_COUNT_SCOPE].slow_path_hits, 1);
     /* comes after the block's own count: snapshot.c, `rising` */
     ts_count_release(&share->count[TS_COUNT_SCOPE].new_slab_count, 1);
-    return ts_region.part[TS_NORMAL].base + (size_t)unit * TS_UNIT_BYTES;
+    return at;
 }
 
 #endif

@@ -173,22 +173,22 @@ TS_ALWAYS_INLINE ts_scope_block *ts_fast_scope(uint64_t share_key, uint64_t word
 
 /* Frees an object of a scope that is open to the calling thread: sets its bit, and changes three counts. The slab
    stays: the last object of a slab takes the slow path. While the block is open no other thread changes its slabs
-   (heap.h, 2). piece: the slab is a piece, else a unit. false: nothing was done. That includes a live object with no
+   (heap.h, 2). piece: the slab, if it is a piece, else 0. false: nothing was done. That includes a live object with no
    object behind it in its word of the bitmaps, because its end has to be looked for. */
-TS_ALWAYS_INLINE bool ts_fast_free_bit(ts_scope_block *block, uint64_t entry, const bool piece) {
+TS_ALWAYS_INLINE bool ts_fast_free_bit(ts_scope_block *block, uint64_t entry, const uint32_t piece) {
     const ts_part *region = &ts_region.part[TS_NORMAL];
     uint64_t unit = entry >> TS_ENTRY_UNIT_SHIFT;
     /* A unit has 64 words of COARSE states, of which the first 16 are the start bits: its entries in 64s begin at 16
        times its number. */
     ts_state64 *start = (ts_state64 *)(void *)region->state[false] + (entry >> 6) + unit * (TS_STATES_COARSE / 4 - 16);
-    if (piece) start += entry & TS_PIECE_ENTRIES; /* the bitmaps of odd pieces lie 32 words behind */
+    if (ts_is_piece(piece)) start += piece % 2 * TS_PIECE_ENTRIES; /* the bitmaps of odd pieces lie 32 words behind */
     ts_state64 *freed = start + 16;
     uint64_t behind = ts_load_relaxed(start) >> (entry & 63), gone = ts_load_relaxed(freed);
     /* An object starts here, as the lowest bit says, and another one behind it. */
     if (TS_UNLIKELY((behind & 1) == 0) || TS_UNLIKELY(behind == 1)) return false;
     uint64_t with = ts_with_bit(gone, entry);
     if (TS_UNLIKELY(with == gone)) return false; /* it was freed before */
-    ts_slab *slab = piece ? ts_slab_at(TS_PIECE | (uint32_t)(entry / TS_PIECE_ENTRIES)) : ts_slab_in(region, unit);
+    ts_slab *slab = piece ? ts_slab_at(piece) : ts_slab_in(region, unit);
     /* `empty_at` means nothing for the current slab; at worst it sends one object to the slow path. */
     if (TS_UNLIKELY(slab->free_count + 1u == slab->empty_at)) return false;
     /* release: a cross-thread free that finds the object freed has seen all that led to it */
@@ -271,6 +271,9 @@ TS_ALWAYS_INLINE void ts_block_set_free(ts_heap *heap, ts_block *block, const bo
 TS_ALWAYS_INLINE bool ts_scope_empty(ts_heap *heap, ts_scope_block *block, const bool free) {
     ts_share *share = block->b.share;
     ts_share_fold(share, TS_COUNT_SCOPE, ts_scope_allocs_held(block));
+    uint64_t used = (ts_load_relaxed(&block->bump) >> TS_BUMP_SHIFT) % TS_UNIT_BYTES; /* of the only unit */
+    share->small = ts_load_relaxed(&share->allocator->cut_units) > ts_pieces_after / 2 && block->head == block->tail &&
+                   (ts_is_piece(block->tail) || used <= 2 * TS_PIECE_BYTES);
     if (TS_UNLIKELY(ts_is_piece(block->tail))) ts_scope_part_pieces(block);
     uint32_t slabs = ts_load_relaxed(&block->b.slabs);
     uint32_t head = block->head, tail = block->tail;

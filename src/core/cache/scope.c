@@ -9,8 +9,8 @@
 #include "supply/piece.h"
 #include "supply/retained.h"
 
-/* Takes a slab out of the block. All of its objects are freed, and no thread frees anything in it any more. */
-static void take_out(ts_scope_block *block, uint32_t unit) {
+/* All of the slab's objects are freed, and no thread frees anything in it any more. */
+void ts_scope_take_out(ts_scope_block *block, uint32_t unit) {
     const ts_slab *slab = ts_slab_at(unit);
     if (slab->prev)
         ts_slab_at(slab->prev)->next = slab->next;
@@ -22,13 +22,9 @@ static void take_out(ts_scope_block *block, uint32_t unit) {
         block->tail = slab->prev;
     ts_add_owned(&block->b.slabs, (uint32_t)-1);
     if (ts_is_piece(unit))
-        ts_store_relaxed(&block->pieces, (uint8_t)(ts_load_relaxed(&block->pieces) - 1));
+        ts_scope_count_piece(block, unit, -1);
     else
         ts_block_gives(&block->b, 1);
-}
-
-void ts_scope_take_out(ts_scope_block *block, uint32_t unit) {
-    take_out(block, unit);
     ts_note_drained(&block->b);
 }
 
@@ -39,13 +35,12 @@ static bool release_slab(ts_scope_block *block, uint32_t unit) {
     /* seq_cst: as in the release of a churn slab */
     while (!(w & TS_UNIT_FOREIGN)) {
         if (!ts_cas_seq(word, &w, 0)) continue;
-        take_out(block, unit);
+        ts_scope_take_out(block, unit);
         ts_store_relaxed(&slab->u.last_word, w);
         if (ts_is_piece(unit))
             ts_share_keep_piece(block->b.share, unit);
         else
             ts_share_keep(block->b.share, unit);
-        ts_note_drained(&block->b);
         return true;
     }
     return false;
@@ -79,19 +74,10 @@ uint64_t ts_scope_allocs(const ts_scope_block *block) {
     return allocs >> TS_ALLOCS_SHIFT;
 }
 
-static void append(ts_scope_block *block, uint32_t unit) {
-    if (ts_is_piece(unit)) { /* an allocator with care has no pieces */
-        ts_store_relaxed(&block->pieces, (uint8_t)(ts_load_relaxed(&block->pieces) + 1));
-        ts_scope_append_at(block, unit, ts_slab_at(unit), ts_slab_address(unit), TS_PIECE_BYTES, 0);
-        return;
-    }
-    ts_care_begin(block->b.share->allocator->care, ts_unit_address(unit), TS_UNIT_BYTES, true);
-    ts_scope_append(block, unit, ts_slab_at(unit), 0);
-}
-
 void ts_scope_add(ts_scope_block *block, uint32_t unit) {
-    ts_assert(2, ts_load_relaxed(&block->current) == 0);
-    append(block, unit);
+    bool piece = ts_is_piece(unit); /* an allocator with care has no pieces */
+    if (!piece) ts_care_begin(block->b.share->allocator->care, ts_unit_address(unit), TS_UNIT_BYTES, true);
+    (void)ts_scope_append(block, unit, ts_slab_at(unit), piece, 0);
 }
 
 void ts_scope_seal_current(ts_scope_block *block) {
@@ -110,14 +96,28 @@ void ts_scope_retire_current(ts_scope_block *block) {
     if (unit) ts_scope_release_if_empty(block, unit);
 }
 
+/* Whether the block has no slab yet, and its first is a piece even where the share retains a unit. */
+static bool begins_small(const ts_scope_block *block, size_t bytes) {
+    return block->b.share->small && ts_load_relaxed(&block->b.slabs) == 0 && bytes <= 2 * TS_PIECE_BYTES;
+}
+
+/* Whether the next slab is a piece that the share has. */
+static bool takes_piece(ts_scope_block *block, size_t bytes, size_t align) {
+    const ts_share *share = block->b.share;
+    if (!share->pieces[bytes > TS_PIECE_BYTES]) return false;
+    if (begins_small(block, bytes)) return align <= TS_PIECE_BYTES;
+    return share->retained.head == 0 && ts_scope_takes_piece(block, bytes, align);
+}
+
 /* Takes a retained unit of the share, or else a piece if the block gets one for this object, and resets it. */
 static uint32_t take_at_hand(ts_scope_block *block, size_t bytes, size_t align) {
     ts_share *share = block->b.share;
     /* A unit that is charged to an account is charged by a caller that holds no heap, before it is taken. A unit of a
        NUMA home (nodes.h) is taken elsewhere, too. */
     if (block->b.account || ts_load_relaxed(&share->allocator->nodes)) return 0;
-    uint32_t unit = ts_share_take(share);
-    if (!unit) return share->pieces && ts_scope_takes_piece(block, bytes, align) ? ts_share_take_piece(share) : 0;
+    if (takes_piece(block, bytes, align)) return ts_share_take_piece(share, bytes);
+    uint32_t unit = begins_small(block, bytes) ? 0 : ts_share_take(share);
+    if (!unit) return 0;
     if (ts_slab_reset_scope(unit)) return unit;
     ts_allocator_retire(share->allocator, unit);
     return 0;
@@ -127,7 +127,7 @@ bool ts_scope_renew(ts_scope_block *block, size_t bytes, size_t align) {
     uint32_t unit = take_at_hand(block, bytes, align), last = ts_load_relaxed(&block->current);
     if (!unit) return false;
     if (last) ts_scope_fill(block, ts_slab_at(last));
-    append(block, unit);
+    ts_scope_add(block, unit);
     /* after the block's own count: snapshot.c, `rising` */
     ts_count_release(&block->b.share->count[TS_COUNT_SCOPE].new_slab_count, 1);
     if (last) ts_scope_release_if_empty(block, last);
@@ -135,6 +135,8 @@ bool ts_scope_renew(ts_scope_block *block, size_t bytes, size_t align) {
 }
 
 void *ts_scope_renew_for(ts_scope_block *block, size_t bytes) {
+    void *p = takes_piece(block, bytes, 16) ? ts_scope_next(block, bytes, true) : NULL;
+    if (TS_LIKELY(p != NULL)) return p;
     if (!ts_scope_renew(block, bytes, 16)) return NULL;
     ts_count(&block->b.share->count[TS_COUNT_SCOPE].slow_path_hits, 1);
     uint64_t bump = ts_load_relaxed(&block->bump);

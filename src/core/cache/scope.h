@@ -7,8 +7,8 @@
 /* Adds a reset slab as the current one. Caller holds the heap. */
 void ts_scope_add(ts_scope_block *block, uint32_t unit);
 /* Makes a retained unit of the share the current slab, in place of the one that may be there. If the block gets
-   pieces for an object of `bytes`, it takes one of the share's free pieces instead, where there is no unit. false:
-   there is none that can be used, and the current slab stays. Caller holds the heap. */
+   pieces for an object of `bytes`, it takes one of the share's free pieces instead, where there is no unit or a piece
+   comes first (piece.h). false: there is none that can be used, and the current slab stays. Caller holds the heap. */
 bool ts_scope_renew(ts_scope_block *block, size_t bytes, size_t align);
 /* ts_scope_renew, and the first object of the new slab. NULL: there is no slab. Caller holds the heap. */
 void *ts_scope_renew_for(ts_scope_block *block, size_t bytes);

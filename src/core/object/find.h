@@ -140,7 +140,7 @@ TS_ALWAYS_INLINE void *ts_take_in_next_slab(const ts_tls *tls, ts_scope_block *b
                     !ts_scope_may_renew(block, bytes) || ts_load_acquire(&tls->heap->revoked) != 0 ||
                     ts_heap_is_waited_for(tls->heap) || ts_sample_is_news(tls->heap)))
         return NULL;
-    void *p = ts_scope_next(block, bytes);
+    void *p = ts_scope_next(block, bytes, false);
     return TS_LIKELY(p != NULL) ? p : ts_scope_renew_for(block, bytes);
 }
 

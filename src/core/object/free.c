@@ -405,11 +405,11 @@ TS_NOINLINE static bool free_last_bit(uint64_t entry) {
 }
 
 TS_NOINLINE static bool free_in_piece(uintptr_t token, uint64_t entry, uint64_t share_key) {
-    uint32_t slab = TS_PIECE | (uint32_t)(entry / TS_PIECE_ENTRIES);
+    uint32_t slab = ts_slab_of_entry(entry);
     uint64_t w = ts_load_acquire(ts_unit_word(slab));
     ts_scope_block *block = (w & TS_UNIT_SCOPE) ? ts_fast_scope(share_key, w) : NULL;
     if (TS_UNLIKELY(!block)) return free_slowly_in(token, entry, slab, w);
-    if (!ts_fast_free_bit(block, entry, true)) return free_last_bit(entry);
+    if (!ts_fast_free_bit(block, entry, slab)) return free_last_bit(entry);
     ts_op_end(&ts_thread);
     return true;
 }
@@ -435,13 +435,13 @@ TS_ALWAYS_INLINE bool free_by_word(const bool bound, uintptr_t token, void *p, u
     if (w & TS_UNIT_SCOPE) {
         ts_scope_block *block = ts_fast_scope(share_key, w);
         if (TS_UNLIKELY(!block)) return free_slowly(bound ? ts_bound_token(&ts_thread) : token, entry, w);
-        if (!ts_fast_free_bit(block, entry, false)) return free_last_bit(entry);
+        if (!ts_fast_free_bit(block, entry, 0)) return free_last_bit(entry);
         ts_op_end(&ts_thread);
         return true;
     }
     if (bound) token = ts_bound_token(&ts_thread);
     if (TS_UNLIKELY((w & (TS_UNIT_ZOMBIE | TS_UNIT_SPAN)) != 0))
-        return w == TS_UNIT_CUT ? free_in_piece(token, entry, share_key) : free_span(token, entry, w);
+        return ts_word_is_cut(w) ? free_in_piece(token, entry, share_key) : free_span(token, entry, w);
     const ts_heap *heap = ts_thread.heap;
     if (TS_UNLIKELY(!heap) || TS_UNLIKELY((heap->sample_rate | ts_load_relaxed(&ts_sample_rate)) != 0) ||
         TS_UNLIKELY(ts_load_acquire(&heap->revoked) != 0)) /* acquire: as in ts_heap_enter */

@@ -58,7 +58,7 @@ size_t ts_epoch_walk(uintptr_t token, EpochId epoch, bool (*fn)(void *, size_t, 
         for (uint32_t u = first + 1; ts_unit_of(u) < first + end && !w.stopped; u = ts_slab_after(u)) {
             uint64_t word =
                 ts_load_acquire(ts_unit_word(u)); /* acquire: the block is there (ts_bin_add, ts_scope_append) */
-            if (word == TS_UNIT_CUT) continue;    /* its pieces come next */
+            if (ts_word_is_cut(word)) continue;   /* its pieces come next */
             if (word & TS_UNIT_SPAN)
                 look(&w, ts_unit_address(u));
             else if (is_of_epoch(&w, word) && (word & TS_UNIT_SCOPE))

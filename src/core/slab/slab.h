@@ -19,7 +19,9 @@
  *
  * Each piece is free, or a scope slab with a UNIT word, a record and a foreign word of its own. Its start and freed
  * bits are half a word. Two pieces may belong to different threads, so no two may have bits in one word. Therefore a
- * cut unit has its bitmaps twice: one for the pieces in even places, one for those in odd places.
+ * cut unit has its bitmaps twice: one for the pieces in even places, one for those in odd places. All pieces of a unit
+ * are short, or all are LONG: the word of the unit says which. A long piece has the place of two short ones, the
+ * number, the record and the word of the first, and both their foreign words. Its bits are a whole word.
  *
  * A SLAB NUMBER names a unit, or a piece: TS_PIECE, the unit, and the number of the piece in it. Entries are those of
  * the unit in both cases. Everything that this file says of a slab's unit holds for a piece. The tags and generations
@@ -73,6 +75,8 @@
 /* The word of a cut unit. No other word has both bits. A reader that does not know CUT finds a zombie: nothing in it
    is live. */
 #define TS_UNIT_CUT (TS_UNIT_ZOMBIE | TS_UNIT_SPAN)
+#define TS_UNIT_LONG ((uint64_t)1) /* with CUT: the pieces are long */
+static inline bool ts_word_is_cut(uint64_t word) { return (word & TS_UNIT_CUT) == TS_UNIT_CUT; }
 #define TS_UNIT_ERA_MASK (((uint64_t)1 << 27) - 1)
 _Static_assert(TS_MAX_UNITS_LOG2 + 6 <= 64 - TS_UNIT_LINE_SHIFT, "a line fits: a unit has at most 64");
 
@@ -221,14 +225,23 @@ static inline uint32_t ts_piece_number(uint32_t unit, unsigned piece) {
 static inline uint32_t ts_unit_of(uint32_t slab) {
     return TS_UNLIKELY(ts_is_piece(slab)) ? (slab & ~TS_PIECE) >> TS_PIECE_SHIFT : slab;
 }
+static inline _Atomic uint64_t *ts_unit_word(uint32_t slab) {
+    return TS_UNLIKELY(ts_is_piece(slab)) ? &ts_region.piece_word[slab & ~TS_PIECE]
+                                          : &ts_region.part[TS_NORMAL].unit[slab];
+}
+/* Whether the piece is long. An answer about a piece of a unit that is whole again is 0 or 1, and means nothing. */
+static inline bool ts_piece_is_long(uint32_t piece) {
+    return (ts_load_relaxed(ts_unit_word(ts_unit_of(piece))) & TS_UNIT_LONG) != 0;
+}
 /* The first entry of a scope slab within its unit, and the end. */
 static inline uint32_t ts_scope_first_entry(uint32_t slab) {
     return ts_is_piece(slab) ? slab % TS_PIECES * TS_PIECE_ENTRIES : 0;
 }
 static inline uint32_t ts_scope_end_entry(uint32_t slab) {
-    return ts_is_piece(slab) ? (slab % TS_PIECES + 1) * TS_PIECE_ENTRIES : TS_UNIT_ENTRIES;
+    uint32_t last = ts_is_piece(slab) ? (TS_PIECE_ENTRIES << ts_piece_is_long(slab)) - 1 : TS_UNIT_ENTRIES - 1;
+    return (ts_scope_first_entry(slab) | last) + 1;
 }
-/* The words of its bitmaps; a piece has one word, with one half 0. */
+/* The words of its bitmaps; a piece has one word, of which a short one uses half. */
 static inline unsigned ts_scope_first_word(uint32_t slab) { return ts_scope_first_entry(slab) / 64; }
 static inline unsigned ts_scope_end_word(uint32_t slab) { return (ts_scope_end_entry(slab) + 63) / 64; }
 /* Where the unit of a slab begins; and where the data of the slab begins. */
@@ -237,7 +250,9 @@ static inline char *ts_slab_address(uint32_t slab) {
     return ts_slab_unit_address(slab) + ts_scope_first_entry(slab) * 16;
 }
 /* Bytes of a slab of one unit, or of a piece. */
-static inline size_t ts_slab_bytes(uint32_t slab) { return ts_is_piece(slab) ? TS_PIECE_BYTES : TS_UNIT_BYTES; }
+static inline size_t ts_slab_bytes(uint32_t slab) {
+    return ts_is_piece(slab) ? TS_PIECE_BYTES << ts_piece_is_long(slab) : TS_UNIT_BYTES;
+}
 
 static inline ts_slab *ts_slab_at(uint32_t slab) {
     char *record = TS_UNLIKELY(ts_is_piece(slab)) ? ts_region.piece + (size_t)(slab & ~TS_PIECE) * TS_PIECE_RECORD_BYTES
@@ -252,17 +267,14 @@ static inline uint32_t ts_slab_unit(const ts_slab *slab) {
 static inline uint64_t ts_span_weight(const ts_slab *slab) {
     return ts_units_weight(ts_slab_unit(slab), slab->u.span.units);
 }
-static inline _Atomic uint64_t *ts_unit_word(uint32_t slab) {
-    return TS_UNLIKELY(ts_is_piece(slab)) ? &ts_region.piece_word[slab & ~TS_PIECE]
-                                          : &ts_region.part[TS_NORMAL].unit[slab];
-}
 /* The slab of an entry below the region's mark. acquire: a thread that finds the unit cut can read the words of its
    pieces. The answer is a hint, as the UNIT word is. A thread that looks at the piece's word afterwards finds 0 if
    the unit is whole again. */
 static inline uint32_t ts_slab_of_entry(uint64_t entry) {
     uint32_t unit = (uint32_t)(entry >> TS_ENTRY_UNIT_SHIFT);
-    if (TS_LIKELY(ts_load_acquire(ts_unit_word(unit)) != TS_UNIT_CUT)) return unit;
-    return ts_piece_number(unit, (unsigned)(entry / TS_PIECE_ENTRIES) % TS_PIECES);
+    uint64_t word = ts_load_acquire(ts_unit_word(unit));
+    if (TS_LIKELY(!ts_word_is_cut(word))) return unit;
+    return ts_piece_number(unit, (unsigned)((entry / TS_PIECE_ENTRIES) % TS_PIECES & ~(word & TS_UNIT_LONG)));
 }
 /* A list by next and prev, in which 0 is none. Caller has what guards the list. */
 static inline void ts_slab_list_push(uint32_t *head, uint32_t slab) {
@@ -282,10 +294,10 @@ static inline void ts_slab_list_remove(uint32_t *head, uint32_t slab) {
    CUT. */
 static inline uint32_t ts_slab_after(uint32_t slab) {
     if (ts_is_piece(slab)) return slab % TS_PIECES + 1 < TS_PIECES ? slab + 1 : ts_unit_of(slab) + 1;
-    return ts_load_acquire(ts_unit_word(slab)) == TS_UNIT_CUT ? ts_piece_number(slab, 0) : slab + 1;
+    return ts_word_is_cut(ts_load_acquire(ts_unit_word(slab))) ? ts_piece_number(slab, 0) : slab + 1;
 }
 
-/* The bitmaps of the slab. For a piece these are the bitmaps of its unit, in which it has half a word each. */
+/* The bitmaps of the slab. For a piece these are bitmaps of its unit, in which it has half a word, or a word, each. */
 static inline ts_scope_bits *ts_slab_scope_bits(uint32_t slab) {
     ts_scope_bits *bits = (ts_scope_bits *)(void *)(uintptr_t)ts_unit_states(ts_unit_of(slab), false);
     return ts_is_piece(slab) ? bits + slab % 2 : bits;
@@ -429,6 +441,17 @@ static inline void ts_slab_clear16(ts_state64 *words) {
     }
 }
 
+/* Clears the bitmaps of a unit or of a piece. unfreed: none of its `freed` bits is on. */
+TS_ALWAYS_INLINE void ts_slab_clear_bits(ts_scope_bits *bits, uint32_t slab, bool piece, bool unfreed) {
+    if (piece) {
+        ts_store_relaxed(&bits->start[ts_scope_first_word(slab)], 0);
+        ts_store_relaxed(&bits->freed[ts_scope_first_word(slab)], 0);
+    } else {
+        ts_slab_clear16(bits->start);
+        if (TS_UNLIKELY(!unfreed)) ts_slab_clear16(bits->freed);
+    }
+}
+
 /* Makes a claimed unit a fresh churn slab. false: its generations or tags are used up, and it must be retired. For a
    FINE class: after ts_region_commit_fine. */
 bool ts_slab_reset_churn(uint32_t unit, unsigned cls);
@@ -440,14 +463,7 @@ TS_ALWAYS_INLINE bool ts_slab_reset_scope(uint32_t unit) {
     /* After a scope use in which nothing was freed, `freed` has no bit on. */
     bool unfreed = ts_slab_kind(slab) == TS_KIND_SCOPE && slab->free_count == 0;
     if (!ts_slab_next_use(slab, TS_KIND_SCOPE, ts_slab_next_generation(slab))) return false;
-    ts_scope_bits *bits = ts_slab_scope_bits(unit);
-    if (ts_is_piece(unit)) {
-        ts_store_relaxed(&bits->start[ts_scope_first_word(unit)], 0);
-        ts_store_relaxed(&bits->freed[ts_scope_first_word(unit)], 0);
-    } else {
-        ts_slab_clear16(bits->start);
-        if (!unfreed) ts_slab_clear16(bits->freed);
-    }
+    ts_slab_clear_bits(ts_slab_scope_bits(unit), unit, ts_is_piece(unit), unfreed);
     slab->free_count = slab->empty_at = 0;
     ts_store_relaxed(&slab->end, 0);
     return true;

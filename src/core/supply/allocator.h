@@ -55,8 +55,8 @@ typedef struct ts_allocator {
     ts_runs runs[TS_PARTS];
     uint32_t oldest, newest; /* of the runs that have an age, 0: none */
     _Atomic(struct ts_nodes *)
-        nodes;      /* NULL: homes are not told apart (nodes.h), the usual case; written under retained_lock */
-    uint32_t cut;   /* cut units that have free pieces here, linked by next and prev (piece.h) */
+        nodes;       /* NULL: homes are not told apart (nodes.h), the usual case; written under retained_lock */
+    uint32_t cut[2]; /* cut units with free pieces here, short and long ones, linked by next and prev (piece.h) */
     uint32_t stuck; /* guarded spans that the system does not make accessible again, linked by next: ts_purge_guarded */
     ts_lock lock;   /* rank ALLOCATOR: rolling epoch, list of shares */
     _Atomic(ts_share *) shares;          /* grows at its head, under lock; walked by readers without it */

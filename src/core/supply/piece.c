@@ -16,6 +16,10 @@
  *  4. The word of a cut unit is CUT from before the first piece is handed out until all are back. Only a thread with
  *     the retained lock and all 32 bits changes it. A thread that has read CUT finds the pieces' words and records
  *     there for ever (region.h, 2).
+ *  5. A thread has read that the pieces are long, or short, and since then the unit was cut anew, the other way. Then
+ *     the object that it means has died. A place in the second half of a long piece leads it to a short one in an even
+ *     place. In the bitmap of those the upper half of each word is 0, so no object starts there. A place in an odd
+ *     short piece leads it to the second half of a long one, whose word is 0.
  * The pieces of a unit may be different threads'. Each piece has its own words of the bitmaps.
  */
 /* Modelled in tests/model: foreign. */
@@ -51,21 +55,21 @@ static bool begins_with_piece(const ts_scope_block *block, uint32_t first) {
 bool ts_scope_takes_piece(ts_scope_block *block, size_t bytes, size_t align) {
     if (!may_take_piece(block)) return false;
     bool pieces = ts_load_relaxed(&block->pieces) > 0 || begins_with_piece(block, block->b.share->firsts++);
-    return pieces && bytes <= TS_PIECE_BYTES && align <= TS_PIECE_BYTES;
+    size_t most = block->b.share->small && ts_load_relaxed(&block->b.slabs) == 0 ? 2 * TS_PIECE_BYTES : TS_PIECE_BYTES;
+    return pieces && bytes <= most && align <= TS_PIECE_BYTES;
 }
 
 bool ts_scope_is_in_pieces(const ts_scope_block *block) {
     const ts_share *share = block->b.share;
-    if (!may_take_piece(block)) return false;
-    if (ts_load_relaxed(&block->pieces) > 0) return true;
-    return ts_load_relaxed(&share->retained.count) == 0 && !ts_load_relaxed(&share->allocator->nodes) &&
-           begins_with_piece(block, share->firsts);
+    bool unit = (ts_load_relaxed(&share->retained.count) != 0 && !share->small) ||
+                ts_load_relaxed(&share->allocator->nodes) || !begins_with_piece(block, share->firsts);
+    return may_take_piece(block) && (ts_load_relaxed(&block->pieces) > 0 || !unit);
 }
 
 /* ---- cut, and whole ------------------------------------------------------------------------------------------ */
 
 /* A claimed unit, on no list. false: it has become retained, or is retired. */
-static bool cut_unit(ts_heap *heap, ts_share *share, uint32_t unit) {
+static bool cut_unit(ts_heap *heap, ts_share *share, uint32_t unit, bool is_long) {
     ts_allocator *allocator = share->allocator;
     ts_slab *slab = ts_slab_at(unit);
     if (!ts_region_commit_pieces(unit)) {
@@ -93,7 +97,7 @@ static bool cut_unit(ts_heap *heap, ts_share *share, uint32_t unit) {
     }
     ts_store_relaxed(&slab->u.pieces, 0);
     ts_fetch_add_relaxed(&allocator->cut_units, 1);
-    ts_store_release(ts_unit_word(unit), TS_UNIT_CUT); /* partner: ts_slab_of_entry */
+    ts_store_release(ts_unit_word(unit), TS_UNIT_CUT | (is_long ? TS_UNIT_LONG : 0)); /* partner: ts_slab_of_entry */
     return true;
 }
 
@@ -125,23 +129,30 @@ static bool give_claimed(ts_allocator *allocator, uint32_t piece) {
     ts_assert(2, ts_load_relaxed(ts_unit_word(piece)) == 0 &&
                      !(ts_load_relaxed(&slab->u.pieces) >> piece % TS_PIECES & 1));
     uint64_t pieces = ts_load_relaxed(&slab->u.pieces);
-    if (pieces == 0) ts_slab_list_push(&allocator->cut, unit);
-    pieces |= (uint64_t)1 << piece % TS_PIECES;
+    bool is_long = ts_piece_is_long(piece);
+    if (pieces == 0) ts_slab_list_push(&allocator->cut[is_long], unit);
+    pieces |= (uint64_t)(is_long ? 3 : 1) << piece % TS_PIECES;
     ts_store_relaxed(&slab->u.pieces, pieces);
     if (pieces != ALL_PIECES) return false;
-    ts_slab_list_remove(&allocator->cut, unit);
+    ts_slab_list_remove(&allocator->cut[is_long], unit);
     make_whole(unit);
     ts_retained_push(&allocator->retained, unit);
     ts_fetch_sub_relaxed(&allocator->cut_units, 1);
     return true;
 }
 
+static uint32_t pop(ts_share *share, bool is_long) {
+    uint32_t piece = share->pieces[is_long];
+    if (!piece) return 0;
+    share->pieces[is_long] = ts_slab_at(piece)->next;
+    share->piece_count--;
+    return piece;
+}
+
 /* Gives some of the share's pieces; zombies come when they are off their queues. Returns units that are whole now. */
-static uint32_t give_some(ts_share *share, uint32_t most) {
+static uint32_t give_some(ts_share *share, bool is_long, uint32_t most) {
     uint32_t retained = 0;
-    for (uint32_t piece; most > 0 && (piece = share->pieces) != 0; most--) {
-        share->pieces = ts_slab_at(piece)->next;
-        share->piece_count--;
+    for (uint32_t piece; most > 0 && (piece = pop(share, is_long)) != 0; most--) {
         if (ts_slab_claim(piece, &share->allocator->pins)) retained += give_claimed(share->allocator, piece);
     }
     return retained;
@@ -150,20 +161,23 @@ static uint32_t give_some(ts_share *share, uint32_t most) {
 /* ---- the share's ---------------------------------------------------------------------------------------------- */
 
 void ts_share_keep_piece(ts_share *share, uint32_t piece) {
-    ts_slab_at(piece)->next = share->pieces;
-    share->pieces = piece;
+    bool is_long = ts_piece_is_long(piece);
+    ts_slab_at(piece)->next = share->pieces[is_long];
+    share->pieces[is_long] = piece;
     uint32_t most = share->heap->keeps_nothing ? 0 : TS_LOCAL_PIECES;
     if (++share->piece_count <= most) return;
     ts_allocator *allocator = share->allocator;
     ts_lock_acquire(&allocator->retained_lock);
-    uint32_t retained = give_some(share, TS_PIECES_MOVED);
+    uint32_t retained = give_some(share, is_long, TS_PIECES_MOVED);
     ts_lock_release(&allocator->retained_lock);
     if (retained == 0) return;
     ts_thread.released += retained;
     ts_note_retained(allocator, retained);
 }
 
-uint32_t ts_share_give_pieces(ts_share *share) { return give_some(share, UINT32_MAX); }
+uint32_t ts_share_give_pieces(ts_share *share) {
+    return give_some(share, false, UINT32_MAX) + give_some(share, true, UINT32_MAX);
+}
 
 void ts_piece_give_zombie(uint32_t piece) {
     ts_allocator *allocator = ts_table_at(&ts_allocators, ts_slab_at(piece)->allocator);
@@ -175,52 +189,50 @@ void ts_piece_give_zombie(uint32_t piece) {
 }
 
 /* Fetches the free pieces of one unit of the allocator, or those of a new unit. false with errno: no memory. */
-static bool fetch_pieces(ts_heap *heap, ts_share *share) {
+static bool fetch_pieces(ts_heap *heap, ts_share *share, bool is_long) {
     ts_allocator *allocator = share->allocator;
     uint64_t pieces = 0;
     ts_lock_acquire(&allocator->retained_lock);
-    uint32_t unit = allocator->cut;
+    uint32_t unit = allocator->cut[is_long];
     if (unit) {
         pieces = ts_load_relaxed(&ts_slab_at(unit)->u.pieces);
-        ts_slab_list_remove(&allocator->cut, unit);
+        ts_slab_list_remove(&allocator->cut[is_long], unit);
         ts_store_relaxed(&ts_slab_at(unit)->u.pieces, 0);
     }
     ts_lock_release(&allocator->retained_lock);
     if (!unit) {
         bool fresh;
         unit = ts_unit_acquire(heap, share, TS_HOME_ANY, &fresh);
-        if (!unit || !cut_unit(heap, share, unit)) return false;
+        if (!unit || !cut_unit(heap, share, unit, is_long)) return false;
         pieces = ALL_PIECES;
     }
     ts_heap_enter(heap);
     for (unsigned i = TS_PIECES; i-- > 0;) {
-        if (!(pieces >> i & 1)) continue;
+        if (!(pieces >> i & 1) || (is_long && i % 2)) continue;
         uint32_t piece = ts_piece_number(unit, i);
-        ts_slab_at(piece)->next = share->pieces;
-        share->pieces = piece;
+        ts_slab_at(piece)->next = share->pieces[is_long];
+        share->pieces[is_long] = piece;
         share->piece_count++;
     }
     ts_heap_leave(heap);
     return true;
 }
 
-uint32_t ts_share_take_piece(ts_share *share) {
-    for (uint32_t piece; (piece = share->pieces) != 0;) {
-        share->pieces = ts_slab_at(piece)->next;
-        share->piece_count--;
+uint32_t ts_share_take_piece(ts_share *share, size_t bytes) {
+    for (uint32_t piece; (piece = pop(share, bytes > TS_PIECE_BYTES)) != 0;) {
         /* One whose tags or generations are used up is nobody's for ever. */
         if (ts_slab_claim(piece, &share->allocator->pins) && ts_slab_reset_scope(piece)) return piece;
     }
     return 0;
 }
 
-uint32_t ts_slab_acquire_piece(ts_heap *heap, ts_share *share) {
+uint32_t ts_slab_acquire_piece(ts_heap *heap, ts_share *share, size_t bytes) {
     for (;;) {
         ts_heap_enter(heap);
-        uint32_t piece = ts_share_take_piece(share);
+        uint32_t piece = ts_share_take_piece(share, bytes);
         ts_heap_leave(heap);
         if (piece) return piece;
-        if (!fetch_pieces(heap, share)) return 0;
+        if (!fetch_pieces(heap, share, bytes > TS_PIECE_BYTES)) return 0;
     }
 }
 

@@ -1,6 +1,7 @@
 /*
  * Pieces: 32nds of units, 512 bytes, as the first slabs of scopes with few objects. So thousands of small lifetimes
- * lie in few pages. slab/slab.h says what a piece is, piece.c how it comes and goes.
+ * lie in few pages. A LONG piece, 1,024 bytes, is the first slab of a scope whose first object is larger than a short
+ * one. slab/slab.h says what a piece is, piece.c how it comes and goes.
  */
 #ifndef TS_SUPPLY_PIECE_H
 #define TS_SUPPLY_PIECE_H
@@ -11,7 +12,11 @@
 #define TS_PIECES_OF_BLOCK 8u
 /* The first slab of a scope is a unit if the thread retains one. Else it is a piece, with two exceptions. The first
    TS_PIECES_AFTER times it is a unit, because few lifetimes are open. One in TS_PIECES_UNIT_EVERY is a unit, too: a
-   thread with one scope after the other retains that unit for all that come. */
+   thread with one scope after the other retains that unit for all that come.
+   After a SMALL scope a piece comes before a retained unit. Without that rule each larger scope leaves its unit to a
+   small one, and in the end each open scope has a unit. A scope is small if it had one slab when it ended, and no more
+   in it than a long piece has. While TS_PIECES_AFTER / 2 units or fewer are cut no scope counts as small, because units
+   are faster. A first slab is a long piece only after a small scope, so threads with larger scopes have none. */
 #ifndef TS_PIECES_AFTER
 #define TS_PIECES_AFTER 16u
 #endif
@@ -27,10 +32,11 @@ bool ts_scope_takes_piece(ts_scope_block *block, size_t bytes, size_t align);
 /* Whether the block has pieces only, and takes more; or has nothing, and its first slab for a small object will be a
    piece. The block has no account. Caller: its thread. */
 bool ts_scope_is_in_pieces(const ts_scope_block *block);
-/* A fresh scope slab that is a piece. 0 with errno: no memory. Caller: the owner, not inside the heap. */
-uint32_t ts_slab_acquire_piece(ts_heap *heap, ts_share *share);
+/* A fresh scope slab that is a piece, long if `bytes` bytes do not fit into a short one. 0 with errno: no memory.
+   Caller: the owner, not inside the heap. */
+uint32_t ts_slab_acquire_piece(ts_heap *heap, ts_share *share, size_t bytes);
 /* As ts_slab_acquire_piece, of the share's own. 0: it has none. Caller holds the heap. */
-uint32_t ts_share_take_piece(ts_share *share);
+uint32_t ts_share_take_piece(ts_share *share, size_t bytes);
 /* Keeps a piece that is on no list and has no live object. Caller holds the heap. */
 void ts_share_keep_piece(ts_share *share, uint32_t piece);
 /* Gives all pieces of the share. Returns the units that became whole. Caller has the retained lock, and holds the heap.

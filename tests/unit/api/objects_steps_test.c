@@ -33,8 +33,8 @@ static void stop_at(enum place here);
 #define ts_is_relaxed_64(p, v) (stop_at(BEHIND_BRACKET), atomic_load_explicit((p), memory_order_relaxed) == (v))
 #define ts_op_begin_bump(tls, bump) (stop_at(BEFORE_BRACKET), (ts_op_begin_bump)((tls), (bump)))
 #define ts_fast_bump(block, bump, next) (stop_at(BEFORE_OBJECT), (ts_fast_bump)((block), (bump), (next)))
-static char *next_slab(ts_scope_block *block, size_t bytes) {
-    char *p = ts_scope_next(block, bytes);
+static char *next_slab(ts_scope_block *block, size_t bytes, const bool piece) {
+    char *p = ts_scope_next(block, bytes, piece);
     if (p) {
         stop_at(BEHIND_SLAB);
     }

@@ -80,18 +80,19 @@ static void all_goes_back(void) {
 /* Many lifetimes in one unit, and each of them is told apart by every call. */
 static void many_share_a_unit(void **state) {
     (void)state;
-    for (unsigned kind = 0; kind < 2; kind++) {
-        make_many(kind ? EPOCH_CHURN : 0, 64);
-        assert_in_range(cut_units(), MANY / TS_PIECES, MANY / TS_PIECES + 1);
+    for (unsigned kind = 0; kind < 3; kind++) {
+        const size_t size = kind == 2 ? 640 : 64; /* in long pieces, in short ones */
+        make_many(kind == 1 ? EPOCH_CHURN : 0, size);
+        assert_in_range(cut_units(), MANY * (1 + kind / 2) / TS_PIECES, MANY * (1 + kind / 2) / TS_PIECES + 1);
         SlabHandle handles[MANY];
         unsigned pieces = 0;
         for (unsigned i = 0; i < MANY; i++) {
             pieces += ts_is_piece(slab_of(objects[i]));
-            assert_true(slab_owns(allocator, objects[i]) && sup_pattern_check(objects[i], 64, i));
-            assert_int_equal(slab_usable_size(allocator, objects[i]), 64);
+            assert_true(slab_owns(allocator, objects[i]) && sup_pattern_check(objects[i], size, i));
+            assert_int_equal(slab_usable_size(allocator, objects[i]), size);
             assert_false(slab_owns(allocator, objects[i] + 16) || slab_free(allocator, objects[i] + 16));
-            assert_false(slab_free(allocator, objects[i] + 64) ||
-                         slab_free(allocator, objects[i] + TS_PIECE_BYTES / 2));
+            assert_false(slab_free(allocator, objects[i] + size) ||
+                         slab_free(allocator, objects[i] + TS_PIECE_BYTES * (1 + kind / 2) - 16));
             assert_true(slab_free(slab_allocator_default(), objects[i]) == false);
             handles[i] = slab_handle_of(allocator, objects[i]);
             assert_ptr_equal(slab_handle_get(allocator, handles[i]), objects[i]);
@@ -149,7 +150,7 @@ static void tags_rise(void **state) {
         slab_thread_idle();
         for (unsigned unit = 1; unit < UNITS; unit++) {
             if (most[unit] == 0) continue;
-            assert_true(ts_load_relaxed(ts_unit_word(unit)) != TS_UNIT_CUT && tag_of(unit) >= most[unit]);
+            assert_true(!ts_word_is_cut(ts_load_relaxed(ts_unit_word(unit))) && tag_of(unit) >= most[unit]);
             last[unit] = tag_of(unit);
         }
     }
