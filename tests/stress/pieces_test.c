@@ -24,12 +24,13 @@ struct arena {
     SlabAllocator *allocator;
     _Atomic(void *) slot[SLOTS]; /* objects that anybody may free */
     _Atomic uint64_t handle[SLOTS];
-    _Atomic uint64_t freed;
+    _Atomic uint64_t freed, longs;
     atomic_bool stop;
 };
 
-/* Some begin with a long piece. */
+/* The last one is small, so some of the next begin with a long piece. */
 static size_t size_of(unsigned scope, unsigned i) {
+    if (scope == SCOPES - 1) return 48;
     return 16u + (scope * 37u + i * 101u) % 400u + (i == 0 && scope % 3 == 1 ? 600u : 0u);
 }
 
@@ -62,6 +63,8 @@ static void round_of(struct arena *arena, struct sup_rng *rng) {
             unsigned at = (unsigned)sup_rng_below(rng, SLOTS);
             if (i == 0) { /* nobody else knows it */
                 own[s] = p;
+                uint32_t slab = ts_slab_of_entry(ts_entry_of(&ts_region.part[TS_NORMAL], p));
+                if (ts_is_piece(slab) && ts_piece_is_long(slab)) atomic_fetch_add(&arena->longs, 1);
             } else if (i == 1) {
                 atomic_store(&arena->slot[at], p);
             } else {
@@ -117,6 +120,7 @@ int main(int argc, char **argv) {
     sup_check_identities(arena.allocator);
     sup_check_empty(arena.allocator);
     SUP_CHECK(ts_load_relaxed(&record->cut_units) == 0, "all is free, and a unit is cut");
+    SUP_CHECK(arena.longs != 0, "no piece was long");
     slab_allocator_free(arena.allocator);
     (void)printf("pieces_test: seed %" PRIu64 ", %" PRIu64 " objects freed by others: good\n", arena.args.seed,
                  (uint64_t)arena.freed);
