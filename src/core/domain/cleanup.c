@@ -95,11 +95,9 @@ void ts_domain_run_cleanups(ts_domain *d, uint64_t after) {
 }
 
 TS_COLD void ts_domain_show_cleanups(void (*keep)(void *arg)) {
-    uint32_t high = ts_table_high(&ts_domains);
-    for (uint32_t i = 1; i < high; i++) {
-        const ts_domain *d = ts_table_at(&ts_domains, i);
-        uint64_t id = ts_load_acquire(&d->record.id);
-        if (id == 0) continue;
+    uint32_t i = 1;
+    uint64_t id;
+    for (const ts_domain *d; (d = ts_table_next(&ts_domains, &i, &id)) != NULL;) {
         ts_epoch *epoch = ts_domain_lock(d);
         if (ts_load_relaxed(&d->record.id) == id)
             for (const ts_cleanup *c = ts_load_relaxed(&d->cleanups); c; c = c->next) keep(c->arg);

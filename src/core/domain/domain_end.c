@@ -302,12 +302,10 @@ void ts_domain_fork_child(void) {
         bool left = ts_load_relaxed(&d->busy) == TS_RESETS_THEN_ENDS && d->busy_by != me;
         if (left && ts_domain_make_quiet(d)) end_left(d);
     }
-    high = ts_table_high(&ts_epochs);
-    for (uint32_t i = 1; i < high; i++) {
-        const ts_epoch *epoch = ts_table_at(&ts_epochs, i);
-        EpochId id = ts_load_relaxed(&epoch->record.id);
-        if (id != 0 && epoch->to_end) end_epoch(ts_load_relaxed(&epoch->allocator), id, epoch->to_end);
-    }
+    uint32_t at = 1;
+    EpochId id;
+    for (const ts_epoch *epoch; (epoch = ts_table_next(&ts_epochs, &at, &id)) != NULL;)
+        if (epoch->to_end) end_epoch(ts_load_relaxed(&epoch->allocator), id, epoch->to_end);
 }
 
 /* At the end of a reset that retained this many units: no more than keep_bytes of them stay. Another thread may be
@@ -381,11 +379,8 @@ bool ts_domain_reset(uint64_t id, size_t keep_bytes) {
 
 void ts_domain_destroy_all(ts_allocator *allocator) {
     atomic_thread_fence(memory_order_seq_cst); /* partners: reset_other, ts_domain_create, ts_epoch_show */
-    uint32_t high = ts_table_high(&ts_domains);
-    for (uint32_t i = 1; i < high; i++) {
-        ts_domain *d = ts_table_at(&ts_domains, i);
-        uint64_t id = ts_load_acquire(&d->record.id);
-        if (id == 0 || ts_load_relaxed(&d->allocator) != allocator || !ts_domain_make_busy(d, id, TS_ENDS)) continue;
-        (void)end_now(d, true);
-    }
+    uint32_t i = 1;
+    uint64_t id;
+    for (ts_domain *d; (d = ts_table_next(&ts_domains, &i, &id)) != NULL;)
+        if (ts_load_relaxed(&d->allocator) == allocator && ts_domain_make_busy(d, id, TS_ENDS)) (void)end_now(d, true);
 }

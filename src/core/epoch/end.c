@@ -202,11 +202,10 @@ void ts_epoch_finish(ts_epoch *epoch, EpochId id) {
 }
 
 TS_COLD void ts_epoch_finish_over(const ts_allocator *allocator) {
-    uint32_t high = ts_table_high(&ts_epochs);
-    for (uint32_t i = 1; i < high; i++) {
-        ts_epoch *epoch = ts_table_at(&ts_epochs, i);
-        uint64_t id = ts_load_acquire(&epoch->record.id);
-        bool meant = id != 0 && (!allocator || ts_load_relaxed(&epoch->allocator) == allocator);
+    uint32_t i = 1;
+    uint64_t id;
+    for (ts_epoch *epoch; (epoch = ts_table_next(&ts_epochs, &i, &id)) != NULL;) {
+        bool meant = !allocator || ts_load_relaxed(&epoch->allocator) == allocator;
         if (meant && ts_epoch_is_over(epoch, id)) ts_epoch_finish(epoch, id);
     }
 }
@@ -417,10 +416,8 @@ void ts_epoch_fork_child(void) {
 
 void ts_epoch_destroy_all(ts_allocator *allocator) {
     atomic_thread_fence(memory_order_seq_cst); /* partner: ts_epoch_show */
-    uint32_t high = ts_table_high(&ts_epochs);
-    for (uint32_t i = 1; i < high; i++) {
-        ts_epoch *epoch = ts_table_at(&ts_epochs, i);
-        uint64_t id = ts_load_acquire(&epoch->record.id);
-        if (id != 0 && ts_load_relaxed(&epoch->allocator) == allocator) ts_epoch_destroy(allocator, id);
-    }
+    uint32_t i = 1;
+    uint64_t id;
+    for (const ts_epoch *epoch; (epoch = ts_table_next(&ts_epochs, &i, &id)) != NULL;)
+        if (ts_load_relaxed(&epoch->allocator) == allocator) ts_epoch_destroy(allocator, id);
 }

@@ -100,5 +100,14 @@ static inline void *ts_table_at(const ts_table *table, uint32_t index) {
     return table->base + (size_t)index * table->stride;
 }
 static inline uint32_t ts_table_high(const ts_table *table) { return ts_load_acquire(&table->high); }
+/* The records in use one by one, with their ids. *index: 1 at first. NULL: there is no more. Others come and go. */
+static inline void *ts_table_next(const ts_table *table, uint32_t *index, uint64_t *id) {
+    while (*index < ts_table_high(table)) {
+        ts_table_record *record = (ts_table_record *)ts_table_at(table, (*index)++);
+        /* acquire: partner of ts_table_publish */
+        if ((*id = ts_load_acquire(&record->id)) != 0) return record;
+    }
+    return NULL;
+}
 
 #endif

@@ -26,15 +26,19 @@ static void row_finish(SlabEpochStats *out) {
     out->live_objects = out->alloc_count = out->allocated_objects_total - out->freed_objects_total;
 }
 
-void ts_snapshot_epoch_row(const ts_epoch *e, EpochId id, uint32_t state, const ts_sums *sums, uint32_t kind,
-                           SlabEpochStats *out) {
+static void row_begin(SlabEpochStats *out, EpochId id, uint32_t cls, uint32_t state, uint32_t flags) {
     memset(out, 0, sizeof *out);
     out->version = SLAB_STATS_VERSION;
-    out->class_index = SLAB_ALL_CLASSES;
+    out->class_index = cls;
     out->epoch_id = id;
     out->epoch_era = id >> ts_epochs.index_bits;
     out->state = (int32_t)state;
-    out->flags = ts_load_relaxed(&e->flags);
+    out->flags = flags;
+}
+
+void ts_snapshot_epoch_row(const ts_epoch *e, EpochId id, uint32_t state, const ts_sums *sums, uint32_t kind,
+                           SlabEpochStats *out) {
+    row_begin(out, id, SLAB_ALL_CLASSES, state, ts_load_relaxed(&e->flags));
     ts_epoch_read_label(e, out->label);
     out->open_since_ns = ts_load_relaxed(&e->open_since_ns);
     uint64_t now = ts_os->wall_ns(), closed = ts_load_relaxed(&e->closed_at_ns);
@@ -63,14 +67,8 @@ void ts_snapshot_epoch_row(const ts_epoch *e, EpochId id, uint32_t state, const 
 
 /* cls, object_size: as in other rows. */
 static void row_of_past(const ts_past_note *note, uint32_t cls, uint64_t object_size, SlabEpochStats *out) {
-    memset(out, 0, sizeof *out);
-    out->version = SLAB_STATS_VERSION;
-    out->class_index = cls;
+    row_begin(out, note->id, cls, EPOCH_CLOSED, note->flags);
     out->object_size = object_size;
-    out->epoch_id = note->id;
-    out->epoch_era = note->id >> ts_epochs.index_bits;
-    out->state = EPOCH_CLOSED;
-    out->flags = note->flags;
     memcpy(out->label, note->label, sizeof out->label);
     out->open_since_ns = note->opened_ns;
     uint64_t now = ts_os->wall_ns(), ended = note->ended_ns;
@@ -208,11 +206,10 @@ static bool is_older(const void *a, const void *b) {
 size_t ts_snapshot_epochs(const ts_allocator *a, EpochId *out, size_t capacity) {
     size_t found = 0;
     ts_top oldest = {out, sizeof *out, capacity, 0, is_older};
-    uint32_t high = ts_table_high(&ts_epochs);
-    for (uint32_t i = 1; i < high; i++) {
-        const ts_epoch *e = ts_table_at(&ts_epochs, i);
-        uint64_t id = ts_load_acquire(&e->record.id);
-        if (id == 0 || ts_load_relaxed(&e->allocator) != a) continue;
+    uint32_t i = 1;
+    uint64_t id;
+    for (const ts_epoch *e; (e = ts_table_next(&ts_epochs, &i, &id)) != NULL;) {
+        if (ts_load_relaxed(&e->allocator) != a) continue;
         /* Not ended here: that takes locks, and this may be a signal handler in the middle of a call that changes the
            same. */
         if (ts_epoch_is_over(e, id)) continue;

@@ -276,12 +276,11 @@ void ts_snapshot_take(ts_allocator *a, ts_snapshot *out, ts_epoch_fn *fn, ts_pen
     out->retained_units += (uint64_t)ts_load_relaxed(&a->retained.count) + ts_load_relaxed(&a->span_retained_units);
     ts_sums of_epoch;
     memset(&of_epoch, 0, sizeof of_epoch);
-    uint32_t high = ts_table_high(&ts_epochs);
-    for (uint32_t i = 1; i < high; i++) {
+    uint32_t high = ts_table_high(&ts_epochs), i = 1;
+    EpochId id;
+    for (const ts_epoch *e; (e = ts_table_next(&ts_epochs, &i, &id)) != NULL;) {
         prefetch_epoch(i, high);
-        const ts_epoch *e = ts_table_at(&ts_epochs, i);
-        EpochId id = ts_load_acquire(&e->record.id);
-        if (id == 0 || ts_load_relaxed(&e->allocator) != a) continue;
+        if (ts_load_relaxed(&e->allocator) != a) continue;
         if (!ts_snapshot_read_epoch(e, id, &of_epoch)) continue;
         uint32_t state = ts_epoch_shown_state(e);
         /* A block ends with all its slabs. The counts of an epoch that is over, or has ended since it was counted,

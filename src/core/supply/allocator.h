@@ -99,12 +99,10 @@ static inline ts_allocator *ts_allocator_find(uintptr_t token) {
 
 /* The allocators one by one, with their tokens. *index: 1 at first. NULL: there is no more. Others come and go. */
 static inline ts_allocator *ts_allocator_next(uint32_t *index, uintptr_t *token) {
-    while (*index < ts_table_high(&ts_allocators)) {
-        ts_allocator *a = ts_table_at(&ts_allocators, (*index)++);
-        *token = (uintptr_t)ts_load_acquire(&a->record.id);
-        if (*token != 0) return a;
-    }
-    return NULL;
+    uint64_t id = 0;
+    ts_allocator *a = ts_table_next(&ts_allocators, index, &id);
+    *token = (uintptr_t)id;
+    return a;
 }
 
 /* Between the two calls no share of the allocator is dropped, and its record gets no other use. They take no lock,
