@@ -315,6 +315,47 @@ static void inherited(void **state) {
     assert_int_equal(live() + refused, 0);
 }
 
+enum { LEFT = 40, LEFT_BYTES = 3000 };
+static void *leave_large_ones(void *arg) {
+    void **p = arg;
+    for (unsigned i = 0; i < LEFT; i++) p[i] = slab_malloc_epoch(allocator, LEFT_BYTES, epoch);
+    return NULL;
+}
+
+/* A thread adopts a block for a class of which it has no slot, and works there from then on. Frees in its other block
+   go to magazines as well: none of them is a step in a slab. */
+static void free_in_the_other_block(void **state) {
+    (void)state;
+    static void *own[400], *more[3000];
+    void *p[LEFT];
+    for (unsigned i = 0; i < 400; i++) own[i] = make(1000); /* twice as many slabs as the other thread's, and more */
+    sup_in_thread(leave_large_ones, p);
+    end(p[0]);
+    unsigned count = 0, freed = 0;
+    while (count < 3000 && heap_of(p[1]) != ts_thread.heap) more[count++] = make(LEFT_BYTES);
+    ts_churn_block *other = ts_churn(block_of(own[399]));
+    assert_ptr_equal(heap_of(p[1]), ts_thread.heap);
+    assert_ptr_equal(other->b.heap, ts_thread.heap);
+    assert_ptr_not_equal(other, ts_load_relaxed(&ts_thread.private_block));
+    unsigned cls = (unsigned)slab_class_of(1000), depth = (unsigned)ts_bin_depth(&other->bin[cls]);
+    uint64_t direct = ts_load_relaxed(&other->bin[cls].direct_frees), before = live();
+    for (unsigned i = 399; depth + freed < TS_MAGAZINE_SLOTS; i--) {
+        assert_ptr_equal(block_of(own[i]), &other->b);
+        end(own[i]);
+        end(own[i]); /* once more */
+        assert_int_equal(refused, ++freed);
+        assert_int_equal(live(), before - freed);
+        assert_int_equal(ts_bin_depth(&other->bin[cls]), depth + freed);
+    }
+    assert_true(freed > 0);
+    assert_int_equal(ts_load_relaxed(&other->bin[cls].direct_frees), direct);
+    (void)check_bin(other, cls);
+    for (unsigned i = 0; i < 400 - freed; i++) end(own[i]);
+    for (unsigned i = 1; i < LEFT; i++) end(p[i]);
+    for (unsigned i = 0; i < count; i++) end(more[i]);
+    assert_int_equal(live(), 0);
+}
+
 static void *times(void *arg) {
     SlabOptions options = {.size = sizeof options, .sample_rate = 1};
     *(SlabAllocator **)arg = slab_allocator_create_ex(&options);
@@ -358,8 +399,17 @@ static void sampled(void **state) {
 #define TEST(name) cmocka_unit_test_setup(name, begin)
 int main(void) {
     const struct CMUnitTest tests[] = {
-        TEST(usual), TEST(not_live),           TEST(elsewhere),        TEST(not_served), TEST(kept),
-        TEST(bound), TEST(a_call_is_answered), TEST(of_other_threads), TEST(inherited),  TEST(sampled),
+        TEST(usual),
+        TEST(not_live),
+        TEST(elsewhere),
+        TEST(not_served),
+        TEST(kept),
+        TEST(bound),
+        TEST(a_call_is_answered),
+        TEST(of_other_threads),
+        TEST(inherited),
+        TEST(free_in_the_other_block),
+        TEST(sampled),
         TEST(timed),
     };
     return cmocka_run_group_tests_name("api.private_objects", tests, start, NULL);
