@@ -9,6 +9,7 @@
 
 #include "api/private.h"
 #include "bins.h"
+#include "memtools/care.h"
 #include "ownership/heap.h"
 
 #include <errno.h>
@@ -88,7 +89,9 @@ static void usual(void **state) {
         assert_int_equal(asked, 0);
     }
     errno = 0;
+    unsigned slow = 0; /* where a tool listens, large objects are */
     for (size_t size = 70000; size < 20 << 20; size *= 3) {
+        slow += ts_care_tools;
         char *large = make(size);
         assert_int_equal(live(), 1);
         end(large + 16); /* no object begins there */
@@ -101,8 +104,10 @@ static void usual(void **state) {
         refused = 0;
     }
     end(NULL);
-    assert_int_equal(asked + asked_free, 0);
+    assert_int_equal(asked, slow);
+    assert_int_equal(asked_free, 0);
     assert_int_equal(errno, 0);
+    asked = 0;
     assert_null(ts_private_malloc(SIZE_MAX, rest, &asked));
     assert_int_equal(asked, 1);
     assert_ptr_equal(caller, &asked);
