@@ -327,7 +327,8 @@ TS_NOINLINE static bool free_queued(uint64_t entry, uint64_t w, bool queue) {
     return true;
 }
 
-/* The rest of a free in a closing block that empties its slab, or fills the first slot of it, or met another thread's. */
+/* The rest of a free in a closing block that empties its slab, or fills the first slot of it, or met another
+   thread's. */
 TS_NOINLINE static bool free_closing_rest(ts_bin *bin, uint64_t entry, bool give) {
     if (give) ts_bin_give_slot(ts_bin_block(bin), bin, (uint32_t)entry);
     uint32_t unit = (uint32_t)(entry >> TS_ENTRY_UNIT_SHIFT);

@@ -245,7 +245,7 @@ static void in_use_again_after_a_cleanup(void **state) {
     epoch_domain_destroy(domain);
 }
 
-/* A domain has closed the epoch, which still has an object, and another domain of the epoch ends it in the usual way. */
+/* A domain has closed the epoch, which still has an object. Another domain of the epoch ends it in the usual way. */
 static void in_use_again_after_a_drain(void **state) {
     (void)state;
     domain = epoch_domain_create_ex(allocator, NULL, EPOCH_DOMAIN_DRAIN);
