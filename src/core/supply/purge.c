@@ -277,17 +277,22 @@ static uint64_t settle_step(ts_allocator *allocator, uint64_t owed) {
     uint64_t limit = ts_purge_limit(allocator), retained = ts_retained_shared(allocator),
              over = retained > limit ? retained - limit : 0;
     if (owed > 2 * over) owed = 2 * over;
-    /* A piece. Where far too much is retained, a quarter of the debt, so that a thread that frees long spans keeps
-       up. */
+    /* A piece. Where far too much is retained, a quarter of the debt, so that a thread that frees long spans keeps up;
+       all of it where little is left in use. */
     uint64_t most = TS_PURGE_PIECE_UNITS;
-    if (owed / 4 > most && over > allocator->retain.usual / 4) most = owed / 4;
+    unsigned calls = TS_PURGE_CALLS;
+    if (owed / 4 > most && over > allocator->retain.usual / 4) {
+        bool last = over / 4 > ts_units_in_use(allocator); /* few frees can follow */
+        most = last ? owed : owed / 4;
+        if (last) calls = TS_PURGE_CALLS_LAST;
+    }
     if (!piece || most > owed) most = owed;
     (void)ts_purge_gather(allocator, most < 2 * TS_PURGE_LEAST_UNITS ? most : 2 * TS_PURGE_LEAST_UNITS);
     uint32_t least = !piece || retained / 2 > limit    ? 1
                      : retained - retained / 3 > limit ? TS_PURGE_LEAST_UNITS
                                                        : TS_PURGE_PIECE_UNITS;
     if (piece && (owed < least || over < least)) return owed;
-    uint64_t given = purge_runs(allocator, limit, least, most, piece ? TS_PURGE_CALLS : UINT_MAX, piece);
+    uint64_t given = purge_runs(allocator, limit, least, most, piece ? calls : UINT_MAX, piece);
     /* No run is long enough. Later frees make longer ones, and note their debts anew. The end of a phase sees the
        note that stays. */
     if (given == 0) return piece ? 1 : 0;

@@ -121,6 +121,24 @@ static void what_is_left_goes_back_in_a_second(void **state) {
     assert_in_range(stats_now().retained_bytes, 4 * MIB, 6 * MIB);
 }
 
+/* Long blocks that come and go stay. At their end few frees follow, so the free that shows it gives back much, within a
+   bound. */
+static void the_last_long_ones_take_others_along(void **state) {
+    void *p[10];
+    (void)state;
+    for (int i = 0; i < 10; i++) assert_non_null(p[i] = slab_malloc(allocator, 15 * MIB));
+    size_t before = purged_bytes;
+    for (int i = 0; i < 8; i++) {
+        assert_true(slab_free(allocator, p[i]));
+        if (i < 7) assert_true(slab_free(allocator, slab_malloc(allocator, MIB)));
+    }
+    assert_int_equal(purged_bytes, before);
+    assert_true(slab_free(allocator, p[8])); /* more than is in use was freed in a row */
+    size_t most = TS_PURGE_CALLS_LAST * TS_PURGE_BATCH * UNIT;
+    assert_in_range(purged_bytes - before, most, most + most / 16);
+    assert_in_range(stats_now().retained_bytes, 87 * MIB, 89 * MIB);
+}
+
 #define WITH_ALLOCATOR(test) cmocka_unit_test_setup_teardown(test, start, finish)
 
 int main(void) {
@@ -128,6 +146,7 @@ int main(void) {
         WITH_ALLOCATOR(a_large_spike_goes_back_each_time),
         WITH_ALLOCATOR(a_smaller_one_stays),
         WITH_ALLOCATOR(what_is_left_goes_back_in_a_second),
+        WITH_ALLOCATOR(the_last_long_ones_take_others_along),
     };
     return cmocka_run_group_tests_name("supply.spike", tests, NULL, NULL);
 }
