@@ -177,6 +177,36 @@ static void signals(void) {
 
 /* ---- parts ------------------------------------------------------------------------------------------------------- */
 
+/* ---- threads that have ended ---------------------------------------------------------------------------------------- */
+
+static atomic_int last_thread;
+
+static void *say_number(void *arg) {
+    atomic_store(&last_thread, (int)syscall(SYS_gettid));
+    return arg;
+}
+
+/* Each thread allocates nothing. It frees what libc had for the thread before it, when its own destructors have run.
+   Its own memory goes with the next thread, whose stack is larger, so that libc cannot use an old one again. */
+static void ended_threads(void) {
+    char path[64];
+    pthread_attr_t attributes;
+    CHECK(pthread_attr_init(&attributes) == 0);
+    CHECK(pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED) == 0);
+    for (size_t mib = 64; mib <= 128; mib += 16) {
+        pthread_t thread;
+        atomic_store(&last_thread, 0);
+        CHECK(pthread_attr_setstacksize(&attributes, mib << 20) == 0);
+        CHECK(pthread_create(&thread, &attributes, say_number, NULL) == 0);
+        while (!atomic_load(&last_thread)) (void)sched_yield();
+        (void)snprintf(path, sizeof path, "/proc/self/task/%d", atomic_load(&last_thread));
+        while (access(path, F_OK) == 0) (void)sched_yield();
+    }
+    pid_t pid = fork();
+    if (pid == 0) _exit(0);
+    expect_zero(pid);
+}
+
 static void in_child(void (*part)(void)) {
     pid_t pid = fork();
     if (pid == 0) {
@@ -192,6 +222,7 @@ int main(void) {
     elder_mutex = dlsym(RTLD_DEFAULT, "elder_mutex");
 #endif
     in_child(stdio);
+    if (sizeof(void *) >= 8) in_child(ended_threads);
     if (elder_mutex)
         in_child(other_handlers);
     else

@@ -125,11 +125,18 @@ TS_COLD static bool hold_owner(const ts_block *block, ts_heap **held) {
     }
 }
 
+/* The thread's heap, made if it has none: its next frees are fast. NULL: there is none. The thread library frees what it
+   had for older threads at the very end of a thread. No destructor would end a heap that is made there. */
+static ts_heap *heap_to_free(void) {
+    ts_heap *heap = ts_thread.heap;
+    return TS_LIKELY(heap != NULL) || ts_os_thread_is_over() ? heap : ts_heap_make();
+}
+
 static verdict free_foreign(uint32_t unit, uint64_t entry, uintptr_t token, uint32_t generation, void *p) {
     ts_allocator *allocator = ts_allocator_find(token);
     uint64_t retries = 0;
     if (!allocator) return NOT_LIVE;
-    ts_heap *heap = ts_heap_mine(), *owner = NULL;
+    ts_heap *heap = heap_to_free(), *owner = NULL;
     if (TS_UNLIKELY(allocator->care)) {
         ts_object object;
         if (!ts_object_at(token, p, &object) || !object.block) return NOT_LIVE;

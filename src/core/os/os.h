@@ -105,6 +105,9 @@ bool ts_os_is_alone(void);
    thread's destructors, after which nothing runs on it. (This layer cannot recognise that round in a thread that was
    never here before.) */
 bool ts_os_thread_started(void *arg);
+/* Whether the thread library has run all destructors of the calling thread, and takes the thread itself apart: with
+   glibc since 2.34. */
+bool ts_os_thread_is_over(void);
 /* The exit callback calls it first, with its argument. false: the callback does nothing in this round of the thread's
    destructors, and is called again in the next. It answers true in the last round but one, so that other destructors
    can use the heap before. It is called once more afterwards, so that this layer recognises the last round. */

@@ -397,6 +397,17 @@ bool ts_os_thread_started(void *arg) {
     return done;
 }
 
+/* Before glibc takes a thread apart it blocks all signals, with the one by which it cancels threads. That is the first
+   of its own, which no function of it blocks for a program. */
+#define SIGNAL_OF_GLIBC 32u
+bool ts_os_thread_is_over(void) {
+    unsigned long blocked[16 / sizeof(long)] = {0}; /* a bit per signal, the first is 1; as many as any system has */
+    int before = errno;
+    bool told = syscall(SYS_rt_sigprocmask, SIG_BLOCK, NULL, blocked, (size_t)(_NSIG / 8)) == 0;
+    errno = before;
+    return told && (blocked[0] >> (SIGNAL_OF_GLIBC - 1) & 1) != 0;
+}
+
 /* Weak: a program without the loader (linked statically) is never unloaded. dlopen by its name: the linker warns of a
    static program that has a reference to it. */
 #pragma weak dladdr
