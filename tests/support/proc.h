@@ -5,11 +5,14 @@
 #ifndef SUP_PROC_H
 #define SUP_PROC_H
 
+#include "check.h"
 #include <stdatomic.h>
+
 #include <stdbool.h>
 #include <stddef.h>
 
-#define SUP_CHILD_SECONDS 60u
+/* For what hangs. Under an emulator a start of a process takes a second of a processor. */
+#define SUP_CHILD_SECONDS (SUP_EMULATED ? 300u : 60u)
 
 /* Runs fn(arg) in a forked child, which ends with _exit(0) when fn returns. Keeps up to capacity - 1 bytes of
    its stderr in err, terminated (err may be NULL: not captured). Returns the wait status. A child that runs

@@ -30,12 +30,15 @@
 #define ts_store_relaxed(p, v) atomic_store_explicit((p), (v), memory_order_relaxed)
 #define ts_store_release(p, v) atomic_store_explicit((p), (v), memory_order_release)
 #define ts_store_seq(p, v) atomic_store_explicit((p), (v), memory_order_seq_cst)
-#define ts_exchange_seq(p, v) atomic_exchange_explicit((p), (v), memory_order_seq_cst)
-#define ts_fetch_add_relaxed(p, v) atomic_fetch_add_explicit((p), (v), memory_order_relaxed)
-#define ts_fetch_sub_relaxed(p, v) atomic_fetch_sub_explicit((p), (v), memory_order_relaxed)
+/* A word that is read and changed at once has 32 bits or more: RISC-V has no instruction for fewer, and compilers call
+   libatomic there. Such a word does not compile, on any machine. */
+#define TS_WIDE(p) ((void)sizeof(char[sizeof *(p) >= 4 ? 1 : -1]))
+#define ts_exchange_seq(p, v) (TS_WIDE(p), atomic_exchange_explicit((p), (v), memory_order_seq_cst))
+#define ts_fetch_add_relaxed(p, v) (TS_WIDE(p), atomic_fetch_add_explicit((p), (v), memory_order_relaxed))
+#define ts_fetch_sub_relaxed(p, v) (TS_WIDE(p), atomic_fetch_sub_explicit((p), (v), memory_order_relaxed))
 /* Strong. On failure *e is the value found, loaded with acquire. */
 #define ts_cas_seq(p, e, v) \
-    atomic_compare_exchange_strong_explicit((p), (e), (v), memory_order_seq_cst, memory_order_acquire)
+    (TS_WIDE(p), atomic_compare_exchange_strong_explicit((p), (e), (v), memory_order_seq_cst, memory_order_acquire))
 
 /* OWNED words are written by the caller's thread only. Adding to one is a load and a store, without a locked
    instruction. On x86-64 the functions below are one instruction each, which compilers do not make of two relaxed

@@ -23,7 +23,7 @@ static void keep(void *pointer) {
 
 /* ---- memcheck ---------------------------------------------------------------------------------------------------- */
 
-static _Atomic bool is_shut;
+static _Atomic uint32_t is_shut;
 
 /* Does this to the lines, and to all units that were ever handed out. (There is no FAR part where memcheck is.) */
 static bool change_all(bool (*change)(void *at, size_t bytes)) {
@@ -42,14 +42,14 @@ static bool is_ours(const void *at) {
 static bool open_again(const void *at) {
     static _Atomic bool given_up;
     if (!is_ours(at) || ts_load_relaxed(&given_up)) return false;
-    if (atomic_exchange(&is_shut, false) && !change_all(ts_os->commit)) ts_store_relaxed(&given_up, true);
+    if (ts_exchange_seq(&is_shut, 0) && !change_all(ts_os->commit)) ts_store_relaxed(&given_up, true);
     return true;
 }
 
 TS_AT_END static void make_read_only(void) {
     if (!show || !ts_care_on_memcheck() || !make_room() || !ts_os_on_fault(open_again)) return;
     show(keep);
-    ts_store_relaxed(&is_shut, true);
+    ts_store_relaxed(&is_shut, 1);
     (void)change_all(ts_os->freeze);
 }
 
