@@ -96,16 +96,11 @@ void ts_scope_retire_current(ts_scope_block *block) {
     if (unit) ts_scope_release_if_empty(block, unit);
 }
 
-/* Whether the block has no slab yet, and its first is a piece even where the share retains a unit. */
-static bool begins_small(const ts_scope_block *block, size_t bytes) {
-    return block->b.share->small && ts_load_relaxed(&block->b.slabs) == 0 && bytes <= 2 * TS_PIECE_BYTES;
-}
-
 /* Whether the next slab is a piece that the share has. */
 static bool takes_piece(ts_scope_block *block, size_t bytes, size_t align) {
     const ts_share *share = block->b.share;
     if (!share->pieces[bytes > TS_PIECE_BYTES]) return false;
-    if (begins_small(block, bytes)) return align <= TS_PIECE_BYTES;
+    if (ts_scope_begins_small(block)) return bytes <= 2 * TS_PIECE_BYTES && align <= TS_PIECE_BYTES;
     return share->retained.head == 0 && ts_scope_takes_piece(block, bytes, align);
 }
 
@@ -116,7 +111,8 @@ static uint32_t take_at_hand(ts_scope_block *block, size_t bytes, size_t align) 
        NUMA home (nodes.h) is taken elsewhere, too. */
     if (block->b.account || ts_load_relaxed(&share->allocator->nodes)) return 0;
     if (takes_piece(block, bytes, align)) return ts_share_take_piece(share, bytes);
-    uint32_t unit = begins_small(block, bytes) ? 0 : ts_share_take(share);
+    bool small = ts_scope_begins_small(block) && bytes <= 2 * TS_PIECE_BYTES;
+    uint32_t unit = small ? 0 : ts_share_take(share);
     if (!unit) return 0;
     if (ts_slab_reset_scope(unit)) return unit;
     ts_allocator_retire(share->allocator, unit);

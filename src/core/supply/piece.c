@@ -55,15 +55,16 @@ static bool begins_with_piece(const ts_scope_block *block, uint32_t first) {
 bool ts_scope_takes_piece(ts_scope_block *block, size_t bytes, size_t align) {
     if (!may_take_piece(block)) return false;
     bool pieces = ts_load_relaxed(&block->pieces) > 0 || begins_with_piece(block, block->b.share->firsts++);
-    size_t most = block->b.share->small && ts_load_relaxed(&block->b.slabs) == 0 ? 2 * TS_PIECE_BYTES : TS_PIECE_BYTES;
+    size_t most = TS_PIECE_BYTES << ts_scope_begins_small(block);
     return pieces && bytes <= most && align <= TS_PIECE_BYTES;
 }
 
 bool ts_scope_is_in_pieces(const ts_scope_block *block) {
     const ts_share *share = block->b.share;
-    bool unit = (ts_load_relaxed(&share->retained.count) != 0 && !share->small) ||
-                ts_load_relaxed(&share->allocator->nodes) || !begins_with_piece(block, share->firsts);
-    return may_take_piece(block) && (ts_load_relaxed(&block->pieces) > 0 || !unit);
+    if (!may_take_piece(block)) return false;
+    if (ts_load_relaxed(&block->pieces) > 0) return true;
+    return ts_load_relaxed(&share->retained.count) == 0 && !ts_load_relaxed(&share->allocator->nodes) &&
+           begins_with_piece(block, share->firsts);
 }
 
 /* ---- cut, and whole ------------------------------------------------------------------------------------------ */

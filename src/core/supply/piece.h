@@ -14,9 +14,11 @@
    TS_PIECES_AFTER times it is a unit, because few lifetimes are open. One in TS_PIECES_UNIT_EVERY is a unit, too: a
    thread with one scope after the other retains that unit for all that come.
    After a SMALL scope a piece comes before a retained unit. Without that rule each larger scope leaves its unit to a
-   small one, and in the end each open scope has a unit. A scope is small if it had one slab when it ended, and no more
-   in it than a long piece has. While TS_PIECES_AFTER / 2 units or fewer are cut no scope counts as small, because units
-   are faster. A first slab is a long piece only after a small scope, so threads with larger scopes have none. */
+   small one, and in the end each open scope has a unit. A scope is small if it had one slab when it ended, and in it no
+   more bytes than a short piece has, or one object that a long piece has room for. While TS_PIECES_AFTER / 2 units or
+   fewer are cut no scope counts as small, because units are faster. A first slab is a long piece only after a small
+   scope, so threads with larger scopes have none. The rule is not for churn domains that start small
+   (object/alloc.c): their larger objects would lie in blocks of their own. */
 #ifndef TS_PIECES_AFTER
 #define TS_PIECES_AFTER 16u
 #endif
@@ -26,6 +28,10 @@ extern TS_HIDDEN uint32_t ts_pieces_after; /* TS_PIECES_AFTER; 0 in tests, which
 #define TS_LOCAL_PIECES 64u
 #define TS_PIECES_MOVED 32u
 
+/* Whether the block has no slab yet, and begins with a piece even where the share retains a unit. */
+TS_ALWAYS_INLINE bool ts_scope_begins_small(const ts_scope_block *block) {
+    return block->b.share->small && !block->b.slow && ts_load_relaxed(&block->b.slabs) == 0;
+}
 /* Whether the next slab of a scope block without an account is a piece, for an object of `bytes` bytes. Called once
    for each slab that is needed. Caller: the block's thread. */
 bool ts_scope_takes_piece(ts_scope_block *block, size_t bytes, size_t align);
