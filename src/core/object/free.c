@@ -27,6 +27,7 @@
 #include "os/os.h"
 #include "os/park.h"
 #include "supply/nodes.h"
+#include "supply/share.h"
 
 /* FREED_FOR_ANOTHER: the object is freed, but the answer true goes to another thread (foreign.c, 7). */
 typedef enum verdict { FREED, FREED_FOR_ANOTHER, NOT_LIVE, AGAIN } verdict;
@@ -424,12 +425,11 @@ TS_NOINLINE static bool free_in_piece(uintptr_t token, uint64_t entry, uint64_t 
 
 /* Not while timing is on. */
 TS_NOINLINE static bool free_span(uintptr_t token, uint64_t entry, uint64_t w) {
-    ts_allocator *allocator = ts_allocator_find(token);
-    const ts_heap *heap = ts_thread.heap;
+    const ts_share *share = ts_share_of_mine(token); /* which has the allocator's record pinned */
     ts_op_end(&ts_thread);
-    if ((entry & (TS_UNIT_ENTRIES - 1)) != 0 || (w & TS_UNIT_ZOMBIE) || !allocator || allocator->care || !heap ||
-        (heap->sample_rate | ts_load_relaxed(&ts_sample_rate)) != 0 ||
-        !ts_span_free(allocator, (uint32_t)(entry >> TS_ENTRY_UNIT_SHIFT), w, TS_ANY_GENERATION))
+    if ((entry & (TS_UNIT_ENTRIES - 1)) != 0 || (w & TS_UNIT_ZOMBIE) || !share || share->care ||
+        (share->heap->sample_rate | ts_load_relaxed(&ts_sample_rate)) != 0 ||
+        !ts_span_free(share->allocator, (uint32_t)(entry >> TS_ENTRY_UNIT_SHIFT), w, TS_ANY_GENERATION))
         return free_slowly(token, entry, w);
     ts_epoch_settle();
     return true;
