@@ -78,6 +78,17 @@ static bool is_alike(const ts_churn_block *mine, const ts_block *block) {
     return own < 2 * its && its < 2 * own;
 }
 
+/* Whether more blocks of ended threads wait than there are threads in whose place others may come: those that live, this
+   one included. So what is left to others is never more than some threads have. Caller has the lock. */
+static bool many_wait(const ts_heap *heap, const ts_epoch *epoch) {
+    int32_t more = -1;
+    for (const ts_block *b = ts_load_relaxed(&epoch->blocks); b; b = ts_epoch_next_block(b)) {
+        const ts_heap *home = ts_load_relaxed(&b->heap);
+        if (home != heap) more += ts_load_relaxed(&home->state) == TS_HEAP_ABANDONED ? 1 : -1;
+    }
+    return more > 0;
+}
+
 bool ts_epoch_adopt(ts_heap *heap, ts_epoch *epoch, EpochId id, unsigned cls, bool any) {
     bool adopted = false;
     ts_allocator *allocator = ts_load_relaxed(&epoch->allocator);
@@ -90,12 +101,14 @@ bool ts_epoch_adopt(ts_heap *heap, ts_epoch *epoch, EpochId id, unsigned cls, bo
     any = any || ts_load_relaxed(&epoch->account); /* a limit counts memory that nobody uses, too */
     /* This thread's own other blocks, adopted earlier, come first: else it would get a block more with every thread
        that ends, however much is free in those that it has. */
-    for (unsigned others = 0; others < 2 && !adopted; others++)
+    for (unsigned others = 0; others < 2 && !adopted; others++) {
+        if (others && !any) any = many_wait(heap, epoch);
         for (ts_block *b = ts_load_relaxed(&epoch->blocks); b && !adopted; b = ts_epoch_next_block(b)) {
             if ((ts_load_relaxed(&b->heap) == heap) != !others || !has_free(b, cls)) continue;
             adopted = !others || ((any || !is_alike(mine, b)) && ts_epoch_take_over(heap, share, b, id));
             if (adopted) ts_epoch_remember(heap, b, epoch);
         }
+    }
     ts_epoch_release(epoch);
     return adopted;
 }

@@ -18,7 +18,8 @@ ts_given_up ts_epoch_give_up_blocks(ts_allocator *allocator, EpochId id);
    */
 void ts_epoch_take_up(ts_heap *heap, ts_allocator *allocator, EpochId id);
 /* Takes over a block that an ended thread left in the epoch, if one has a free slot of the class and is not
-   about as large as the block of this thread. any: of any size, because there is no memory for a slab. */
+   about as large as the block of this thread, or many such blocks wait. any: of any size, because there is no memory
+   for a slab. */
 bool ts_epoch_adopt(ts_heap *heap, ts_epoch *epoch, EpochId id, unsigned cls, bool any);
 
 #endif

@@ -175,6 +175,35 @@ static void not_adopted_by_its_like(void **state) {
     assert_true(epoch_destroy(allocator, epoch));
 }
 
+/* Many such blocks are not left: more of them wait than threads live. */
+enum { BUILDERS = 4 };
+static pthread_barrier_t all_have_built;
+static void *build(void *arg) {
+    void **p = arg;
+    for (int i = 0; i < COUNT; i++)
+        SUP_CHECK((p[i] = slab_malloc_epoch(allocator, size, epoch)) != NULL, "object %d", i);
+    pthread_barrier_wait(&all_have_built); /* each in a block of its own */
+    return NULL;
+}
+static void adopted_from_many_of_its_like(void **state) {
+    (void)state;
+    static void *built[BUILDERS][COUNT];
+    pthread_t thread[BUILDERS];
+    epoch = epoch_open(allocator, NULL, EPOCH_CHURN);
+    for (int i = 0; i < COUNT; i++) assert_non_null(slab_malloc_epoch(allocator, size, epoch));
+    assert_int_equal(pthread_barrier_init(&all_have_built, NULL, BUILDERS), 0);
+    for (int t = 0; t < BUILDERS; t++) assert_int_equal(pthread_create(&thread[t], NULL, build, built[t]), 0);
+    for (int t = 0; t < BUILDERS; t++) assert_int_equal(pthread_join(thread[t], NULL), 0);
+    for (int i = 0; i < BUILDERS * COUNT; i++)
+        assert_true(i % 8 == 0 || slab_free(allocator, built[i / COUNT][i % COUNT]));
+    slab_trim(allocator);
+    uint64_t committed = sup_committed_bytes(allocator);
+    for (int i = 0; i < 2 * COUNT; i++) assert_non_null(slab_malloc_epoch(allocator, size, epoch));
+    assert_int_equal(sup_committed_bytes(allocator), committed);
+    sup_check_identities(allocator);
+    assert_true(epoch_destroy(allocator, epoch));
+}
+
 /* Nor is it left to others where there is no memory, or a limit is met. */
 static void adopted_for_want_of_memory(void **state) {
     (void)state;
@@ -546,6 +575,7 @@ int main(void) {
         WITH_ALLOCATOR(a_block_of_an_ended_thread),
         WITH_ALLOCATOR(adopted_when_slots_run_out),
         WITH_ALLOCATOR(not_adopted_by_its_like),
+        WITH_ALLOCATOR(adopted_from_many_of_its_like),
         WITH_ALLOCATOR(adopted_for_want_of_memory),
         WITH_ALLOCATOR(blocks_do_not_pile_up),
         WITH_ALLOCATOR(heaps_are_used_again),
