@@ -372,11 +372,11 @@ TS_ALWAYS_INLINE bool free_in_closing(uintptr_t token, uint64_t entry, uint64_t 
     return true;
 }
 
-/* In an open block of this thread's, as slab_free does it in that of the allocator used last. */
-TS_NOINLINE static bool free_adopted(uintptr_t token, uint64_t entry, uint64_t w, const ts_block *block) {
+/* In an open block of this thread's, as slab_free does it in that of the allocator used last. TS_KEY_NO_SHARE finds
+   none: free_slowly binds the thread. */
+TS_NOINLINE static bool free_adopted(uintptr_t token, uint64_t entry, uint64_t w, uint64_t share_key) {
     void *p = ts_entry_address(&ts_region.part[TS_NORMAL], entry);
-    if (TS_UNLIKELY(ts_load_relaxed(&block->allocator) != token)) return free_slowly(token, entry, w);
-    ts_fast_result r = ts_fast_free(ts_share_key(block->share), entry, p, false, SLAB_HANDLE_NONE, NULL);
+    ts_fast_result r = ts_fast_free(share_key, entry, p, false, SLAB_HANDLE_NONE, NULL);
     if (TS_UNLIKELY(!r.freed)) return free_slowly(token, entry, w);
     if (TS_UNLIKELY(r.full)) return ts_free_full(r.bin, entry, r.granule);
     ts_op_end(&ts_thread);
@@ -384,8 +384,9 @@ TS_NOINLINE static bool free_adopted(uintptr_t token, uint64_t entry, uint64_t w
 }
 
 /* In a churn slab of this thread's. */
-TS_NOINLINE static bool free_own_block(uintptr_t token, uint64_t entry, uint64_t w, const ts_block *block) {
-    if (ts_load_relaxed(&block->key) >> TS_KEY_SHARE_SHIFT != 0) return free_adopted(token, entry, w, block);
+TS_NOINLINE static bool free_own_block(uintptr_t token, uint64_t entry, uint64_t w, const ts_block *block,
+                                       uint64_t share_key) {
+    if (ts_load_relaxed(&block->key) >> TS_KEY_SHARE_SHIFT != 0) return free_adopted(token, entry, w, share_key);
     return free_in_closing(token, entry, w) || free_slowly(token, entry, w);
 }
 
@@ -455,7 +456,7 @@ TS_ALWAYS_INLINE bool free_by_word(const bool bound, uintptr_t token, void *p, u
         TS_UNLIKELY(ts_load_acquire(&heap->revoked) != 0)) /* acquire: as in ts_heap_enter */
         return free_slowly(token, entry, w);
     const ts_block *block = ts_block_of_line(ts_word_line(w), false);
-    if (ts_load_relaxed(&block->heap) == heap) return free_own_block(token, entry, w, block);
+    if (ts_load_relaxed(&block->heap) == heap) return free_own_block(token, entry, w, block, share_key);
     return free_open(block, token, entry, w);
 }
 
