@@ -190,7 +190,10 @@ typedef struct ts_slab {
     _Atomic uint64_t foreign[8]; /* churn, COARSE: 32 granules a word. The record of a piece ends before it */
 } ts_slab;
 
-/* The state words of a unit, eight bytes at a time: for resets, and for scope slabs. */
+/* The state words of a unit, eight bytes at a time: for resets, for scope slabs, and for frees of four slots in one step.
+   Another thread may load one of the four words meanwhile. C says nothing of accesses of two sizes. All processors
+   that have an atomic store of eight bytes show each of the words as it was or as it is, and a release of the store
+   holds for each of them. Only the owner of the slab stores them, in either size. */
 typedef _Atomic uint64_t TS_MAY_ALIAS ts_state64;
 
 /* A scope slab uses the state words of its unit as two bitmaps, a bit per 16 bytes. (o), read by any thread. The
