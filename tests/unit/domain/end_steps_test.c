@@ -265,6 +265,36 @@ static void in_use_again_after_a_drain(void **state) {
     epoch_domain_destroy(domain);
 }
 
+static void make_theirs(void) {
+    domain = epoch_domain_create_ex(allocator, NULL, EPOCH_DOMAIN_DRAIN | EPOCH_DOMAIN_SHARED);
+    epoch = epoch_domain_epoch(domain);
+    entry = entry_of(domain);
+    theirs = epoch_domain_wrap(allocator, epoch, true);
+    SUP_CHECK(theirs && slab_malloc_epoch(allocator, 100, epoch), "an epoch of two domains");
+}
+static void end_theirs_first(void) {
+    epoch_domain_destroy(theirs);
+    atomic_store(&done, true);
+}
+static void make_next(void) { domain = epoch_domain_create(allocator); }
+static void end_next(void) { epoch_domain_destroy(domain); }
+
+/* The same while the thread that has ended the first domain is about to close the epoch. */
+static void in_use_again_before_a_drain(void **state) {
+    (void)state;
+    bool all = false;
+    for (unsigned at = 0; !all; at++) {
+        let(make_theirs);
+        other = end_theirs_first;
+        forks = NULL;
+        (void)end_meanwhile(at, false, &all);
+        if (all) let(end_theirs_first);
+        let(make_next);
+        lives_in_a_child(epoch_domain_epoch(domain));
+        let(end_next);
+    }
+}
+
 static void wrap_here(void) { theirs = epoch_domain_wrap(allocator, epoch, true); }
 
 /* Other domains of the epoch: one that does not end it, and one of another thread. */
@@ -419,6 +449,7 @@ int main(void) {
         WITH(in_use_again_here),
         WITH(in_use_again_after_a_cleanup),
         WITH(in_use_again_after_a_drain),
+        WITH(in_use_again_before_a_drain),
         WITH(wrapped),
         WITH(allocator_ends),
         WITH(allocator_ends_in_a_fork),
