@@ -238,20 +238,23 @@ static void *live_with_a_destructor(void *argument) {
     return argument;
 }
 
+/* No heap says that its thread lives, but this one's. */
+static void no_other_thread_lives(void) {
+    for (ts_heap *h = ts_heaps(); h; h = h->next) {
+        assert_true(h == ts_thread.heap || ts_load_relaxed(&h->state) == TS_HEAP_ABANDONED);
+    }
+}
+
 static void thread_local_destructors(void **state) {
     (void)state;
     for (int last = 0; last < 2; last++) {
         only_in_the_last = last;
         rounds_run = refused = 0;
-        /* A key made after the library's, so that its destructor runs after. */
         assert_int_equal(pthread_key_create(&key, allocate_at_the_end), 0);
         sup_in_thread(live_with_a_destructor, NULL);
         assert_int_equal(rounds_run, PTHREAD_DESTRUCTOR_ITERATIONS);
         assert_int_equal(refused, 1);
-        /* No heap says that its thread lives, but this one's. */
-        for (ts_heap *h = ts_heaps(); h; h = h->next) {
-            assert_true(h == ts_thread.heap || ts_load_relaxed(&h->state) == TS_HEAP_ABANDONED);
-        }
+        no_other_thread_lives();
         for (int i = 0; i <= PTHREAD_DESTRUCTOR_ITERATIONS; i++) {
             assert_true(objects[i] == NULL || slab_free(allocator, objects[i]));
             objects[i] = NULL;
@@ -259,6 +262,46 @@ static void thread_local_destructors(void **state) {
         assert_int_equal(pthread_key_delete(key), 0);
         sup_check_identities(allocator);
     }
+}
+
+static unsigned first_round, last_round;
+
+/* Comes in every round, and is busy from the first to the last of those two. */
+static void begin_late(void *argument) {
+    uintptr_t round = (uintptr_t)argument;
+    if (round < PTHREAD_DESTRUCTOR_ITERATIONS) {
+        SUP_CHECK(pthread_setspecific(key, (void *)(round + 1)) == 0, "pthread_setspecific");
+    }
+    if (round < first_round || round > last_round) {
+        return;
+    }
+    SUP_CHECK(slab_free(allocator, objects[0]), "freed in round %u", (unsigned)round);
+    objects[0] = slab_malloc_epoch(allocator, 100, churn);
+    SUP_CHECK(objects[0] != NULL, "allocated in round %u", (unsigned)round);
+}
+
+static void *live_without_a_call(void *argument) {
+    SUP_CHECK(pthread_setspecific(key, (void *)(uintptr_t)1) == 0, "pthread_setspecific");
+    return argument;
+}
+
+/* The first call of a thread comes from a destructor, in each of the rounds. The thread's heap ends with it. */
+static void first_call_in_a_destructor(void **state) {
+    (void)state;
+    assert_int_equal(pthread_key_create(&key, begin_late), 0);
+    assert_non_null(objects[0] = slab_malloc_epoch(allocator, 100, churn));
+    for (first_round = 1; first_round <= PTHREAD_DESTRUCTOR_ITERATIONS; first_round++) {
+        for (last_round = first_round; last_round <= PTHREAD_DESTRUCTOR_ITERATIONS; last_round++) {
+            /* A thread whose rounds are known is refused in the last. */
+            if (first_round == 1 && last_round == PTHREAD_DESTRUCTOR_ITERATIONS) continue;
+            sup_in_thread(live_without_a_call, NULL);
+            no_other_thread_lives();
+        }
+    }
+    assert_true(slab_free(allocator, objects[0]));
+    objects[0] = NULL;
+    assert_int_equal(pthread_key_delete(key), 0);
+    sup_check_identities(allocator);
 }
 
 /* ---- a thousand -------------------------------------------------------------------------------------------------- */
@@ -318,7 +361,8 @@ int main(void) {
 #define WITH(test) cmocka_unit_test_setup_teardown(test, start, stop)
     const struct CMUnitTest tests[] = {
         WITH(with_live_objects),   WITH(inside_of_domains),        WITH(cancelled_while_it_waits),
-        WITH(cancelled_in_a_call), WITH(thread_local_destructors), WITH(a_thousand),
+        WITH(cancelled_in_a_call), WITH(thread_local_destructors), WITH(first_call_in_a_destructor),
+        WITH(a_thousand),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

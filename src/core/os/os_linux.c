@@ -369,19 +369,34 @@ void ts_os_unmap(void *at, size_t bytes) {
 }
 
 static pthread_key_t exit_key;        /* constant after ts_os_register_exit */
-static _Thread_local unsigned rounds; /* of this thread's destructors so far */
+static _Thread_local unsigned rounds; /* of this thread's destructors so far, since it was here first */
 
 bool ts_os_thread_ends(void *arg) {
-    bool only_counts = arg == &rounds;
     rounds++;
-    /* Not in the last round: some tools take a thread's state away there. */
-    if (!only_counts && rounds < PTHREAD_DESTRUCTOR_ITERATIONS - 1 && pthread_setspecific(exit_key, arg) == 0)
-        return false;
     if (rounds < PTHREAD_DESTRUCTOR_ITERATIONS) (void)pthread_setspecific(exit_key, &rounds);
-    return !only_counts;
+    return arg != &rounds;
 }
 
-bool ts_os_register_exit(void (*exit_fn)(void *)) { return pthread_key_create(&exit_key, exit_fn) == 0; }
+/* In each round the destructors run in the order of their keys, which are small numbers. So the highest key comes last,
+   and ends a heap that another destructor needed in the last round. glibc allocates for keys from 32 on in each
+   thread. A new key is the lowest that is free: all below are taken meanwhile. */
+#if defined(__GLIBC__)
+#define HIGHEST_KEY 31u
+#else
+#define HIGHEST_KEY (PTHREAD_KEYS_MAX - 1u)
+#endif
+
+bool ts_os_register_exit(void (*exit_fn)(void *)) {
+    pthread_key_t below[HIGHEST_KEY];
+    unsigned n = 0;
+    if (pthread_key_create(&exit_key, exit_fn) != 0) return false;
+    for (pthread_key_t next; n < HIGHEST_KEY && exit_key < HIGHEST_KEY; exit_key = next) {
+        if (pthread_key_create(&next, exit_fn) != 0) break;
+        below[n++] = exit_key;
+    }
+    while (n > 0) (void)pthread_key_delete(below[--n]);
+    return true;
+}
 bool ts_os_register_fork(void (*prepare)(void), void (*parent)(void), void (*child)(void)) {
     return pthread_atfork(prepare, parent, child) == 0;
 }
@@ -392,7 +407,7 @@ bool ts_os_is_alone(void) { return &library_is_alone && library_is_alone; }
 
 bool ts_os_thread_started(void *arg) {
     int before = errno; /* it may allocate */
-    bool done = rounds < PTHREAD_DESTRUCTOR_ITERATIONS && pthread_setspecific(exit_key, arg) == 0;
+    bool done = rounds < PTHREAD_DESTRUCTOR_ITERATIONS - 1 && pthread_setspecific(exit_key, arg) == 0;
     errno = before;
     return done;
 }
