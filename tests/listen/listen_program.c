@@ -121,11 +121,12 @@ static void after_reset(void) {
     reads(p + 199);
 }
 
+/* valgrind may take the first 16 bytes of an object for what lies behind the one before. */
 static void after_epoch(void) {
     (void)makes_object(64);
     char *p = makes_object(64);
     ends_epoch();
-    reads(p + 8);
+    reads(p + 24);
 }
 
 static void after_epoch_of_thread(void) {

@@ -25,7 +25,7 @@ ENDED = {
     "after_domain": ("makes_scratch", "ends_domain", 64, 8),
     "after_domain_span": ("makes_scratch", "ends_domain", 50000, 40000),
     "after_reset": ("makes_scratch", "ends_by_reset", 200, 199),
-    "after_epoch": ("makes_object", "ends_epoch", 64, 8),
+    "after_epoch": ("makes_object", "ends_epoch", 64, 24),
     "after_epoch_of_thread": ("makes_elsewhere", "ends_epoch", 64, 8),
     "after_domain_and_next": ("makes_scratch", "ends_domain", 64, 24),
     "after_allocator": ("makes_object", "ends_allocator", 64, 8),

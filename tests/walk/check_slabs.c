@@ -155,9 +155,9 @@ static bool check_churn_slab(ts_check *check, const ts_churn_block *block, unsig
     unsigned free_count = 0, bits = 0, retired = 0, live_slots = 0;
     for (unsigned i = 0; i < free_now->count; i++) {
         if (free_now->entry[i] >> TS_ENTRY_UNIT_SHIFT != unit) continue;
-        unsigned g = (unsigned)ts_granule(fine, free_now->entry[i] & (TS_UNIT_ENTRIES - 1));
+        unsigned g = (unsigned)ts_entry_place(fine, free_now->entry[i] & (TS_UNIT_ENTRIES - 1));
         REQUIRE((elsewhere[g >> 6] >> (g & 63) & 1) == 0,
-                "unit %u, granule %u: twice in the magazine or the claimed word", unit, g);
+                "unit %u, place %u: twice in the magazine or the claimed word", unit, g);
         elsewhere[g >> 6] |= (uint64_t)1 << (g & 63);
         free_now->seen++;
     }
@@ -165,8 +165,8 @@ static bool check_churn_slab(ts_check *check, const ts_churn_block *block, unsig
             ts_slab_kind(slab));
     for (unsigned i = 0; i < ts_slab_free_word_count(fine); i++) bits += ts_popcount64(ts_load_relaxed(&bitmap[i]));
     for (unsigned slot = 0; slot < ts_classes.slots[cls]; slot++) {
-        unsigned entry = slot * ts_class_bytes[cls] / 16, g = (unsigned)ts_granule(fine, entry);
-        unsigned s = ts_load_relaxed(&state[g]);
+        unsigned entry = slot * ts_class_bytes[cls] / 16, g = (unsigned)ts_entry_place(fine, entry);
+        unsigned s = ts_load_relaxed(&state[ts_granule(fine, entry)]);
         unsigned is_live = s & TS_STATE_LIVE, is_retired = ts_state_is_retired(s);
         unsigned is_free = ts_load_relaxed(&bitmap[g >> 6]) >> (g & 63) & 1,
                  is_elsewhere = elsewhere[g >> 6] >> (g & 63) & 1;
@@ -213,9 +213,9 @@ static bool collect(ts_check *check, const ts_churn_block *block, unsigned cls, 
         out->entry[out->count++] = (uint32_t)entry;
     }
     for (uint64_t word = ts_load_relaxed(&bin->word); word; word &= word - 1) {
-        REQUIRE(ts_granule_entry(fine, (uint64_t)bin->word_granule + 63) < region->limit,
+        REQUIRE(ts_granule_entry(fine, ts_place_granule(fine, (uint64_t)bin->word_place + 63)) < region->limit,
                 "class %u: the claimed word is of no place", cls);
-        uint64_t granule = (uint64_t)bin->word_granule + ts_ctz64(word);
+        uint64_t granule = ts_place_granule(fine, (uint64_t)bin->word_place + ts_ctz64(word));
         uint32_t start = ts_load_relaxed(&bin->state[granule]) >> TS_STATE_START_SHIFT & 3u;
         uint32_t entry = (uint32_t)ts_granule_entry(fine, granule) + (fine ? 0 : start);
         REQUIRE((entry & (TS_UNIT_ENTRIES - 1)) * 16 % ts_class_bytes[cls] == 0,
@@ -260,7 +260,7 @@ static bool check_bin(ts_check *check, const ts_churn_block *block, unsigned cls
         REQUIRE(found == 0 || slab->prev == before, "unit %u: prev is %u, it comes after %u", unit, slab->prev, before);
         REQUIRE(slab->free_count == 0 || found_full == 0, "unit %u: has free slots, and comes after a full one", unit);
         if (!check_churn_slab(check, block, cls, unit, &free_now, &live_slots)) return false;
-        unsigned here = slab->touched | (ts_class_is_fine(cls) ? 0 : ts_slab_pages_in_use(slab, cls));
+        unsigned here = ts_class_is_fine(cls) ? TS_SLAB_ALL_PAGES : ts_slab_pages_in_use(slab, cls);
         REQUIRE((slab->given & here) == 0, "unit %u: pages %u went back, and %u are in use", unit, slab->given, here);
         found++;
         found_full += slab->free_count == 0;

@@ -97,7 +97,7 @@ TS_ALWAYS_INLINE bool free_obj_fast(const ts_tls *tls, SlabHandle handle, bool *
         ts_fast_free(tls->share_key, entry, ts_entry_address(&ts_region.part[TS_NORMAL], entry), true, handle, NULL);
     if (TS_UNLIKELY(!r.freed)) return false;
     *first = !r.late;
-    if (TS_UNLIKELY(r.full)) return ts_free_full(r.bin, r.entry, r.granule);
+    if (TS_UNLIKELY(r.full)) return ts_free_full(r.bin, r.entry);
     ts_op_end(&ts_thread);
     return true;
 }

@@ -222,7 +222,7 @@ TS_ENTRY TS_NOINLINE static bool free_of_other(uintptr_t token, void *p, uint64_
     uint64_t share_key = TS_LIKELY(share != NULL) ? ts_share_key(share) : TS_KEY_NO_SHARE;
     ts_fast_result r = ts_fast_free(share_key, entry, p, false, SLAB_HANDLE_NONE, NULL);
     if (TS_UNLIKELY(!r.freed)) return ts_free_missed_of(token, p, share_key);
-    if (TS_UNLIKELY(r.full)) return ts_free_full(r.bin, r.entry, r.granule);
+    if (TS_UNLIKELY(r.full)) return ts_free_full(r.bin, r.entry);
     ts_op_end(tls);
     return true;
 }
@@ -238,7 +238,7 @@ TS_ENTRY bool slab_free(SlabAllocator *allocator, void *p) {
         return free_of_other(ts_token(allocator), p, entry);
     ts_fast_result r = ts_fast_free(tls->share_key, entry, p, false, SLAB_HANDLE_NONE, NULL);
     if (TS_UNLIKELY(!r.freed)) return ts_free_missed(p);
-    if (TS_UNLIKELY(r.full)) return ts_free_full(r.bin, r.entry, r.granule);
+    if (TS_UNLIKELY(r.full)) return ts_free_full(r.bin, r.entry);
     ts_op_end(tls);
     return true;
 }

@@ -123,7 +123,7 @@ TS_ENTRY void ts_private_free(void *p, ts_private_free_rest *rest) {
         return;
     }
     if (TS_UNLIKELY(r.full)) {
-        (void)ts_free_full(r.bin, r.entry, r.granule);
+        (void)ts_free_full(r.bin, r.entry);
         return;
     }
     ts_op_end(tls);

@@ -17,6 +17,15 @@ static inline unsigned ts_popcount64(uint64_t x) {
     return (unsigned)((x * 0x0101010101010101u) >> 56);
 }
 
+/* Bit n of x as bit 2n. */
+static inline uint64_t ts_spread_32(uint32_t bits) {
+    uint64_t x = (bits | (uint64_t)bits << 16) & 0x0000ffff0000ffffu;
+    x = (x | x << 8) & 0x00ff00ff00ff00ffu;
+    x = (x | x << 4) & 0x0f0f0f0f0f0f0f0fu;
+    x = (x | x << 2) & 0x3333333333333333u;
+    return (x | x << 1) & 0x5555555555555555u;
+}
+
 /* A hash of bytes, which goes on from `hash`: 0, or that of what comes before them. */
 static inline uint64_t ts_hash(uint64_t hash, const void *at, size_t bytes) {
     const unsigned char *c = (const unsigned char *)at;

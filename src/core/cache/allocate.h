@@ -35,16 +35,16 @@ TS_ALWAYS_INLINE void *ts_fast_pop(ts_bin *bin) {
 }
 
 /* The next object of the claimed word, made live; NULL: the word is used up. Called when the magazine is empty, so
-   that the objects freed last are used first. The granule gives the object's 64 bytes, and the state word its place
+   that the objects freed last are used first. The place gives the object's 64 bytes, and the state word where it starts
    in these. */
 TS_ALWAYS_INLINE void *ts_fast_word(ts_bin *bin) {
     uint64_t word = ts_load_relaxed(&bin->word);
     if (TS_UNLIKELY(word == 0)) return NULL;
     ts_store_relaxed(&bin->word, word & (word - 1)); /* counts it, too: ts_bin_word_allocs */
-    uint64_t granule = (uint64_t)bin->word_granule + ts_ctz64(word), coarse = ts_granule_entry(false, granule);
-    _Atomic uint16_t *state = &bin->state[granule];
-    uint64_t entry = ts_bin_is_fine(bin) ? granule & ~UINT64_C(3) : coarse;
-    char *object = ts_entry_address(&ts_region.part[TS_NORMAL], entry);
+    bool fine = ts_bin_is_fine(bin);
+    uint64_t place = (uint64_t)bin->word_place + ts_ctz64(word), fine_line = place / 4;
+    _Atomic uint16_t *state = &bin->state[ts_place_granule(fine, place)];
+    char *object = ts_entry_address(&ts_region.part[TS_NORMAL], (fine ? fine_line : place) * 4);
     object += (ts_load_relaxed(state) & TS_STATE_START) * (16u >> TS_STATE_START_SHIFT);
     ts_or_owned_16(state, TS_STATE_LIVE);
     TS_ASSUME(object != NULL);

@@ -10,8 +10,8 @@
 #include "supply/span.h"
 
 static uint32_t slab_of_entry(uint32_t entry) { return entry >> TS_ENTRY_UNIT_SHIFT; }
-static unsigned granule_in_slab(bool fine, uint32_t entry) {
-    return (unsigned)ts_granule(fine, entry) & (ts_granules_per_unit(fine) - 1);
+static unsigned place_in_slab(bool fine, uint32_t entry) {
+    return (unsigned)ts_entry_place(fine, entry) & (ts_granules_per_unit(fine) - 1);
 }
 
 bool ts_bin_ready(ts_churn_block *block, unsigned cls) {
@@ -267,13 +267,13 @@ static void full_to_partial(ts_bin *bin, ts_slab *slab, uint32_t unit) {
     ts_add_owned(&bin->full, (uint32_t)-1);
 }
 
-/* granule: in the slab. bits: slots from there on, of one word of the bitmap, `count` of them. */
-TS_ALWAYS_INLINE void put_slots(ts_churn_block *block, ts_bin *bin, uint32_t unit, unsigned granule, uint64_t bits,
+/* place: in the slab. bits: slots from there on, of one word of the bitmap, `count` of them. */
+TS_ALWAYS_INLINE void put_slots(ts_churn_block *block, ts_bin *bin, uint32_t unit, unsigned place, uint64_t bits,
                                 unsigned count) {
     ts_slab *slab = ts_slab_at(unit);
-    _Atomic uint64_t *word = &ts_slab_free_words(ts_bin_is_fine(bin), slab)[granule >> 6];
-    ts_assert(2, (ts_load_relaxed(word) & bits << (granule & 63)) == 0);
-    ts_store_relaxed(word, ts_load_relaxed(word) | bits << (granule & 63));
+    _Atomic uint64_t *word = &ts_slab_free_words(ts_bin_is_fine(bin), slab)[place >> 6];
+    ts_assert(2, (ts_load_relaxed(word) & bits << (place & 63)) == 0);
+    ts_store_relaxed(word, ts_load_relaxed(word) | bits << (place & 63));
     unsigned before = slab->free_count;
     slab->free_count = (uint16_t)(before + count);
     if (slab->free_count == slab->empty_at) count_empty(block, ts_bin_class(block, bin), slab);
@@ -287,15 +287,15 @@ void ts_bin_release_if_empty(ts_churn_block *block, ts_bin *bin, uint32_t unit) 
 
 void ts_bin_give_slot(ts_churn_block *block, ts_bin *bin, uint32_t entry) {
     uint32_t unit = slab_of_entry(entry);
-    put_slots(block, bin, unit, granule_in_slab(ts_bin_is_fine(bin), entry), 1, 1);
+    put_slots(block, bin, unit, place_in_slab(ts_bin_is_fine(bin), entry), 1, 1);
     ts_bin_release_if_empty(block, bin, unit);
 }
 
 void ts_bin_give_word(ts_churn_block *block, ts_bin *bin) {
     uint64_t bits = ts_bin_take_word(bin);
-    uint32_t in_unit = ts_granules_per_unit(ts_bin_is_fine(bin)), unit = bin->word_granule / in_unit;
+    uint32_t in_unit = ts_granules_per_unit(ts_bin_is_fine(bin)), unit = bin->word_place / in_unit;
     if (bits == 0) return;
-    put_slots(block, bin, unit, bin->word_granule % in_unit, bits, ts_popcount64(bits));
+    put_slots(block, bin, unit, bin->word_place % in_unit, bits, ts_popcount64(bits));
     ts_bin_release_if_empty(block, bin, unit);
 }
 
@@ -317,34 +317,23 @@ void ts_bin_give_freed(ts_churn_block *block, ts_bin *bin, uint32_t entry) {
     if (mine && ts_word_era(word) == era && ts_word_line(word) == ts_line_of(bin)) {
         ts_slab *slab = ts_slab_at(slab_of_entry(entry));
         bool fine = ts_bin_is_fine(bin);
-        unsigned granule = granule_in_slab(fine, entry);
-        if ((ts_load_relaxed(&ts_slab_free_words(fine, slab)[granule >> 6]) >> (granule & 63) & 1) == 0)
+        unsigned place = place_in_slab(fine, entry);
+        if ((ts_load_relaxed(&ts_slab_free_words(fine, slab)[place >> 6]) >> (place & 63) & 1) == 0)
             ts_bin_give_slot(block, bin, entry);
     }
     ts_heap_leave(heap);
 }
 
-/* Picks a word of the free bitmap that is not 0, and the bits of it to take. In a COARSE slab each slab page has half
-   of the bits of two words. Slab pages that no claim has touched yet, or that went back to the system, come last. So
-   the objects of a slab are not spread over more memory than they need. Once claims have touched all pages since the
-   memory came from the system, they take whole words. */
-TS_ALWAYS_INLINE unsigned pick_word(bool fine, ts_slab *slab, const _Atomic uint64_t *words, uint64_t *bits) {
-    unsigned w = 0;
-    *bits = UINT64_MAX;
-    if (fine || TS_LIKELY(slab->touched == TS_SLAB_ALL_PAGES)) {
-        while (ts_load_relaxed(&words[w]) == 0) w++; /* at most 4 words, 16 of a FINE slab */
-        return w;
+/* Picks a word of the free bitmap that is not 0. In a COARSE slab a word is a slab page. Pages that went back to the
+   system come last, and then the first ones: so the objects of a slab are not spread over more memory than they need.
+   There are 4 words, 16 of a FINE slab. */
+TS_ALWAYS_INLINE unsigned pick_word(const ts_slab *slab, const _Atomic uint64_t *words) {
+    unsigned given = slab->given & TS_SLAB_ALL_PAGES, w = 0;
+    while (ts_load_relaxed(&words[w]) == 0 || TS_UNLIKELY(given >> w & 1)) {
+        if (++w < TS_SLAB_PAGES || given == 0) continue;
+        given = w = 0;
     }
-    for (unsigned step = 0;; step++) {
-        unsigned page = step % TS_SLAB_PAGES;
-        if (step < TS_SLAB_PAGES && !(slab->touched >> page & 1)) continue;
-        *bits = (uint64_t)UINT32_MAX << page % 2 * 32;
-        for (w = page / 2; w < 4; w += 2) {
-            if (!(words[w] & *bits)) continue;
-            slab->touched |= (uint8_t)(1u << page);
-            return w;
-        }
-    }
+    return w;
 }
 
 /* Fetches the cache lines that the next claim reads one after the other: the state words of the next slots, and the
@@ -354,9 +343,10 @@ TS_ALWAYS_INLINE void fetch_next_claim(const ts_bin *bin, bool fine) {
     if (slab->next) __builtin_prefetch(ts_slab_at(slab->next), 1);
     if (fine || slab->free_count == 0) return;
     unsigned w = 0;
-    uint64_t bits;
-    while ((bits = ts_load_relaxed(&slab->u.free[w])) == 0) w++;
-    __builtin_prefetch((const void *)(uintptr_t)&ts_unit_states(bin->head, false)[w * 64u + ts_ctz64(bits)], 1);
+    while (ts_load_relaxed(&slab->u.free[w]) == 0) w++;
+    const _Atomic uint16_t *even = &ts_unit_states(bin->head, false)[w * 32u];
+    __builtin_prefetch((const void *)(uintptr_t)even, 1);
+    __builtin_prefetch((const void *)(uintptr_t)(even + TS_STATES_COARSE / 2), 1);
 }
 
 bool ts_bin_claim(ts_churn_block *block, unsigned cls) {
@@ -375,18 +365,16 @@ bool ts_bin_claim(ts_churn_block *block, unsigned cls) {
         return false;
     }
     _Atomic uint64_t *words = ts_slab_free_words(fine, slab);
-    uint64_t bits;
-    unsigned w = pick_word(fine, slab, words, &bits); /* free_count says that there is one */
+    unsigned w = pick_word(slab, words); /* free_count says that there is one */
     ts_assert(2, w < ts_slab_free_word_count(fine));
     if (slab->free_count == slab->empty_at) count_used(block, cls, slab);
-    uint64_t word = ts_load_relaxed(&words[w]);
-    bits &= word;
-    ts_store_relaxed(&words[w], word - bits);
+    uint64_t bits = ts_load_relaxed(&words[w]);
+    ts_store_relaxed(&words[w], 0);
     if (TS_UNLIKELY(slab->given != 0)) slab->given &= (uint8_t)ts_slab_pages_in_use(slab, cls) ^ TS_SLAB_ALL_PAGES;
     unsigned claimed = ts_popcount64(bits);
     set_word(bin, bits, claimed);
-    uint64_t granule = (uint64_t)unit * ts_granules_per_unit(fine) + w * 64u;
-    bin->word_granule = (uint32_t)granule;
+    uint64_t place = (uint64_t)unit * ts_granules_per_unit(fine) + w * 64u;
+    bin->word_place = (uint32_t)place;
     slab->free_count = (uint16_t)(slab->free_count - claimed);
     if (slab->free_count == 0) {
         unlink_slab(bin, slab, unit);
@@ -415,7 +403,7 @@ unsigned ts_bin_free_bits(ts_churn_block *block, ts_bin *bin, uint32_t unit, uns
                           bool keeps) {
     bool fine = ts_bin_is_fine(bin);
     uint64_t first = (uint64_t)unit * ts_granules_per_unit(fine) + granule, slots = 0;
-    uint64_t before = ts_bin_depth(bin), depth = before, room = keeps ? bin->full_at : 0;
+    uint64_t before = ts_bin_depth(bin), depth = before;
     unsigned retired = 0;
     for (uint32_t fours = bits & bits >> 1 & bits >> 2 & bits >> 3 & 0x11111111u; fours; fours &= fours - 1) {
         unsigned i = ts_ctz64(fours);
@@ -435,6 +423,8 @@ unsigned ts_bin_free_bits(ts_churn_block *block, ts_bin *bin, uint32_t unit, uns
         else
             slots |= (uint64_t)1 << i;
     }
+    /* What is more than a few is claimed as a word, in the order of addresses. */
+    uint64_t room = keeps && ts_popcount64(slots) <= 8 ? bin->full_at : 0;
     for (; slots && depth < room; slots &= slots - 1) {
         uint64_t at = first + ts_ctz64(slots), entry = ts_granule_entry(fine, at);
         if (!fine) entry += ts_load_relaxed(&bin->state[at]) >> TS_STATE_START_SHIFT & 3u;
@@ -446,13 +436,16 @@ unsigned ts_bin_free_bits(ts_churn_block *block, ts_bin *bin, uint32_t unit, uns
     if (given != 0) {
         ts_slab_at(unit)->empty_at = (uint16_t)(ts_slab_at(unit)->empty_at - retired);
         ts_count(&bin->direct_frees, given * TS_DIRECT_ONE);
-        put_slots(block, bin, unit, granule, slots, given - retired); /* granule is a multiple of 32 */
+        /* granule is a multiple of 32; of a COARSE slab these are every second place of a slab page */
+        if (!fine) slots = ts_spread_32((uint32_t)slots) << (granule / (TS_STATES_COARSE / 2));
+        put_slots(block, bin, unit, fine ? granule : granule * 2 % TS_STATES_COARSE, slots, given - retired);
     }
     return kept + given;
 }
 
 void ts_bin_free_direct(ts_churn_block *block, ts_bin *bin, uint32_t entry) {
-    unsigned granule = granule_in_slab(ts_bin_is_fine(bin), entry);
-    ts_assert(2, ts_load_relaxed(ts_entry_state(entry, ts_bin_is_fine(bin))) & TS_STATE_LIVE);
+    bool fine = ts_bin_is_fine(bin);
+    unsigned granule = (unsigned)ts_granule(fine, entry) & (ts_granules_per_unit(fine) - 1);
+    ts_assert(2, ts_load_relaxed(ts_entry_state(entry, fine)) & TS_STATE_LIVE);
     (void)ts_bin_free_bits(block, bin, slab_of_entry(entry), granule & ~31u, (uint32_t)1 << (granule & 31), false);
 }

@@ -120,7 +120,7 @@ TS_NOINLINE static void end_churn(ts_churn_block *block) {
             ts_retained_splice(&list, &chain);
         ts_share_fold(block->b.share, cls, bin_tally(bin).allocated);
         ts_store_relaxed(&bin->word, 0);
-        bin->word_granule = 0;
+        bin->word_place = 0;
         bin->head = 0;
         block->empty[cls] = 0;
         ts_store_relaxed(&bin->full, 0);

@@ -32,7 +32,7 @@ typedef struct ts_fast_result {
     bool full; /* freed, and the magazine has no room: the caller gives it to its slab (ts_fast_give) */
     bool late; /* freed, but another thread is told so: foreign.c, 7 */
     ts_bin *bin;
-    uint64_t granule, entry; /* of the object, for ts_fast_give */
+    uint64_t entry; /* of the object, for ts_fast_give */
 } ts_fast_result;
 
 /* The object at an entry of a bin of the calling thread's own, open block, as ts_fast_free. word: the UNIT word of its
@@ -43,7 +43,6 @@ TS_ALWAYS_INLINE ts_fast_result ts_fast_free_in(ts_bin *bin, const bool fine, ui
     ts_fast_result r = {.freed = false, .full = false, .late = false, .bin = bin};
     uint64_t granule = ts_granule(fine, entry);
     TS_COMPUTED(granule);
-    r.granule = granule;
     TS_COMPUTED_AFTER(entry, granule); /* one register less */
     r.entry = entry;
     uint32_t s = ts_load_relaxed(&r.bin->state[granule]);
@@ -143,9 +142,9 @@ TS_ALWAYS_INLINE size_t ts_fast_own_bytes(const ts_tls *tls, uintptr_t token, co
 }
 
 /* Puts an object that was freed past a full magazine straight into its slab; the magazine stays as it is. false: the
-   free is counted, and ts_bin_give_freed does the rest, because it changes a list or lets the slab go. granule: the
-   granule of the entry. Inside the operation that freed the object. */
-TS_ALWAYS_INLINE bool ts_fast_give(ts_bin *bin, uint64_t entry, uint64_t granule) {
+   free is counted, and ts_bin_give_freed does the rest, because it changes a list or lets the slab go. Inside the
+   operation that freed the object. */
+TS_ALWAYS_INLINE bool ts_fast_give(ts_bin *bin, uint64_t entry) {
     /* release: a reader that sees the count also sees that the object was allocated, in `top` or in the claimed word
        (ts_block_tally) */
     ts_count_release(&bin->direct_frees, TS_DIRECT_ONE);
@@ -154,9 +153,9 @@ TS_ALWAYS_INLINE bool ts_fast_give(ts_bin *bin, uint64_t entry, uint64_t granule
     uint32_t before = slab->free_count;
     if (TS_UNLIKELY(before - 1 >= slab->empty_at - 2u)) return false;
     bool fine = ts_bin_is_fine(bin);
-    granule &= ts_granules_per_unit(fine) - 1;
-    _Atomic uint64_t *word = &ts_slab_free_words(fine, slab)[granule / 64];
-    ts_store_relaxed(word, ts_with_bit(ts_load_relaxed(word), granule));
+    uint64_t place = ts_entry_place(fine, entry) & (ts_granules_per_unit(fine) - 1);
+    _Atomic uint64_t *word = &ts_slab_free_words(fine, slab)[place / 64];
+    ts_store_relaxed(word, ts_with_bit(ts_load_relaxed(word), place));
     slab->free_count = (uint16_t)(before + 1);
     return true;
 }

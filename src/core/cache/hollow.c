@@ -73,10 +73,8 @@ static bool give_of(ts_heap *heap, ts_allocator *allocator, uint32_t unit) {
     unsigned gone = purge(allocator, ts_unit_address(unit), pages);
     ts_heap_enter(heap); /* waits for the holder: a heap lends one slab at a time, until it is queued */
     now = ts_load_acquire(ts_unit_word(unit));
-    if (now == (word | TS_UNIT_FOREIGN) && ts_era(ts_block_of_line(ts_word_line(now), false)) == ts_word_era(now)) {
-        ts_slab_at(unit)->touched &= (uint8_t)~gone;
+    if (now == (word | TS_UNIT_FOREIGN) && ts_era(ts_block_of_line(ts_word_line(now), false)) == ts_word_era(now))
         ts_slab_at(unit)->given |= (uint8_t)gone;
-    }
     /* Drains at once: another holder of the heap would meet everything that is queued. */
     ts_foreign_lent_back(heap);
     ts_foreign_drain(heap);

@@ -78,8 +78,8 @@ static bool is_alike(const ts_churn_block *mine, const ts_block *block) {
     return own < 2 * its && its < 2 * own;
 }
 
-/* Whether more blocks of ended threads wait than there are threads in whose place others may come: those that live, this
-   one included. So what is left to others is never more than some threads have. Caller has the lock. */
+/* Whether more blocks of ended threads wait than there are threads in whose place others may come: those that live,
+   this one included. So what is left to others is never more than some threads have. Caller has the lock. */
 static bool many_wait(const ts_heap *heap, const ts_epoch *epoch) {
     int32_t more = -1;
     for (const ts_block *b = ts_load_relaxed(&epoch->blocks); b; b = ts_epoch_next_block(b)) {

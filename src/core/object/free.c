@@ -126,8 +126,8 @@ TS_COLD static bool hold_owner(const ts_block *block, ts_heap **held) {
     }
 }
 
-/* The thread's heap, made if it has none: its next frees are fast. NULL: there is none. The thread library frees what it
-   had for older threads at the very end of a thread. No destructor would end a heap that is made there. */
+/* The thread's heap, made if it has none: its next frees are fast. NULL: there is none. The thread library frees what
+   it had for older threads at the very end of a thread. No destructor would end a heap that is made there. */
 static ts_heap *heap_to_free(void) {
     ts_heap *heap = ts_thread.heap;
     return TS_LIKELY(heap != NULL) || ts_os_thread_is_over() ? heap : ts_heap_make();
@@ -217,8 +217,8 @@ static verdict free_once(uintptr_t token, void *p, uint32_t generation, uint32_t
     return free_foreign(unit, entry, token, generation, p);
 }
 
-bool ts_free_full(ts_bin *bin, uint64_t entry, uint64_t granule) {
-    if (TS_UNLIKELY(!ts_fast_give(bin, entry, granule))) {
+bool ts_free_full(ts_bin *bin, uint64_t entry) {
+    if (TS_UNLIKELY(!ts_fast_give(bin, entry))) {
         ts_bin_give_freed(ts_bin_block(bin), bin, (uint32_t)entry);
         ts_epoch_settle();
         return true;
@@ -235,7 +235,7 @@ static bool free_fast_again(ts_heap *heap, uintptr_t token, void *p, uint64_t en
     if (!share) return false;
     ts_op_begin(&ts_thread);
     ts_fast_result r = ts_fast_free(ts_share_key(share), entry, p, false, SLAB_HANDLE_NONE, NULL);
-    if (r.full) return ts_free_full(r.bin, r.entry, r.granule);
+    if (r.full) return ts_free_full(r.bin, r.entry);
     ts_op_end(&ts_thread);
     return r.freed;
 }
@@ -365,7 +365,7 @@ TS_ALWAYS_INLINE bool free_in_closing(uintptr_t token, uint64_t entry, uint64_t 
     uint16_t next;
     if (!ts_state_is_of(s, entry) || ts_add_carries_16((uint16_t)s, TS_STATE_FREE_STEP, &next)) return false;
     ts_store_release(&bin->state[granule], next); /* as in ts_fast_free */
-    if (TS_UNLIKELY(!ts_fast_give(bin, entry, granule))) return free_closing_rest(bin, entry, true);
+    if (TS_UNLIKELY(!ts_fast_give(bin, entry))) return free_closing_rest(bin, entry, true);
     atomic_thread_fence(memory_order_seq_cst); /* as in free_once */
     if (TS_UNLIKELY(ts_load_relaxed(word) & TS_UNIT_FOREIGN)) return free_closing_rest(bin, entry, false);
     ts_op_end(&ts_thread);
@@ -378,7 +378,7 @@ TS_NOINLINE static bool free_adopted(uintptr_t token, uint64_t entry, uint64_t w
     void *p = ts_entry_address(&ts_region.part[TS_NORMAL], entry);
     ts_fast_result r = ts_fast_free(share_key, entry, p, false, SLAB_HANDLE_NONE, NULL);
     if (TS_UNLIKELY(!r.freed)) return free_slowly(token, entry, w);
-    if (TS_UNLIKELY(r.full)) return ts_free_full(r.bin, entry, r.granule);
+    if (TS_UNLIKELY(r.full)) return ts_free_full(r.bin, entry);
     ts_op_end(&ts_thread);
     return true;
 }

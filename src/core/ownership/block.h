@@ -72,7 +72,7 @@ typedef struct ts_bin {
                                              retired, or while it was full  [7:0] a note (bin.c) */
     _Atomic uint64_t word;                /* claimed bits of one word of a slab's free bitmap, less those allocated */
     _Atomic uint16_t *state;              /* [granule]: state words of its slabs; set with the magazine */
-    uint32_t word_granule;                /* the granule of bit 0 of the claimed word */
+    uint32_t word_place;                  /* the place of bit 0 of the claimed word */
     /* One word. Its thread reads full_at in each free, held or not, so nobody else writes head while the block is
        open. */
     uint32_t head : 24;     /* (h) slabs, those with free slots first; 0: none */

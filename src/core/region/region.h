@@ -241,6 +241,12 @@ TS_ALWAYS_INLINE uint64_t ts_granule(bool fine, uint64_t entry) {
 TS_ALWAYS_INLINE uint64_t ts_granule_entry(bool fine, uint64_t granule) {
     return fine ? granule : ts_rol_low_byte(granule) << 2;
 }
+/* The granule of a place. Places are granules in the order of their addresses. */
+TS_ALWAYS_INLINE uint64_t ts_place_granule(bool fine, uint64_t place) {
+    uint64_t coarse = ts_ror_low_byte(place);
+    return fine ? place : coarse;
+}
+TS_ALWAYS_INLINE uint64_t ts_entry_place(bool fine, uint64_t entry) { return fine ? entry : entry >> 2; }
 TS_ALWAYS_INLINE unsigned ts_granules_per_unit(bool fine) { return fine ? TS_STATES_FINE : TS_STATES_COARSE; }
 
 /* The state words of a unit, by granule. */

@@ -27,8 +27,9 @@ void ts_slab_init_templates(void) {
         for (unsigned i = 0; i < TS_STATES_COARSE; i++) states[i] = TS_STATE_USABLE;
         for (unsigned slot = 0; slot < ts_classes.slots[cls]; slot++) {
             unsigned entry = slot * ts_class_bytes[cls] / 16, granule = (unsigned)ts_granule(fine, entry);
+            unsigned place = (unsigned)ts_entry_place(fine, entry);
             if (!fine) states[granule] = fresh_state(entry);
-            bits[granule >> 6] |= (uint64_t)1 << (granule & 63);
+            bits[place >> 6] |= (uint64_t)1 << (place & 63);
         }
         memcpy(coarse_states[cls], states, sizeof coarse_states[cls]);
     }
@@ -80,10 +81,7 @@ bool ts_slab_reset_churn(uint32_t unit, unsigned cls) {
     reset_states(unit, fine, fine ? fine_states : coarse_states[cls]);
     unsigned first, words;
     _Atomic uint64_t *foreign = ts_slab_foreign_words(unit, fine ? TS_UNIT_FINE : 0, &first, &words);
-    if (fine) {
-        slab->touched = TS_SLAB_ALL_PAGES;
-        ts_region.run[unit].fine = 1;
-    }
+    if (fine) ts_region.run[unit].fine = 1;
     _Atomic uint64_t *free_words = ts_slab_free_words(fine, slab);
     const uint64_t *all_free = fine ? fine_free[cls] : coarse_free[cls];
     for (unsigned i = 0; i < ts_slab_free_word_count(fine); i++) ts_store_relaxed(&free_words[i], all_free[i]);
@@ -93,10 +91,7 @@ bool ts_slab_reset_churn(uint32_t unit, unsigned cls) {
     for (unsigned i = first; i < words; i++) ts_store_release(&foreign[i], word);
     slab->free_count = slab->empty_at = ts_classes.slots[cls];
     ts_store_relaxed(&slab->end, (uint16_t)(ts_class_units(cls) - 1));
-    if (ts_class_units(cls) > 1) {
-        slab->touched = TS_SLAB_ALL_PAGES;
-        slab->given = 0;
-    }
+    if (ts_class_units(cls) > 1) slab->given = 0;
     return true;
 }
 
@@ -104,8 +99,7 @@ unsigned ts_slab_pages_in_use(const ts_slab *slab, unsigned cls) {
     unsigned used = 0, bytes = ts_class_bytes[cls];
     for (unsigned slot = 0; slot < ts_classes.slots[cls]; slot++) {
         unsigned at = slot * bytes;
-        uint64_t granule = ts_granule(false, at / 16);
-        if (ts_load_relaxed(&slab->u.free[granule >> 6]) >> (granule & 63) & 1) continue;
+        if (ts_load_relaxed(&slab->u.free[at / TS_SLAB_PAGE_BYTES]) >> (at / 64 & 63) & 1) continue;
         used |= ts_slab_pages_between(at, at + bytes);
     }
     return used;
@@ -129,7 +123,7 @@ void ts_slab_rebuild(uint32_t unit, unsigned cls) {
         uint64_t word = 0;
         for (uint64_t left = all[w]; left; left &= left - 1) {
             unsigned bit = ts_ctz64(left);
-            uint16_t s = ts_load_relaxed(&state[w * 64 + bit]);
+            uint16_t s = ts_load_relaxed(&state[ts_place_granule(fine, w * 64 + bit)]);
             if (s & TS_STATE_LIVE) continue;
             if (ts_state_is_retired(s)) {
                 retired++;

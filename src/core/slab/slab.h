@@ -152,7 +152,7 @@ struct ts_allocator;
 
 typedef struct ts_slab {
     union {
-        _Atomic uint64_t free[4];   /* (o) churn, COARSE: bit per granule, set: free */
+        _Atomic uint64_t free[4];   /* (o) churn, COARSE: bit per place, set: free */
         _Atomic uint64_t last_word; /* (o)(w) while the UNIT word is 0: the word before it, for messages */
         _Atomic uint64_t pieces;    /* cut unit, guarded by the lock of the retained units: a bit per free piece */
         struct {
@@ -180,9 +180,6 @@ typedef struct ts_slab {
     _Atomic uint32_t queue_next; /* link of the queue of cross-thread frees, written by the thread that set FOREIGN;
                                     span: index of its epoch, written before the UNIT word */
     uint16_t allocator;          /* (o)(w) index of the allocator for which it was claimed last */
-    /* (o) not FINE: a bit per slab page of which a claim has taken slots since its memory came from the system.
-       TS_SLAB_ALL_PAGES: all pages count as touched. */
-    uint8_t touched;
     /* (o) not FINE: a bit per slab page that went back to the system and was not claimed of since (cache/hollow.c).
        TS_SLAB_IS_EMPTY: the slab lies in a bin and has no slot in use (free_count == empty_at). It is for threads that
        hold the heap of another, running thread. */
@@ -190,10 +187,10 @@ typedef struct ts_slab {
     _Atomic uint64_t foreign[8]; /* churn, COARSE: 32 granules a word. The record of a piece ends before it */
 } ts_slab;
 
-/* The state words of a unit, eight bytes at a time: for resets, for scope slabs, and for frees of four slots in one step.
-   Another thread may load one of the four words meanwhile. C says nothing of accesses of two sizes. All processors
-   that have an atomic store of eight bytes show each of the words as it was or as it is, and a release of the store
-   holds for each of them. Only the owner of the slab stores them, in either size. */
+/* The state words of a unit, eight bytes at a time: for resets, for scope slabs, and for frees of four slots in a step.
+   Another thread may load one of the four words meanwhile. C says nothing of accesses of two sizes. All processors that
+   have an atomic store of eight bytes show each of the words as it was or as it is, and a release of the store holds
+   for each of them. Only the owner of the slab stores them, in either size. */
 typedef _Atomic uint64_t TS_MAY_ALIAS ts_state64;
 
 /* A scope slab uses the state words of its unit as two bitmaps, a bit per 16 bytes. (o), read by any thread. The

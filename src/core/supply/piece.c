@@ -116,7 +116,6 @@ static void make_whole(uint32_t unit) {
     ts_store_release(&slab->tag, tag); /* as in ts_slab_next_use */
     ts_store_relaxed(&slab->kind, TS_KIND_NONE);
     ts_store_relaxed(&slab->u.last_word, 0);
-    slab->touched = TS_SLAB_ALL_PAGES;
     slab->given = 0;
     ts_store_release(ts_unit_word(unit), 0);
 }

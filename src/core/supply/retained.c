@@ -42,7 +42,6 @@ void ts_retained_push(ts_retained *retained, uint32_t unit) {
 
 void ts_retained_push_run(ts_retained *retained, uint32_t first, uint32_t count) {
     for (uint32_t i = count; i-- > 0;) {
-        ts_slab_at(first + i)->touched = TS_SLAB_ALL_PAGES;
         ts_slab_at(first + i)->given = 0;
         ts_retained_push(retained, first + i);
     }
@@ -291,7 +290,7 @@ uint32_t ts_unit_acquire(ts_heap *heap, ts_share *share, unsigned home, bool *fr
     if (unit) return unit;
     unit = ts_units_take_fresh(share->allocator, TS_NORMAL, home, 1, 1);
     if (!unit) return 0;
-    ts_slab_at(unit)->touched = ts_slab_at(unit)->given = 0;
+    ts_slab_at(unit)->given = 0;
     if (TS_UNLIKELY(share->allocator->care)) ts_care_fill(share->allocator->care, ts_unit_address(unit), TS_UNIT_BYTES);
     return unit;
 }

@@ -46,7 +46,7 @@
 #define ts_free_elsewhere stepped_free_elsewhere
 #define ts_free_refused stepped_free_refused
 #define ts_refusals stepped_refusals
-#define ts_fast_give(bin, entry, granule) (step(), (ts_fast_give)((bin), (entry), (granule)))
+#define ts_fast_give(bin, entry) (step(), (ts_fast_give)((bin), (entry)))
 #define ts_add_carries_16(a, b, sum) (step(), (ts_add_carries_16)((a), (b), (sum)))
 #define ts_realloc stepped_realloc
 #define ts_resize_own stepped_resize_own

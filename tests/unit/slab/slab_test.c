@@ -69,9 +69,9 @@ static void fresh_slab_of_every_class(void **state) {
         assert_int_equal(bits_of(free_words, ts_slab_free_word_count(fine)), slab->free_count);
         for (unsigned slot = 0; slot < ts_classes.slots[cls]; slot++) {
             unsigned at = slot * ts_class_bytes[cls], g = granule_of(fine, at);
-            assert_true(ts_load_relaxed(&free_words[g / 64]) >> (g % 64) & 1);
-            unsigned place = at / 16 % 4 * 2;
-            assert_int_equal(ts_load_relaxed(&states_of(unit)[g]), TS_STATE_USABLE | place);
+            unsigned place = at / (fine ? 16 : 64), start = at / 16 % 4 * 2;
+            assert_true(ts_load_relaxed(&free_words[place / 64]) >> (place % 64) & 1);
+            assert_int_equal(ts_load_relaxed(&states_of(unit)[g]), TS_STATE_USABLE | start);
         }
         give(unit);
     }
@@ -205,7 +205,8 @@ static void rebuild_from_the_states(void **state) {
         for (unsigned slot = 0; slot < ts_classes.slots[cls]; slot++) {
             unsigned g = granule_of(fine, slot * ts_class_bytes[cls]);
             uint16_t s = ts_load_relaxed(&states_of(unit)[g]);
-            assert_int_equal(ts_load_relaxed(&free_words[g / 64]) >> (g % 64) & 1,
+            unsigned place = slot * ts_class_bytes[cls] / (fine ? 16 : 64);
+            assert_int_equal(ts_load_relaxed(&free_words[place / 64]) >> (place % 64) & 1,
                              !(s & TS_STATE_LIVE) && !ts_state_is_retired(s));
         }
         give(unit);

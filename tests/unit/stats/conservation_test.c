@@ -441,10 +441,11 @@ struct filler {
     atomic_bool stop;
 };
 
-/* At least one round: slabs that are full when their epoch ends, or their domain is reset. */
+/* At least one round: slabs that are full when their epoch ends, or their domain is reset. An epoch of epoch_open does
+   not start small, so its objects fill whole slabs. */
 static void *fill_and_end(void *argument) {
     struct filler *f = argument;
-    EpochDomain *domain = epoch_domain_create_ex(f->allocator, NULL, EPOCH_CHURN);
+    EpochDomain *domain = epoch_domain_wrap(f->allocator, epoch_open(f->allocator, NULL, EPOCH_CHURN), true);
     SUP_CHECK(domain, "no domain");
     do {
         EpochId epoch = epoch_open(f->allocator, NULL, EPOCH_CHURN);

@@ -552,13 +552,13 @@ static void bin_order(void) {
 static void bin_first_prev(void) { CHANGE(ts_slab_at(bin_of_objects()->head)->prev, 0); }
 static void bin_word_elsewhere(void) {
     CHANGE(bin_of_objects()->word, 1);
-    CHANGE(bin_of_objects()->word_granule, UINT32_MAX);
+    CHANGE(bin_of_objects()->word_place, UINT32_MAX);
 }
 static void bin_word_of_the_ended(void) {
     uint64_t entry;
     ts_bin *bin = ts_bin_of(ts_churn(block_of(left)), 200);
     CHANGE(bin->word, 1);
-    CHANGE(bin->word_granule, unit_of(left, &entry) * ts_granules_per_unit(false));
+    CHANGE(bin->word_place, unit_of(left, &entry) * ts_granules_per_unit(false));
 }
 /* A free slot moves from the magazine to its slab's bitmap, and a slot of another's slab is in its place. */
 static void magazine_of_other_block(void) {
@@ -568,21 +568,21 @@ static void magazine_of_other_block(void) {
         below++; /* of a full slab, which would not be full then */
     }
     ts_slab *slab = ts_slab_at(unit_of(*magazine_top(below), &entry));
-    unsigned granule = (unsigned)ts_granule(false, entry % TS_UNIT_ENTRIES);
-    CHANGE(slab->u.free[granule / 64], slab->u.free[granule / 64] | (uint64_t)1 << granule % 64);
+    unsigned place = entry % TS_UNIT_ENTRIES / 4;
+    CHANGE(slab->u.free[place / 64], slab->u.free[place / 64] | (uint64_t)1 << place % 64);
     ADD(slab->free_count, 1);
     CHANGE(*magazine_top(below), (uintptr_t)left_too);
 }
 static void slab_bit_of_no_slot(void) {
     ts_slab *slab = slab_of(objects[MANY - 1]);    /* objects of 112 bytes begin in places 0, 1, 3, 5, 7, ... */
-    CHANGE(slab->u.free[0], slab->u.free[0] | 2u); /* place 2 */
+    CHANGE(slab->u.free[0], slab->u.free[0] | 4u); /* place 2 */
 }
 static void slab_empty_while_closing(void) {
     uint64_t entry;
     ts_slab *slab = ts_slab_at(unit_of(draining, &entry));
-    unsigned granule = (unsigned)ts_granule(false, entry % TS_UNIT_ENTRIES);
+    unsigned place = entry % TS_UNIT_ENTRIES / 4;
     CHANGE(*state_of(draining), ts_load_relaxed(state_of(draining)) & ~TS_STATE_LIVE);
-    CHANGE(slab->u.free[granule / 64], slab->u.free[granule / 64] | (uint64_t)1 << granule % 64);
+    CHANGE(slab->u.free[place / 64], slab->u.free[place / 64] | (uint64_t)1 << place % 64);
     ADD(slab->free_count, 1);
 }
 
