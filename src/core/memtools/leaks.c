@@ -4,9 +4,11 @@
 #include "base/bits.h"
 #include "memtools/care.h"
 #include "os/os.h"
+#include "os/park.h"
 #include "region/lines.h"
 #include "region/pool.h"
 
+#include <pthread.h>
 #include <stdlib.h>
 
 #define KEPT_BYTES ((size_t)1 << 20)
@@ -23,6 +25,9 @@ static void keep(void *pointer) {
 
 /* ---- memcheck ---------------------------------------------------------------------------------------------------- */
 
+#define MOST_NAPS 100000u /* five seconds and more */
+
+static pthread_t ender; /* the thread that ends the process; constant while is_shut is 1 */
 static _Atomic uint32_t is_shut;
 
 /* Does this to the lines, and to all units that were ever handed out. (There is no FAR part where memcheck is.) */
@@ -38,10 +43,13 @@ static bool is_ours(const void *at) {
     return (const char *)at >= first && (size_t)((const char *)at - first) < ts_load_relaxed(&ts_region.reserved_bytes);
 }
 
-/* The access is done again, also if another thread has just opened the region. */
+/* The access is done again, also if another thread has just opened the region. valgrind does not promise the registers
+   that it had: only SP, FP and IP. So a thread that goes on waits first, and mostly the process ends meanwhile. */
 static bool open_again(const void *at) {
     static _Atomic bool given_up;
     if (!is_ours(at) || ts_load_relaxed(&given_up)) return false;
+    bool waits = !pthread_equal(pthread_self(), ender);
+    for (unsigned i = 0; waits && i < MOST_NAPS && ts_load_relaxed(&is_shut); i++) ts_nap();
     if (ts_exchange_seq(&is_shut, 0) && !change_all(ts_os->commit)) ts_store_relaxed(&given_up, true);
     return true;
 }
@@ -49,6 +57,7 @@ static bool open_again(const void *at) {
 TS_AT_END static void make_read_only(void) {
     if (!show || !ts_care_on_memcheck() || !make_room() || !ts_os_on_fault(open_again)) return;
     show(keep);
+    ender = pthread_self();
     ts_store_relaxed(&is_shut, 1);
     (void)change_all(ts_os->freeze);
 }

@@ -9,8 +9,8 @@
  *  - It RISES to the highest one when a phase's end gave memory back in vain: a quarter of the usual budget or more
  *    went back within a second, and three quarters of that came again.
  *  - It FALLS to the usual budget when a phase that does not fit is over: had nothing gone back, more than the highest
- *    budget would be retained. Memory that went back before does not count as given in vain then. So each such phase
- *    gives back all but the usual budget, however often it comes.
+ *    budget would be retained. It does not rise in such a second. So each such phase gives back all but the usual
+ *    budget, however often it comes.
  *  - After a CALM second, in which nothing went back and nothing came from the pool, the memory that was not needed
  *    in it goes back in later calls. A part of the usual budget stays (TS_RETAIN_KEEP), and a budget that has risen
  *    falls by as much. Nothing goes back if the least and the most that was retained in that second differ by more
@@ -143,7 +143,6 @@ static inline void ts_retain_adapt(ts_retain *retain, uint64_t taken, uint64_t r
     ts_retain_follow(retain, taken, retained, now_ns);
     if (ts_retain_is_past(retain->window_ns, now_ns)) ts_retain_begin_window(retain, retained, now_ns);
     if (retain->need > most) {
-        retain->given = retain->left = 0;
         ts_store_relaxed(&retain->units, retain->usual);
     } else if (retain->given >= retain->usual / 4 && retain->left <= retain->given / 4) {
         ts_store_relaxed(&retain->units, most);
