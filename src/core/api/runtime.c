@@ -182,8 +182,11 @@ TS_AT_LOAD static void register_barrier(void) { (void)ts_os_native.barrier_all()
 
 /* ---- start --------------------------------------------------------------------------------------------- */
 
-static void thread_exit(void *heap) {
-    if (!ts_os_thread_ends(heap)) return;
+static void thread_exit(void *unused) {
+    (void)unused;
+    ts_os_thread_ends(); /* the program may stand in for what it calls, and begin a heap there */
+    ts_heap *mine = ts_thread.heap;
+    if (!mine) return;
     for (const ts_domain_scope *s = ts_thread.domain; s; s = s->outer) {
         const ts_allocator *a = ts_allocator_find(s->allocator);
         if (a && ts_hints(a))
@@ -191,13 +194,12 @@ static void thread_exit(void *heap) {
     }
     while (ts_thread.domain && ts_domain_exit(ts_thread.domain->domain)) {
     }
-    ts_heap *mine = heap;
     ts_domain_take_any_returned(mine);
     while (mine->spares[TS_TABLE_EPOCH] > 0)
         ts_table_free(&ts_epochs, mine->spare[TS_TABLE_EPOCH][--mine->spares[TS_TABLE_EPOCH]]);
     while (mine->spares[TS_TABLE_DOMAIN] > 0)
         ts_table_free(&ts_domains, mine->spare[TS_TABLE_DOMAIN][--mine->spares[TS_TABLE_DOMAIN]]);
-    ts_heap_exit(heap);
+    ts_heap_exit(mine);
     ts_epoch_settle();
 }
 

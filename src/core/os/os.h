@@ -101,17 +101,17 @@ bool ts_os_register_exit(void (*exit_fn)(void *));
 bool ts_os_register_fork(void (*prepare)(void), void (*parent)(void), void (*child)(void));
 /* Whether the calling thread is the only one of the process, for certain. */
 bool ts_os_is_alone(void);
-/* Makes the calling thread run the exit callback with arg when it ends: after the other destructors of its first round,
+/* Makes the calling thread run the exit callback when it ends: after the other destructors of its first round,
    or of the round that it is in. false: refused; also in the last round, where some tools have taken the thread's state
    away. A thread that was first here in a later round is not refused: this layer cannot tell how many came before.
    No callback comes if this is the last round, in the destructor of a key above the callback's (os_linux.c). */
-bool ts_os_thread_started(void *arg);
+bool ts_os_thread_started(void);
 /* Whether the thread library has run all destructors of the calling thread, and takes the thread itself apart: with
    glibc since 2.34. */
 bool ts_os_thread_is_over(void);
-/* The exit callback calls it first, with its argument. false: nothing has been started since the last round of the
-   thread's destructors; the call only counts the rounds. */
-bool ts_os_thread_ends(void *arg);
+/* The exit callback calls it first: it counts the rounds of the thread's destructors, and asks for the callback of the
+   next. */
+void ts_os_thread_ends(void);
 /* Keeps the library that holds this code loaded, because ending threads and forks call it. Caller holds no lock: the
    loader has one. */
 void ts_os_stay_loaded(void);

@@ -371,10 +371,9 @@ void ts_os_unmap(void *at, size_t bytes) {
 static pthread_key_t exit_key;        /* constant after ts_os_register_exit */
 static _Thread_local unsigned rounds; /* of this thread's destructors so far, since it was here first */
 
-bool ts_os_thread_ends(void *arg) {
+void ts_os_thread_ends(void) {
     rounds++;
     if (rounds < PTHREAD_DESTRUCTOR_ITERATIONS) (void)pthread_setspecific(exit_key, &rounds);
-    return arg != &rounds;
 }
 
 /* In each round the destructors run in the order of their keys, which are small numbers. So the highest key comes last,
@@ -405,9 +404,9 @@ bool ts_os_register_fork(void (*prepare)(void), void (*parent)(void), void (*chi
 extern char library_is_alone __asm__("__libc_single_threaded") __attribute__((weak));
 bool ts_os_is_alone(void) { return &library_is_alone && library_is_alone; }
 
-bool ts_os_thread_started(void *arg) {
+bool ts_os_thread_started(void) {
     int before = errno; /* it may allocate */
-    bool done = rounds < PTHREAD_DESTRUCTOR_ITERATIONS - 1 && pthread_setspecific(exit_key, arg) == 0;
+    bool done = rounds < PTHREAD_DESTRUCTOR_ITERATIONS - 1 && pthread_setspecific(exit_key, &rounds) == 0;
     errno = before;
     return done;
 }

@@ -279,11 +279,11 @@ void ts_heap_bind_private(ts_heap *heap, ts_churn_block *block, bool allocates) 
 
 /* The system may allocate for its note of the thread: if this is the process's malloc, that comes by here once more,
    and gets none. */
-static bool note_thread(ts_heap *heap) {
+static bool note_thread(void) {
     static _Thread_local bool noting;
     if (noting) return false;
     noting = true;
-    bool noted = ts_os_thread_started(heap);
+    bool noted = ts_os_thread_started();
     noting = false;
     return noted;
 }
@@ -291,7 +291,7 @@ static bool note_thread(ts_heap *heap) {
 ts_heap *ts_heap_make(void) {
     ts_heap *heap = make_heap();
     if (!heap) return ts_fail_null(ENOMEM);
-    if (!note_thread(heap)) {
+    if (!note_thread()) {
         ts_store_relaxed(&heap->state, TS_HEAP_ABANDONED);
         ts_fetch_add_relaxed(&ts_heaps_abandoned, 1);
         list_if_unused(heap, heap->serial);
