@@ -76,13 +76,20 @@ typedef int find_function(void *address, void *out);
 /* Constant once `can_walk` is set. */
 static unwind_function *unwinder;
 static address_function *address_of;
-static find_function *find_module; /* _dl_find_object, which needs no lock; NULL: not in this program, or glibc */
+static find_function *find_module; /* _dl_find_object, which needs no lock; NULL: the unwinder may not use it */
 
 static bool walks_without_lock(void) { return find_module != NULL; }
 
 /* Finds functions by name. A library that referred to them would need them when it is loaded, and the linker warns of
    dlopen in static programs. */
 static void *look_up(void *where, const char *name) { return dlsym ? dlsym(where, name) : NULL; }
+
+/* The unwinder searches a frame's table by a function of its own, which uses _dl_find_object where there is one. The C
+   library of i386 and s390x has a function of that name, too. It comes first, and uses dl_iterate_phdr. */
+static bool searches_itself(void *library) {
+    void *const first = look_up(RTLD_DEFAULT, "_Unwind_Find_FDE");
+    return !first || first == look_up(library, "_Unwind_Find_FDE");
+}
 
 static bool find_unwinder(void) {
     unwinder = _Unwind_Backtrace;
@@ -93,7 +100,7 @@ static bool find_unwinder(void) {
         if (load) library = load("libgcc_s.so.1", RTLD_NOW); /* it stays */
         void *const backtrace_ = library ? look_up(library, "_Unwind_Backtrace") : NULL;
         void *const ip = library ? look_up(library, "_Unwind_GetIP") : NULL;
-        void *const object = look_up(RTLD_DEFAULT, "_dl_find_object");
+        void *const object = library && searches_itself(library) ? look_up(RTLD_DEFAULT, "_dl_find_object") : NULL;
         memcpy(&unwinder, &backtrace_, sizeof unwinder);
         memcpy(&address_of, &ip, sizeof address_of);
         memcpy(&find_module, &object, sizeof find_module);
