@@ -179,7 +179,8 @@ TS_ALWAYS_INLINE char *ts_scope_next(ts_scope_block *block, size_t bytes, const 
     uint32_t unit = *list, last = ts_load_relaxed(&block->current);
     TS_ASSUME(!unit || ts_is_piece(unit) == piece);
     ts_slab *slab = ts_slab_at(unit);
-    if (TS_UNLIKELY(!unit || share->looks || block->b.account || (!piece && share->small && !last))) return NULL;
+    if (TS_UNLIKELY(!unit || share->looks || block->b.account || (!piece && ts_load_relaxed(&share->small) && !last)))
+        return NULL;
     if (last && TS_UNLIKELY(ts_slab_at(last)->free_count != 0) && ts_scope_is_current_empty(block)) return NULL;
     ts_assert(2, !last || ts_scope_current_allocs(block) != 0); /* so the last slab is not empty */
     uint32_t tag = ts_load_relaxed(&slab->tag);

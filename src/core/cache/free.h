@@ -271,8 +271,10 @@ TS_ALWAYS_INLINE bool ts_scope_empty(ts_heap *heap, ts_scope_block *block, const
     ts_share *share = block->b.share;
     ts_share_fold(share, TS_COUNT_SCOPE, ts_scope_allocs_held(block));
     uint64_t bump = ts_load_relaxed(&block->bump), rest = (ts_load_relaxed(&block->limit) - bump) >> TS_BUMP_SHIFT;
-    share->small = ts_load_relaxed(&share->allocator->cut_units) > ts_pieces_after / 2 && block->head == block->tail &&
-                   ts_slab_bytes(block->tail) - rest <= TS_PIECE_BYTES << (ts_bump_count(bump) == 1);
+    bool many = ts_load_relaxed(&share->allocator->cut_units) > ts_pieces_after / 2;
+    ts_store_relaxed(&share->small,
+                     many && block->head == block->tail &&
+                         ts_slab_bytes(block->tail) - rest <= TS_PIECE_BYTES << (ts_bump_count(bump) == 1));
     if (TS_UNLIKELY(ts_is_piece(block->tail))) ts_scope_part_pieces(block);
     uint32_t slabs = ts_load_relaxed(&block->b.slabs);
     uint32_t head = block->head, tail = block->tail;

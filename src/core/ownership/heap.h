@@ -148,8 +148,10 @@ typedef struct ts_share {
     /* (h) retained spans by length, linked by next, their UNIT words 0; and the units in them, read by anyone */
     uint32_t spans[TS_LOCAL_SPAN_UNITS + 1];
     _Atomic uint32_t span_units;
-    uint32_t pieces[2], piece_count;     /* (h) free ones, short and long, linked by next (piece.h) */
-    bool small;                          /* (h) the last scope that ended was SMALL (piece.h) */
+    uint32_t pieces[2], piece_count; /* (h) free ones, short and long, linked by next (piece.h) */
+    /* The last scope that ended was SMALL (piece.h). Written with the heap held. The owner reads it inside its
+       operations, while another thread may end a scope: with either value the next slab is a right one. */
+    _Atomic bool small;
     uint32_t firsts;                     /* owner only: how often a scope's first slab was no retained unit */
     ts_span_counts span_counts;          /* by this thread; owner only, read by anyone */
     _Atomic uint64_t refused_closed;     /* allocations in an epoch that was not active */

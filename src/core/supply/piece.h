@@ -30,7 +30,7 @@ extern TS_HIDDEN uint32_t ts_pieces_after; /* TS_PIECES_AFTER; 0 in tests, which
 
 /* Whether the block has no slab yet, and begins with a piece even where the share retains a unit. */
 TS_ALWAYS_INLINE bool ts_scope_begins_small(const ts_scope_block *block) {
-    return block->b.share->small && !block->b.slow && ts_load_relaxed(&block->b.slabs) == 0;
+    return ts_load_relaxed(&block->b.share->small) && !block->b.slow && ts_load_relaxed(&block->b.slabs) == 0;
 }
 /* Whether the next slab of a scope block without an account is a piece, for an object of `bytes` bytes. Called once
    for each slab that is needed. Caller: the block's thread. */
