@@ -260,7 +260,7 @@ void *ts_refill_scope(ts_heap *heap, ts_scope_block *block, size_t bytes, size_t
         new_slab slab;
         if (!begin_slab(heap, &block->b, id, TS_COUNT_SCOPE, 1, &slab)) return NULL;
         /* Where memory is told apart by NUMA node, a unit belongs to one node as a whole. */
-        if (!slab.account && !ts_nodes_of(share->allocator) && ts_scope_takes_piece(block, bytes, align))
+        if (!slab.account && !ts_nodes_of(share->allocator) && ts_scope_takes_piece(block, bytes, align, false))
             slab.unit = ts_slab_acquire_piece(heap, share, bytes);
         if (!slab.unit)
             slab.unit = ts_slab_acquire_scope(heap, share, ts_share_wanted_home(share->allocator, share, slab.account),

@@ -2,75 +2,7 @@
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
-#include "identities.h"
-#include "pattern.h"
-#include "unit.h"
-
-#include "bins.h"
-#include "errands.h"
-#include "supply/piece.h"
-#include "walk/check_pool.h"
-
-enum { MANY = 200 };
-
-static SlabAllocator *allocator;
-static ts_allocator *record;
-static EpochDomain *domains[MANY];
-static char *objects[MANY];
-
-static int start(void **state) {
-    (void)state;
-    ts_pieces_after = 0;
-    SlabOptions options = {.size = sizeof options, .memory_tools = SLAB_TOOLS_OFF}; /* with care there are no pieces */
-    allocator = slab_allocator_create_ex(&options);
-    record = ts_allocator_find(ts_token(allocator));
-    return record == NULL;
-}
-
-static int stop(void **state) {
-    (void)state;
-    slab_allocator_free(allocator);
-    slab_thread_idle();
-    return ts_pool_used_units() != 0;
-}
-
-static uint32_t slab_of(const void *p) {
-    uint64_t entry;
-    return unit_of(p, &entry);
-}
-
-static void *one_object(EpochDomain *domain, size_t size) {
-    SUP_CHECK(epoch_domain_enter(domain), "epoch_domain_enter");
-    void *p = slab_alloc(size);
-    SUP_CHECK(p && epoch_domain_exit(domain), "slab_alloc");
-    return p;
-}
-
-static void make_many(size_t size) {
-    for (unsigned i = 0; i < MANY; i++) {
-        domains[i] = epoch_domain_create(allocator);
-        objects[i] = one_object(domains[i], size);
-        sup_pattern_fill(objects[i], size, i);
-    }
-}
-
-static void end_many(void) {
-    for (unsigned i = 0; i < MANY; i++) {
-        epoch_domain_destroy(domains[i]);
-    }
-}
-
-static uint64_t cut_units(void) { return ts_load_relaxed(&record->cut_units); }
-
-static void all_goes_back(void) {
-    sup_check_identities(allocator);
-    sup_check_empty(allocator);
-    (void)slab_trim(allocator);
-    assert_int_equal(cut_units(), 0);
-    SlabGlobalStats global;
-    assert_true(slab_stats_global(allocator, &global));
-    assert_int_equal(global.committed_bytes, 0);
-}
+#include "small_scopes.h"
 
 /* Objects begin in both halves of a long piece, and each is freed by its thread, by another, or with its scope. */
 enum { PARTS = 4 };
@@ -84,7 +16,7 @@ static void long_pieces(void **state) {
     (void)state;
     static const size_t sizes[PARTS] = {600, 96, 208, 112}; /* 1,024 bytes in all */
     begin();
-    make_many(64); /* the thread has small scopes */
+    make_many(0, 64); /* the thread has small scopes */
     end_many();
     for (unsigned round = 0; round < 3; round++) {
         unsigned pieces = 0;
@@ -121,7 +53,7 @@ static void long_pieces(void **state) {
         for (unsigned i = 0; i < MANY; i++)
             assert_false(slab_owns(allocator, part[i][0]) || free_obj(allocator, handles[i]));
         all_goes_back();
-        make_many(64); /* the same places as short ones */
+        make_many(0, 64); /* the same places as short ones */
         sup_check_identities(allocator);
         end_many();
     }
@@ -133,7 +65,7 @@ static void long_pieces(void **state) {
 static void pieces_come_back(void **state) {
     (void)state;
     unsigned pieces = 0;
-    make_many(64);
+    make_many(0, 64);
     for (unsigned i = 1; i < 40 * MANY; i++) {
         epoch_domain_destroy(domains[i % MANY]);
         domains[i % MANY] = epoch_domain_create(allocator);

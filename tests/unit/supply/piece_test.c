@@ -3,79 +3,11 @@
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
-#include "identities.h"
-#include "pattern.h"
 #include "rng.h"
-#include "unit.h"
-
-#include "bins.h"
-#include "errands.h"
-#include "supply/piece.h"
-#include "walk/check_pool.h"
+#include "small_scopes.h"
 
 #include <errno.h>
 #include <string.h>
-
-enum { MANY = 200 };
-
-static SlabAllocator *allocator;
-static ts_allocator *record;
-static EpochDomain *domains[MANY];
-static char *objects[MANY];
-
-static int start(void **state) {
-    (void)state;
-    ts_pieces_after = 0;
-    SlabOptions options = {.size = sizeof options, .memory_tools = SLAB_TOOLS_OFF}; /* with care there are no pieces */
-    allocator = slab_allocator_create_ex(&options);
-    record = ts_allocator_find(ts_token(allocator));
-    return record == NULL;
-}
-
-static int stop(void **state) {
-    (void)state;
-    slab_allocator_free(allocator);
-    slab_thread_idle();
-    return ts_pool_used_units() != 0;
-}
-
-static uint32_t slab_of(const void *p) {
-    uint64_t entry;
-    return unit_of(p, &entry);
-}
-
-static void *one_object(EpochDomain *domain, size_t size) {
-    SUP_CHECK(epoch_domain_enter(domain), "epoch_domain_enter");
-    void *p = slab_alloc(size);
-    SUP_CHECK(p && epoch_domain_exit(domain), "slab_alloc");
-    return p;
-}
-
-static void make_many(unsigned flags, size_t size) {
-    for (unsigned i = 0; i < MANY; i++) {
-        domains[i] = epoch_domain_create_ex(allocator, NULL, flags);
-        objects[i] = one_object(domains[i], size);
-        sup_pattern_fill(objects[i], size, i);
-    }
-}
-
-static void end_many(void) {
-    for (unsigned i = 0; i < MANY; i++) {
-        epoch_domain_destroy(domains[i]);
-    }
-}
-
-static uint64_t cut_units(void) { return ts_load_relaxed(&record->cut_units); }
-
-static void all_goes_back(void) {
-    sup_check_identities(allocator);
-    sup_check_empty(allocator);
-    (void)slab_trim(allocator);
-    assert_int_equal(cut_units(), 0);
-    SlabGlobalStats global;
-    assert_true(slab_stats_global(allocator, &global));
-    assert_int_equal(global.committed_bytes, 0);
-}
 
 /* Many lifetimes in one unit, and each of them is told apart by every call. */
 static void many_share_a_unit(void **state) {
@@ -227,6 +159,21 @@ static void a_scope_grows(void **state) {
         }
         epoch_domain_destroy(domain);
     }
+    all_goes_back();
+}
+
+/* One first slab in TS_PIECES_UNIT_EVERY is a unit, whether a piece is at hand or not. */
+static void one_in_many_has_a_unit(void **state) {
+    enum { OPEN = 4 * TS_PIECES_UNIT_EVERY };
+    static EpochDomain *open[OPEN];
+    unsigned units = 0;
+    (void)state;
+    for (unsigned i = 0; i < OPEN; i++) {
+        open[i] = epoch_domain_create(allocator);
+        units += !ts_is_piece(slab_of(one_object(open[i], 64)));
+    }
+    assert_int_equal(units, OPEN / TS_PIECES_UNIT_EVERY);
+    for (unsigned i = 0; i < OPEN; i++) epoch_domain_destroy(open[i]);
     all_goes_back();
 }
 
@@ -484,6 +431,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(tags_rise, start, stop),
         cmocka_unit_test_setup_teardown(no_generation_comes_twice, start, stop),
         cmocka_unit_test_setup_teardown(a_scope_grows, start, stop),
+        cmocka_unit_test_setup_teardown(one_in_many_has_a_unit, start, stop),
         cmocka_unit_test_setup_teardown(marks_in_pieces, start, stop),
         cmocka_unit_test_setup_teardown(resize, start, stop),
         cmocka_unit_test_setup_teardown(freed_by_another, start, stop),
