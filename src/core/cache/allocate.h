@@ -142,6 +142,7 @@ TS_ALWAYS_INLINE char *ts_scope_append(ts_scope_block *block, uint32_t unit, ts_
     uint64_t in_pieces = piece ? unit & ~TS_PIECE : (uint64_t)unit * TS_PIECES;
     char *at = ts_region.part[TS_NORMAL].base + in_pieces * TS_PIECE_BYTES; /* NORMAL is numbered from 0 */
     uint32_t second = block->head;
+    if (piece && !second) block->b.share->firsts++; /* a unit that was not retained: add_slab in refill.c */
     TS_PROBE2(slab__new, at, (uint64_t)0);
     ts_keep(&slab->prev, 0);
     slab->next = second;

@@ -97,11 +97,11 @@ void ts_scope_retire_current(ts_scope_block *block) {
 }
 
 /* Whether the next slab is a piece that the share has. */
-static bool takes_piece(ts_scope_block *block, size_t bytes, size_t align) {
+static bool takes_piece(const ts_scope_block *block, size_t bytes, size_t align) {
     const ts_share *share = block->b.share;
     if (!share->pieces[bytes > TS_PIECE_BYTES]) return false;
     if (ts_scope_begins_small(block)) return bytes <= 2 * TS_PIECE_BYTES && align <= TS_PIECE_BYTES;
-    return share->retained.head == 0 && ts_scope_takes_piece(block, bytes, align, true);
+    return share->retained.head == 0 && ts_scope_takes_piece(block, bytes, align);
 }
 
 /* Takes a retained unit of the share, or else a piece if the block gets one for this object, and resets it. */

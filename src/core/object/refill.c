@@ -91,10 +91,12 @@ static bool add_slab(ts_heap *heap, ts_block *block, EpochId id, const new_slab 
     bool open = ts_load_relaxed(&block->open_id) == id, added = open && slab->unit != 0;
     if (open && block->scope) retire_current(ts_scope(block), slab->unit != 0);
     if (added) {
-        if (block->scope)
+        if (block->scope) {
+            if (!piece && ts_load_relaxed(&block->slabs) == 0) slab->share->firsts++;
             ts_scope_add(ts_scope(block), slab->unit);
-        else
+        } else {
             ts_bin_add(ts_churn(block), slab->kind, slab->unit);
+        }
         ts_count_release(&count->new_slab_count, 1); /* after the block's own count: snapshot.c, `rising` */
         if (slab->fresh) ts_count(&count->slow_path_cache_miss, 1);
     } else if (piece) {
@@ -260,7 +262,7 @@ void *ts_refill_scope(ts_heap *heap, ts_scope_block *block, size_t bytes, size_t
         new_slab slab;
         if (!begin_slab(heap, &block->b, id, TS_COUNT_SCOPE, 1, &slab)) return NULL;
         /* Where memory is told apart by NUMA node, a unit belongs to one node as a whole. */
-        if (!slab.account && !ts_nodes_of(share->allocator) && ts_scope_takes_piece(block, bytes, align, false))
+        if (!slab.account && !ts_nodes_of(share->allocator) && ts_scope_takes_piece(block, bytes, align))
             slab.unit = ts_slab_acquire_piece(heap, share, bytes);
         if (!slab.unit)
             slab.unit = ts_slab_acquire_scope(heap, share, ts_share_wanted_home(share->allocator, share, slab.account),

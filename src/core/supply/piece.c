@@ -52,13 +52,10 @@ static bool begins_with_piece(const ts_scope_block *block, uint32_t first) {
     return first >= ts_pieces_after || ts_load_relaxed(&block->b.epoch_next) != NULL;
 }
 
-bool ts_scope_takes_piece(ts_scope_block *block, size_t bytes, size_t align, bool at_hand) {
-    if (!may_take_piece(block)) return false;
-    bool first = ts_load_relaxed(&block->pieces) == 0;
-    bool takes = (!first || begins_with_piece(block, block->b.share->firsts)) && align <= TS_PIECE_BYTES &&
-                 bytes <= TS_PIECE_BYTES << ts_scope_begins_small(block);
-    if (first && (takes || !at_hand)) block->b.share->firsts++;
-    return takes;
+bool ts_scope_takes_piece(const ts_scope_block *block, size_t bytes, size_t align) {
+    return may_take_piece(block) && align <= TS_PIECE_BYTES &&
+           bytes <= TS_PIECE_BYTES << ts_scope_begins_small(block) &&
+           (ts_load_relaxed(&block->pieces) > 0 || begins_with_piece(block, block->b.share->firsts));
 }
 
 bool ts_scope_is_in_pieces(const ts_scope_block *block) {

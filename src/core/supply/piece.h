@@ -32,10 +32,9 @@ extern TS_HIDDEN uint32_t ts_pieces_after; /* TS_PIECES_AFTER; 0 in tests, which
 TS_ALWAYS_INLINE bool ts_scope_begins_small(const ts_scope_block *block) {
     return ts_load_relaxed(&block->b.share->small) && !block->b.slow && ts_load_relaxed(&block->b.slabs) == 0;
 }
-/* Whether the next slab of a scope block without an account is a piece, for an object of `bytes` bytes. at_hand: the
-   share has such a piece, and if the answer is no the caller asks again without it. So each first slab is counted once.
-   Caller: the block's thread. */
-bool ts_scope_takes_piece(ts_scope_block *block, size_t bytes, size_t align, bool at_hand);
+/* Whether the next slab of a scope block without an account is a piece, for an object of `bytes` bytes. Caller: the
+   block's thread. */
+bool ts_scope_takes_piece(const ts_scope_block *block, size_t bytes, size_t align);
 /* Whether the block has pieces only, and takes more; or has nothing, and its first slab for a small object will be a
    piece. The block has no account. Caller: its thread. */
 bool ts_scope_is_in_pieces(const ts_scope_block *block);
