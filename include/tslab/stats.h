@@ -173,7 +173,7 @@ typedef struct SlabGlobalStats {
     uint64_t
         epoch_left_total;  /* how often the end of an epoch left memory to a thread that was in the middle of a call */
     uint64_t left_bytes;   /* slabs of epochs that have ended, which such a thread has yet to take apart */
-    uint64_t region_bytes; /* address space for objects of up to 16 MiB, of the whole process */
+    uint64_t region_bytes; /* address space for objects of up to 32 MiB, of the whole process */
     uint64_t region_used_bytes;         /* of it, taken */
     uint64_t allocation_failures_total; /* with ENOMEM: no memory, beyond the budget or a limit */
 } SlabGlobalStats;

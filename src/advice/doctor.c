@@ -110,7 +110,7 @@ static void limits(ts_report *r, const SlabGlobalStats *g) {
     }
     if (g->region_bytes && g->region_used_bytes >= g->region_bytes / 10 * 9 &&
         ts_finding_begin(r, TS_CRITICAL, g->region_used_bytes, "region_near")) {
-        ts_say(&r->what, "the address space for objects of up to 16 MiB is nearly used up: % of %",
+        ts_say(&r->what, "the address space for objects of up to 32 MiB is nearly used up: % of %",
                ts_w_size(g->region_used_bytes), ts_w_size(g->region_bytes));
         ts_say(&r->evidence, "region_used_bytes %, of all allocators of the process", ts_w_u64(g->region_used_bytes));
         ts_put(&r->advice,

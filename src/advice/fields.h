@@ -138,7 +138,7 @@ typedef enum ts_field_unit { TS_COUNT, TS_BYTES, TS_SLABS, TS_NS, TS_PERCENT, TS
       "Slabs of epochs that have ended which such threads have yet to take apart; part of retained_bytes.",            \
       "For long: a thread has lost its processor in the middle of a call, and does not get it back.")                  \
     X(region_bytes, GAUGE, WHOLE, BYTES, "region_bytes",                                                               \
-      "Address space for objects of up to 16 MiB, of the whole process; larger ones have their own where there is "    \
+      "Address space for objects of up to 32 MiB, of the whole process; larger ones have their own where there is "    \
       "room.", "")                                                                                                     \
     X(region_used_bytes, GAUGE, WHOLE, BYTES, "region_used_bytes",                                                     \
       "How much of that is taken, retained memory included.",                                                          \

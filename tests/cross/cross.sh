@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Builds library and tests for other machines, with Debian's cross compilers, and runs the tests there: under qemu-user,
 # or natively where this machine can (musl, i386). Emulated tests have their short form, unless TEST_LONG=1: the long one
-# takes three hours. A table at the end; exit code 1 if any test failed or any target
-# could not be built or run, 2 for a wrong argument.
+# takes three hours. A table at the end; exit code 1 if any test failed or any target could not be built or run, 2 for a
+# wrong argument.
 # usage: tests/cross/cross.sh [--jobs N] [TARGET...]      without a target: all
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.." || exit 1

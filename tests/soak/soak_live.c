@@ -156,7 +156,7 @@ static void misuse(struct life *life) {
 
 /* ---- large objects -------------------------------------------------------------------------------------------- */
 
-/* 256 KiB to 128 MiB (32 bits: 4 MiB), as often between any two powers of two. Above 16 MiB they are FAR. */
+/* 256 KiB to 128 MiB (32 bits: 4 MiB), as often between any two powers of two. Above 32 MiB they are FAR. */
 static size_t large_size(struct life *life) {
     size_t least = (size_t)1 << (18 + below(life, sizeof(size_t) > 4 ? 9 : 4));
     return least + (size_t)below(life, least);

@@ -259,7 +259,7 @@ static void report(const struct soak *soak, const struct record *record, double 
     uint32_t far_units = record->walk.high[TS_FAR];
     (void)printf("  objects of 0 bytes to %s MiB; %" PRIu32 " MiB of the FAR part were ever taken\n",
                  sizeof(size_t) > 4 ? "128" : "4", far_units);
-    SUP_CHECK(!judge || sizeof(size_t) == 4 || far_units > 16, "no object above 16 MiB lay in the FAR part");
+    SUP_CHECK(!judge || sizeof(size_t) == 4 || far_units > 16, "no object above 32 MiB lay in the FAR part");
     memory_line(record, "resident", offsetof(struct sample, resident), judge);
     memory_line(record, "committed", offsetof(struct sample, committed), judge);
     memory_line(record, "records", offsetof(struct sample, records), judge);

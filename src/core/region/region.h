@@ -96,7 +96,7 @@ enum { TS_NORMAL, TS_FAR, TS_PARTS };
 #define TS_FAR_UNITS_LOG2 24u /* 16 TiB; halved until it fits */
 #define TS_ALL_UNITS (((size_t)1 << TS_MAX_UNITS_LOG2) + ((size_t)1 << TS_FAR_UNITS_LOG2)) /* of both parts */
 #define TS_FAR_LEAST_LOG2 16u           /* 64 GiB; where not even that fits there is no FAR part */
-#define TS_FAR_BYTES ((size_t)16 << 20) /* objects above it lie there */
+#define TS_FAR_BYTES ((size_t)32 << 20) /* objects above it lie there */
 
 /* Sizes of the records that the slab layer keeps per unit. slab.h asserts them. */
 #define TS_SLAB_BYTES 128u

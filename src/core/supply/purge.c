@@ -284,7 +284,7 @@ static uint64_t settle_step(ts_allocator *allocator, uint64_t owed) {
     if (owed / 4 > most && over > allocator->retain.usual / 4) {
         bool last = over / 4 > ts_units_in_use(allocator); /* few frees can follow */
         most = last ? owed : owed / 4;
-        if (last) calls = TS_PURGE_CALLS_LAST;
+        calls = last ? TS_PURGE_CALLS_LAST : TS_PURGE_CALLS_LONG;
     }
     if (!piece || most > owed) most = owed;
     (void)ts_purge_gather(allocator, most < 2 * TS_PURGE_LEAST_UNITS ? most : 2 * TS_PURGE_LEAST_UNITS);

@@ -10,7 +10,8 @@
  *     an allocation, a free    1 MiB of a run (TS_PURGE_PIECE_UNITS), by one system call of some 30 us. It waits until
  *                              that much is too much, or, beyond one and a half times the limit, TS_PURGE_LEAST_UNITS
  *                              are. Single units become runs meanwhile. Runs without an age wait for twice the limit.
- *                              After long spans it is a quarter of the debt; or all, where little is left in use
+ *                              After long spans it is a quarter of the debt; or all, where little is left in use.
+ *                              Of a FAR run all that is too much goes back in one call, as munmap would give it
  *     the end of an epoch      at most twice the units that the thread has released since the last such end, in runs
  *                              of any length
  *     a thread that rests      all
@@ -24,7 +25,8 @@
 #define TS_PURGE_LEAST_UNITS 16u
 #define TS_PURGE_PHASE_UNITS 512u /* released by the frees of a phase: its end pays for all that is too much */
 #define TS_PURGE_CALLS 2u         /* of the system in one allocation or free */
-#define TS_PURGE_CALLS_LAST 6u    /* the same in a free of a long span, where four times what is in use is too much */
+#define TS_PURGE_CALLS_LONG 4u    /* the same in a free of a long span: as much as the longest of the NORMAL part */
+#define TS_PURGE_CALLS_LAST 6u    /* the same where four times what is in use is too much */
 #define TS_PURGE_STEP 0u          /* to ts_settle_now: an allocation or a free pays */
 #define TS_PURGE_BATCH 512u       /* units that become runs, or are purged, at a time */
 

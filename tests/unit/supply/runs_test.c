@@ -42,6 +42,7 @@ static int begin(void **state) {
     ts_os = &table;
     memset(&purges, 0, sizeof purges);
     allocator = slab_allocator_create_ex(&options);
+    ts_store_relaxed(&ts_region.far_bytes, SIZE_MAX); /* runs of the FAR part: unit/epoch/far */
     other = slab_allocator_create();
     epoch = epoch_open(allocator, NULL, EPOCH_CHURN);
     epoch_of_spans = epoch_open(allocator, NULL, EPOCH_SCOPE);
