@@ -66,7 +66,7 @@ int main(int argc, char **argv) {
     inside_scope = (char *)in_scope + 20;
     freed_in_scope = slab_malloc_epoch(allocator, 30, scratch);
     largest = slab_malloc_epoch(allocator, 4096, request);
-    huge = slab_malloc_epoch(allocator, (size_t)20 << 20, epoch_open(allocator, "large", EPOCH_CHURN));
+    huge = slab_malloc_epoch(allocator, (size_t)40 << 20, epoch_open(allocator, "large", EPOCH_CHURN));
     in_huge = (char *)huge + (3 << 20) + 7;
     huge_handle = slab_handle_of(allocator, huge);
     if (!small_scopes()) return 1;

@@ -25,8 +25,8 @@ EXPECTED = [
     ("tslab ptr by_other", r"free: slot \d+ of class 5 \(96 bytes\), freed by another thread than its owner\n  in epoch .*request 42"),
     ("tslab ptr span", r"live: span of 114688 bytes\n  in epoch .*request 42"),
     ("tslab ptr in_span", r"interior: span of 114688 bytes\n  50000 bytes into the object at"),
-    ("tslab ptr huge", r"live: span of 20971520 bytes\n  in epoch .*large"),
-    ("tslab ptr in_huge", r"interior: span of 20971520 bytes\n  3145735 bytes into the object at"),
+    ("tslab ptr huge", r"live: span of 41943040 bytes\n  in epoch .*large"),
+    ("tslab ptr in_huge", r"interior: span of 41943040 bytes\n  3145735 bytes into the object at"),
     ("tslab slab huge", r"unit \d+ at 0x[0-9a-f]+, last used as: span"),
     ("tslab ptr stale", r"stale: its epoch has ended"),
     ("tslab ptr in_scope", r"live: object of 112 bytes in a scope slab\n  in epoch .*scratch"),
@@ -146,7 +146,7 @@ def main():
         wrong = check("running program", output)
         if os.path.exists(own):
             wrong += check("core file by gdb", run_gdb([program, own], commands))
-            if os.path.getsize(own) > 160 << 20:  # the burst, the object of 20 MiB, and what was never used is not in it
+            if os.path.getsize(own) > 160 << 20:  # the burst, the object of 40 MiB, and what was never used is not in it
                 wrong += 1
                 print("core file by gdb: %d bytes" % os.path.getsize(own))
         else:

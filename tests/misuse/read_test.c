@@ -13,7 +13,7 @@
 /* How much an object grows by when it moves: beyond all that lies in units. A region of 512 MiB holds nine of them. */
 #define GROWTH (sizeof(void *) < 8 ? 24 * MIB : 60 * MIB)
 
-static const size_t sizes[] = {1, 48, 100, 1000, 5000, 20000, 100000, MIB, 20 * MIB};
+static const size_t sizes[] = {1, 48, 100, 1000, 5000, 20000, 100000, MIB, sizeof(void *) < 8 ? 20 * MIB : 40 * MIB};
 enum { SIZES = sizeof sizes / sizeof *sizes };
 
 static volatile unsigned char sink;

@@ -104,7 +104,10 @@ static void there_and_back(void **s) {
     there_and_back_of(EPOCH_SCOPE, 3000, 64);
     there_and_back_of(EPOCH_SCOPE, 3000, 200);
     there_and_back_of(EPOCH_CHURN, 20, 200000);
-    there_and_back_of(EPOCH_CHURN, 1, 18 << 20); /* in address space of its own */
+    size_t border = ts_region.far_bytes;
+    if (border != SIZE_MAX) ts_store_relaxed(&ts_region.far_bytes, 1 << 20);
+    there_and_back_of(EPOCH_CHURN, 1, 18 << 20); /* of the FAR part, where there is one */
+    ts_store_relaxed(&ts_region.far_bytes, border);
     there_and_back_of(EPOCH_CHURN, 300, 0);
     there_and_back_of(EPOCH_SCOPE, 300, 0);
     there_and_back_of(EPOCH_CHURN, 1, 1);

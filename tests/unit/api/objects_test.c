@@ -455,7 +455,7 @@ static void in_turn(void **state) {
 
 /* In every kind, from every size to every size: aligned wherever it is, with what was written. */
 static void realloc_aligned(void **state) {
-    static const size_t sizes[] = {1, 60, 200, 3000, 5000, 20000, 70000, 300000, 3 << 20, 20 << 20};
+    static const size_t sizes[] = {1, 60, 200, 3000, 5000, 20000, 70000, 300000, 3 << 20, 36 << 20};
     static const unsigned kinds[] = {EPOCH_CHURN, EPOCH_SCOPE};
     SlabAllocator *allocator = *state;
     for (size_t alignment = 8; alignment <= 65536; alignment *= 8) {
