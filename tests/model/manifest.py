@@ -106,6 +106,30 @@ def read_manifest(path):
     return known
 
 
+def wrong_names(root):
+    """The complaints about models that a source names, or that the loom program has."""
+    wrong, named = [], {}
+    for folder, _, files in os.walk(os.path.join(root, "src")):
+        for file in files:
+            full = os.path.join(folder, file)
+            with open(full, encoding="utf-8", errors="replace") as f:
+                note = re.search(r"/\* Modelled in tests/model: ([\w, ]*)\. \*/", f.read())
+            if note:
+                named[os.path.relpath(full, root)] = set(note.group(1).split(", "))
+    for path in sorted(set(named) | {path for model in MODELS for path in model["functions"]}):
+        has, wants = named.get(path, set()), {short_name(m["file"]) for m in MODELS if path in m["functions"]}
+        for file in sorted(wants - has):
+            wrong.append("%s: the comment 'Modelled in tests/model: ....' does not name %s" % (path, file))
+        for file in sorted(has - wants):
+            wrong.append("%s: the comment 'Modelled in tests/model: ....' names %s, which has no function of it" %
+                         (path, file))
+    with open(os.path.join(root, ORDERS), encoding="utf-8") as f:
+        there = set(re.findall(r'^ *\("(\w+)", \1\),$', f.read(), re.M))
+    for name in sorted(there ^ {m["name"].split()[1] for m in MODELS if m["file"] == ORDERS}):
+        wrong.append("%s: the model %s is here alone, or in models.py alone" % (ORDERS, name))
+    return wrong
+
+
 def check(root, accept=False):
     """The complaints. accept: writes the manifest, if nothing else is wrong than what it says."""
     broken, stale, now, sources = [], [], {}, {}
@@ -120,11 +144,6 @@ def check(root, accept=False):
                 broken.append("%s: cannot be read: %s" % (path, error.strerror))
                 continue
             sources[path] = without_comments(raw)
-            note = re.search(r"/\* Modelled in tests/model: ([\w, ]*)\. \*/", raw)
-            named = note.group(1).split(", ") if note else []
-            for file in sorted({short_name(m["file"]) for m in MODELS if path in m["functions"]}):
-                if file not in named:
-                    broken.append("%s: the comment 'Modelled in tests/model: ....' does not name %s" % (path, file))
         if sources[path] is None:
             continue
         text = function_text(sources[path], name)
@@ -133,6 +152,7 @@ def check(root, accept=False):
                           (path, name, ", ".join(models)))
         else:
             now[path, name] = short(text)
+    broken += wrong_names(root)
     known = read_manifest(os.path.join(root, MANIFEST))
     for key, value in now.items():
         if known.get(key) != value:

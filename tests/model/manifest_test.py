@@ -37,6 +37,8 @@ def main():
         for file in ("manifest.txt", "README.md"):
             shutil.copy(os.path.join(HERE, file), os.path.join(root, "tests/model"))
         shutil.copytree(os.path.join(ROOT, "src"), os.path.join(root, "src"))
+        os.makedirs(os.path.dirname(os.path.join(root, manifest.ORDERS)))
+        shutil.copy(os.path.join(ROOT, manifest.ORDERS), os.path.join(root, manifest.ORDERS))
 
         def case(what, path, old, new, expected):
             nonlocal failed
@@ -67,6 +69,10 @@ def main():
              "static void push_onto(ts_heap *heap, uint32_t unit) {", "the function push_on is not there")
         case("a source does not name its models", foreign, "Modelled in tests/model: foreign, ", "Modelled in tests/model: ",
              "does not name foreign")
+        case("a source names a model that has nothing of it", "src/core/os/lock.c", "Modelled in tests/model: lock",
+             "Modelled in tests/model: exit, lock", "names exit, which has no function of it")
+        case("a model of orders is not run", manifest.ORDERS, '        ("queue", queue),\n',
+             '        ("queue", queue),\n        ("more", more),\n', "the model more is here alone")
         case("the manifest is not one", "tests/model/manifest.txt", "# The modelled functions", "The modelled functions",
              "not 'hash file function'")
         case("the manifest knows too much", "tests/model/manifest.txt", "# The modelled",

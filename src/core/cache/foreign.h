@@ -43,7 +43,7 @@ _Static_assert(TS_DRAINED > TS_FOREIGN_WORK / TS_FOREIGN_SLAB_WORK, "one round d
 /* Takes in one slab of a closing block, from any place of the queue. Caller holds the heap. */
 void ts_foreign_take_off(ts_heap *heap, uint32_t unit);
 #define TS_FOREIGN_FLAGS_MET 16u             /* measured beside 8 and 32: docs/decisions.md */
-#define TS_FOREIGN_WORTH (2 * TS_UNIT_BYTES) /* bytes that make a round worth its while: churn_try in object/alloc.c */
+#define TS_FOREIGN_WORTH (2 * TS_UNIT_BYTES) /* bytes that make a round worth its while: churn_try in object/refill.c */
 /* Lends a slab to the calling thread, which is in its own heap. No thread hands the slab on until this thread gives
    it back, in its heap again. The slab may belong to any block. word: its UNIT word, without flags. false: the word
    is another one. A thread lends one slab at a time. */

@@ -6,7 +6,7 @@
  * which an end changes the state. The first block of an epoch needs no lock: nobody can find the epoch before it is
  * shown.
  */
-/* Modelled in tests/model: exit, epoch, orders. */
+/* Modelled in tests/model: epoch, orders. */
 #include "base/fail.h"
 #include "base/probe.h"
 #include "cache/foreign.h"

@@ -21,7 +21,7 @@
  * "Under the lock" says that only the thread that holds the lock changes a field, "guarded by the lock" that it reads
  * the field there too. The domains of an epoch (domain.h) are guarded by the lock of their epoch.
  */
-/* Modelled in tests/model: epoch, orders. */
+/* Modelled in tests/model: epoch. */
 #ifndef TS_EPOCH_EPOCH_H
 #define TS_EPOCH_EPOCH_H
 

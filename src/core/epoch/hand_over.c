@@ -6,7 +6,7 @@
  * They do not: a block changes its heap under the epoch's lock, while the heap that it leaves is held, and its queue is
  * drained first.
  */
-/* Modelled in tests/model: exit, epoch. */
+/* Modelled in tests/model: exit. */
 #include "epoch/hand_over.h"
 #include "cache/foreign.h"
 #include "cache/life.h"

@@ -1,4 +1,5 @@
 /* The epochs that ended last: past.h says why this is right. */
+/* Modelled in tests/model: orders. */
 #include "epoch/past.h"
 
 #include "epoch/blocks.h"

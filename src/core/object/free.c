@@ -7,7 +7,7 @@
  * ended thread, and looks at the words again there. Else it sets a bit for the object (foreign.c). If the words have
  * changed the answer is AGAIN, and the look is repeated.
  */
-/* Modelled in tests/model: foreign, spill, orders. */
+/* Modelled in tests/model: foreign, spill. */
 #include "cache/free.h"
 #include "cache/allocate.h"
 #include "cache/bin.h"

@@ -140,7 +140,7 @@ typedef struct ts_churn_block {
     struct ts_account *account; /* (h) see ts_block */
     TS_ALIGNED(64) ts_bin bin[TS_CLASSES];
     uint32_t empty[TS_CLASSES]; /* (h) slabs of the bin without a slot in use */
-    uint64_t little;            /* (h) bit per class: see churn_try in object/alloc.c */
+    uint64_t little;            /* (h) bit per class: see churn_try in object/refill.c */
     uint8_t seen[TS_CLASSES];   /* (h) low byte of the bin's allocations at the last look (ts_heap_shed) */
     TS_ALIGNED(64)
     ts_magazine own[TS_OWN_MAGAZINES]; /* the magazines of the first classes that are used */

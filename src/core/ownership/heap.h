@@ -61,7 +61,7 @@
  * Conservation, per bin: pops + word_allocs - pushes - direct frees == live slots of the bin's slabs, at each moment
  * outside of an operation (block.h; word_allocs: ts_bin_word_allocs). The statistics sum these up.
  */
-/* Modelled in tests/model: foreign, hold, epoch, enter, orders. */
+/* Modelled in tests/model: hold, epoch, enter, orders. */
 #ifndef TS_OWNERSHIP_HEAP_H
 #define TS_OWNERSHIP_HEAP_H
 

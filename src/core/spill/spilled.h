@@ -1,7 +1,6 @@
 /*
  * The loan of a slab to a spill (spill/spill.h). slab/lent.h has the bit that says "lent", and its three rules.
  */
-/* Modelled in tests/model: spill. */
 #ifndef TS_SPILL_SPILLED_H
 #define TS_SPILL_SPILLED_H
 

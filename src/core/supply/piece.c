@@ -22,7 +22,6 @@
  *     short piece leads it to the second half of a long one, whose word is 0.
  * The pieces of a unit may be different threads'. Each piece has its own words of the bitmaps.
  */
-/* Modelled in tests/model: foreign. */
 #include "supply/piece.h"
 #include "base/fail.h"
 

@@ -14,7 +14,6 @@
  * of the next group, 0: none. retained_group is the first of all. A list changes only at its head. So a group stays
  * whole until its first unit is taken, which the taker sees.
  */
-/* Modelled in tests/model: exit. */
 #include "supply/retained.h"
 #include "base/fail.h"
 
