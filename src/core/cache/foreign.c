@@ -78,7 +78,8 @@
  *
  * A visitor holds the heap of a running thread. It drains only dead slabs, and slabs of blocks that are closing: the
  * owner's fast paths go on in the others. Steps 5 to 7 are done inside T's own heap bracket, so that no fork finds a
- * slab with FOREIGN set that is on no queue.
+ * slab with FOREIGN set that is on no queue. Only a thread that frees at its very end has no heap, and no bracket: then
+ * the child may lose the slab's unit.
  */
 /* Modelled in tests/model: foreign, look, exit, spill, orders. */
 #include "base/bits.h"
@@ -116,7 +117,7 @@ void ts_foreign_drain_for(ts_heap *heap) {
 
 void ts_foreign_drain_for_all(void) {
     for (ts_heap *heap = ts_heaps(); heap; heap = heap->next)
-        if (heap != ts_thread.heap && (ts_load_seq(&heap->state) == TS_HEAP_ABANDONED || has_queued(heap)))
+        if (ts_load_seq(&heap->state) == TS_HEAP_ABANDONED || has_queued(heap)) /* its own, too: note_drain */
             ts_foreign_drain_for(heap);
 }
 

@@ -8,6 +8,7 @@
 #include "bins.h"
 #include "cache/block.h"
 #include "cache/foreign.h"
+#include "cache/life.h"
 #include "diagnose/object.h"
 #include "epoch/end.h"
 #include "supply/retained.h"
@@ -947,6 +948,21 @@ static void freed_by_a_thread_without_a_heap(void **state) {
     }
 }
 
+/* A thread that has passed slabs on to its own heap and to others works off all of them. */
+static void own_queue_among_others(void **state) {
+    (void)state;
+    shared = epoch_open(allocator, NULL, EPOCH_CHURN);
+    (void)make_objects(NULL);
+    sup_in_thread(free_odd, NULL);
+    assert_true(ts_load_relaxed(&ts_thread.heap->queue) != 0);
+    ts_thread.drain = ts_thread.heap;
+    ts_thread.drain_others = true;
+    ts_settle_now(0);
+    assert_int_equal(ts_load_relaxed(&ts_thread.heap->queue), 0);
+    assert_int_equal(sup_live_objects(allocator), MANY / 2);
+    assert_true(epoch_destroy(allocator, shared));
+}
+
 /* A thread with a heap frees what is in an open block of this one: refused in as few steps as it is freed. */
 static char *victim, *stale;
 static SlabAllocator *another;
@@ -1026,6 +1042,7 @@ int main(void) {
         WITH_ALLOCATOR(nothing_but_zombies),
         WITH_ALLOCATOR(owner_has_ended),
         WITH_ALLOCATOR(freed_by_a_thread_without_a_heap),
+        WITH_ALLOCATOR(own_queue_among_others),
         WITH_ALLOCATOR(refused_by_another_thread),
         WITH_ALLOCATOR(owner_with_two_allocators),
         WITH_ALLOCATOR(some_at_a_time),
