@@ -211,7 +211,8 @@ static void allocate_at_the_end(void *argument) {
         }
     }
     if (objects[round] != NULL) {
-        SUP_CHECK(slab_free(allocator, objects[round]), "freed in round %u", (unsigned)round);
+        errno = 0;
+        SUP_CHECK(slab_free(allocator, objects[round]) && errno == 0, "freed in round %u", (unsigned)round);
         objects[round] = NULL;
     }
     errno = 0;

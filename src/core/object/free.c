@@ -29,6 +29,8 @@
 #include "supply/nodes.h"
 #include "supply/share.h"
 
+#include <errno.h>
+
 /* FREED_FOR_ANOTHER: the object is freed, but the answer true goes to another thread (foreign.c, 7). */
 typedef enum verdict { FREED, FREED_FOR_ANOTHER, NOT_LIVE, AGAIN } verdict;
 
@@ -130,7 +132,11 @@ TS_COLD static bool hold_owner(const ts_block *block, ts_heap **held) {
    it had for older threads at the very end of a thread. No destructor would end a heap that is made there. */
 static ts_heap *heap_to_free(void) {
     ts_heap *heap = ts_thread.heap;
-    return TS_LIKELY(heap != NULL) || ts_os_thread_is_over() ? heap : ts_heap_make();
+    if (TS_LIKELY(heap != NULL) || ts_os_thread_is_over()) return heap;
+    int before = errno;
+    heap = ts_heap_make();
+    errno = before;
+    return heap;
 }
 
 static verdict free_foreign(uint32_t unit, uint64_t entry, uintptr_t token, uint32_t generation, void *p) {
