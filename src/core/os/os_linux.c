@@ -378,11 +378,12 @@ void ts_os_thread_ends(void) {
 
 /* In each round the destructors run in the order of their keys, which are small numbers. So the highest key comes last,
    and ends a heap that another destructor needed in the last round. glibc allocates for keys from 32 on in each
-   thread. A new key is the lowest that is free: all below are taken meanwhile. */
+   thread. A new key is the lowest that is free, or the next: all below are taken meanwhile, and some are left to other
+   threads. */
 #if defined(__GLIBC__)
 #define HIGHEST_KEY 31u
 #else
-#define HIGHEST_KEY (PTHREAD_KEYS_MAX - 1u)
+#define HIGHEST_KEY (PTHREAD_KEYS_MAX - 17u)
 #endif
 
 bool ts_os_register_exit(void (*exit_fn)(void *)) {
@@ -412,9 +413,13 @@ bool ts_os_thread_started(void) {
 }
 
 /* Before glibc takes a thread apart it blocks all signals, with the one by which it cancels threads. That is the first
-   of its own, which no function of it blocks for a program. */
+   of its own, which no function of it blocks for a program. musl frees nothing there, and blocks it in threads of
+   timers. */
 #define SIGNAL_OF_GLIBC 32u
 bool ts_os_thread_is_over(void) {
+#if !defined(__GLIBC__)
+    return false;
+#endif
     unsigned long blocked[16 / sizeof(long)] = {0}; /* a bit per signal, the first is 1; as many as any system has */
     int before = errno;
     bool told = syscall(SYS_rt_sigprocmask, SIG_BLOCK, NULL, blocked, (size_t)(_NSIG / 8)) == 0;
