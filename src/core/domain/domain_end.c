@@ -305,7 +305,8 @@ void ts_domain_fork_child(void) {
     uint32_t at = 1;
     EpochId id;
     for (const ts_epoch *epoch; (epoch = ts_table_next(&ts_epochs, &at, &id)) != NULL;)
-        if (epoch->to_end) end_epoch(ts_load_relaxed(&epoch->allocator), id, epoch->to_end);
+        if (epoch->to_end & TS_EPOCH_ENDS || (epoch->to_end && ts_load_relaxed(&epoch->state) == EPOCH_ACTIVE))
+            end_epoch(ts_load_relaxed(&epoch->allocator), id, epoch->to_end);
 }
 
 /* At the end of a reset that retained this many units: no more than keep_bytes of them stay. Another thread may be

@@ -401,6 +401,30 @@ static void fork_and_look(void) {
 }
 static void let_fork(void) { let(fork_and_look); }
 
+/* An epoch that drains has left the limits of its domain: a child of fork does not take it out of those it came to. */
+static void forked_after_a_drain(void **state) {
+    (void)state;
+    EpochDomain *above = epoch_domain_create(allocator);
+    domain = epoch_domain_create_ex(allocator, NULL, EPOCH_DOMAIN_DRAIN);
+    assert_true(above && domain && epoch_domain_on_destroy(domain, do_nothing, NULL));
+    epoch = epoch_domain_epoch(domain);
+    void *object = slab_malloc_epoch(allocator, 100, epoch);
+    EpochDomain *another = epoch_domain_wrap(allocator, epoch, false);
+    epoch_domain_destroy(domain);
+    assert_int_equal(epoch_state(allocator, epoch), EPOCH_CLOSING);
+    assert_true(epoch_domain_move(another, above));
+    size_t held = epoch_domain_held(above);
+    assert_true(held > 0);
+    pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) _exit(epoch_domain_held(above) != held);
+    int status = -1;
+    assert_true(waitpid(child, &status, 0) == child && status == 0);
+    assert_true(slab_free(allocator, object));
+    epoch_domain_destroy(above);
+    assert_int_equal(epoch_domain_epoch(another), EPOCH_NONE);
+}
+
 /* Another thread forks while this one frees the allocator: the child frees it. */
 static void allocator_ends_in_a_fork(void **state) {
     (void)state;
@@ -452,6 +476,7 @@ int main(void) {
         WITH(in_use_again_before_a_drain),
         WITH(wrapped),
         WITH(allocator_ends),
+        WITH(forked_after_a_drain),
         WITH(allocator_ends_in_a_fork),
         WITH(without_a_barrier),
         WITH(refused_later),
