@@ -377,22 +377,28 @@ void ts_os_thread_ends(void) {
 }
 
 /* In each round the destructors run in the order of their keys, which are small numbers. So the highest key comes last,
-   and ends a heap that another destructor needed in the last round. glibc allocates for keys from 32 on in each
-   thread. A new key is the lowest that is free, or the next: all below are taken meanwhile, and some are left to other
-   threads. */
+   and ends a heap that another destructor needed in the last round. With glibc a new key is the lowest that is free,
+   so all below are taken meanwhile; from 32 on it allocates for keys in each thread. With musl a new key is the next
+   one, and one below is taken: other threads find keys, too. */
 #if defined(__GLIBC__)
 #define HIGHEST_KEY 31u
+#define MOST_BELOW HIGHEST_KEY
 #else
-#define HIGHEST_KEY (PTHREAD_KEYS_MAX - 17u)
+#define HIGHEST_KEY (PTHREAD_KEYS_MAX - 1u)
+#define MOST_BELOW 1u
 #endif
 
 bool ts_os_register_exit(void (*exit_fn)(void *)) {
-    pthread_key_t below[HIGHEST_KEY];
+    pthread_key_t below[MOST_BELOW], next;
     unsigned n = 0;
     if (pthread_key_create(&exit_key, exit_fn) != 0) return false;
-    for (pthread_key_t next; n < HIGHEST_KEY && exit_key < HIGHEST_KEY; exit_key = next) {
-        if (pthread_key_create(&next, exit_fn) != 0) break;
-        below[n++] = exit_key;
+    bool higher = exit_key < HIGHEST_KEY;
+    while (higher && pthread_key_create(&next, exit_fn) == 0) {
+        higher = next > exit_key;
+        below[n++] = higher ? exit_key : next;
+        if (higher) exit_key = next;
+        higher = higher && exit_key < HIGHEST_KEY;
+        if (MOST_BELOW == 1) (void)pthread_key_delete(below[--n]);
     }
     while (n > 0) (void)pthread_key_delete(below[--n]);
     return true;
