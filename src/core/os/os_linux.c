@@ -423,14 +423,15 @@ bool ts_os_thread_started(void) {
    timers. */
 #define SIGNAL_OF_GLIBC 32u
 bool ts_os_thread_is_over(void) {
-#if !defined(__GLIBC__)
-    return false;
-#endif
+#if defined(__GLIBC__)
     unsigned long blocked[16 / sizeof(long)] = {0}; /* a bit per signal, the first is 1; as many as any system has */
     int before = errno;
     bool told = syscall(SYS_rt_sigprocmask, SIG_BLOCK, NULL, blocked, (size_t)(_NSIG / 8)) == 0;
     errno = before;
     return told && (blocked[0] >> (SIGNAL_OF_GLIBC - 1) & 1) != 0;
+#else
+    return false;
+#endif
 }
 
 /* Weak: a program without the loader (linked statically) is never unloaded. dlopen by its name: the linker warns of a
