@@ -133,6 +133,8 @@ def check_exceptions(cc, nm):
         expect("the old places are not told again", "low_test.c" not in output, output)
         expect("the count has not risen", "[long_lines] 2\ntests/unit/low_test.c 2\n" in listed.read_text(), before)
         write_tree(root, {TEST: "int x;\n"}, cc)
+        status, output = run(root, nm)
+        expect("more are listed than there are", status == 1 and "LISTED TOO OFTEN" in output, output)
         status, output = run(root, nm, "--update")
         fallen = "[long_lines] 1\ntests/unit/more_test.c 1\n" in listed.read_text()
         expect("the count falls", status == 0 and fallen, output)

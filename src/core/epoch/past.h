@@ -25,6 +25,7 @@
  *  4. Shares and rings stay while a reader is in the allocator (ts_allocator_read_begin). A writer has an epoch of the
  *     allocator, or a share of it. Both keep the allocator's record.
  */
+/* Modelled in tests/model: orders. */
 #ifndef TS_EPOCH_PAST_H
 #define TS_EPOCH_PAST_H
 

@@ -234,7 +234,7 @@ TS_ALWAYS_INLINE ts_bin *ts_bin_of(ts_churn_block *block, size_t size) {
         return small;
     }
     if (TS_UNLIKELY(size > TS_MAX_SLAB_BYTES)) return NULL;
-    ts_bin *large = &block->bin[TS_LARGE_CLASS] + ((size - 1) >> TS_UNIT_SHIFT);
+    ts_bin *large = &block->bin[ts_class_of_large(size)];
     TS_COMPUTED(large); /* else each of its members is addressed from the block, and its place computed for each */
     TS_ASSUME(large != NULL);
     return large;

@@ -23,7 +23,7 @@ void ts_class_init(void) {
 
 unsigned ts_class_aligned(size_t size, size_t align) {
     if (size > TS_MAX_SLAB_BYTES || align > TS_UNIT_BYTES) return TS_CLASSES;
-    if (size > TS_MAX_CLASS_BYTES) return ts_class_of_large(size);
+    if (size > TS_MAX_CLASS_BYTES) return (unsigned)ts_class_of_large(size);
     unsigned cls = ts_classes.of[(size + 15) / 16];
     while (cls < TS_CLASSES && (ts_class_bytes[cls] & (align - 1)) != 0) cls++;
     return cls;

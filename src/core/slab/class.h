@@ -58,10 +58,9 @@ void ts_class_init(void);
 TS_ALWAYS_INLINE bool ts_class_is_fine(unsigned cls) { return cls < TS_FINE_CLASSES; }
 /* Units of a slab of the class. */
 TS_ALWAYS_INLINE uint32_t ts_class_units(unsigned cls) { return cls <= TS_LARGE_CLASS ? 1 : cls - TS_LARGE_CLASS + 1; }
-/* The class of a size from TS_MAX_CLASS_BYTES + 1 to TS_MAX_SLAB_BYTES. */
-TS_ALWAYS_INLINE unsigned ts_class_of_large(size_t size) {
-    return TS_LARGE_CLASS + (unsigned)((size - 1) >> TS_UNIT_SHIFT);
-}
+/* The class of a size from TS_MAX_CLASS_BYTES + 1 to TS_MAX_SLAB_BYTES: the only place that says so. Of pointer width,
+   so that a bin's address takes no extension. */
+TS_ALWAYS_INLINE size_t ts_class_of_large(size_t size) { return TS_LARGE_CLASS + ((size - 1) >> TS_UNIT_SHIFT); }
 
 /* The smallest class of at least `size` bytes whose objects all lie on multiples of `align`, a power of two.
    TS_CLASSES: there is none. */

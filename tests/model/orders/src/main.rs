@@ -486,6 +486,10 @@ fn write_past(s: &'static Steps, (id, first, second): &Past, mine: u64) {
             return; // another thread writes it
         }
     }
+    write_fields(s, (id, first, second), mine);
+}
+
+fn write_fields(s: &'static Steps, (id, first, second): (&AtomicU64, &AtomicU64, &AtomicU64), mine: u64) {
     if !s.lacks("mark-fence") {
         fence(Release);
     }
@@ -494,12 +498,29 @@ fn write_past(s: &'static Steps, (id, first, second): &Past, mine: u64) {
     id.store(mine, s.order("id-release", Release));
 }
 
+/// ts_brief_write: one thread writes, so it stores the mark.
+fn write_brief(s: &'static Steps, (id, first, second): &Past, mine: u64) {
+    if !s.lacks("mark") {
+        id.store(TAKEN, Relaxed);
+    }
+    write_fields(s, (id, first, second), mine);
+}
+
 /// write_past against read_past: a record that is read while another is written over it is whole.
 fn past(s: &'static Steps) {
+    read_beside(s, write_past);
+}
+
+/// ts_brief_write against find_brief: the same.
+fn brief(s: &'static Steps) {
+    read_beside(s, write_brief);
+}
+
+fn read_beside(s: &'static Steps, write: fn(&'static Steps, &Past, u64)) {
     let record: Past = (word(1), word(1), word(1));
     let writer = {
         let record = record.clone();
-        thread::spawn(move || write_past(s, &record, 2))
+        thread::spawn(move || write(s, &record, 2))
     };
     let (id, first, second) = &record;
     let found = id.load(s.order("id-acquire", Acquire));
@@ -874,7 +895,7 @@ fn cell(s: &'static Steps) {
 
 fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let models: [(&str, fn(&'static Steps)); 27] = [
+    let models: [(&str, fn(&'static Steps)); 28] = [
         ("bracket", bracket),
         ("taken", taken),
         ("foreign", foreign),
@@ -893,6 +914,7 @@ fn main() {
         ("table", table),
         ("past", past),
         ("ring", ring),
+        ("brief", brief),
         ("flushed", flushed),
         ("bump", bump),
         ("magazine", magazine),
