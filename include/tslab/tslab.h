@@ -396,8 +396,9 @@ TSLAB_API bool epoch_domain_force_close(EpochDomain *domain);
 /* Runs the cleanups, then empties the domain: every object in it dies. It stays entered, with the same EpochId.
    At most keep_bytes of its memory stay retained; the rest goes back to the system now, under every reclaim policy.
    false: EPERM, EINVAL (also: a wrapped epoch without auto_close), ESTALE closed: the cleanups have run, once for all.
-   Cost: less than a new domain if keep_bytes covers what it held (SIZE_MAX always does). Otherwise the allocator is
-   trimmed by the rest, which looks at every thread: 240 to 340 ns each. */
+   Cost: less than a new domain if keep_bytes covers what it held (SIZE_MAX always does). Otherwise the rest goes
+   back from what all threads of the allocator retain, with a look at each thread: 240 to 340 ns. The adaptive budget
+   (retain_bytes) stays as it is. */
 TSLAB_API bool epoch_domain_reset(EpochDomain *domain, size_t keep_bytes);
 /* Registers a cleanup: fn(arg) at destroy or reset, newest first. It does not run when the allocator is freed.
    It may allocate in the domain, and use its objects, unless epoch_destroy() has killed them before.

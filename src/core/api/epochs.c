@@ -281,7 +281,7 @@ size_t slab_trim(SlabAllocator *allocator) {
     /* All that goes back during the call, by whichever way. */
     uint64_t before = ts_load_relaxed(&a->madvise_bytes);
     if (ts_thread.heap) ts_heap_let_go(ts_thread.heap, a);
-    ts_allocator_trim(a, 0);
+    ts_allocator_trim(a);
     if (ts_thread.heap) ts_hollow_give(ts_thread.heap, a);
     ts_epoch_settle();
     ts_records_purge(true);
@@ -323,7 +323,7 @@ bool slab_set_budget(SlabAllocator *allocator, size_t bytes) {
     uint64_t units = ts_allocator_budget_units(a);
     if (units && ts_load_relaxed(&a->committed_units) > units) {
         ts_store_relaxed(&a->reserved_units, 0); /* it goes back with the rest */
-        ts_allocator_trim(a, 0);
+        ts_allocator_trim(a);
         ts_epoch_settle();
     }
     ts_allocator_unpin(a);

@@ -139,7 +139,7 @@ static void end_all_in(ts_allocator *a) {
     ts_domain_destroy_all(a);
     ts_epoch_destroy_all(a);
     /* Shares of live threads stay until these threads drop them: a call may be using one. Each pins the record. */
-    ts_allocator_trim(a, 0);
+    ts_allocator_trim(a);
 }
 
 /* In a child of fork: frees all that an allocator has, if a thread of the parent was freeing that allocator. Its record

@@ -225,12 +225,16 @@ static void collect(ts_allocator *allocator) {
     ts_allocator_read_end(allocator);
 }
 
-size_t ts_allocator_trim(ts_allocator *allocator, uint64_t keep_units) {
+void ts_allocator_purge_to(ts_allocator *allocator, uint64_t keep_units) {
     collect(allocator);
+    (void)ts_purge_shared(allocator, keep_units, UINT64_MAX);
+}
+
+void ts_allocator_trim(ts_allocator *allocator) {
     ts_lock_acquire(&allocator->retained_lock);
     ts_retain_forget(&allocator->retain);
     ts_lock_release(&allocator->retained_lock);
-    return (size_t)ts_purge_shared(allocator, keep_units, UINT64_MAX) * TS_UNIT_BYTES;
+    ts_allocator_purge_to(allocator, 0);
 }
 
 /* Empty slabs of this thread's bins, with those that magazines and claimed words keep, are retained. Not blocks of
@@ -247,7 +251,7 @@ static bool flush_bins(ts_heap *heap, const ts_allocator *allocator) {
 
 static bool scrape(ts_allocator *allocator, bool bins) {
     if (bins && (!ts_thread.heap || !flush_bins(ts_thread.heap, allocator))) return false;
-    (void)ts_allocator_trim(allocator, 0);
+    ts_allocator_trim(allocator);
     return true;
 }
 

@@ -25,9 +25,10 @@ void ts_heap_visit(ts_heap *heap, ts_allocator *allocator);
 /* As ts_heap_visit, of a thread that rests. Its bins let go of empty slabs, too (ts_heap_shed). asks: its next call
    is to look at its magazines itself. false: the heap could not be held, or there is more. */
 bool ts_heap_visit_resting(ts_heap *heap, ts_allocator *allocator, bool asks);
-/* Purges down to `keep_units` retained units, those of all threads included. Returns bytes given back. Holds
-   nothing. */
-size_t ts_allocator_trim(ts_allocator *allocator, uint64_t keep_units);
+/* Purges down to `keep_units` retained units, those of all threads included. Holds nothing. */
+void ts_allocator_purge_to(ts_allocator *allocator, uint64_t keep_units);
+/* Purges all retained units, and sets the adaptive budget back to the usual one (retain.h). Holds nothing. */
+void ts_allocator_trim(ts_allocator *allocator);
 /* Maintenance (maintain.c): works until `until` on the clock. Caller holds nothing, and has the record pinned. */
 void ts_allocator_maintain(ts_allocator *allocator, uint64_t until);
 

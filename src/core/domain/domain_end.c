@@ -318,7 +318,7 @@ TS_NOINLINE static void settle_reset(ts_allocator *allocator, uintptr_t token, u
             retained = ts_allocator_retained_units(allocator);
             ts_allocator_read_end(allocator);
         }
-        ts_allocator_trim(allocator, retained > excess ? retained - excess : 0);
+        ts_allocator_purge_to(allocator, retained > excess ? retained - excess : 0);
         ts_allocator_unpin(allocator);
     }
     ts_settle_phase(units);
