@@ -21,6 +21,7 @@ static bool span_fits(const ts_slab *slab) {
 
 static bool check_spans(ts_check *check, const ts_epoch *epoch, uint32_t index) {
     uint64_t id = ts_load_relaxed(&epoch->record.id), units = 0, bytes = 0, count = 0;
+    uint64_t newer = ts_load_relaxed(&epoch->span_allocated) + 1;
     uint32_t before = 0;
     for (uint32_t unit = epoch->spans; unit; unit = ts_slab_at(unit)->next) {
         if (!ts_check_claim_unit(check, unit, TS_USE_SPAN)) return false;
@@ -33,6 +34,8 @@ static bool check_spans(ts_check *check, const ts_epoch *epoch, uint32_t index) 
         REQUIRE(slab->prev == before, "span at unit %u: prev is %u, it comes after %u", unit, slab->prev, before);
         REQUIRE(ts_slab_kind(slab) == TS_KIND_SPAN && span_fits(slab), "span at unit %u: %u units, %llu bytes", unit,
                 slab->u.span.units, (unsigned long long)ts_load_relaxed(&slab->u.span.bytes));
+        REQUIRE(ts_span_number(slab) < newer, "span at unit %u: its number is no less than of the one before", unit);
+        newer = ts_span_number(slab);
         uint32_t first = unit - slab->u.span.guard;
         for (uint32_t u = first; u < first + slab->u.span.units; u++) {
             if (u == unit) continue;

@@ -29,7 +29,7 @@ typedef struct ts_mark {
     uint64_t events; /* events that came before it: children born and cleanups registered later are newer */
     ts_scope_block *block;
     ts_place place;
-    uint32_t spans; /* spans allocated in the epoch before it; the lower half of that count */
+    uint64_t spans; /* spans allocated in the epoch before it */
 } ts_mark;
 _Static_assert(sizeof(ts_mark) <= 64, "one kind of line serves cleanups and marks");
 

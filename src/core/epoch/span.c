@@ -27,7 +27,8 @@
 #include <errno.h>
 #include <string.h>
 
-/* The note is written before the span is in its epoch: from then on another thread may change the record. */
+/* The note is written before the span is in its epoch: from then on another thread may change the record, and it has a
+   number. */
 TS_COLD static void give_out_span(ts_allocator *allocator, uint32_t unit, size_t size, bool zero, ts_span_note *note) {
     const ts_slab *slab = ts_slab_at(unit);
     char *p = ts_unit_address(unit);
@@ -88,8 +89,7 @@ static uint64_t add_span(ts_epoch *epoch, uint32_t unit, uint64_t bytes, uint64_
     ts_slab *slab = ts_slab_at(unit);
     ts_slab_list_push(&epoch->spans, unit);
     ts_add_owned(&epoch->span_allocated, 1);
-    slab->free_count = (uint16_t)ts_load_relaxed(&epoch->span_allocated); /* for ts_span_release_newer */
-    slab->empty_at = (uint16_t)(ts_load_relaxed(&epoch->span_allocated) >> 16);
+    ts_span_set_number(slab, ts_load_relaxed(&epoch->span_allocated));
     ts_add_owned(&epoch->span_bytes_allocated, bytes);
     ts_add_owned(&epoch->span_units, (uint32_t)weight);
     uint64_t word = TS_UNIT_SPAN | ts_load_relaxed(&slab->tag);
@@ -338,23 +338,22 @@ uint32_t ts_span_detach(ts_epoch *epoch) {
     return first;
 }
 
-uint32_t ts_span_count(ts_allocator *allocator, EpochId id) {
+uint64_t ts_span_count(ts_allocator *allocator, EpochId id) {
     ts_epoch *epoch = ts_epoch_find_locked(allocator, id);
     if (!epoch) return 0;
-    uint32_t count = (uint32_t)ts_load_relaxed(&epoch->span_allocated);
+    uint64_t count = ts_load_relaxed(&epoch->span_allocated);
     ts_epoch_release(epoch);
     return count;
 }
 
 /* The list has the newest first. */
-void ts_span_release_newer(ts_allocator *allocator, EpochId id, uint32_t count) {
+void ts_span_release_newer(ts_allocator *allocator, EpochId id, uint64_t count) {
     ts_epoch *epoch = ts_epoch_find_locked(allocator, id);
     if (!epoch) return;
     uint32_t first = 0, unit;
     while ((unit = epoch->spans) != 0) {
         ts_slab *slab = ts_slab_at(unit);
-        uint32_t number = (uint32_t)slab->empty_at << 16 | slab->free_count;
-        if ((int32_t)(number - count) <= 0) break;
+        if (ts_span_number(slab) <= count) break;
         ts_slab_list_remove(&epoch->spans, unit);
         ts_store_relaxed(&slab->u.span.with_epoch, 1);
         count_out(epoch, allocator, ts_share_of_mine(ts_load_relaxed(&allocator->token)), slab);

@@ -25,10 +25,9 @@ bool ts_span_grow(ts_allocator *allocator, uint32_t unit, uint64_t word, size_t 
 /* The epoch of a live span, with its lock taken. NULL, without a lock: the unit has another word by now, or the span
    belongs to another allocator. */
 ts_epoch *ts_span_lock(ts_allocator *allocator, uint32_t unit, uint64_t word);
-/* The lower half of the number of spans that the epoch ever got. And the end of all spans that came after the first
-   `count`. */
-uint32_t ts_span_count(ts_allocator *allocator, EpochId epoch);
-void ts_span_release_newer(ts_allocator *allocator, EpochId epoch, uint32_t count);
+/* How many spans the epoch ever got. And the end of all spans that came after the first `count`. */
+uint64_t ts_span_count(ts_allocator *allocator, EpochId epoch);
+void ts_span_release_newer(ts_allocator *allocator, EpochId epoch, uint64_t count);
 /* Takes all spans off an epoch; the caller has its lock. Returns the first. */
 uint32_t ts_span_detach(ts_epoch *epoch);
 void ts_span_release_list(ts_allocator *allocator, uint32_t first);

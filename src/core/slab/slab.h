@@ -161,7 +161,10 @@ typedef struct ts_slab {
             uint32_t units;              /* with its guards; units of its part */
             uint32_t guard;              /* units of the guard before it, 0: none */
             _Atomic uint32_t with_epoch; /* 1: it died with its epoch */
-            uint32_t written;            /* retained before: 1 + where it was written meanwhile; 0: nowhere */
+            union {
+                uint32_t written; /* until it is in an epoch: 1 + where it was written while retained; 0: nowhere */
+                uint32_t number;  /* from then on: the upper half of ts_span_number */
+            };
         } span; /* guarded by the epoch's lock while the UNIT word says SPAN; messages read the atomic fields, too */
         struct {
             uint64_t said[2];      /* of the last use, for messages: last_word, and the bytes of a span */
@@ -173,7 +176,8 @@ typedef struct ts_slab {
     _Atomic uint32_t tag;        /* (o) of the foreign words; rises with every reset; read by any thread */
     _Atomic uint32_t gen;        /* (o) first generation of this use; read by handle tests */
     uint16_t free_count;         /* (o) churn: bits in the free bitmap; scope: objects freed */
-    uint16_t empty_at;           /* (o) churn: slots that are not retired; scope: objects in it, once it is full */
+    uint16_t empty_at;           /* (o) churn: slots that are not retired; scope: objects in it, once it is full. Span:
+                                    with free_count the lower half of ts_span_number */
     _Atomic uint16_t end;        /* (o) scope: entries used, 0 while objects are still added; churn: further units */
     _Atomic uint8_t kind;        /* (o) ts_kind of the last use; read by messages */
     _Atomic uint8_t handled;     /* a handle was made in this use: set by any thread, cleared by a reset */
@@ -266,6 +270,15 @@ static inline uint32_t ts_slab_unit(const ts_slab *slab) {
 /* Memory of a span, in units of 16 KiB. */
 static inline uint64_t ts_span_weight(const ts_slab *slab) {
     return ts_units_weight(ts_slab_unit(slab), slab->u.span.units);
+}
+/* The spans of an epoch are numbered by the count of those that it ever got, which 64 bits hold. */
+static inline void ts_span_set_number(ts_slab *slab, uint64_t number) {
+    slab->free_count = (uint16_t)number;
+    slab->empty_at = (uint16_t)(number >> 16);
+    slab->u.span.number = (uint32_t)(number >> 32);
+}
+static inline uint64_t ts_span_number(const ts_slab *slab) {
+    return (uint64_t)slab->u.span.number << 32 | (uint64_t)slab->empty_at << 16 | slab->free_count;
 }
 /* The slab of an entry below the region's mark. acquire: a thread that finds the unit cut can read the words of its
    pieces. The answer is a hint, as the UNIT word is. A thread that looks at the piece's word afterwards finds 0 if

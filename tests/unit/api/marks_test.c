@@ -1,5 +1,6 @@
 /* Marks (mark.c, rewind.c): what a rewind kills, what it keeps, whose places are used again, and which are none. */
 #define _GNU_SOURCE
+#include "epoch/epoch.h"
 #include "identities.h"
 #include "pattern.h"
 #include "rng.h"
@@ -370,6 +371,39 @@ static void refusals_do_nothing(void **state) {
     assert_true(epoch_domain_end(d));
 }
 
+/* As if so many large objects had come and gone. */
+static void come_and_go(EpochDomain *d, uint64_t spans) {
+    ts_epoch *epoch = ts_epoch_at_id(epoch_domain_epoch(d));
+    ts_add_owned(&epoch->span_allocated, spans);
+    ts_add_owned(&epoch->span_freed, spans);
+}
+
+static void mark_after(SlabAllocator *a, uint64_t spans, bool another) {
+    EpochDomain *d = epoch_domain_create(a);
+    char *old = epoch_domain_alloc(d, 50000), *last = old, *newer[4];
+    memset(old, 3, 50000);
+    come_and_go(d, spans);
+    if (another) assert_non_null(last = epoch_domain_alloc(d, 50000));
+    SlabMark m;
+    assert_true(epoch_domain_mark(d, &m));
+    for (int n = 0; n < 4; n++) assert_non_null(newer[n] = epoch_domain_alloc(d, 50000));
+    sup_check_identities(a);
+    assert_true(epoch_domain_rewind(d, m));
+    assert_true(slab_owns(a, old) && slab_owns(a, last));
+    assert_int_equal(old[49999], 3);
+    for (int n = 0; n < 4; n++) assert_false(slab_owns(a, newer[n]));
+    epoch_domain_destroy(d);
+}
+
+/* Whatever the count of large objects is, a rewind ends those that came after the mark, and no other. */
+static void after_many_large_objects(void **state) {
+    for (unsigned bits = 14; bits < 64; bits++)
+        for (unsigned before = 0; before < 6; before++) {
+            mark_after(*state, ((uint64_t)1 << bits) - before, false);
+            mark_after(*state, ((uint64_t)1 << bits) - before, true);
+        }
+}
+
 static void poisoned(void **state) {
     (void)state;
     SlabOptions options = {.size = sizeof options, .poison_on_free = 1, .on_misuse = SLAB_MISUSE_ABORT};
@@ -398,6 +432,7 @@ int main(void) {
         SUP_WITH_ALLOCATOR(of_a_closed_epoch),
         SUP_WITH_ALLOCATOR(of_many_wrappers),
         SUP_WITH_ALLOCATOR(refusals_do_nothing),
+        SUP_WITH_ALLOCATOR(after_many_large_objects),
         cmocka_unit_test(poisoned),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

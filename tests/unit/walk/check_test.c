@@ -636,6 +636,7 @@ static void span_next(void) { CHANGE(slab_of(span)->next, free_unit()); }
 static void span_index(void) { ADD(slab_of(span)->queue_next, 1); }
 static void span_kind(void) { CHANGE(slab_of(span)->kind, TS_KIND_CHURN); }
 static void span_prev(void) { ADD(slab_of(span)->prev, 1); }
+static void span_number(void) { ADD(slab_of(span)->u.span.number, 1); }
 static void span_nothing(void) { CHANGE(slab_of(span)->u.span.units, 0); }
 static void span_bytes(void) { ADD(slab_of(span)->u.span.bytes, 16); }
 static void span_onto_another(void) {
@@ -915,6 +916,7 @@ static const struct {
     CASE(span_index, "another epoch"),
     CASE(span_kind, "units"),
     CASE(span_prev, "prev is"),
+    CASE(span_number, "its number is"),
     CASE(span_nothing, "0 units"),
     CASE(span_bytes, "units"),
     CASE(span_onto_another, "in a span"),
