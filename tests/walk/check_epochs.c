@@ -4,6 +4,7 @@
 #include "domain/domain.h"
 #include "domain/tree.h"
 #include "epoch/epoch.h"
+#include "epoch/span.h"
 #include "os/os.h"
 #include "slab/lent.h"
 #include "spill/spill.h"

@@ -25,6 +25,15 @@ bool ts_span_grow(ts_allocator *allocator, uint32_t unit, uint64_t word, size_t 
 /* The epoch of a live span, with its lock taken. NULL, without a lock: the unit has another word by now, or the span
    belongs to another allocator. */
 ts_epoch *ts_span_lock(ts_allocator *allocator, uint32_t unit, uint64_t word);
+/* The spans of an epoch are numbered by the count of those that it ever got, which 64 bits hold. */
+static inline void ts_span_set_number(ts_slab *slab, uint64_t number) {
+    slab->free_count = (uint16_t)number;
+    slab->empty_at = (uint16_t)(number >> 16);
+    slab->u.span.number = (uint32_t)(number >> 32);
+}
+static inline uint64_t ts_span_number(const ts_slab *slab) {
+    return (uint64_t)slab->u.span.number << 32 | (uint64_t)slab->empty_at << 16 | slab->free_count;
+}
 /* How many spans the epoch ever got. And the end of all spans that came after the first `count`. */
 uint64_t ts_span_count(ts_allocator *allocator, EpochId epoch);
 void ts_span_release_newer(ts_allocator *allocator, EpochId epoch, uint64_t count);

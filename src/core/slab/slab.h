@@ -271,15 +271,6 @@ static inline uint32_t ts_slab_unit(const ts_slab *slab) {
 static inline uint64_t ts_span_weight(const ts_slab *slab) {
     return ts_units_weight(ts_slab_unit(slab), slab->u.span.units);
 }
-/* The spans of an epoch are numbered by the count of those that it ever got, which 64 bits hold. */
-static inline void ts_span_set_number(ts_slab *slab, uint64_t number) {
-    slab->free_count = (uint16_t)number;
-    slab->empty_at = (uint16_t)(number >> 16);
-    slab->u.span.number = (uint32_t)(number >> 32);
-}
-static inline uint64_t ts_span_number(const ts_slab *slab) {
-    return (uint64_t)slab->u.span.number << 32 | (uint64_t)slab->empty_at << 16 | slab->free_count;
-}
 /* The slab of an entry below the region's mark. acquire: a thread that finds the unit cut can read the words of its
    pieces. The answer is a hint, as the UNIT word is. A thread that looks at the piece's word afterwards finds 0 if
    the unit is whole again. */
