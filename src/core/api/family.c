@@ -38,21 +38,6 @@ SlabAllocator *ts_outside_of_domains(const void *caller) {
 
 /* ---- in the innermost domain ---------------------------------------------------------------------------- */
 
-/* Where slab_alloc allocates, for what its fast path does not do. caller: where the program goes on, for a hint.
-   false with errno. */
-static bool innermost(uintptr_t *token, EpochId *epoch, const void *caller) {
-    const ts_domain_scope *top = ts_thread.domain;
-    if (top) {
-        *token = top->allocator;
-        *epoch = top->epoch;
-        return true;
-    }
-    SlabAllocator *allocator = ts_outside_of_domains(caller);
-    *token = ts_token(allocator);
-    *epoch = allocator ? epoch_current(allocator) : EPOCH_NONE;
-    return *epoch != EPOCH_NONE;
-}
-
 TS_NOINLINE static void *alloc_outside(size_t size, const void *caller) {
     SlabAllocator *allocator = ts_outside_of_domains(caller);
     return allocator ? slab_malloc(allocator, size) : NULL;
@@ -63,11 +48,14 @@ TS_ALWAYS_INLINE void *alloc_for(size_t size, const void *caller) {
     return TS_LIKELY(ts_thread.domain != NULL) ? slab_alloc(size) : alloc_outside(size, caller);
 }
 
+/* Where slab_alloc allocates. caller: where the program goes on, for a hint. */
 static void *alloc_innermost(size_t alignment, size_t size, bool zero, const void *caller) {
-    uintptr_t token;
-    EpochId epoch;
-    if (!innermost(&token, &epoch, caller)) return NULL;
-    void *p = ts_alloc_aligned(token, alignment, size, epoch, zero);
+    const ts_domain_scope *top = ts_thread.domain;
+    if (!top) {
+        SlabAllocator *allocator = ts_outside_of_domains(caller);
+        return allocator ? ts_alloc_current(ts_token(allocator), alignment, size, zero) : NULL;
+    }
+    void *p = ts_alloc_aligned(top->allocator, alignment, size, top->epoch, zero);
     if (!p && errno == EINVAL) errno = ESTALE; /* the allocator has ended, and the domain with it */
     return p;
 }

@@ -208,6 +208,15 @@ TS_ENTRY void *slab_aligned_epoch(SlabAllocator *allocator, size_t alignment, si
     return TS_LIKELY(p != NULL) ? p : ts_alloc_aligned(ts_token(allocator), alignment, size, epoch, false);
 }
 
+/* In whichever epoch is current. */
+static void *aligned_current(SlabAllocator *allocator, size_t alignment, size_t size) {
+    int before = errno;
+    void *p = slab_aligned_epoch(allocator, alignment, size, epoch_current(allocator));
+    if (TS_LIKELY(p != NULL) || errno != ESTALE) return p;
+    errno = before;
+    return ts_alloc_current(ts_token(allocator), alignment, size, false);
+}
+
 /* ---- frees --------------------------------------------------------------------------------------------------- */
 
 /* p is not of the thread's last allocator, or not in part NORMAL. Inside an operation. */
@@ -286,7 +295,7 @@ void *slab_realloc_aligned(SlabAllocator *allocator, void *p, size_t alignment, 
     ts_looked seen;
     if (!is_alignment(alignment)) return NULL;
     if (alignment <= 16) return slab_realloc(allocator, p, size);
-    if (p == NULL) return slab_aligned_epoch(allocator, alignment, size, epoch_current(allocator));
+    if (p == NULL) return aligned_current(allocator, alignment, size);
     size_t bytes = ts_fast_own_bytes(&ts_thread, ts_token(allocator), p, &seen);
     if (TS_LIKELY(bytes != 0 && size <= bytes) && ts_realloc_stays(bytes, size)) return p;
     return resized(allocator, "slab_realloc_aligned", p, ts_realloc(ts_token(allocator), p, alignment, size));

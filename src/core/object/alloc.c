@@ -262,20 +262,26 @@ static bool is_inside_of(uintptr_t token) {
     return false;
 }
 
-TS_ENTRY void *ts_alloc_rolling(uintptr_t token, size_t size) {
+TS_ENTRY void *ts_alloc_current(uintptr_t token, size_t align, size_t size, bool zero) {
     ts_allocator *allocator = ts_allocator_find(token);
     if (!allocator) return ts_fail_null(EINVAL);
-    if (ts_hints(allocator) && is_inside_of(token))
-        ts_hint("slab_malloc", "of an allocator whose domain this thread is inside of: the object is not the domain's",
-                TS_CALLER());
+    if (TS_UNLIKELY(align > ts_load_relaxed(&ts_aligned_most))) raise_aligned_most(align);
     for (int before = errno;;) {
         EpochId id = ts_epoch_current(allocator, token);
         ts_taken t = {.size = size};
         if (id == EPOCH_NONE) return NULL;
-        void *p = alloc_noted(token, 16, id, false, &t, TS_CALLER());
+        void *p = alloc_noted(token, align, id, zero, &t, TS_CALLER());
         if (p) make_rolling(ts_thread.heap, token, id);
         if (p) errno = before;
         /* Another thread advanced meanwhile: the next epoch serves as well. */
         if (p || errno != ESTALE || ts_load_acquire(&allocator->current_epoch) == id) return p;
     }
+}
+
+TS_ENTRY void *ts_alloc_rolling(uintptr_t token, size_t size) {
+    const ts_allocator *allocator = ts_allocator_find(token);
+    if (allocator && ts_hints(allocator) && is_inside_of(token))
+        ts_hint("slab_malloc", "of an allocator whose domain this thread is inside of: the object is not the domain's",
+                TS_CALLER());
+    return ts_alloc_current(token, 16, size, false);
 }

@@ -10,9 +10,11 @@
 void *ts_alloc(uintptr_t allocator, size_t size, EpochId epoch);
 /* Allocates, and makes the object's handle. ESTALE: the object has died since. */
 void *ts_alloc_object(uintptr_t allocator, size_t size, EpochId epoch, SlabHandle *handle);
-/* In the rolling epoch. */
-void *ts_alloc_rolling(uintptr_t allocator, size_t size);
 void *ts_alloc_aligned(uintptr_t allocator, size_t align, size_t size, EpochId epoch, bool zero);
+/* In whichever epoch is the current one, however often other threads advance. ESTALE: the program has ended that. */
+void *ts_alloc_current(uintptr_t allocator, size_t align, size_t size, bool zero);
+/* The same, of slab_malloc. */
+void *ts_alloc_rolling(uintptr_t allocator, size_t size);
 /* The largest alignment that any object of the process was requested with, at least 16. It rises before the object is
    there. relaxed: a thread has the object from the thread that requested it, and that orders the two. */
 extern TS_HIDDEN _Atomic size_t ts_aligned_most;

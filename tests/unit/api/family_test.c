@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -357,6 +358,54 @@ static void cleanups_taken_back(void **state) {
     assert_int_equal(errno, EINVAL);
 }
 
+static _Atomic bool goes_on;
+static _Atomic unsigned advanced;
+static void *advances(void *allocator) {
+    while (atomic_load(&goes_on)) {
+        if (epoch_advance(allocator) == EPOCH_NONE) return allocator;
+        atomic_fetch_add(&advanced, 1);
+    }
+    return NULL;
+}
+
+/* Outside of any domain: no call fails because the epoch that it began with is closed by then. */
+static void while_another_thread_advances(void **state) {
+    (void)state;
+    SlabAllocator *a = slab_allocator_default();
+    pthread_t thread;
+    atomic_store(&goes_on, true);
+    assert_int_equal(pthread_create(&thread, NULL, advances, a), 0);
+    for (unsigned round = 0; round < 500 || atomic_load(&advanced) < 500; round++) {
+        errno = 7;
+        void *made[] = {slab_alloc(100),
+                        slab_alloc(100000),
+                        slab_alloc_zero(1, 60),
+                        slab_alloc_zero(1, 3000),
+                        slab_alloc_zero(3, 3000),
+                        slab_alloc_zero(1, 100000),
+                        slab_alloc_aligned(64, 100),
+                        slab_alloc_aligned(8192, 100),
+                        slab_alloc_aligned(64, 100000),
+                        slab_alloc_resize(NULL, 100000),
+                        slab_alloc_memdup("x", 1),
+                        slab_alloc_strdup("x"),
+                        slab_alloc_printf("%d", 1),
+                        slab_malloc(a, 100000),
+                        slab_realloc(a, NULL, 5000),
+                        slab_realloc_aligned(a, NULL, 64, 100),
+                        slab_realloc_aligned(a, NULL, 4096, 100000)};
+        for (size_t i = 0; i < sizeof made / sizeof *made; i++) {
+            if (!made[i]) fail_msg("call %zu of round %u: %s", i, round, strerror(errno));
+            assert_true(slab_free(a, made[i]));
+        }
+        assert_int_equal(errno, 7);
+    }
+    void *failed;
+    atomic_store(&goes_on, false);
+    assert_int_equal(pthread_join(thread, &failed), 0);
+    assert_null(failed);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         SUP_WITH_ALLOCATOR(in_scope),
@@ -369,6 +418,7 @@ int main(void) {
         SUP_WITH_ALLOCATOR(many_named),
         SUP_WITH_ALLOCATOR(walks),
         SUP_WITH_ALLOCATOR(cleanups_taken_back),
+        cmocka_unit_test(while_another_thread_advances),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -33,6 +33,7 @@
 #undef ts_store_relaxed
 #define ts_store_relaxed(p, v) (step(), atomic_store_explicit((p), (v), memory_order_relaxed))
 #define ts_alloc_aligned stepped_alloc_aligned
+#define ts_alloc_current stepped_alloc_current
 #define ts_alloc_rolling stepped_alloc_rolling
 #define ts_alloc_object stepped_alloc_object
 #define ts_aligned_most stepped_aligned_most
@@ -99,9 +100,9 @@ void *ts_span_alloc(ts_allocator *allocator, EpochId id, size_t size, size_t ali
 bool ts_span_free(ts_allocator *allocator, uint32_t unit, uint64_t word, uint32_t generation);
 bool ts_span_grow(ts_allocator *allocator, uint32_t unit, uint64_t word, size_t size);
 bool ts_span_move(ts_allocator *allocator, uint32_t unit, uint64_t word, uint32_t generation, void *to, size_t room);
-uint32_t ts_span_count(ts_allocator *allocator, EpochId id);
+uint64_t ts_span_count(ts_allocator *allocator, EpochId id);
 void ts_span_release_list(ts_allocator *allocator, uint32_t first);
-void ts_span_release_newer(ts_allocator *allocator, EpochId id, uint32_t count);
+void ts_span_release_newer(ts_allocator *allocator, EpochId id, uint64_t count);
 ts_epoch *ts_span_lock(ts_allocator *allocator, uint32_t unit, uint64_t word);
 #define ts_heap_hold(heap) (before_hold(), (ts_heap_hold)(heap))
 #define ts_care_freed(a, home, p, bytes) (before_care(), (ts_care_freed)((a), (home), (p), (bytes)))
@@ -135,6 +136,7 @@ static unsigned reports;
 #undef ts_foreign_drain_some
 #undef ts_foreign_take_off
 #undef ts_alloc_aligned
+#undef ts_alloc_current
 #undef ts_alloc_rolling
 #undef ts_alloc
 #undef ts_free
@@ -182,23 +184,35 @@ static int start(void **state) {
 
 static void advance(void) { assert_int_not_equal(ts_epoch_advance(record, ts_token(allocator)), EPOCH_NONE); }
 
-/* Whenever the epoch moves on: the next object is of the new one. */
+typedef void *in_current(void);
+static void *rolling_small(void) { return stepped_alloc_rolling(token, 100); }
+static void *current_aligned(void) { return stepped_alloc_current(token, 256, 100, false); }
+static void *current_zero(void) { return stepped_alloc_current(token, 16, 9000, true); }
+static void *current_span(void) { return stepped_alloc_current(token, 16, 100000, true); }
+static void *current_far(void) { return stepped_alloc_current(token, 16, (size_t)33 << 20, false); }
+
+/* Whenever the epoch moves on: no allocation fails, and the next object is of the new one. */
 static void advanced_in_an_allocation(void **state) {
+    static in_current *const kinds[] = {rolling_small, current_aligned, current_zero, current_span, current_far};
     (void)state;
-    bool stopped = true;
-    for (unsigned at = 0; stopped; at++) {
-        advance();
-        arm(at, advance);
-        void *first = stepped_alloc_rolling(token, 100);
-        stopped = disarm();
-        void *next = slab_malloc(allocator, 100);
-        assert_non_null(first);
-        assert_non_null(next);
-        ts_object object;
-        assert_true(ts_object_at(token, next, &object));
-        assert_int_equal(object.epoch, ts_epoch_current(record, ts_token(allocator)));
-        assert_true(slab_free(allocator, first) && slab_free(allocator, next));
-        sup_check_identities(allocator);
+    for (unsigned kind = 0; kind < sizeof kinds / sizeof *kinds; kind++) {
+        bool stopped = true;
+        for (unsigned at = 0; stopped; at++) {
+            advance();
+            arm(at, advance);
+            errno = 7;
+            void *first = kinds[kind]();
+            stopped = disarm();
+            assert_int_equal(errno, 7);
+            void *next = slab_malloc(allocator, 100);
+            assert_non_null(first);
+            assert_non_null(next);
+            ts_object object;
+            assert_true(ts_object_at(token, next, &object));
+            assert_int_equal(object.epoch, ts_epoch_current(record, ts_token(allocator)));
+            assert_true(slab_free(allocator, first) && slab_free(allocator, next));
+            sup_check_identities(allocator);
+        }
     }
 }
 
