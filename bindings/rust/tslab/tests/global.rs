@@ -64,6 +64,78 @@ fn collections_of_std() {
     assert_eq!(words.len(), queue.len());
 }
 
+fn advance() {
+    unsafe { assert_ne!(tslab::sys::epoch_advance(tslab::sys::slab_allocator_default()), 0) };
+}
+
+/// Blocks of an epoch that is closed grow and shrink: in the next one.
+#[test]
+fn blocks_outlive_their_epoch() {
+    for n in [3usize, 100, 700, 5_000, 100_000, 5_000_000] {
+        let mut bytes = vec![7u8; n];
+        let mut words = vec![1u64; n];
+        advance();
+        bytes.extend_from_slice(&vec![8u8; n * 3]);
+        words.resize(n * 3, 2);
+        assert!(bytes[..n].iter().all(|b| *b == 7) && bytes[n..].iter().all(|b| *b == 8));
+        assert!(words[..n].iter().all(|w| *w == 1) && words[n..].iter().all(|w| *w == 2));
+        advance();
+        bytes.truncate(1);
+        bytes.shrink_to_fit();
+        assert_eq!(bytes, [7]);
+    }
+    for align in [64, 4096] {
+        let layout = Layout::from_size_align(300, align).unwrap();
+        unsafe {
+            let p = A.alloc(layout);
+            p.write_bytes(9, 300);
+            advance();
+            let q = A.realloc(p, layout, 30_000);
+            assert!(!q.is_null() && q as usize % align == 0 && q.add(299).read() == 9);
+            A.dealloc(q, Layout::from_size_align(30_000, align).unwrap());
+        }
+    }
+}
+
+#[repr(align(256))]
+struct Wide([u8; 256]);
+
+/// No allocation fails while other threads advance; nor where the program has closed the current epoch.
+#[test]
+fn epochs_come_and_go_meanwhile() {
+    use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+    static DONE: AtomicBool = AtomicBool::new(false);
+    static ADVANCED: AtomicUsize = AtomicUsize::new(0);
+    let thread = std::thread::spawn(|| {
+        while !DONE.load(Ordering::Relaxed) {
+            let i = ADVANCED.fetch_add(1, Ordering::Relaxed);
+            unsafe {
+                let a = tslab::sys::slab_allocator_default();
+                if i % 2 == 0 {
+                    tslab::sys::epoch_close(a, tslab::sys::epoch_current(a));
+                } else {
+                    tslab::sys::epoch_advance(a);
+                }
+            }
+        }
+    });
+    let mut rounds = 0;
+    while rounds < 1000 || ADVANCED.load(Ordering::Relaxed) < 1000 {
+        let zero = vec![0u8; 100_000];
+        let some = vec![0u64; 700];
+        let wide = Box::new(Wide([rounds as u8; 256]));
+        let mut grows = Vec::new();
+        for i in 0..2000u32 {
+            grows.push(i);
+        }
+        assert!(zero[99_999] == 0 && some[699] == 0 && wide.0[255] == rounds as u8 && grows[1999] == 1999);
+        rounds += 1;
+    }
+    DONE.store(true, Ordering::Relaxed);
+    thread.join().unwrap();
+    advance();
+}
+
 /// Allocates and frees when its thread is over.
 struct Late(Vec<String>);
 impl Drop for Late {
