@@ -80,8 +80,8 @@ uint32_t ts_share_take_span(ts_share *share, uint32_t units) {
 /* The spans that a share retains are of share->home. */
 static bool may_take_span(const ts_share *share, unsigned home) { return home == TS_HOME_ANY || share->home == home; }
 
-static uint32_t take_own_span(ts_share *share, uint32_t *units) {
-    uint32_t most = *units + *units / 8;
+static uint32_t take_own_span(ts_share *share, uint32_t *units, bool granted) {
+    uint32_t most = granted ? *units : *units + *units / 8;
     if (most > TS_LOCAL_SPAN_UNITS) most = TS_LOCAL_SPAN_UNITS;
     ts_heap_enter(ts_thread.heap);
     uint32_t unit = take_span(share, units, most);
@@ -167,11 +167,11 @@ unsigned ts_span_part_of_large(const ts_allocator *allocator) {
     return near ? TS_NORMAL : TS_FAR;
 }
 
-uint32_t ts_span_acquire(ts_allocator *allocator, ts_share *share, unsigned part, unsigned home, uint32_t units,
-                         uint32_t align_units, bool *fresh) {
+uint32_t ts_span_acquire(ts_allocator *allocator, ts_share *share, bool granted, unsigned part, unsigned home,
+                         uint32_t units, uint32_t align_units, bool *fresh) {
     for (;;) {
         bool own = align_units == 1 && share && part == TS_NORMAL && may_take_span(share, home);
-        uint32_t unit = own ? take_own_span(share, &units) : 0;
+        uint32_t unit = own ? take_own_span(share, &units, granted) : 0;
         if (!unit && align_units == 1) unit = take_retained_span(allocator, part, home, units);
         size_t written = TS_CARE_CLEAN;
         *fresh = false;

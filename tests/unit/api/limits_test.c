@@ -2,6 +2,7 @@
    told. */
 #define _GNU_SOURCE
 #include "identities.h"
+#include "rng.h"
 #include "unit.h"
 
 #include <errno.h>
@@ -293,13 +294,92 @@ static void one_unit_at_least(void **state) {
     }
 }
 
+/* ---- all kinds of objects, beside memory that others have left ---- */
+
+#define OBJECTS 64
+
+static size_t a_size(struct sup_rng *rng) {
+    static const size_t most[] = {48, 600, 9000, 17 * UNIT / 16, 4 * UNIT, 20 * UNIT, 70 * UNIT};
+    uint64_t kind = sup_rng_below(rng, 100);
+    return kind == 0 ? ((size_t)33 << 20) + sup_rng_below(rng, (size_t)8 << 20) : sup_rng_below(rng, most[kind % 7]);
+}
+
+/* What an object without a limit leaves: the thread and the allocator retain spans of any length. */
+static void leave_some(SlabAllocator *a, struct sup_rng *rng) {
+    void *left[8];
+    for (int i = 0; i < 8; i++) assert_non_null(left[i] = slab_malloc(a, UNIT + sup_rng_below(rng, 40 * UNIT)));
+    for (int i = 0; i < 8; i++) assert_true(slab_free(a, left[i]));
+}
+
+static void *one_more(SlabAllocator *a, EpochId epoch, struct sup_rng *rng) {
+    size_t size = a_size(rng);
+    switch (sup_rng_below(rng, 4)) {
+    case 0: return slab_calloc_epoch(a, 1, size < UNIT * 100 ? size : 100, epoch);
+    case 1: return slab_aligned_epoch(a, (size_t)1 << sup_rng_below(rng, 18), size, epoch);
+    default: return slab_malloc_epoch(a, size, epoch);
+    }
+}
+
+/* Returns how many allocations were refused. */
+static size_t never_above(SlabAllocator *a, unsigned flags, uint64_t seed) {
+    struct sup_rng rng = {seed};
+    EpochDomain *parent = epoch_domain_create_ex(a, NULL, flags), *d = parent;
+    size_t limit = UNIT * (1 + sup_rng_below(&rng, seed % 4 ? 60 : 4000)), refused = 0;
+    if (seed % 2) assert_non_null(d = epoch_domain_create_child(parent, NULL, flags));
+    assert_true(epoch_domain_set_limit(parent, limit));
+    void *objects[OBJECTS] = {NULL};
+    for (int step = 0; step < 600; step++) {
+        void **p = &objects[sup_rng_below(&rng, OBJECTS)];
+        if (step % 16 == 0) leave_some(a, &rng);
+        if (!*p) {
+            *p = one_more(a, epoch_domain_epoch(d), &rng);
+            refused += *p == NULL;
+        } else if (sup_rng_below(&rng, 3) == 0) {
+            void *q = slab_realloc(a, *p, a_size(&rng));
+            *p = q ? q : *p;
+        } else {
+            assert_true(slab_free(a, *p));
+            *p = NULL;
+        }
+        if (epoch_domain_held(parent) > limit)
+            fail_msg("seed %d, step %d: %zu units, of %zu", (int)seed, step, epoch_domain_held(parent) / UNIT,
+                     limit / UNIT);
+    }
+    if (d != parent) assert_int_equal(epoch_domain_held(d), epoch_domain_held(parent));
+    epoch_domain_destroy(parent);
+    sup_check_identities(a);
+    return refused;
+}
+
+static void never_above_the_limit(void **state) {
+    static const unsigned flags[] = {0, EPOCH_CHURN, EPOCH_SCOPE | EPOCH_DOMAIN_SHARED};
+    size_t refused = 0;
+    for (uint64_t seed = 1; seed <= 40; seed++) refused += never_above(*state, flags[seed % 3], seed);
+    assert_true(refused > 1000);
+}
+
+static void never_above_with_guards(void **state) {
+    (void)state;
+    SlabOptions options = {.size = sizeof options, .guard_spans = 1};
+    SlabAllocator *a = slab_allocator_create_ex(&options);
+    for (uint64_t seed = 1; seed <= 6; seed++) (void)never_above(a, seed % 2 ? EPOCH_SCOPE : EPOCH_CHURN, seed);
+    slab_allocator_free(a);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        SUP_WITH_ALLOCATOR(one_unit_at_least),  SUP_WITH_ALLOCATOR(of_a_scope),
-        SUP_WITH_ALLOCATOR(of_churn),           SUP_WITH_ALLOCATOR(what_is_kept_goes_first),
-        SUP_WITH_ALLOCATOR(frees_are_refunded), SUP_WITH_ALLOCATOR(of_a_tree),
-        SUP_WITH_ALLOCATOR(told_once),          SUP_WITH_ALLOCATOR(by_several_threads),
-        SUP_WITH_ALLOCATOR(of_a_busy_thread),   cmocka_unit_test(of_guarded),
+        SUP_WITH_ALLOCATOR(one_unit_at_least),
+        SUP_WITH_ALLOCATOR(of_a_scope),
+        SUP_WITH_ALLOCATOR(of_churn),
+        SUP_WITH_ALLOCATOR(what_is_kept_goes_first),
+        SUP_WITH_ALLOCATOR(frees_are_refunded),
+        SUP_WITH_ALLOCATOR(of_a_tree),
+        SUP_WITH_ALLOCATOR(told_once),
+        SUP_WITH_ALLOCATOR(by_several_threads),
+        SUP_WITH_ALLOCATOR(of_a_busy_thread),
+        cmocka_unit_test(of_guarded),
+        SUP_WITH_ALLOCATOR(never_above_the_limit),
+        cmocka_unit_test(never_above_with_guards),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
