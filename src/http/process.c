@@ -1,8 +1,8 @@
 #include "http/process.h"
 
-#include "advice/room.h"
 #include "advice/sink.h"
 #include "http/loaded.h"
+#include "os/room.h"
 #include "os/small_file.h"
 #include "stats/view.h"
 

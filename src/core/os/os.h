@@ -31,6 +31,8 @@
  * wall_ns, cpu_ns   monotonic time, and this thread's processor time, as fine as the system has them.
  * coarse_ns         the time of wall_ns some milliseconds ago at most, never ahead of it; cheap to read.
  * resident_bytes    resident memory of the process, measured; 0 if the system does not say.
+ * room_bytes        memory that the process can have beside what is resident, before a limit of its cgroups or the
+ *                   machine ends it; UINT64_MAX: the system does not say. Some 50 us.
  * yield        lets another thread run.
  * nodes        the NUMA nodes of which the process may have memory: the ids of the first `most`, rising, perhaps with
  *              gaps. Returns their number; 0: the system does not say, or has no such thing.
@@ -67,6 +69,7 @@ typedef struct ts_os_table {
     uint64_t (*coarse_ns)(void);
     uint64_t (*cpu_ns)(void);
     uint64_t (*resident_bytes)(void);
+    uint64_t (*room_bytes)(void);
     void (*yield)(void);
     unsigned (*nodes)(int *ids, unsigned most);
     int (*node_here)(void);

@@ -4,6 +4,7 @@
 
 #include "base/atomic.h"
 #include "os/numa.h"
+#include "os/room.h"
 #include "os/small_file.h"
 #include "os/stack.h"
 
@@ -300,6 +301,11 @@ static uint64_t linux_resident_bytes(void) {
     return at && ts_number_at(at, &n) ? n * linux_page_bytes() : 0;
 }
 
+static uint64_t linux_room_bytes(void) {
+    const char *what;
+    return ts_room_bytes(&what);
+}
+
 bool ts_os_data_is_limited(void) {
     struct rlimit limit;
     int before = errno;
@@ -347,6 +353,7 @@ const ts_os_table ts_os_native = {
     .coarse_ns = linux_coarse_ns,
     .cpu_ns = linux_cpu_ns,
     .resident_bytes = linux_resident_bytes,
+    .room_bytes = linux_room_bytes,
     .yield = linux_yield,
     .nodes = ts_numa_nodes,
     .node_here = ts_numa_here,

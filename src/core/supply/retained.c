@@ -29,8 +29,9 @@
 
 #include <errno.h>
 
-#define HOME_LOOKS 4u  /* rounds of a look for a unit of a home */
-#define SORT_UNITS 64u /* single units that become runs in each */
+#define RESERVE_LEAVES ((uint64_t)4 << 20) /* bytes of the process's room that a reserve does not take */
+#define HOME_LOOKS 4u                      /* rounds of a look for a unit of a home */
+#define SORT_UNITS 64u                     /* single units that become runs in each */
 
 void ts_retained_push(ts_retained *retained, uint32_t unit) {
     ts_slab_at(unit)->next = retained->head;
@@ -341,16 +342,25 @@ static bool populate_units(uint32_t first, uint32_t units) {
            populate_pages((void *)&part->unit[first], units * sizeof *part->unit);
 }
 
+/* How many units can be populated with their records: a little room is left, as a process that has none is killed. */
+static uint64_t units_with_room(void) {
+    uint64_t room = ts_os->room_bytes();
+    if (room == UINT64_MAX) return UINT64_MAX;
+    return room > RESERVE_LEAVES ? (room - RESERVE_LEAVES) / (TS_UNIT_BYTES + TS_UNIT_BYTES / 16) : 0;
+}
+
 bool ts_allocator_reserve(ts_allocator *allocator, uint64_t units) {
     /* If there is no room for all of them, nothing is populated in vain. */
     if (units > ts_region.part[TS_NORMAL].units) return ts_fail(ENOMEM);
     uint32_t most = TS_PURGE_BATCH;
     unsigned home = ts_nodes_by_option(allocator); /* that of the caller */
     while (units > 0) {
+        uint64_t room = units_with_room(); /* others take of it meanwhile */
         uint32_t n = units > most ? most : (uint32_t)units;
-        uint32_t first = take_within_budget(allocator, TS_NORMAL, home, n, 1);
+        if (n > room) n = (uint32_t)room;
+        uint32_t first = n > 0 ? take_within_budget(allocator, TS_NORMAL, home, n, 1) : 0;
         if (!first) {
-            if (n == 1) return ts_fail(ENOMEM);
+            if (n <= 1) return ts_fail(ENOMEM);
             most = n / 2; /* units that could be had are kept */
             continue;
         }

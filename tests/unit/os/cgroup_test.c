@@ -151,10 +151,42 @@ static void budget_below_the_limit(void **state) {
     assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
 }
 
+/* Asks for more than the limit: refused, and the process lives, with most of it in memory. */
+static void reserve_too_much(void *arg) {
+    (void)arg;
+    join_group();
+    SlabAllocator *allocator = slab_allocator_create();
+    errno = 0;
+    SUP_CHECK(!slab_reserve(allocator, 8 * LIMIT) && errno == ENOMEM, "slab_reserve: errno %d", errno);
+    size_t had = sup_committed_bytes(allocator);
+    SUP_CHECK(had > LIMIT / 2 && had < LIMIT, "%zu bytes could be had", had);
+    memset(slab_malloc(allocator, MIB), 1, MIB);
+    (void)slab_trim(allocator);
+    SUP_CHECK(slab_reserve(allocator, LIMIT / 2), "what there is room for");
+    slab_allocator_free(allocator);
+    SlabOptions options = {.size = sizeof options, .reserve_bytes = 8 * LIMIT};
+    allocator = slab_allocator_create_ex(&options);
+    SUP_CHECK(allocator != NULL, "the option is no condition");
+    memset(slab_malloc(allocator, MIB), 1, MIB);
+}
+
+static void reserve_above_the_limit(void **state) {
+    char err[1024] = "";
+    (void)state;
+    if (!limited()) {
+        skip();
+    }
+    int status = sup_child(reserve_too_much, NULL, SUP_CHILD_SECONDS, err, sizeof err);
+    if (status != 0) {
+        fail_msg("status %#x %s", (unsigned)status, err);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_ends_goes_back),
         cmocka_unit_test(budget_below_the_limit),
+        cmocka_unit_test(reserve_above_the_limit),
     };
     if (SUP_SANITIZED) { /* their shadow counts as well */
         (void)printf("cgroup_test: skipped in a sanitized build\n");

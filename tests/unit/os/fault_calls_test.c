@@ -74,6 +74,7 @@ FAULT(populate)
 #undef FAULT
 static bool fault_barrier(void) { return !refuse() && ts_os_native.barrier_all(); }
 static uint64_t fault_resident(void) { return refuse() ? 0 : ts_os_native.resident_bytes(); }
+static uint64_t fault_room(void) { return refuse() ? 0 : ts_os_native.room_bytes(); }
 
 /* A machine with two nodes. */
 static unsigned fault_nodes(int *ids, unsigned most) {
@@ -106,6 +107,7 @@ static void install(void) {
     table.populate = fault_populate;
     table.barrier_all = fault_barrier;
     table.resident_bytes = fault_resident;
+    table.room_bytes = fault_room;
     ts_os = &table;
 }
 

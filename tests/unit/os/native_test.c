@@ -78,16 +78,18 @@ static void clocks_and_figures(void **state) {
     size_t page = ts_os_page_bytes();
     assert_true(page >= 4096 && (page & (page - 1)) == 0);
     assert_true(ts_os_native.resident_bytes() >= page);
+    assert_true(ts_os_native.room_bytes() > page && ts_os_native.room_bytes() < UINT64_MAX);
 }
 
-/* A process that may open no file does not know its resident memory: 0. */
+/* A process that may open no file does not know its resident memory: 0; nor its room. */
 static void without_files(void *argument) {
     (void)argument;
     const struct rlimit none = {0, 0};
     SUP_CHECK(setrlimit(RLIMIT_NOFILE, &none) == 0, "setrlimit");
-    uint64_t bytes = ts_os_native.resident_bytes();
+    uint64_t bytes = ts_os_native.resident_bytes(), room = ts_os_native.room_bytes();
     (void)setrlimit(RLIMIT_NOFILE, &(struct rlimit){1024, 1024});
     SUP_CHECK(bytes == 0, "resident without /proc");
+    SUP_CHECK(room == UINT64_MAX, "room without /proc");
 }
 
 static void no_files_no_figure(void **state) {

@@ -722,6 +722,35 @@ static void states_go_and_handles_stay_stale(void **state) {
     finish(allocator);
 }
 
+#define MIB ((size_t)1 << 20)
+static size_t room_left;
+static uint64_t test_room(void) {
+    size_t taken = purges.populated * UNIT;
+    return room_left > taken ? room_left - taken : 0;
+}
+
+/* No more is populated than the process has room for. */
+static void reserve_without_room(void **state) {
+    (void)state;
+    SlabAllocator *allocator = slab_allocator_create();
+    table.room_bytes = test_room;
+    for (room_left = 0; room_left < 40 * MIB; room_left += room_left < 8 * MIB ? 100 * UNIT / 16 : 9 * MIB) {
+        memset(&purges, 0, sizeof purges);
+        errno = 0;
+        assert_false(slab_reserve(allocator, 100 * MIB));
+        assert_int_equal(errno, ENOMEM);
+        assert_true(purges.populated * UNIT <= room_left);
+        assert_true(purges.populated * UNIT + 5 * MIB + room_left / 16 >= room_left); /* nearly all of it */
+        assert_int_equal(sup_committed_bytes(allocator), purges.populated * UNIT);
+        (void)slab_trim(allocator);
+    }
+    memset(&purges, 0, sizeof purges);
+    room_left = 40 * MIB;
+    assert_true(slab_reserve(allocator, 30 * MIB));
+    assert_int_equal(purges.populated, 30 * MIB / UNIT);
+    slab_allocator_free(allocator);
+}
+
 /* slab_reserve beyond the budget: what can be had is kept. */
 static void reserve_beyond_the_budget(void **state) {
     (void)state;
@@ -773,6 +802,7 @@ int main(void) {
         WITH_TABLE(keep_everything),
         WITH_TABLE(taken_several_at_a_time),
         WITH_TABLE(give_back_at_once),
+        WITH_TABLE(reserve_without_room),
         WITH_TABLE(retain_a_budget),
         WITH_TABLE(what_is_taken_back_stays),
         WITH_TABLE(free_by_free),
