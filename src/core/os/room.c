@@ -1,7 +1,8 @@
 /*
- * The room that a process has. A cgroup that reaches its limit kills a process; above its high mark (version 2) it
- * holds one up. So each group counts, from the process's own up to the root. In a container the paths of /proc/self/cgroup
- * may be those of the machine, whose files are not there: then the root that the container sees is its own group.
+ * The room that a process has. A cgroup that reaches its limit kills a process. Above its high mark (version 2) it holds
+ * the process up. So each group counts, from the process's own up to the root. In a container the paths of
+ * /proc/self/cgroup may be those of the machine, whose files are not there. Then the root that the container sees is
+ * its own group.
  *
  * Page cache counts as used. The part of it that goes first when memory is short does not count here.
  */
