@@ -169,11 +169,70 @@ static void no_limit_ends_the_program(void **state) {
     assert_int_equal(unlink(log_path), 0);
 }
 
+/* ---- readers that have gone --------------------------------------------------------------------------------------- */
+
+static volatile sig_atomic_t pipes_caught;
+static void count_pipe(int signal) {
+    (void)signal;
+    pipes_caught++;
+}
+
+static bool is_pending(int signal) {
+    sigset_t pending;
+    SUP_CHECK(sigpending(&pending) == 0, "%s", strerror(errno));
+    return sigismember(&pending, signal) == 1;
+}
+
+/* A pipe without a reader in place of a descriptor. */
+static void put_deaf_pipe(int fd) {
+    int ends[2];
+    SUP_CHECK(pipe(ends) == 0 && dup2(ends[1], fd) == fd && close(ends[0]) == 0 && close(ends[1]) == 0, "%s",
+              strerror(errno));
+}
+
+/* The library's own line about a limit, a dump, and the program's own use of the signal: a write of its own brings it,
+   one that it has blocked and that is pending stays so, and none is left over. */
+static void a_standard_error_that_nobody_reads(void *unused) {
+    SlabAllocator *allocator = slab_allocator_default();
+    sigset_t pipes;
+    (void)unused;
+    put_deaf_pipe(STDERR_FILENO);
+    EpochId epoch = epoch_open(allocator, "small", EPOCH_CHURN);
+    if (!epoch_set_limit(allocator, epoch, 65536)) _exit(2);
+    while (slab_malloc_epoch(allocator, 1000, epoch)) {
+    }
+    if (errno != ENOMEM) _exit(3);
+    errno = 0;
+    if (slab_stats_dump_fd(allocator, STDERR_FILENO) || errno != EPIPE) _exit(4);
+    if (is_pending(SIGPIPE)) _exit(5);
+
+    (void)sigemptyset(&pipes);
+    (void)sigaddset(&pipes, SIGPIPE);
+    (void)sigprocmask(SIG_BLOCK, &pipes, NULL);
+    slab_message("tslab: a line");
+    if (is_pending(SIGPIPE)) _exit(6);
+    (void)raise(SIGPIPE);
+    slab_message("tslab: a line");
+    if (!is_pending(SIGPIPE)) _exit(7);
+    (void)signal(SIGPIPE, count_pipe);
+    (void)sigprocmask(SIG_UNBLOCK, &pipes, NULL);
+    slab_message("tslab: a line");
+    if (pipes_caught != 1 || write(STDERR_FILENO, "x", 1) != -1 || pipes_caught != 2) _exit(8);
+}
+
+static void no_reader_ends_the_program(void **state) {
+    char err[1024];
+    (void)state;
+    assert_int_equal(sup_child(a_standard_error_that_nobody_reads, NULL, SUP_CHILD_SECONDS, err, sizeof err), 0);
+    assert_string_equal(err, "");
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(numbers_stay_the_programs),
         cmocka_unit_test(the_first_bank_shows_the_allocator),
         cmocka_unit_test(no_limit_ends_the_program),
+        cmocka_unit_test(no_reader_ends_the_program),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

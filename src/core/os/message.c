@@ -57,7 +57,8 @@ static const char *error_text(int error) {
     case EROFS: return "the file system is read-only";
     case ENOSPC: return "no space left";
     case EFBIG: return "ulimit -f allows it no more bytes";
-    case ENXIO: return "nobody reads from it";
+    case ENXIO:
+    case EPIPE: return "nobody reads from it";
     default: return "it cannot be written";
     }
 }
