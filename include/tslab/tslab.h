@@ -402,6 +402,9 @@ TSLAB_API bool epoch_domain_force_close(EpochDomain *domain);
 TSLAB_API bool epoch_domain_reset(EpochDomain *domain, size_t keep_bytes);
 /* Registers a cleanup: fn(arg) at destroy or reset, newest first. It does not run when the allocator is freed.
    It may allocate in the domain, and use its objects, unless epoch_destroy() has killed them before.
+   It must return: one that leaves by longjmp or an exception, or ends its thread, is misuse. Its thread can then end or
+   reset the domain once more from where it was, and any thread once that one has ended; older cleanups run then. It is
+   not cancelled.
    false: EPERM, EINVAL, ENOMEM. */
 TSLAB_API bool epoch_domain_on_destroy(EpochDomain *domain, void (*fn)(void *), void *arg);
 /* Takes back the newest cleanup with this function and argument. false: ENOENT there is none, EPERM, EINVAL.

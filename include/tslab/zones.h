@@ -46,7 +46,7 @@ typedef struct SlabZones SlabZones;
 typedef struct SlabZonesOptions {
     size_t size;
     /* Called by epoch_spill and epoch_load after each piece that was written or read. Not from within: no call on the
-       zones. */
+       zones. It must return. */
     void (*progress)(uint64_t done_bytes, uint64_t all_bytes, void *arg);
     void *progress_arg;
     size_t

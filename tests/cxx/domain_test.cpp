@@ -315,6 +315,35 @@ static void test_ends_in_cleanup() {
     slab_set_message_sink(nullptr, nullptr);
 }
 
+// An exception that leaves a cleanup is the program's; the domain can still be ended, from where it is caught or later.
+static void test_cleanup_throws() {
+    static unsigned lines, cleaned;
+    lines = cleaned = 0;
+    slab_set_message_sink(
+        [](const char *line, size_t, void *) { lines += std::strstr(line, "did not return") != nullptr; }, nullptr);
+    for (int ends_in_handler = 0; ends_in_handler < 2; ends_in_handler++) {
+        EpochDomain *left = epoch_domain_create(slab_allocator_default());
+        CHECK(epoch_domain_on_destroy(
+            left, [](void *) { cleaned++; }, nullptr));
+        CHECK(epoch_domain_on_destroy(
+            left, [](void *) { throw 42; }, nullptr));
+        try {
+            epoch_domain_destroy(left);
+            CHECK(false);
+        } catch (int n) {
+            CHECK(n == 42 && exists(left));
+            if (ends_in_handler) epoch_domain_destroy(left);
+        }
+        tslab::domain other("other");
+        CHECK(other.end());
+        if (!ends_in_handler) CHECK(epoch_domain_end(left));
+        CHECK(!exists(left));
+    }
+    CHECK(cleaned == 2);
+    CHECK(lines == 0 || lines == 2); // TSLAB_ON_MISUSE says
+    slab_set_message_sink(nullptr, nullptr);
+}
+
 int main() {
     test_makes_and_ends();
     test_moves();
@@ -324,5 +353,6 @@ int main() {
     test_handles();
     test_threads();
     test_ends_in_cleanup();
+    test_cleanup_throws();
     std::puts("domains, scopes, objects, handles and threads of tslab.hpp");
 }

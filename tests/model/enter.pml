@@ -331,7 +331,16 @@ inline end() {
 #endif
           lock = false;
           acquire(lock);
-          end_use(mine);
+          if
+          :: end_use(mine)
+          :: x = owner_before; /* make_endable: a cleanup has not returned */
+             owner_before = 0;
+             busy = QUIET;
+             if
+             :: !shared -> owner = x
+             :: else
+             fi
+          fi;
           lock = false
        :: else
        fi

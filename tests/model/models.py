@@ -215,6 +215,7 @@ MODELS = [
                                         "enter_slowly", "ts_domain_enter", "leave"],
             "src/core/domain/domain_end.c": ["ts_domain_take_returned", "last_owner", "end_use", "keep_own_record",
                                             "ts_domain_make_busy", "end_now"],
+            "src/core/domain/cleanup.c": ["make_endable"],
             "src/core/domain/domain_tree.c": ["mark", "unmark", "is_another_inside", "mark_all", "ts_domain_end_other"],
             "src/core/domain/tree.c": ["ts_tree_owner", "ts_tree_wait"],
             "src/core/ownership/heap.h": ["ts_heap_return_record"],

@@ -169,7 +169,7 @@ static void no_limit_ends_the_program(void **state) {
     assert_int_equal(unlink(log_path), 0);
 }
 
-/* ---- readers that have gone --------------------------------------------------------------------------------------- */
+/* ---- readers that have gone -------------------------------------------------------------------------------------- */
 
 static volatile sig_atomic_t pipes_caught;
 static void count_pipe(int signal) {

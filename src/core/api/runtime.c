@@ -192,6 +192,7 @@ static void thread_exit(void *unused) {
         if (a && ts_hints(a))
             ts_hint("thread", "ends inside of a domain, which is left behind", (const void *)(uintptr_t)s->domain);
     }
+    ts_domain_thread_ends();
     while (ts_thread.domain && ts_domain_exit(ts_thread.domain->domain)) {
     }
     ts_domain_take_any_returned(mine);

@@ -52,6 +52,7 @@ typedef struct ts_domain {
     _Atomic(struct ts_kin *) kin; /* parent and children, if it ever had any (tree.h); NULL in a free record */
     uint64_t owner_before; /* guarded by busy: the owner when it was TRIED, until it ends or is quiet again; else 0 */
     _Atomic bool captures; /* EPOCH_DOMAIN_CAPTURE; constant during a use once its maker has the id */
+    uint32_t busy_level;   /* as busy_by: how many cleanups that thread was running, one in the other (cleanup.c) */
 } ts_domain;
 _Static_assert(sizeof(ts_domain) <= TS_DOMAIN_STRIDE, "one record of a table");
 
@@ -104,6 +105,8 @@ bool ts_domain_end(uint64_t id);
 bool ts_domain_force_close(uint64_t id);
 bool ts_domain_reset(uint64_t id, size_t keep_bytes);
 bool ts_domain_on_destroy(uint64_t id, void (*fn)(void *), void *arg);
+/* At the end of the calling thread: no cleanup that it ran will return. What it was ending can be ended. */
+void ts_domain_thread_ends(void);
 bool ts_domain_hand_over(uint64_t id);
 /* Takes back the newest cleanup with this function and argument. */
 bool ts_domain_off_destroy(uint64_t id, void (*fn)(void *), void *arg);

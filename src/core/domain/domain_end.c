@@ -46,6 +46,7 @@ bool ts_domain_make_busy(ts_domain *d, uint64_t id, uint32_t how) {
            read `busy` only now (count_in_shared). */
         ts_store_relaxed(&d->busy, !marked ? how : how == TS_ENDS ? TS_ENDS_ALONE : TS_RESETS_MARKED);
         d->busy_by = ts_thread.heap ? ts_thread.heap->serial : 0;
+        d->busy_level = ts_domain_level();
     }
     ts_epoch_release(epoch);
     return mine_now;
@@ -190,9 +191,10 @@ void ts_domain_finish(ts_domain *d, uint64_t id) {
 }
 
 TS_NOINLINE static bool destroy_other(uint64_t id) {
+    /* First: the domain may be another thread's again. */
+    if (TS_UNLIKELY(ts_domain_is_in_cleanup(id))) return refuse_busy("epoch_domain_destroy", id);
     ts_domain *d = ts_domain_mine(id, "epoch_domain_destroy");
     if (!d) return true;
-    if (TS_UNLIKELY(ts_domain_is_in_cleanup(id))) return refuse_busy("epoch_domain_destroy", id);
     while (!ts_domain_make_busy(d, id, TS_ENDS)) {
         if (ts_domain_leave_to_reset(d, id)) {
             ts_domain_leave_all(ts_thread.heap, id);
@@ -326,14 +328,14 @@ TS_NOINLINE static void settle_reset(ts_allocator *allocator, uintptr_t token, u
 }
 
 TS_NOINLINE static bool reset_other(uint64_t id, size_t keep_bytes) {
+    if (TS_UNLIKELY(ts_domain_is_in_cleanup(id))) return refuse_busy("epoch_domain_reset", id);
     ts_domain *d = ts_domain_mine(id, "epoch_domain_reset");
     uint64_t units = 0;
     if (!d) return false;
     if (!ts_load_relaxed(&d->ends_epoch)) return ts_fail(EINVAL);
     ts_allocator *allocator = ts_load_relaxed(&d->allocator);
     uintptr_t token = ts_load_relaxed(&d->token);
-    if (TS_UNLIKELY(ts_domain_is_in_cleanup(id)) || !ts_domain_make_busy(d, id, TS_RESETS))
-        return refuse_busy("epoch_domain_reset", id);
+    if (!ts_domain_make_busy(d, id, TS_RESETS)) return refuse_busy("epoch_domain_reset", id);
     if (!ts_load_relaxed(&d->shared)) ts_mark_drop_all(d, false);
     if (TS_UNLIKELY(ts_load_acquire(&d->kin) != NULL)) ts_domain_end_children(id, 0);
     ts_domain_run_cleanups(d, 0);

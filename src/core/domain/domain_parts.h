@@ -86,11 +86,8 @@ static inline ts_epoch *ts_domain_lock(const ts_domain *d) {
     return epoch;
 }
 
-/* A domain whose cleanups this thread is running; it lies on the thread's stack. */
-typedef struct ts_cleaning {
-    uint64_t domain; /* id */
-    struct ts_cleaning *outer;
-} ts_cleaning;
+/* How many cleanups this thread is running, one in the other. */
+uint32_t ts_domain_level(void);
 
 /* Leaves the end of a shared domain to another thread that is emptying it. Not for one of the cleanups that run. */
 bool ts_domain_leave_to_reset(ts_domain *d, uint64_t id);
@@ -108,7 +105,8 @@ void ts_domain_run_cleanups(ts_domain *d, uint64_t after);
 void ts_domain_drop_cleanups(struct ts_cleanup *first);
 /* Ends the children that were born after the event, newest first, each with its own children. */
 void ts_domain_end_children(uint64_t id, uint64_t after);
-/* Whether the calling thread is running a cleanup of the domain, or of one below it. */
+/* Whether the calling thread is running a cleanup of the domain, or of one below it. One that has left by longjmp or by
+   an exception does not run: misuse, after which all that its call was ending is as it was before. */
 bool ts_domain_is_in_cleanup(uint64_t id);
 /* The number of a new event: the birth of a child, or a registered cleanup. It rises with each call, and orders
    events for marks, also across threads that hand a domain over. */

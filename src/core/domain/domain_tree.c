@@ -68,12 +68,6 @@ void ts_domain_end_children(uint64_t id, uint64_t after) {
     }
 }
 
-bool ts_domain_is_in_cleanup(uint64_t id) {
-    for (const ts_cleaning *c = ts_thread.cleaning; c; c = c->outer)
-        if (c->domain == id || ts_tree_is_of(c->domain, id)) return true;
-    return false;
-}
-
 /* ---- an end with an answer --------------------------------------------------------------------------------------- */
 
 /* Tries to make a domain TRIED. Returns 0 or an error. Caller has the lock of the tree. */
@@ -85,6 +79,7 @@ static int mark(ts_domain *d, uint64_t id) {
     int error = !same ? EINVAL : quiet ? 0 : d->busy_by == me ? EPERM : EBUSY;
     if (quiet) {
         d->busy_by = me;
+        d->busy_level = ts_domain_level();
         /* acquire: partner of the release in ts_domain_hand_over. An exchange, because a thread may be taking the
            domain over. */
         uint64_t owner = ts_load_acquire(&d->owner);

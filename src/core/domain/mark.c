@@ -188,6 +188,7 @@ static bool go_back(const ts_mark *m, uint32_t anchors, bool now) {
 
 bool ts_mark_rewind(uint64_t id, SlabMark mark) {
     int entry = errno;
+    (void)ts_domain_is_in_cleanup(id); /* of one that was left it is found out */
     ts_domain *d = markable(id, "epoch_domain_rewind");
     if (!d) return false;
     uint32_t anchors;

@@ -25,8 +25,8 @@ static inline bool ts_file_may_have(uint64_t bytes) {
 }
 
 /* Writes all of it. Beyond the limit it fails with EFBIG, and with EPIPE where the reader of a pipe has gone, without
-   the signals that end the program. Of the system it calls no more than a sandbox leaves: write and the mask of signals,
-   where neither is met. false: errno says why. */
+   the signals that end the program. Of the system it calls no more than a sandbox leaves: write and the mask of
+   signals, where neither is met. false: errno says why. */
 static inline bool ts_write_all(int fd, const char *text, size_t bytes) {
     const struct timespec at_once = {0, 0};
     sigset_t held, before, pending; /* pending: signals of the program's that are pending already */

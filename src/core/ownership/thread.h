@@ -36,7 +36,7 @@ typedef struct ts_tls {
     uint64_t serial;                /* of the heap; TS_NO_SERIAL without one */
     struct ts_domain_scope *domain; /* innermost domain entered */
     const struct ts_domain *named;  /* record of the domain used last by its name, in whatever use it is; or NULL */
-    struct ts_cleaning *cleaning;   /* innermost domain whose cleanups it runs (domain/domain_parts.h) */
+    struct ts_cleanup *cleaning;    /* innermost cleanup that it runs (domain/cleanup.c) */
     struct ts_allocator *settle;    /* retains too much: to be purged when nothing is held */
     uintptr_t settle_token;         /* the use of it that was meant */
     uint64_t settle_units;          /* that this thread owes, see TS_PURGE_LEAST_UNITS */
