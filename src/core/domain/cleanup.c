@@ -25,7 +25,7 @@ typedef struct ts_cleanup {
     uint64_t event; /* the event at which it was registered: for marks */
     /* While it runs, of the thread that runs it. */
     ts_domain *domain;
-    const void *at; /* where on the stack it was called */
+    const void *at; /* the stack above is its caller's, and below its own */
     int cancels;    /* the thread's state of cancellation outside of it */
 } ts_cleanup;
 _Static_assert(sizeof(ts_cleanup) <= 64 && sizeof(ts_domain_scope) <= 64, "one kind of line serves both");
@@ -157,11 +157,13 @@ TS_COLD static void stop_elsewhere(uint64_t id) {
     abort();
 }
 
-/* Of its own, so that it lies deeper than every call of the library by which a program can come here again. */
+/* Calls it behind some room on the stack. A program that has left it may call the library again from a few frames
+   deeper than before: that call still lies above the room, and one from inside of the cleanup below. */
+#define ROOM_BYTES 1024u
 TS_NOINLINE static void call(ts_domain *d, ts_cleanup *c) {
     uint64_t id = ts_load_relaxed(&d->record.id);
     c->domain = d;
-    c->at = __builtin_frame_address(0);
+    c->at = __builtin_alloca(ROOM_BYTES);
     c->next = ts_thread.cleaning;
     ts_thread.cleaning = c;
     c->fn(c->arg);

@@ -59,6 +59,13 @@ __attribute__((noinline)) static bool is_left(call_fn *fn, EpochDomain *d) {
     return false;
 }
 
+/* Some way deeper than the call that was left. */
+__attribute__((noinline)) static bool is_done_deeper(call_fn *fn, EpochDomain *d) {
+    volatile char room[400] = {0};
+    bool done = fn(d);
+    return done | (room[0] != 0);
+}
+
 static void expect_over(EpochDomain *d, EpochId epoch, unsigned cleanups) {
     assert_int_equal(cleaned, cleanups);
     assert_int_equal(epoch_state(a, epoch), EPOCH_CLOSED);
@@ -81,7 +88,7 @@ static void by_longjmp(void **state) {
             assert_int_equal(cleaned, 2);
             epoch_domain_destroy(other);
             assert_int_equal(epoch_domain_epoch(d), epoch);
-            if (!calls[second](d)) {
+            if (!is_done_deeper(calls[second], d)) {
                 /* A reset that was left has dropped the marks. */
                 assert_true(second == 3 && first != 3 && errno == EINVAL);
                 assert_true(epoch_domain_reset(d, 0));
