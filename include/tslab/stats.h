@@ -29,9 +29,12 @@ extern "C" {
 
 #define SLAB_STATS_VERSION 1u
 
-/* Classes for slab_stats_class and slab_stats_epoch, besides 0 .. slab_class_count() - 1. Objects of scope epochs and
-   large objects (spans) have no size class; each kind counts like a class of its own. The size classes,
-   SLAB_CLASS_SCOPE and SLAB_CLASS_SPAN sum up to the whole. */
+/* Classes for slab_stats_class and slab_stats_epoch, besides 0 .. slab_class_count() - 1. SLAB_CLASS_SCOPE: slabs of
+   mixed sizes, which scope epochs have, and churn epochs for their first objects. SLAB_CLASS_SPAN: large objects. The
+   size classes and these two sum up to the whole.
+   slab_stats_epoch counts a live object in its size class, also in a slab of mixed sizes. Once freed there it counts
+   in SLAB_CLASS_SCOPE, as the slab's bytes do. slab_stats_class counts all objects of such slabs in
+   SLAB_CLASS_SCOPE. */
 #define SLAB_ALL_CLASSES UINT32_MAX
 #define SLAB_CLASS_SCOPE (UINT32_MAX - 1u)
 #define SLAB_CLASS_SPAN (UINT32_MAX - 2u)

@@ -97,7 +97,7 @@ static uint64_t as_scopes(const ts_label_stats *l) {
 }
 
 static void advise(ts_sink *s, const ts_label_stats *l) {
-    bool scope = l->class_bytes[0][TS_COUNT_SCOPE] + l->class_bytes[1][TS_COUNT_SCOPE] > live_of(l) / 2;
+    bool scope = l->class_rss_bytes[0][TS_COUNT_SCOPE] + l->class_rss_bytes[1][TS_COUNT_SCOPE] > rss_of(l) / 2;
     bool kept = l->active_freed < l->active_allocated / 2 && l->active_rss_bytes > l->closing_rss_bytes;
     if (kept && l->active_epochs >= MANY_EPOCHS) {
         if (!scope && live_of(l) > as_scopes(l) / 2)

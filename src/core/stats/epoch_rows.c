@@ -101,6 +101,28 @@ static void row_add_slab(SlabEpochStats *row, const ts_block *block, uint32_t sl
     row_finish(row);
 }
 
+/* Objects in slabs of mixed sizes that the epoch had when it was counted. */
+typedef struct mixed {
+    uint64_t objects, bytes;
+} mixed;
+
+/* They count in their size class while they live, and as of mixed sizes once they are freed. kind: of the row. What is
+   not in `left` was allocated since it was counted. */
+static void row_add_sizes(SlabEpochStats *row, const ts_sizes *sizes, uint32_t kind, mixed *left) {
+    bool goes = kind == TS_COUNT_SCOPE; /* out of the row, else into it */
+    uint64_t *objects = goes ? &row->live_objects : &left->objects, *bytes = goes ? &row->live_bytes : &left->bytes;
+    for (uint64_t used = sizes->used; used; used &= used - 1) {
+        unsigned k = ts_ctz64(used);
+        if (!goes && kind != k) continue;
+        uint64_t n = ts_least(sizes->objects[k], *objects), b = ts_least(sizes->bytes[k], *bytes);
+        *objects -= n;
+        *bytes -= b;
+        row->allocated_objects_total += goes ? 0 - n : n;
+        if (!goes) row->live_bytes += b;
+    }
+    row_finish(row);
+}
+
 /* The blocks of an epoch, so that a scan of the UNIT words need not look at every block. */
 #define KNOWN_BLOCKS 32u
 typedef struct known_blocks {
@@ -124,38 +146,67 @@ static bool is_known(const known_blocks *known, uint64_t word) {
 /* Finds a row by its epoch: open addressing over the rows, by the index of the epoch's entry. */
 #define ROW_SLOTS 256u
 
-/* Adds what `left` slabs of the rows say, those of a kind (TS_COUNT_KINDS: of all) and of known blocks (NULL: of all),
-   in one pass over the units. */
-static void add_slabs(ts_allocator *a, SlabEpochStats *rows, unsigned count, uint32_t kind, const known_blocks *known,
-                      uint64_t left) {
+typedef struct scan {
+    uint32_t kind;             /* of slabs; TS_COUNT_KINDS: all */
+    bool by_size;              /* slabs of mixed sizes count in the kind, too */
+    const known_blocks *known; /* of these blocks; NULL: of all */
+    mixed mixed;
+    uint64_t left; /* slabs to be found */
+} scan;
+
+static void row_scan_slab(SlabEpochStats *row, const ts_block *block, uint32_t slab, uint64_t word, scan *s) {
+    uint32_t kind = ts_unit_kind(block, word);
+    if (s->kind == TS_COUNT_KINDS || s->kind == kind) row_add_slab(row, block, slab, word);
+    if (!s->by_size || kind != TS_COUNT_SCOPE) return;
+    ts_sizes sizes;
+    ts_unit_sizes(block, slab, word, &sizes);
+    row_add_sizes(row, &sizes, s->kind, &s->mixed);
+}
+
+/* Adds what the slabs of the rows say, in one pass over the units. */
+static void add_slabs(ts_allocator *a, SlabEpochStats *rows, unsigned count, scan *s) {
     uint8_t slot[ROW_SLOTS] = {0}; /* number of the row + 1 */
     for (unsigned i = 0; i < count; i++) {
         unsigned at = ts_table_index(&ts_epochs, rows[i].epoch_id) % ROW_SLOTS;
         while (slot[at]) at = (at + 1) % ROW_SLOTS;
         slot[at] = (uint8_t)(i + 1);
     }
-    for (unsigned part = 0; part < TS_PARTS && left; part++) {
+    for (unsigned part = 0; part < TS_PARTS && s->left; part++) {
         uint32_t end = ts_pool_highest(part), first = ts_region.part[part].first_unit;
-        for (uint32_t u = first + 1; ts_unit_of(u) < first + end && left; u = ts_slab_after(u)) {
+        for (uint32_t u = first + 1; ts_unit_of(u) < first + end && s->left; u = ts_slab_after(u)) {
             uint64_t word = ts_load_acquire(ts_unit_word(u));
-            if (word == 0 || (known && !is_known(known, word))) continue;
+            if (word == 0 || (s->known && !is_known(s->known, word))) continue;
             const ts_block *block = ts_unit_block(a, word);
             const ts_epoch *e = block ? ts_load_relaxed(&block->epoch) : NULL;
-            if (!e || (kind != TS_COUNT_KINDS && kind != ts_unit_kind(block, word))) continue;
+            uint32_t kind = e ? ts_unit_kind(block, word) : 0;
+            bool wanted = s->kind == TS_COUNT_KINDS || s->kind == kind || (s->by_size && kind == TS_COUNT_SCOPE);
+            if (!e || !wanted) continue;
             EpochId id = ts_load_relaxed(&e->record.id);
             unsigned at = e->record.index % ROW_SLOTS;
             while (slot[at] && rows[slot[at] - 1].epoch_id != id) at = (at + 1) % ROW_SLOTS;
             if (!slot[at]) continue;
-            row_add_slab(&rows[slot[at] - 1], block, u, word);
-            left--;
+            row_scan_slab(&rows[slot[at] - 1], block, u, word, s);
+            s->left--;
         }
     }
 }
 
 void ts_snapshot_epoch_slabs(ts_allocator *a, SlabEpochStats *rows, unsigned count) {
-    uint64_t left = 0;
-    for (unsigned i = 0; i < count; i++) left += rows[i].slab_count;
-    add_slabs(a, rows, count, TS_COUNT_KINDS, NULL, left);
+    scan s = {.kind = TS_COUNT_KINDS};
+    for (unsigned i = 0; i < count; i++) s.left += rows[i].slab_count;
+    add_slabs(a, rows, count, &s);
+}
+
+/* What a pass over the slabs looks for, for a row of that kind of the epoch with these sums. */
+static scan scan_for(const ts_sums *sums, uint32_t kind, const known_blocks *known, uint64_t slabs) {
+    const ts_tally *t = &sums->kind[TS_COUNT_SCOPE];
+    scan s = {.kind = kind, .by_size = kind <= TS_COUNT_SCOPE && t->slabs, .known = known};
+    s.mixed.objects = t->allocated - ts_least(t->freed, t->allocated);
+    s.mixed.bytes = t->bytes_allocated - ts_least(t->bytes_freed, t->bytes_allocated);
+    uint64_t spans = sums->kind[TS_COUNT_SPAN].slabs;
+    s.left = kind == TS_COUNT_SPAN ? 0 : kind == TS_COUNT_KINDS ? slabs - ts_least(slabs, spans) : slabs;
+    if (kind < TS_COUNT_SCOPE) s.left += t->slabs;
+    return s;
 }
 
 static bool read_live(ts_allocator *a, uint32_t cls, uint32_t kind, EpochId id, SlabEpochStats *out) {
@@ -167,12 +218,11 @@ static bool read_live(ts_allocator *a, uint32_t cls, uint32_t kind, EpochId id, 
     ts_snapshot_epoch_row(e, id, ts_epoch_shown_state(e), &sums, kind, &row);
     row.class_index = cls;
     row.object_size = kind < TS_CLASSES ? ts_class_bytes[kind] : 0;
-    uint64_t left = kind == TS_COUNT_SPAN ? 0 : row.slab_count;
-    if (kind == TS_COUNT_KINDS) left -= ts_least(left, sums.kind[TS_COUNT_SPAN].slabs);
     atomic_thread_fence(memory_order_acquire); /* the counters before the foreign bits */
     known_blocks known = {0};
     if (!ts_epoch_read_blocks(e, id, know_block, &known)) known.count = KNOWN_BLOCKS + 1;
-    add_slabs(a, &row, 1, kind, &known, left);
+    scan s = scan_for(&sums, kind, &known, row.slab_count);
+    add_slabs(a, &row, 1, &s);
     if (ts_load_acquire(&e->record.id) != id) return false;
     *out = row;
     return true;

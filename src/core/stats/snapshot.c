@@ -18,7 +18,7 @@
 /* Blocks of a list that threads take off meanwhile. */
 #define LEFT_LOOKS 1000000u
 
-/* ---- units: frees that are pending ------------------------------------------------------------------------------- */
+/* ---- slabs: frees that are pending, and sizes -------------------------------------------------------------------- */
 
 uint32_t ts_unit_kind(const ts_block *block, uint64_t word) {
     if (word & TS_UNIT_SCOPE) return TS_COUNT_SCOPE;
@@ -69,23 +69,30 @@ static const ts_epoch *epoch_of(const ts_allocator *a, const ts_block *block, ui
     return ts_unit_block(a, word) == block ? e : NULL;
 }
 
-static void add_pending(ts_allocator *a, ts_sums *sums, ts_pending_fn *fn, void *arg) {
+static void add_slab(ts_allocator *a, ts_sums *sums, uint32_t slab, uint64_t word, ts_slab_fn *fn, void *arg) {
+    const ts_block *block = ts_unit_block(a, word);
+    if (!block) return;
+    uint32_t kind = ts_unit_kind(block, word);
+    uint64_t bytes = 0, n = word & TS_UNIT_FOREIGN ? ts_unit_pending(block, slab, word, &bytes) : 0;
+    bool mixed = fn && kind == TS_COUNT_SCOPE;
+    if (!n && !mixed) return;
+    sums->pending[kind] += n;
+    sums->pending_bytes[kind] += bytes;
+    sums->used |= (uint64_t)1 << kind;
+    ts_sizes sizes;
+    if (mixed) ts_unit_sizes(block, slab, word, &sizes);
+    const ts_epoch *e = fn ? epoch_of(a, block, word) : NULL;
+    if (e) fn(arg, e, kind, n, bytes, mixed ? &sizes : NULL);
+}
+
+static void look_at_slabs(ts_allocator *a, ts_sums *sums, ts_slab_fn *fn, void *arg) {
+    uint64_t wanted = fn ? TS_UNIT_FOREIGN | TS_UNIT_SCOPE : TS_UNIT_FOREIGN;
     for (unsigned part = 0; part < TS_PARTS; part++) {
         uint32_t end = ts_pool_highest(part), first = ts_region.part[part].first_unit;
         for (uint32_t u = first + 1; ts_unit_of(u) < first + end; u = ts_slab_after(u)) {
             /* acquire: partner of ts_bin_add and ts_scope_append, so that the block is there */
             uint64_t word = ts_load_acquire(ts_unit_word(u));
-            if (TS_LIKELY(!(word & TS_UNIT_FOREIGN))) continue;
-            const ts_block *block = ts_unit_block(a, word);
-            if (!block) continue;
-            uint32_t kind = ts_unit_kind(block, word);
-            uint64_t bytes = 0, n = ts_unit_pending(block, u, word, &bytes);
-            if (!n) continue;
-            sums->pending[kind] += n;
-            sums->pending_bytes[kind] += bytes;
-            sums->used |= (uint64_t)1 << kind;
-            const ts_epoch *e = fn ? epoch_of(a, block, word) : NULL;
-            if (e) fn(arg, e, kind, n, bytes);
+            if (TS_UNLIKELY(word & wanted)) add_slab(a, sums, u, word, fn, arg);
         }
     }
 }
@@ -262,7 +269,7 @@ static void add_left(const ts_allocator *a, ts_snapshot *out) {
     }
 }
 
-void ts_snapshot_take(ts_allocator *a, ts_snapshot *out, ts_epoch_fn *fn, ts_pending_fn *pending, void *arg) {
+void ts_snapshot_take(ts_allocator *a, ts_snapshot *out, ts_epoch_fn *fn, ts_slab_fn *slab, void *arg) {
     memset(out, 0, sizeof *out);
     out->allocator = a;
     for (unsigned k = 0; k <= TS_COUNT_KINDS; k++) {
@@ -300,7 +307,7 @@ void ts_snapshot_take(ts_allocator *a, ts_snapshot *out, ts_epoch_fn *fn, ts_pen
     }
     add_left(a, out);
     atomic_thread_fence(memory_order_acquire); /* the counters before the foreign bits: snapshot.h, 4 */
-    add_pending(a, &out->sums, pending, arg);
+    look_at_slabs(a, &out->sums, slab, arg);
 }
 
 /* ---- classes and the whole ------------------------------------------------------------------------------------ */

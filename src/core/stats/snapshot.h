@@ -50,11 +50,18 @@ typedef struct ts_snapshot {
 
 /* Called for each epoch of the snapshot with its sums, without what is pending. */
 typedef void ts_epoch_fn(void *arg, const ts_epoch *epoch, EpochId id, uint32_t state, const ts_sums *sums);
-/* Called after that for each slab in which something is: freed by others, not collected. */
-typedef void ts_pending_fn(void *arg, const ts_epoch *epoch, uint32_t kind, uint64_t objects, uint64_t bytes);
+/* Live objects of a slab of mixed sizes by size class, without those that others have freed. */
+typedef struct ts_sizes {
+    uint64_t used; /* bit per class: the others are not written */
+    uint32_t objects[TS_CLASSES], bytes[TS_CLASSES];
+} ts_sizes;
+/* Called after that for each slab in which objects are freed by others and not collected, and for each slab of mixed
+   sizes. objects, bytes: of the former. sizes: NULL: the slab has one size. */
+typedef void ts_slab_fn(void *arg, const ts_epoch *epoch, uint32_t kind, uint64_t objects, uint64_t bytes,
+                        const ts_sizes *sizes);
 
-/* The caller is between ts_allocator_read_begin and _end in all of these. fn and pending may be NULL. */
-void ts_snapshot_take(ts_allocator *allocator, ts_snapshot *out, ts_epoch_fn *fn, ts_pending_fn *pending, void *arg);
+/* The caller is between ts_allocator_read_begin and _end in all of these. fn and slab may be NULL. */
+void ts_snapshot_take(ts_allocator *allocator, ts_snapshot *out, ts_epoch_fn *fn, ts_slab_fn *slab, void *arg);
 /* One class, SLAB_CLASS_SCOPE, SLAB_CLASS_SPAN or SLAB_ALL_CLASSES of a snapshot. false: there is none such. */
 bool ts_snapshot_class(const ts_snapshot *snapshot, uint32_t cls, SlabClassStats *out);
 /* measure: resident memory too, which reads /proc. */
@@ -75,12 +82,14 @@ SlabThreadStats ts_snapshot_thread(void);
    TS_VERY_SLOW_NS. */
 SlabThreadStats ts_snapshot_samples(uint64_t slow[4]);
 
-/* What snapshot.c and epoch_rows.c share. The kind of a slab by its UNIT word; the block that it belongs to while
-   that lives (NULL: free, a span, of an epoch that has ended, or another allocator's); the objects of a slab that are
+/* What snapshot.c, sizes.c and epoch_rows.c share. The kind of a slab by its UNIT word; the block that it belongs to
+   while that lives (NULL: free, a span, of an epoch that has ended, or another allocator's); the objects of a slab that are
    live but for a foreign free that the owner has not collected, with their bytes added to *bytes. */
 uint32_t ts_unit_kind(const ts_block *block, uint64_t word);
 ts_block *ts_unit_block(const ts_allocator *allocator, uint64_t word);
 uint64_t ts_unit_pending(const ts_block *block, uint32_t unit, uint64_t word, uint64_t *bytes);
+/* Of a scope slab of the block; sizes.c. */
+void ts_unit_sizes(const ts_block *block, uint32_t slab, uint64_t word, ts_sizes *out);
 /* EPOCH_*: of a closed epoch whose memory is in zones EPOCH_SPILLED. relaxed: it is shown, and nothing is read by it.
    */
 static inline uint32_t ts_epoch_shown_state(const ts_epoch *epoch) {

@@ -183,11 +183,30 @@ static void read_shown_label(const ts_epoch *e, char label[SLAB_LABEL_BYTES]) {
     ts_label_show(label);
 }
 
-static void on_pending(void *arg, const ts_epoch *e, uint32_t kind, uint64_t objects, uint64_t bytes) {
+/* From the objects of mixed sizes to those of their size classes. What the row does not have has been freed, or was
+   allocated since it was counted. */
+static void share_out(ts_label_stats *row, uint32_t state, const ts_sizes *sizes) {
+    unsigned closed = state != EPOCH_ACTIVE;
+    uint64_t *objects = row->class_objects[closed], *bytes = row->class_bytes[closed];
+    for (uint64_t left = state == EPOCH_SPILLED ? 0 : sizes->used; left; left &= left - 1) {
+        unsigned k = ts_ctz64(left);
+        uint64_t n = ts_least(sizes->objects[k], objects[TS_COUNT_SCOPE]);
+        uint64_t b = ts_least(sizes->bytes[k], bytes[TS_COUNT_SCOPE]);
+        objects[k] += n;
+        objects[TS_COUNT_SCOPE] -= n;
+        bytes[k] += b;
+        bytes[TS_COUNT_SCOPE] -= b;
+    }
+}
+
+static void on_slab(void *arg, const ts_epoch *e, uint32_t kind, uint64_t objects, uint64_t bytes,
+                    const ts_sizes *sizes) {
     char label[SLAB_LABEL_BYTES];
     read_shown_label(e, label);
     ts_label_stats *row = label_row(arg, label, false);
-    if (row) take_off_label(row, ts_epoch_shown_state(e), kind, objects, bytes);
+    uint32_t state = ts_epoch_shown_state(e);
+    if (row) take_off_label(row, state, kind, objects, bytes);
+    if (row && sizes) share_out(row, state, sizes);
 }
 
 static void on_epoch(void *arg, const ts_epoch *e, EpochId id, uint32_t state, const ts_sums *sums) {
@@ -233,7 +252,7 @@ ts_view *ts_view_make(ts_allocator *a, uintptr_t token) {
         strncpy(view->library, VERSION, sizeof view->library - 1);
         view->pid = (uint64_t)getpid();
         view->taken_ns = ts_os->wall_ns();
-        ts_snapshot_take(a, &b->snapshot, on_epoch, on_pending, b);
+        ts_snapshot_take(a, &b->snapshot, on_epoch, on_slab, b);
         ts_snapshot_global(&b->snapshot, &view->global, true);
         for (unsigned i = 0; i < TS_COUNT_KINDS; i++)
             (void)ts_snapshot_class(&b->snapshot, ts_class_at(i), &view->cls[i]);
