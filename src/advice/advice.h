@@ -6,6 +6,7 @@
 #define TS_ADVICE_ADVICE_H
 
 #include "advice/figures.h"
+#include "advice/several.h"
 
 /* A view with its findings. NULL: no memory, or the allocator has ended. */
 ts_view *ts_advised_view(ts_allocator *allocator, uintptr_t token);
@@ -13,15 +14,15 @@ ts_view *ts_advised_view(ts_allocator *allocator, uintptr_t token);
 void ts_doctor(ts_view *view, uintptr_t token);
 const char *ts_severity_name(ts_severity severity);
 /* As text. Returns the worst severity, -1 if there is nothing. */
-int ts_render_doctor(ts_sink *sink, const ts_view *view);
-/* The figures of the view, its holders and its findings. */
-void ts_render_json(ts_sink *sink, const ts_view *view);
+int ts_render_doctor(ts_sink *sink, const ts_views *views);
+/* The figures of the views, their holders and their findings. Each row says of which allocator it is. */
+void ts_render_json(ts_sink *sink, const ts_views *views);
 void ts_render_prometheus(ts_sink *sink, const ts_view *view, bool openmetrics);
-void ts_render_text(ts_sink *sink, const ts_view *view);
-/* JSON of epochs alone: the `limit` largest or oldest. false: no memory. */
-bool ts_render_epochs(ts_sink *sink, ts_allocator *allocator, uintptr_t token, SlabEpochOrder order, size_t limit);
-void ts_render_stacks_json(ts_sink *sink, const char *key, const ts_view *view);
-void ts_render_stacks(ts_sink *sink, const ts_view *view);
+void ts_render_text(ts_sink *sink, const ts_views *views);
+/* JSON of epochs alone: the `limit` largest or oldest of each allocator. false: no memory. */
+bool ts_render_epochs(ts_sink *sink, const ts_shown *shown, unsigned count, SlabEpochOrder order, size_t limit);
+void ts_render_stacks_json(ts_sink *sink, const char *key, const ts_views *views);
+void ts_render_stacks(ts_sink *sink, const ts_views *views);
 void ts_put_held(ts_sink *sink, uint64_t bytes, uint64_t objects, uint64_t samples);
 /* So many lines, which begin with "      at ". A line names the file and the address in it; tools put the line of the
    source in its place. */
@@ -46,7 +47,8 @@ void ts_put_sites(ts_sink *sink, const ts_view *view, const ts_finding *finding)
 
 /* ---- holders of memory, from sampled stacks: by function where no epochs tell, and by thread; in holders.c ------- */
 
-void ts_put_holders(ts_sink *sink, const ts_view *view);
+/* alone: the view is the only one that is shown. */
+void ts_put_holders(ts_sink *sink, const ts_view *view, bool alone);
 #define TS_HOLDERS_SHOWN 8u
 #define TS_HOLDER_FRAMES 3u
 typedef struct ts_holder_row {

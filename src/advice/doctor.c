@@ -235,14 +235,17 @@ static void put_most_open(ts_sink *s, const ts_view *v) {
 }
 
 /* Growth takes a while to be seen. Until then the sentence says "yet". */
-static void put_nothing(ts_sink *s, const ts_view *v) {
-    if (v->is_watched && v->watched_ns >= WATCHED_ENOUGH)
-        ts_put(s, "nothing found: ");
-    else
-        ts_say(s,
-               "nothing found yet, watched for % (what grows shows after 12 s; TSLAB_SHM=1 watches from the start): ",
-               ts_w_time(v->is_watched ? v->watched_ns : 0));
-    ts_say(s, "%, % committed, %", ts_w_count(v->global.live_objects, "live object", "live objects"),
+static void put_nothing(ts_sink *s, const ts_view *v, bool alone) {
+    bool yet = !v->is_watched || v->watched_ns < WATCHED_ENOUGH;
+    ts_put(s, yet ? "nothing found yet" : "nothing found");
+    if (!alone) {
+        ts_put(s, " in ");
+        ts_put_allocator(s, v);
+    }
+    if (yet)
+        ts_say(s, ", watched for % (what grows shows after 12 s%)", ts_w_time(v->is_watched ? v->watched_ns : 0),
+               ts_w_text(v->is_watched ? "" : "; TSLAB_SHM=1 watches from the start"));
+    ts_say(s, ": %, % committed, %", ts_w_count(v->global.live_objects, "live object", "live objects"),
            ts_w_size(v->global.committed_bytes), ts_w_count(v->epoch_count, "epoch", "epochs"));
     put_most_open(s, v);
     ts_put(s, "\n");
@@ -252,17 +255,22 @@ const char *ts_severity_name(ts_severity severity) {
     return severity == TS_CRITICAL ? "critical" : severity == TS_WARNING ? "warning" : "info";
 }
 
-int ts_render_doctor(ts_sink *s, const ts_view *v) {
-    const ts_finding *f = v->finding;
-    unsigned n = (unsigned)v->finding_count;
-    int worst = n ? (int)f[0].severity : -1;
+int ts_render_doctor(ts_sink *s, const ts_views *views) {
+    ts_found found[TS_FOUND];
+    unsigned n = ts_views_findings(views, found);
     for (unsigned i = 0; i < n; i++) {
-        ts_say(s, "%. %: %\n   evidence: %\n   advice:   %\n", ts_w_u64(i + 1),
-               ts_w_text(ts_severity_name(f[i].severity)), ts_w_text(f[i].what), ts_w_text(f[i].evidence),
-               ts_w_text(f[i].advice));
-        ts_put_sites(s, v, &f[i]);
+        const ts_finding *f = found[i].finding;
+        const ts_view *v = views->at[found[i].view];
+        ts_say(s, "%. %: %\n", ts_w_u64(i + 1), ts_w_text(ts_severity_name(f->severity)), ts_w_text(f->what));
+        if (views->count > 1) {
+            ts_put(s, "   in:       ");
+            ts_put_allocator(s, v);
+            ts_put(s, "\n");
+        }
+        ts_say(s, "   evidence: %\n   advice:   %\n", ts_w_text(f->evidence), ts_w_text(f->advice));
+        ts_put_sites(s, v, f);
     }
-    if (!n) put_nothing(s, v);
-    ts_put_holders(s, v);
-    return worst;
+    for (unsigned i = 0; i < views->count && n == 0; i++) put_nothing(s, views->at[i], views->count == 1);
+    for (unsigned i = 0; i < views->count; i++) ts_put_holders(s, views->at[i], views->count == 1);
+    return n ? (int)found[0].finding->severity : -1;
 }

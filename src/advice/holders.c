@@ -132,17 +132,21 @@ uint64_t ts_view_samples(const ts_view *v) {
 
 /* ---- shown ------------------------------------------------------------------------------------------------------- */
 
-static void put_head(ts_sink *s, const ts_view *v, const char *rest) {
-    ts_say(s, "who holds what, estimated from %%", ts_w_count(ts_view_samples(v), "sample", "samples"),
-           ts_w_text(rest));
+static void put_head(ts_sink *s, const ts_view *v, bool alone, const char *rest) {
+    ts_put(s, "who holds what");
+    if (!alone) {
+        ts_put(s, " of ");
+        ts_put_allocator(s, v);
+    }
+    ts_say(s, ", estimated from %%", ts_w_count(ts_view_samples(v), "sample", "samples"), ts_w_text(rest));
 }
 
 const char *ts_thread_share_name(const ts_thread_share *t) { return t->name[0] ? t->name : "(no name)"; }
 
-void ts_put_holders(ts_sink *s, const ts_view *v) {
+void ts_put_holders(ts_sink *s, const ts_view *v, bool alone) {
     ts_holder_row rows[TS_HOLDERS_SHOWN];
     unsigned n = ts_holders_of(v, rows);
-    if (n > 0) put_head(s, v, " (each with the functions that it comes by, outermost first):\n");
+    if (n > 0) put_head(s, v, alone, " (each with the functions that it comes by, outermost first):\n");
     for (unsigned i = 0; i < n; i++) {
         SlabStackSample way = {.frame_count = rows[i].frame_count};
         memcpy(way.frames, rows[i].frame, sizeof rows[i].frame);
@@ -152,7 +156,7 @@ void ts_put_holders(ts_sink *s, const ts_view *v) {
         ts_put_frames(s, v, &way, TS_HOLDER_FRAMES);
     }
     if (v->thread_rows < 2) return; /* a program of one thread */
-    put_head(s, v, ", by the thread that allocated it:\n");
+    put_head(s, v, alone, ", by the thread that allocated it:\n");
     for (unsigned i = 0; i < v->thread_rows; i++) {
         ts_say(s, "   %: ", ts_w_shown(ts_thread_share_name(&v->thread[i])));
         ts_put_held(s, v->thread[i].live_bytes, v->thread[i].live_objects, v->thread[i].samples);

@@ -18,27 +18,54 @@ static void json_fields(ts_sink *s, const ts_field *fields, const void *row) {
             ts_json_u64(s, f->name, ts_figure(row, f->offset));
 }
 
-/* An array with an object for each of the rows, whose keys `one` writes. */
-static void json_rows(ts_sink *s, const char *key, const void *rows, size_t bytes, size_t count,
-                      void (*one)(ts_sink *, const void *row)) {
-    ts_json_begin(s, key, '[');
-    for (size_t i = 0; i < count; i++) {
+/* The rows that a view has of something. */
+typedef struct rows {
+    const void *at;
+    size_t bytes, count;
+} rows;
+#define ROWS(list, n) ((rows){(list), sizeof *(list), (n)})
+
+/* Of which allocator a row is. */
+static void json_allocator(ts_sink *s, uint32_t number, const char *name) {
+    ts_json_begin(s, "allocator", '{');
+    ts_json_u64(s, "number", number);
+    ts_json_text(s, "name", name);
+    ts_json_end(s, '}');
+}
+
+/* Objects whose keys `one` writes. name: of their allocator; NULL: they are of none. */
+static void json_some(ts_sink *s, uint32_t number, const char *name, rows r, void (*one)(ts_sink *, const void *row)) {
+    for (size_t i = 0; i < r.count; i++) {
         ts_json_begin(s, NULL, '{');
-        one(s, (const char *)rows + i * bytes);
+        one(s, (const char *)r.at + i * r.bytes);
+        if (name) json_allocator(s, number, name);
         ts_json_end(s, '}');
     }
+}
+
+static void json_rows(ts_sink *s, const char *key, rows r, void (*one)(ts_sink *, const void *row)) {
+    ts_json_begin(s, key, '[');
+    json_some(s, 0, NULL, r, one);
     ts_json_end(s, ']');
 }
 
-static void json_class(ts_sink *s, const SlabClassStats *c) {
+/* The same rows of all views. */
+static void json_all(ts_sink *s, const char *key, const ts_views *views, rows (*of)(const ts_view *),
+                     void (*one)(ts_sink *, const void *row)) {
+    ts_json_begin(s, key, '[');
+    for (unsigned i = 0; i < views->count; i++)
+        json_some(s, views->at[i]->number, views->at[i]->name, of(views->at[i]), one);
+    ts_json_end(s, ']');
+}
+
+static void json_class(ts_sink *s, const void *row) {
+    const SlabClassStats *c = row;
     char name[16];
-    ts_json_begin(s, NULL, '{');
     ts_json_text(s, "class", ts_class_name(c->class_index, name));
     if (c->class_index < TS_CLASSES) ts_json_u64(s, "class_index", c->class_index);
     ts_json_u64(s, "object_size", c->object_size);
     json_fields(s, ts_class_fields, c);
     json_rate(s, c->recycle_rate_pct);
-    ts_json_end(s, '}');
 }
 
 static void json_epoch(ts_sink *s, const void *row) {
@@ -47,10 +74,6 @@ static void json_epoch(ts_sink *s, const void *row) {
     ts_json_text(s, "state", e->ended_for_ns ? "ended" : ts_state_name(e->state));
     ts_json_text(s, "kind", e->flags & EPOCH_SCOPE ? "scope" : "churn");
     json_fields(s, ts_epoch_fields, e);
-}
-
-static void json_epochs(ts_sink *s, const char *key, const SlabEpochStats *rows, size_t count) {
-    json_rows(s, key, rows, sizeof *rows, count, json_epoch);
 }
 
 static void json_growth(ts_sink *s, const ts_label_stats *l) {
@@ -113,61 +136,114 @@ static void json_stack(ts_sink *s, const void *row) {
     ts_json_end(s, ']');
 }
 
-void ts_render_stacks_json(ts_sink *s, const char *key, const ts_view *v) {
+static rows sites_of(const ts_view *v) { return ROWS(v->stack, v->stack_rows); }
+static rows modules_of(const ts_view *v) { return ROWS(v->module, v->module_rows); }
+
+void ts_render_stacks_json(ts_sink *s, const char *key, const ts_views *views) {
+    const SlabGlobalStats g = ts_views_global(views);
+    uint64_t mean = 0, count = 0;
+    for (unsigned i = 0; i < views->count; i++) {
+        if (mean == 0) mean = views->at[i]->stack_mean_bytes;
+        count += views->at[i]->stack_count;
+    }
     ts_json_begin(s, key, '{');
-    ts_json_u64(s, "sample_stacks", v->stack_mean_bytes);
-    ts_json_u64(s, "samples_taken", v->global.stack_samples_taken);
-    ts_json_u64(s, "samples_dropped", v->global.stack_samples_dropped);
-    ts_json_u64(s, "count", v->stack_count);
-    json_rows(s, "modules", v->module, sizeof *v->module, v->module_rows, json_module);
-    json_rows(s, "sites", v->stack, sizeof *v->stack, v->stack_rows, json_stack);
+    ts_json_u64(s, "sample_stacks", mean);
+    ts_json_u64(s, "samples_taken", g.stack_samples_taken);
+    ts_json_u64(s, "samples_dropped", g.stack_samples_dropped);
+    ts_json_u64(s, "count", count);
+    ts_json_begin(s, "modules", '[');
+    for (unsigned i = 0; i < views->count; i++) json_some(s, 0, NULL, modules_of(views->at[i]), json_module);
+    ts_json_end(s, ']');
+    json_all(s, "sites", views, sites_of, json_stack);
     ts_json_end(s, '}');
 }
 
-static void json_global(ts_sink *s, const ts_view *v) {
+static void json_whole(ts_sink *s, const SlabGlobalStats *g) {
+    ts_json_u64(s, "class_count", g->class_count);
+    json_fields(s, ts_global_fields, g);
+    json_fields(s, ts_shared_fields, g);
+    json_rate(s, g->recycle_rate_pct);
+}
+
+static void json_global(ts_sink *s, const ts_views *views) {
+    const SlabGlobalStats g = ts_views_global(views);
+    const ts_view *v = views->at[0];
     ts_json_begin(s, "global", '{');
-    ts_json_u64(s, "class_count", v->global.class_count);
-    json_fields(s, ts_global_fields, &v->global);
-    json_fields(s, ts_shared_fields, &v->global);
-    json_rate(s, v->global.recycle_rate_pct);
+    json_whole(s, &g);
     ts_json_end(s, '}');
-    ts_json_begin(s, "samples", '{');
+    ts_json_begin(s, "allocators", '[');
+    for (unsigned i = 0; i < views->count; i++) {
+        ts_json_begin(s, NULL, '{');
+        json_whole(s, &views->at[i]->global);
+        json_allocator(s, views->at[i]->number, views->at[i]->name);
+        ts_json_end(s, '}');
+    }
+    ts_json_end(s, ']');
+    ts_json_begin(s, "samples", '{'); /* of the threads of the process */
     ts_json_u64(s, "sample_rate", v->samples.sample_rate);
     json_fields(s, ts_sample_fields, &v->samples);
     ts_json_end(s, '}');
 }
 
-static void json_figures(ts_sink *s, const ts_view *v) {
+static rows epochs_of(const ts_view *v) { return ROWS(v->epoch, v->epoch_rows); }
+static rows ended_of(const ts_view *v) { return ROWS(v->ended, v->ended_rows); }
+static rows labels_of(const ts_view *v) { return ROWS(v->label, v->label_rows); }
+static rows nodes_of(const ts_view *v) { return ROWS(v->node, v->node_rows); }
+
+static void json_classes(ts_sink *s, const ts_views *views) {
+    ts_json_begin(s, "classes", '[');
+    for (unsigned i = 0; i < views->count; i++) {
+        const ts_view *v = views->at[i];
+        for (unsigned k = 0; k < TS_COUNT_KINDS; k++)
+            if (v->cls[k].allocated_objects_total != 0)
+                json_some(s, v->number, v->name, ROWS(&v->cls[k], 1), json_class);
+    }
+    ts_json_end(s, ']');
+}
+
+static void json_contention(ts_sink *s, const void *row) {
+    const ts_contention *c = row;
+    ts_json_text(s, "label", c->label[0] ? c->label : TS_LABEL_NONE);
+    ts_json_u64(s, "lock_waits", c->lock_waits);
+    ts_json_u64(s, "cas_retries", c->cas_retries);
+}
+
+static void json_figures(ts_sink *s, const ts_views *views) {
+    const ts_view *v = views->at[0];
+    uint64_t took = 0, epochs = 0;
+    for (unsigned i = 0; i < views->count; i++) {
+        took += views->at[i]->took_ns;
+        epochs += views->at[i]->epoch_count;
+    }
     ts_json_u64(s, "version", v->version);
     ts_json_text(s, "library", v->library);
     ts_json_u64(s, "pid", v->pid);
     ts_json_u64(s, "taken_ns", v->taken_ns);
-    ts_json_u64(s, "took_ns", v->took_ns);
+    ts_json_u64(s, "took_ns", took);
     if (v->is_watched) ts_json_u64(s, "watched_ns", v->watched_ns);
-    json_global(s, v);
-    ts_json_begin(s, "classes", '[');
-    for (unsigned i = 0; i < TS_COUNT_KINDS; i++)
-        if (v->cls[i].allocated_objects_total != 0) json_class(s, &v->cls[i]);
-    ts_json_end(s, ']');
-    ts_json_u64(s, "epoch_count", v->epoch_count);
-    json_epochs(s, "epochs", v->epoch, v->epoch_rows);
-    json_epochs(s, "ended", v->ended, v->ended_rows);
-    json_rows(s, "labels", v->label, sizeof *v->label, v->label_rows, json_label);
-    json_rows(s, "nodes", v->node, sizeof *v->node, v->node_rows, json_node);
-    json_rows(s, "zones", v->zones, sizeof *v->zones, v->zones_rows, json_zones);
-    ts_render_stacks_json(s, "stacks", v);
+    json_global(s, views);
+    json_classes(s, views);
+    ts_json_u64(s, "epoch_count", epochs);
+    json_all(s, "epochs", views, epochs_of, json_epoch);
+    json_all(s, "ended", views, ended_of, json_epoch);
+    json_all(s, "labels", views, labels_of, json_label);
+    json_all(s, "nodes", views, nodes_of, json_node);
+    json_rows(s, "zones", ROWS(v->zones, v->zones_rows), json_zones);
+    json_rows(s, "contention", ROWS(v->contention, v->contention_rows), json_contention);
+    ts_render_stacks_json(s, "stacks", views);
 }
 
 /* ---- advice ----------------------------------------------------------------------------------------------------- */
 
-/* "row": which of the sites of "stacks" is the largest of those that come from the same place of the program. */
-static void json_sites(ts_sink *s, const ts_view *view, const ts_finding *f) {
+/* "row": which of the sites of "stacks" is the largest of those that come from the same place of the program. before:
+   the sites of other allocators that come first there. */
+static void json_sites(ts_sink *s, const ts_view *view, const ts_finding *f, uint64_t before) {
     ts_site site[TS_SITES_SHOWN];
     unsigned n = ts_sites_of(view, f, site);
     ts_json_begin(s, "sites", '[');
     for (unsigned i = 0; i < n; i++) {
         ts_json_begin(s, NULL, '{');
-        ts_json_u64(s, "row", site[i].row);
+        ts_json_u64(s, "row", before + site[i].row);
         ts_json_u64(s, "stacks", site[i].stacks);
         ts_json_u64(s, "samples", site[i].samples);
         ts_json_u64(s, "live_objects", site[i].objects);
@@ -177,21 +253,27 @@ static void json_sites(ts_sink *s, const ts_view *view, const ts_finding *f) {
     ts_json_end(s, ']');
 }
 
-static void json_findings(ts_sink *s, const ts_view *view) {
+static void json_findings(ts_sink *s, const ts_views *views) {
+    ts_found found[TS_FOUND];
+    unsigned count = ts_views_findings(views, found);
     ts_json_begin(s, "findings", '[');
-    for (unsigned i = 0; i < view->finding_count; i++) {
-        const ts_finding *f = &view->finding[i];
+    for (unsigned i = 0; i < count; i++) {
+        const ts_finding *f = found[i].finding;
+        const ts_view *view = views->at[found[i].view];
+        uint64_t before = 0;
+        for (unsigned k = 0; k < found[i].view; k++) before += views->at[k]->stack_rows;
         ts_json_begin(s, NULL, '{');
         ts_json_text(s, "id", f->id);
         ts_json_text(s, "severity", ts_severity_name(f->severity));
         ts_json_text(s, "what", f->what);
         ts_json_text(s, "evidence", f->evidence);
         ts_json_text(s, "advice", f->advice);
+        json_allocator(s, view->number, view->name);
         if (f->has_label) {
             ts_json_text(s, "label", f->label);
             ts_json_text(s, "state", ts_state_name(f->state));
         }
-        json_sites(s, view, f);
+        json_sites(s, view, f, before);
         ts_json_end(s, '}');
     }
     ts_json_end(s, ']');
@@ -203,52 +285,70 @@ static void json_held(ts_sink *s, uint64_t samples, uint64_t objects, uint64_t b
     ts_json_u64(s, "live_bytes", bytes);
 }
 
-static void json_holders(ts_sink *s, const ts_view *v) {
-    ts_holder_row rows[TS_HOLDERS_SHOWN];
-    unsigned n = ts_holders_of(v, rows);
-    ts_json_begin(s, "holders", '{');
-    ts_json_u64(s, "samples", ts_view_samples(v));
-    ts_json_begin(s, "threads", '[');
-    for (unsigned i = 0; i < v->thread_rows; i++) {
-        const ts_thread_share *t = &v->thread[i];
-        ts_json_begin(s, NULL, '{');
-        ts_json_text(s, "name", ts_thread_share_name(t));
-        json_held(s, t->samples, t->live_objects, t->live_bytes);
-        ts_json_end(s, '}');
-    }
+static void json_thread(ts_sink *s, const void *row) {
+    const ts_thread_share *t = row;
+    ts_json_text(s, "name", ts_thread_share_name(t));
+    json_held(s, t->samples, t->live_objects, t->live_bytes);
+}
+
+static void json_function(ts_sink *s, const void *row) {
+    const ts_holder_row *h = row;
+    json_held(s, h->samples, h->live_objects, h->live_bytes);
+    ts_json_begin(s, "frames", '[');
+    for (unsigned k = 0; k < h->frame_count; k++) ts_json_hex(s, NULL, h->frame[k]);
     ts_json_end(s, ']');
+}
+
+static rows threads_of(const ts_view *v) { return ROWS(v->thread, v->thread_rows); }
+
+static void json_holders(ts_sink *s, const ts_views *views) {
+    uint64_t samples = 0;
+    for (unsigned i = 0; i < views->count; i++) samples += ts_view_samples(views->at[i]);
+    ts_json_begin(s, "holders", '{');
+    ts_json_u64(s, "samples", samples);
+    json_all(s, "threads", views, threads_of, json_thread);
     ts_json_begin(s, "functions", '[');
-    for (unsigned i = 0; i < n; i++) {
-        ts_json_begin(s, NULL, '{');
-        json_held(s, rows[i].samples, rows[i].live_objects, rows[i].live_bytes);
-        ts_json_begin(s, "frames", '[');
-        for (unsigned k = 0; k < rows[i].frame_count; k++) ts_json_hex(s, NULL, rows[i].frame[k]);
-        ts_json_end(s, ']');
-        ts_json_end(s, '}');
+    for (unsigned i = 0; i < views->count; i++) {
+        ts_holder_row row[TS_HOLDERS_SHOWN];
+        const ts_view *v = views->at[i];
+        json_some(s, v->number, v->name, ROWS(row, ts_holders_of(v, row)), json_function);
     }
     ts_json_end(s, ']');
     ts_json_end(s, '}');
 }
 
-void ts_render_json(ts_sink *s, const ts_view *v) {
+void ts_render_json(ts_sink *s, const ts_views *views) {
     ts_json_begin(s, NULL, '{');
-    json_figures(s, v);
-    json_holders(s, v);
-    json_findings(s, v);
+    json_figures(s, views);
+    json_holders(s, views);
+    json_findings(s, views);
     ts_json_end(s, '}');
 }
 
 /* ---- epochs alone ---------------------------------------------------------------------------------------------- */
 
-static void json_listed(void *arg, const SlabEpochStats *rows, size_t count, uint64_t all) {
-    ts_sink *s = arg;
-    ts_json_begin(s, NULL, '{');
-    ts_json_u64(s, "version", SLAB_STATS_VERSION);
-    ts_json_u64(s, "epoch_count", all);
-    json_epochs(s, "epochs", rows, count);
-    ts_json_end(s, '}');
+typedef struct listing {
+    ts_sink *sink;
+    const ts_shown *of;
+    uint64_t all;
+} listing;
+
+static void json_listed(void *arg, const SlabEpochStats *list, size_t count, uint64_t all) {
+    listing *l = arg;
+    l->all += all;
+    json_some(l->sink, l->of->number, l->of->name, ROWS(list, count), json_epoch);
 }
 
-bool ts_render_epochs(ts_sink *s, ts_allocator *a, uintptr_t token, SlabEpochOrder order, size_t limit) {
-    return ts_view_epochs(a, token, order, limit, json_listed, s);
+bool ts_render_epochs(ts_sink *s, const ts_shown *shown, unsigned count, SlabEpochOrder order, size_t limit) {
+    listing l = {s, shown, 0};
+    bool memory = true;
+    ts_json_begin(s, NULL, '{');
+    ts_json_u64(s, "version", SLAB_STATS_VERSION);
+    ts_json_begin(s, "epochs", '[');
+    for (; l.of < shown + count; l.of++)
+        memory &= ts_view_epochs(l.of->allocator, l.of->token, order, limit, json_listed, &l);
+    ts_json_end(s, ']');
+    ts_json_u64(s, "epoch_count", l.all);
+    ts_json_end(s, '}');
+    return memory;
 }

@@ -162,7 +162,7 @@ static size_t epochs_of(char state) {
 static const ts_field by_class[] = {
     {"", TS_GAUGE, 0, TS_COUNT, "epoch_class_live_objects", "Live objects by label and size class.", AT(class_objects)},
     {"", TS_GAUGE, 0, TS_BYTES, "epoch_class_live_bytes", "Bytes of these objects' slots.", AT(class_bytes)},
-    {"", TS_GAUGE, 0, TS_COUNT, "epoch_class_slabs", "Slabs of these epochs by label and class; scope: of mixed sizes.", AT(class_slabs)},
+    {"", TS_GAUGE, 0, TS_COUNT, "epoch_class_slabs", "Slabs of these epochs by label and class.", AT(class_slabs)},
     {"", TS_GAUGE, 0, TS_BYTES, "epoch_class_estimated_rss_bytes", "These slabs in bytes.", AT(class_rss_bytes)}};
 
 static void label_classes(const out *o, const ts_field *f, const ts_label_stats *l) {

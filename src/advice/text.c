@@ -119,7 +119,7 @@ static void text_ended(ts_sink *s, const ts_view *v) {
 }
 #undef AT
 
-void ts_render_text(ts_sink *s, const ts_view *v) {
+static void text_of(ts_sink *s, const ts_view *v) {
     const SlabGlobalStats *g = &v->global;
     ts_say(s, "temporal-slab: % live objects, % bytes live, % committed, % retained; % epochs active, % closing\n",
            ts_w_u64(g->live_objects), ts_w_u64(g->live_bytes), ts_w_u64(g->committed_bytes),
@@ -145,6 +145,21 @@ void ts_render_text(ts_sink *s, const ts_view *v) {
     text_ended(s, v);
 }
 
+/* A line before each of several. */
+static void put_title(ts_sink *s, const ts_views *views, unsigned i) {
+    if (i > 0) ts_put(s, "\n");
+    if (views->count == 1) return;
+    ts_put_allocator(s, views->at[i]);
+    ts_put(s, "\n");
+}
+
+void ts_render_text(ts_sink *s, const ts_views *views) {
+    for (unsigned i = 0; i < views->count; i++) {
+        put_title(s, views, i);
+        text_of(s, views->at[i]);
+    }
+}
+
 /* ---- stacks ---------------------------------------------------------------------------------------------------- */
 
 void ts_put_frames(ts_sink *s, const ts_view *v, const SlabStackSample *row, unsigned frames) {
@@ -161,7 +176,7 @@ void ts_put_held(ts_sink *s, uint64_t bytes, uint64_t objects, uint64_t samples)
            ts_w_count(samples, "sample", "samples"));
 }
 
-void ts_render_stacks(ts_sink *s, const ts_view *v) {
+static void stacks_of(ts_sink *s, const ts_view *v) {
     if (!ts_view_has_stacks(v)) {
         ts_put(s, "stacks are not sampled; start the program with TSLAB_SAMPLE_STACKS=512K\n");
         return;
@@ -182,4 +197,11 @@ void ts_render_stacks(ts_sink *s, const ts_view *v) {
         ts_put_frames(s, v, row, SLAB_STACK_FRAMES);
     }
     if (v->stack_count > v->stack_rows) ts_say(s, "\n... and % more\n", ts_w_u64(v->stack_count - v->stack_rows));
+}
+
+void ts_render_stacks(ts_sink *s, const ts_views *views) {
+    for (unsigned i = 0; i < views->count; i++) {
+        put_title(s, views, i);
+        stacks_of(s, views->at[i]);
+    }
 }

@@ -303,6 +303,7 @@ static double tame_percent(double percent) { return percent >= 0 && percent <= 1
 
 static void tame_strings(ts_view *v) {
     TAME(v->library);
+    TAME(v->name);
     for (uint32_t i = 0; i < v->epoch_rows; i++) TAME(v->epoch[i].label);
     for (uint32_t i = 0; i < v->ended_rows; i++) TAME(v->ended[i].label);
     for (uint32_t i = 0; i < v->label_rows; i++) TAME(v->label[i].label);
@@ -350,7 +351,7 @@ bool target_read_page(const target *t, ts_page_bank *out) {
             memory_order_acquire); /* the bank before the second look; partner: the fence in write_page */
         whole = whole && read_at(t->fd, &again, sizeof again, t->page_at + offsetof(ts_page, turn)) && again == turn;
         if (whole && out->views <= TS_PAGE_ALLOCATORS) {
-            for (uint32_t i = 0; i < out->views; i++) {
+            for (uint32_t i = 0; whole && i < out->views; i++) {
                 if (!target_check_view(&out->view[i])) whole = false;
                 out->view[i].pid = (uint64_t)t->pid; /* as it is known here */
             }
@@ -382,6 +383,45 @@ bool target_is_stale(const target *t, const ts_page_bank *bank, double *seconds)
     uint64_t age = ns > bank->written_ns ? ns - bank->written_ns : 0;
     *seconds = (double)age / 1e9;
     return age > 8 * (uint64_t)TS_PAGE_INTERVAL_NS;
+}
+
+const ts_view *target_most(const ts_views *views) {
+    const ts_view *most = views->at[0];
+    for (unsigned i = 1; i < views->count; i++)
+        if (views->at[i]->global.committed_bytes > most->global.committed_bytes) most = views->at[i];
+    return most;
+}
+
+int target_choose(const ts_view *view, uint32_t count, uint32_t all, long allocator, ts_views *out) {
+    out->count = 0;
+    for (uint32_t i = 0; i < count; i++)
+        if (allocator < 0 || view[i].number == (unsigned long)allocator) out->at[out->count++] = &view[i];
+    if (out->count > 0) {
+        if (allocator < 0 && all > count) say("%u of %u allocators, those that hold most", count, all);
+        return EXIT_DONE;
+    }
+    if (allocator < 0)
+        say("there is no allocator: the program has made none yet, or has freed them all");
+    else
+        say("the program has %u allocator%s, from 0: there is no %ld", all, all == 1 ? "" : "s", allocator);
+    return allocator < 0 ? EXIT_NO_TARGET : EXIT_USAGE;
+}
+
+int target_read_views(const target *t, long allocator, ts_views *out, double *age) {
+    static ts_page_bank bank;
+    const struct timespec wait = {0, 20000000};
+    for (unsigned looks = 0;; looks++) {
+        if (!target_read_page(t, &bank)) return EXIT_NO_TARGET;
+        /* A process that has just started makes its allocator while the page is written first. */
+        if (bank.views > 0 || t->is_core || looks == 50 || target_has_ended(t)) break;
+        (void)nanosleep(&wait, NULL);
+    }
+    if (target_has_ended(t)) {
+        say("process %ld has ended", (long)t->pid);
+        return EXIT_NO_TARGET;
+    }
+    if (!target_is_stale(t, &bank, age)) *age = 0;
+    return target_choose(bank.view, bank.views, bank.allocators, allocator, out);
 }
 
 /* ---- both -------------------------------------------------------------------------------------------------------- */

@@ -5,6 +5,7 @@
 #ifndef TARGET_H
 #define TARGET_H
 
+#include "advice/several.h"
 #include "api/page.h"
 
 #include <stdbool.h>
@@ -45,6 +46,14 @@ bool target_check_view(ts_view *view);
 /* The newest whole bank of the page in `out`, which has room for one; its views have the process's id as it is here.
    false, and said: it cannot be read. */
 bool target_read_page(const target *t, ts_page_bank *out);
+/* The views of a page's allocators, or of the one with that number (-1: of all), which stay until the next call. *age:
+   seconds since the page was written, of a process that is stopped; else 0. Returns EXIT_DONE, EXIT_USAGE or
+   EXIT_NO_TARGET; what is wrong is said. */
+int target_read_views(const target *t, long allocator, ts_views *out, double *age);
+/* The same of `count` views that are here, of `all` allocators. */
+int target_choose(const ts_view *view, uint32_t count, uint32_t all, long allocator, ts_views *out);
+/* The one that holds most. */
+const ts_view *target_most(const ts_views *views);
 /* How long ago that was written, and whether that is too long for a process that runs. */
 bool target_is_stale(const target *t, const ts_page_bank *bank, double *seconds);
 /* Whether the process whose page it is has ended; false for a URL. */

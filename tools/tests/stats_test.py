@@ -155,12 +155,14 @@ class Formats(unittest.TestCase):
         self.assertEqual(run(DUMP, "--allocator=0", self.program.pid).returncode, 0)
         answer = run(DUMP, "--allocator=1", self.program.pid)
         self.assertEqual(answer.returncode, 2)
-        self.assertIn("shows 1 allocators", answer.stderr)
+        self.assertIn("has 1 allocator, from 0: there is no 1", answer.stderr)
 
 
 def setUpModule():
     """A leak is one ten seconds after the close: the other tests run meanwhile."""
-    global HUNG, LEAKING, LEAKING_THROUGH
+    global HUNG, LEAKING, LEAKING_THROUGH, SECOND
+    SECOND = Program()
+    assert SECOND.tell("second") == "seconded"
     LEAKING_THROUGH = Program(program=THROUGH, TSLAB_SAMPLE_STACKS="1")
     LEAKING = Program(program=LEAK, TSLAB_SAMPLE_STACKS="1K")
     HUNG = Program()
@@ -284,12 +286,54 @@ class ZDoctor(unittest.TestCase):
             found = json.loads(run(DUMP, "--json", program.pid).stdout)["findings"]
             self.assertEqual([f["id"] for f in found], ["leak_after_close", "rejected_frees"])
 
+    def test_all_allocators_of_a_process(self):
+        """The leak is in the smaller one."""
+        with SECOND as program:
+            answer = self.doctor_of(program, "`handler:/api/7`")
+            self.assertEqual((answer.returncode, answer.stderr), (1, ""))
+            self.assertRegex(answer.stdout, r"^1\. warning: `handler:/api/7` has held 2\.5 kB in 128-byte objects for "
+                             r"\d+ s after its close\n   in:       allocator 0 \(default\)\n   evidence: ")
+            one = run(TSLAB, "doctor", "--allocator=0", program.pid)
+            self.assertEqual((one.returncode, "   in: " in one.stdout), (1, False))
+            other = run(TSLAB, "doctor", "--allocator=1", program.pid)
+            self.assertEqual(other.returncode, 0)
+            self.assertTrue(other.stdout.startswith("nothing found"))
+            self.rows_of_two(program)
+
+    def rows_of_two(self, program):
+        stats = json.loads(run(DUMP, "--json", program.pid).stdout)
+        default, created = {"number": 0, "name": "default"}, {"number": 1, "name": "created"}
+        self.assertEqual([a["allocator"] for a in stats["allocators"]], [default, created])
+        self.assertEqual([(l["label"], l["allocator"]) for l in stats["labels"]],
+                         [("handler:/api/7", default), ("second", created)])
+        self.assertEqual({e["label"]: e["allocator"] for e in stats["epochs"]},
+                         {"handler:/api/7": default, "second": created})
+        for figure in ("live_bytes", "committed_bytes", "allocated_objects_total", "closing_epoch_count"):
+            self.assertEqual(stats["global"][figure], sum(a[figure] for a in stats["allocators"]))
+        self.assertEqual(stats["global"]["resident_bytes"], stats["allocators"][0]["resident_bytes"])
+        self.assertEqual([f["allocator"] for f in stats["findings"]], [default])
+        (label,) = json.loads(run(DUMP, "--json", "--allocator=1", program.pid).stdout)["labels"]
+        self.assertEqual(label["label"], "second")
+        text = run(DUMP, program.pid).stdout
+        self.assertTrue(text.startswith("allocator 0 (default)\ntemporal-slab: 20 live objects"))
+        self.assertIn("\n\nallocator 1 (created)\ntemporal-slab: 1000 live objects", text)
+        lines = run(TSLAB, "top", program.pid).stdout.splitlines()
+        self.assertIn("in 1020 objects", lines[0])
+        self.assertTrue(lines[2].endswith(" after its close, in allocator 0 (default)"), lines)
+        self.assertEqual([(l.split()[0], *l.split()[-2:]) for l in lines[4:6]],
+                         [("second", "1", "created"), ("handler:/api/7", "0", "default")])
+        alone = run(TSLAB, "top", "--allocator=1", program.pid).stdout.splitlines()
+        self.assertNotIn("ALLOCATOR", alone[2])
+        self.assertEqual(len(alone), 4)
+        self.assertEqual(run(TSLAB, "top", "--allocator=2", program.pid).returncode, 2)
+
     def test_nothing_found(self):
         with Program() as program:
             settle()
             answer = run(DUMP, "--doctor", program.pid)
             self.assertEqual(answer.returncode, 0)
-            self.assertRegex(answer.stdout, r"^nothing found yet, watched for \d+ m?s \(.*\): 20 live objects")
+            # It runs with TSLAB_SHM=1, and is not told to.
+            self.assertRegex(answer.stdout, r"^nothing found yet, watched for \d+ m?s \(what grows shows after 12 s\): 20 live objects")
 
 
 class OneProgram(unittest.TestCase):
@@ -438,6 +482,18 @@ class Page(unittest.TestCase):
             finally:
                 os.close(fd)
 
+    def test_of_a_process_that_has_just_started(self):
+        """As soon as its page is there, its allocator is, too."""
+        for _ in range(20):
+            env = {**{k: v for k, v in os.environ.items() if not k.startswith("TSLAB_")}, "TSLAB_SHM": "1"}
+            with subprocess.Popen([TARGET], env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as program:
+                while True:
+                    answer = run(DUMP, str(program.pid))
+                    if "has no statistics page" not in answer.stderr:
+                        break
+                self.assertEqual((answer.returncode, answer.stderr), (0, ""))
+                program.stdin.close()
+
     def test_is_off_by_default_and_a_wrong_value_is_said(self):
         for value, said in (("0", ""), ("", ""), ("yes", 'tslab: TSLAB_SHM="yes" is not one of 0|1; using the default\n')):
             with Program(value) as program:
@@ -506,7 +562,7 @@ class Usage(unittest.TestCase):
                               ([DUMP, "12x"], "'12x'"), ([DUMP, "0"], "'0'"), ([DUMP, "-1"], "'-1'"), ([DUMP, "--allocator"], "no value behind '--allocator'"),
                               ([DUMP, "1", "2"], "'2'"), ([DUMP, "--watch=0"], "'--watch=0'"),
                               ([DUMP, "--allocator=-1"], "'--allocator=-1'"), ([DUMP, "https://x"], "'https://x'"),
-                              ([DUMP, "--allocator=0", "http://h"], "'http://h'"),
+                              ([TSLAB, "top", "--allocator=x"], "'--allocator=x'"),
                               ([DUMP, "http://"], "'http://'"), ([DUMP, "http://h:p"], "'http://h:p'"),
                               ([DUMP, "http://h:0"], "'http://h:0'"), ([DUMP, "http://h:99999"], "'http://h:99999'"),
                               ([DUMP, "http://h/metrics"], "'http://h/metrics'"), ([TSLAB, "tip"], "'tip'"),

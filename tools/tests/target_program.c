@@ -4,6 +4,7 @@
  *     fork    a child does the same as its parent; prints its process id
  *     misuse  frees what is not live
  *     close   closes all descriptors above the standard ones, as daemons do
+ *     second  a second allocator, which holds more than the first one: a megabyte in an epoch `second`
  *     label L an epoch with the label L that holds an object of 1000 bytes
  *     end     (or the end of the input) ends
  */
@@ -43,6 +44,14 @@ static void hang(void) {
     pthread_mutex_lock(&mutex);
 }
 
+static bool second(void) {
+    SlabAllocator *more = slab_allocator_create();
+    EpochId epoch = more ? epoch_open(more, "second", EPOCH_CHURN) : EPOCH_NONE;
+    for (unsigned i = 0; i < 1000; i++)
+        if (!slab_malloc_epoch(more, 1000, epoch)) return false;
+    return slab_free(more, NULL);
+}
+
 static void wake(int number) { (void)number; }
 
 int main(void) {
@@ -57,6 +66,10 @@ int main(void) {
         if (strcmp(line, "misuse\n") == 0) {
             if (slab_free(allocator, line)) return 1;
             puts("refused");
+        }
+        if (strcmp(line, "second\n") == 0) {
+            if (!second()) return 1;
+            puts("seconded");
         }
         if (strcmp(line, "close\n") == 0) {
             for (int fd = 3; fd < 1024; fd++) (void)close(fd);

@@ -21,13 +21,22 @@ static uint64_t age_of(const ts_label_stats *l) {
 
 static frame_order sorted_by;
 
+/* A label's row, and of which allocator it is. */
+typedef struct label_row {
+    const ts_label_stats *label;
+    const ts_view *of;
+} label_row;
+
 static int compare(const void *a, const void *b) {
-    const ts_label_stats *x = *(const ts_label_stats *const *)a, *y = *(const ts_label_stats *const *)b;
+    const label_row *one = a, *other = b;
+    const ts_label_stats *x = one->label, *y = other->label;
     uint64_t p = 0, q = 0;
     if (sorted_by == BY_BYTES) p = bytes_of(x), q = bytes_of(y);
     if (sorted_by == BY_OBJECTS) p = objects_of(x), q = objects_of(y);
     if (sorted_by == BY_AGE) p = age_of(x), q = age_of(y);
-    return p != q ? (p < q ? 1 : -1) : strcmp(ts_label_name(x), ts_label_name(y));
+    int by_name = strcmp(ts_label_name(x), ts_label_name(y));
+    if (p != q) return p < q ? 1 : -1;
+    return by_name ? by_name : (int)one->of->number - (int)other->of->number;
 }
 
 /* As much of the text as `places` hold, what is no character as '?'. Returns how many are left. */
@@ -106,9 +115,10 @@ static void growth_wide(ts_sink *s, const ts_label_stats *l, int width) {
     ts_put_wide(s, text, width);
 }
 
-static void head(frame *f, const ts_view *v, const char *note) {
+static void head(frame *f, const ts_views *views, const char *note) {
     char text[512];
-    const SlabGlobalStats *g = &v->global;
+    const SlabGlobalStats sum = ts_views_global(views), *g = &sum;
+    const ts_view *v = views->at[0];
     ts_sink s = ts_sink_buffer(text, sizeof text);
     ts_say(&s, "process %  resident %  committed %  retained %  live % in % objects", ts_w_u64(v->pid),
            ts_w_size(g->resident_bytes), ts_w_size(g->committed_bytes), ts_w_size(g->retained_bytes),
@@ -157,13 +167,14 @@ static void nodes(frame *f, const ts_view *v) {
 }
 
 /* The columns behind the label, and which of them a narrow screen has: `rank` 1 goes first. */
-enum { OPEN, CLOSING, SPILLED, OBJECTS, LIVE, SLABS, GROWTH, AGE, AFTER_CLOSE, COLUMNS };
+enum { OPEN, CLOSING, SPILLED, OBJECTS, LIVE, SLABS, GROWTH, AGE, AFTER_CLOSE, OF, COLUMNS };
 static const struct {
     const char *title;
     unsigned width, rank;
 } COLUMN[COLUMNS] = {{"OPEN", 8, 2},   {"CLOSING", 9, 4},   {"SPILLED", 10, 0}, {"OBJECTS", 11, 5},    {"LIVE", 10, 1},
-                     {"SLABS", 10, 8}, {"A MINUTE", 11, 7}, {"AGE", 8, 3},      {"AFTER CLOSE", 12, 6}};
-static unsigned lowest_rank; /* 0: there are spilled epochs; 1: the column is left out */
+                     {"SLABS", 10, 8}, {"A MINUTE", 11, 7}, {"AGE", 8, 3},      {"AFTER CLOSE", 12, 6},
+                     {"ALLOCATOR", 12, 9}};
+static bool has[COLUMNS]; /* spilled: there are such epochs; allocator: there are several */
 #define LABEL_WIDTH 31u
 #define LABEL_WIDTH_MIN 22u
 
@@ -171,16 +182,26 @@ static unsigned lowest_rank; /* 0: there are spilled epochs; 1: the column is le
 static unsigned label_width(const frame *f, unsigned *from) {
     unsigned columns = 0;
     for (unsigned c = 0; c < COLUMNS; c++)
-        if (COLUMN[c].rank >= lowest_rank) columns += COLUMN[c].width;
-    for (*from = lowest_rank; *from <= COLUMNS && columns + LABEL_WIDTH_MIN > f->columns; ++*from)
+        if (has[c]) columns += COLUMN[c].width;
+    for (*from = 0; *from <= COLUMNS && columns + LABEL_WIDTH_MIN > f->columns; ++*from)
         for (unsigned c = 0; c < COLUMNS; c++)
-            if (COLUMN[c].rank == *from) columns -= COLUMN[c].width;
+            if (has[c] && COLUMN[c].rank == *from) columns -= COLUMN[c].width;
     unsigned left = f->columns > columns ? f->columns - columns : 0;
     return left < LABEL_WIDTH ? left : LABEL_WIDTH;
 }
 
-static void put_cell(ts_sink *s, unsigned column, const ts_label_stats *l) {
+/* "1 default" */
+static void allocator_wide(ts_sink *s, const ts_view *v, int width) {
+    char text[32];
+    ts_sink t = ts_sink_buffer(text, sizeof text);
+    ts_say(&t, "% %", ts_w_u64(v->number), ts_w_shown(v->name));
+    (void)ts_sink_end(&t);
+    ts_put_wide(s, text, width);
+}
+
+static void put_cell(ts_sink *s, unsigned column, const label_row *r) {
     int width = (int)COLUMN[column].width;
+    const ts_label_stats *l = r->label;
     switch (column) {
     case OPEN: ts_put_u64_wide(s, l->active_epochs, width); break;
     case CLOSING: ts_put_u64_wide(s, l->closing_epochs, width); break;
@@ -190,20 +211,22 @@ static void put_cell(ts_sink *s, unsigned column, const ts_label_stats *l) {
     case SLABS: size_wide(s, bytes_of(l), width); break;
     case GROWTH: growth_wide(s, l, width); break;
     case AGE: duration_wide(s, age_of(l), width); break;
-    default: duration_wide(s, l->closing_live_objects ? l->closing_for_ns : 0, width); break;
+    case AFTER_CLOSE: duration_wide(s, l->closing_live_objects ? l->closing_for_ns : 0, width); break;
+    default: allocator_wide(s, r->of, width); break;
     }
 }
 
 /* A label's row; NULL: the titles. */
-static void row(frame *f, const ts_label_stats *l) {
+static void row(frame *f, const label_row *r) {
     char text[512];
+    const ts_label_stats *l = r ? r->label : NULL;
     unsigned from, width = label_width(f, &from);
     ts_sink s = ts_sink_buffer(text, sizeof text);
     for (unsigned left = put_shown(&s, l ? ts_label_name(l) : "LABEL", width); left > 0; left--) ts_put(&s, " ");
     for (unsigned c = 0; c < COLUMNS; c++) {
-        if (COLUMN[c].rank < from) continue;
-        if (l)
-            put_cell(&s, c, l);
+        if (!has[c] || COLUMN[c].rank < from) continue;
+        if (r)
+            put_cell(&s, c, r);
         else
             ts_put_wide(&s, COLUMN[c].title, (int)COLUMN[c].width);
     }
@@ -214,27 +237,47 @@ static void row(frame *f, const ts_label_stats *l) {
 
 static void holder_line(void *arg, const char *text, bool is_title) { line(arg, text, is_title ? "\033[7m" : NULL); }
 
-void frame_draw(frame *f, const ts_view *v, frame_order order, pid_t files_of, const char *note) {
-    const ts_label_stats *rows[TS_VIEW_LABELS + 1];
+/* The three worst, on as many lines as they take. */
+static void findings(frame *f, const ts_views *views) {
+    ts_found found[TS_FOUND];
+    unsigned count = ts_views_findings(views, found);
     char text[512];
-    sorted_by = order;
-    head(f, v, note);
-    nodes(f, v);
-    zones(f, v);
-    const ts_finding *findings = v->finding;
-    for (unsigned i = 0; i < v->finding_count && i < 3; i++) {
-        snprintf(text, sizeof text, "%s: %s", ts_severity_name(findings[i].severity), findings[i].what);
+    for (unsigned i = 0; i < count && i < 3; i++) {
+        const ts_finding *one = found[i].finding;
+        ts_sink s = ts_sink_buffer(text, sizeof text);
+        ts_say(&s, "%: %", ts_w_text(ts_severity_name(one->severity)), ts_w_text(one->what));
+        if (views->count > 1) {
+            ts_put(&s, ", in ");
+            ts_put_allocator(&s, views->at[found[i].view]);
+        }
+        (void)ts_sink_end(&s);
         wrapped(f, text,
-                findings[i].severity == TS_CRITICAL  ? "\033[1;31m"
-                : findings[i].severity == TS_WARNING ? "\033[33m"
-                                                     : NULL);
+                one->severity == TS_CRITICAL  ? "\033[1;31m"
+                : one->severity == TS_WARNING ? "\033[33m"
+                                              : NULL);
     }
-    lowest_rank = 1;
-    for (unsigned i = 0; i < v->label_rows; i++)
-        if (v->label[i].spilled_epochs) lowest_rank = 0;
+}
+
+static void labels(frame *f, const ts_views *views) {
+    label_row rows[TS_VIEWS * (TS_VIEW_LABELS + 1)];
+    unsigned count = 0;
+    for (unsigned c = 0; c < COLUMNS; c++) has[c] = c != SPILLED && (c != OF || views->count > 1);
+    for (unsigned i = 0; i < views->count; i++)
+        for (unsigned k = 0; k < views->at[i]->label_rows; k++) {
+            rows[count++] = (label_row){&views->at[i]->label[k], views->at[i]};
+            if (views->at[i]->label[k].spilled_epochs) has[SPILLED] = true;
+        }
     row(f, NULL);
-    for (unsigned i = 0; i < v->label_rows; i++) rows[i] = &v->label[i];
-    qsort(rows, v->label_rows, sizeof *rows, compare);
-    for (unsigned i = 0; i < v->label_rows; i++) row(f, rows[i]);
-    holders_show(v, files_of, holder_line, f);
+    qsort(rows, count, sizeof *rows, compare);
+    for (unsigned i = 0; i < count; i++) row(f, &rows[i]);
+}
+
+void frame_draw(frame *f, const ts_views *views, frame_order order, pid_t files_of, const char *note) {
+    sorted_by = order;
+    head(f, views, note);
+    for (unsigned i = 0; i < views->count; i++) nodes(f, views->at[i]);
+    zones(f, views->at[0]);
+    findings(f, views);
+    labels(f, views);
+    for (unsigned i = 0; i < views->count; i++) holders_show(views->at[i], views->count == 1, files_of, holder_line, f);
 }

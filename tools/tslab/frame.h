@@ -2,8 +2,7 @@
 #ifndef TSLAB_FRAME_H
 #define TSLAB_FRAME_H
 
-#include "advice/sink.h"
-#include "stats/view.h"
+#include "advice/several.h"
 
 #include <sys/types.h>
 
@@ -17,6 +16,6 @@ typedef struct frame {
 } frame;
 
 /* files_of: the process in whose file system the program's files are, 0: this one's. note: behind the second line. */
-void frame_draw(frame *f, const ts_view *view, frame_order order, pid_t files_of, const char *note);
+void frame_draw(frame *f, const ts_views *views, frame_order order, pid_t files_of, const char *note);
 
 #endif

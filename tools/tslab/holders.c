@@ -98,13 +98,14 @@ static void put_way(ts_sink *s, const ts_holder_row *row) {
     }
 }
 
-void holders_show(const ts_view *v, pid_t files_of, void (*line)(void *, const char *, bool), void *arg) {
+void holders_show(const ts_view *v, bool alone, pid_t files_of, void (*line)(void *, const char *, bool), void *arg) {
     ts_holder_row rows[TS_HOLDERS_SHOWN];
-    char text[512];
+    char text[512], of[64] = "";
     unsigned count = ts_holders_of(v, rows);
     if (v->thread_rows == 0) return;
-    snprintf(text, sizeof text, "%10s%11s  %s, estimated from %llu samples", "HELD", "OBJECTS",
-             count ? "BY FUNCTION, OUTERMOST FIRST" : "BY THREAD", (unsigned long long)ts_view_samples(v));
+    if (!alone) snprintf(of, sizeof of, ", allocator %u (%s)", v->number, v->name);
+    snprintf(text, sizeof text, "%10s%11s  %s, estimated from %llu samples%s", "HELD", "OBJECTS",
+             count ? "BY FUNCTION, OUTERMOST FIRST" : "BY THREAD", (unsigned long long)ts_view_samples(v), of);
     line(arg, text, true);
     find_names(v, files_of, rows, count);
     for (unsigned i = 0; i < count; i++) {

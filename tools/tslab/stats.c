@@ -24,7 +24,7 @@ static const char *const PATHS[] = {"/stats.txt", "/stats.json", "/metrics", "/m
 typedef struct options {
     format format;
     double every;   /* seconds; 0: once */
-    long allocator; /* number, -1: the one with the most memory */
+    long allocator; /* number, -1: all of them */
     char **where;
     int count; /* of them */
 } options;
@@ -44,24 +44,24 @@ static bool print_resolved(const char *text, pid_t pid) {
     return printed;
 }
 
-static int render_places(const ts_view *view, format f, char *buffer, size_t bytes, int *worst) {
+static int render_places(const ts_views *views, format f, char *buffer, size_t bytes, int *worst) {
     ts_sink sink = ts_sink_buffer(buffer, bytes);
     if (f == DOCTOR)
-        *worst = ts_render_doctor(&sink, view);
+        *worst = ts_render_doctor(&sink, views);
     else
-        ts_render_stacks(&sink, view);
+        ts_render_stacks(&sink, views);
     return (int)ts_sink_end(&sink);
 }
 
 /* What has addresses in it. */
-static int show_places(const ts_view *view, format f, pid_t files_of) {
-    int worst = -1, length = render_places(view, f, NULL, 0, &worst);
+static int show_places(const ts_views *views, format f, pid_t files_of) {
+    int worst = -1, length = render_places(views, f, NULL, 0, &worst);
     char *text = malloc((size_t)length + 1);
     if (!text) {
         say("no memory");
         return EXIT_NO_TARGET;
     }
-    (void)render_places(view, f, text, (size_t)length + 1, &worst);
+    (void)render_places(views, f, text, (size_t)length + 1, &worst);
     bool printed = print_resolved(text, files_of);
     free(text);
     if (!printed) return EXIT_NO_TARGET;
@@ -69,18 +69,18 @@ static int show_places(const ts_view *view, format f, pid_t files_of) {
 }
 
 /* files_of: the process in whose file system the program's files are, 0: this one's. */
-static int render(const ts_view *view, format f, pid_t files_of) {
+static int render(const ts_views *views, format f, pid_t files_of) {
     static char buffer[65536];
-    if (f == DOCTOR || f == STACKS) return show_places(view, f, files_of);
+    if (f == DOCTOR || f == STACKS) return show_places(views, f, files_of);
     ts_sink sink = ts_sink_fd(STDOUT_FILENO, buffer, sizeof buffer);
     switch (f) {
     case JSON:
-        ts_render_json(&sink, view);
+        ts_render_json(&sink, views);
         ts_put(&sink, "\n");
         break;
-    case PROMETHEUS: ts_render_prometheus(&sink, view, false); break;
-    case OPENMETRICS: ts_render_prometheus(&sink, view, true); break;
-    default: ts_render_text(&sink, view); break;
+    case PROMETHEUS: ts_render_prometheus(&sink, target_most(views), false); break;
+    case OPENMETRICS: ts_render_prometheus(&sink, target_most(views), true); break;
+    default: ts_render_text(&sink, views); break;
     }
     if (ts_sink_end(&sink) == 0) {
         if (sink.error != EPIPE) say("stdout: %s", strerror(sink.error));
@@ -90,37 +90,26 @@ static int render(const ts_view *view, format f, pid_t files_of) {
 }
 
 static int dump_page(const target *t, const options *o) {
-    static ts_page_bank bank;
+    ts_views views;
     double age;
-    if (!target_read_page(t, &bank)) return EXIT_NO_TARGET;
-    if (target_has_ended(t)) {
-        say("process %ld has ended", (long)t->pid);
-        return EXIT_NO_TARGET;
-    }
-    if (bank.views == 0) {
-        say("process %ld has no allocator now", (long)t->pid);
-        return EXIT_NO_TARGET;
-    }
-    if (o->allocator >= (long)bank.views) {
-        say("process %ld shows %u allocators, from 0: there is no %ld", (long)t->pid, bank.views, o->allocator);
-        return EXIT_USAGE;
-    }
-    uint32_t which = 0;
-    for (uint32_t i = 1; i < bank.views; i++)
-        if (bank.view[i].global.committed_bytes > bank.view[which].global.committed_bytes) which = i;
-    if (o->allocator >= 0) which = (uint32_t)o->allocator;
-    if (target_is_stale(t, &bank, &age))
-        say("the page was written %.1f s ago: process %ld is stopped", age, (long)t->pid);
-    if (o->allocator < 0 && bank.allocators > 1)
-        say("allocator %u of %u, the one that holds most of the first %u (--allocator=N for another)", which,
-            bank.allocators, bank.views);
-    return render(&bank.view[which], o->format, t->is_core ? 0 : t->pid);
+    int code = target_read_views(t, o->allocator, &views, &age);
+    if (code != EXIT_DONE) return code;
+    if (age > 0) say("the page was written %.1f s ago: process %ld is stopped", age, (long)t->pid);
+    if ((o->format == PROMETHEUS || o->format == OPENMETRICS) && views.count > 1)
+        say("allocator %u of %u, the one that holds most (--allocator=N for another)", target_most(&views)->number,
+            views.count);
+    return render(&views, o->format, t->is_core ? 0 : t->pid);
 }
 
 static int dump_url(const target *t, const options *o) {
     size_t length;
-    char *body = endpoint_get(t, PATHS[o->format],
-                              o->format == OPENMETRICS ? "application/openmetrics-text; version=1.0.0" : NULL, &length);
+    char path[64];
+    const char *accept = o->format == OPENMETRICS ? "application/openmetrics-text; version=1.0.0" : NULL;
+    if (o->allocator >= 0)
+        snprintf(path, sizeof path, "%s?allocator=%ld", PATHS[o->format], o->allocator);
+    else
+        snprintf(path, sizeof path, "%s", PATHS[o->format]);
+    char *body = endpoint_get(t, path, accept, &length);
     if (!body) return EXIT_NO_TARGET;
     length = text_tame(body, length, true);
     bool written;
@@ -138,8 +127,6 @@ static int dump_url(const target *t, const options *o) {
 static int dump_one(const options *o, const char *where) {
     target t;
     int code = target_open(&t, where);
-    if (code == EXIT_DONE && !t.pid && o->allocator >= 0)
-        code = option_wrong("--allocator is of a process, which shows all of them; this address shows one:", where);
     if (code == EXIT_DONE && o->count > 1) {
         char line[600];
         int n = snprintf(line, sizeof line, "%s %s:\n", t.is_core ? "core file" : t.pid ? "process" : "program", where);
@@ -190,7 +177,8 @@ static void help_stats(void) {
            "  --doctor        what is wrong, worst first, with evidence and advice\n"
            "  --stacks        which lines allocated what is live (of a program with TSLAB_SAMPLE_STACKS)\n"
            "  --watch[=S]     again every S seconds (1)\n"
-           "  --allocator=N   of a PID: its N-th allocator, from 0 to 7 (of these the one that holds most)\n"
+           "  --allocator=N   the allocator with that number alone, from 0 (else all of them; of metrics the one that\n"
+           "                  holds most)\n"
            "  --help, --version\n"
            "\n"
            "Exit code: 0; 1 --doctor found a warning or worse; 2 wrong usage; 3 the program cannot be read.\n",
@@ -201,8 +189,8 @@ static void help_doctor(void) {
     fputs("usage: tslab doctor [--watch[=SECONDS]] [--allocator=N] [PID|URL|CORE]...\n"
           "\n"
           "What is wrong with programs that run with TSLAB_SHM=1 (PID), or that serve their statistics (URL): worst\n"
-          "first, with evidence, advice, and the lines that allocated it where stacks are sampled. Several programs\n"
-          "are several reports.\n"
+          "first, with evidence, advice, and the lines that allocated it where stacks are sampled. All allocators of\n"
+          "a program are looked at, or with --allocator one. Several programs are several reports.\n"
           "Exit code: 0; 1 a warning or worse was found; 2 wrong usage; 3 a program cannot be read.\n",
           stdout);
 }

@@ -7,6 +7,7 @@
 #include "tslab/screen.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,44 +21,49 @@ typedef struct options {
     unsigned long frames; /* 0: for ever */
     bool batch;
     frame_order order;
+    long allocator; /* number, -1: all of them */
     const char *where;
 } options;
 
-/* The view of the page's allocator that holds most, or of the endpoint. NULL, and said: none. */
-static const ts_view *fetch(const target *t, const char **note, char *note_text, size_t note_bytes) {
-    static ts_page_bank bank;
-    static ts_view from_url;
-    *note = "";
-    if (t->pid) {
-        double age;
-        uint32_t which = 0;
-        if (!target_read_page(t, &bank)) return NULL;
-        if (target_has_ended(t)) {
-            say("process %ld has ended", (long)t->pid);
-            return NULL;
-        }
-        if (bank.views == 0) {
-            say("process %ld has no allocator now", (long)t->pid);
-            return NULL;
-        }
-        for (uint32_t i = 1; i < bank.views; i++)
-            if (bank.view[i].global.committed_bytes > bank.view[which].global.committed_bytes) which = i;
-        if (t->is_core) *note = "  CORE FILE: as it was at its end";
-        if (target_is_stale(t, &bank, &age)) {
-            snprintf(note_text, note_bytes, "  STOPPED: as it was %.0f s ago", age);
-            *note = note_text;
-        }
-        return &bank.view[which];
-    }
+/* Those that the endpoint shows. false, and said: none. */
+static bool fetch_url(const target *t, ts_views *out) {
+    static ts_view view[TS_VIEWS];
     size_t length;
     char *body = endpoint_get(t, "/view", NULL, &length);
-    if (!body) return NULL;
-    bool good = length == sizeof from_url;
-    if (good) memcpy(&from_url, body, length);
+    if (!body) return false;
+    size_t count = length / sizeof *view;
+    bool good = length > 0 && length % sizeof *view == 0 && count <= TS_VIEWS;
+    if (good) memcpy(view, body, length);
     free(body);
-    if (good && from_url.version == SLAB_STATS_VERSION && target_check_view(&from_url)) return &from_url;
-    say("the program uses another version of the library than this tool");
-    return NULL;
+    for (size_t i = 0; good && i < count; i++)
+        good = view[i].version == SLAB_STATS_VERSION && target_check_view(&view[i]);
+    if (!good) say("the program uses another version of the library than this tool");
+    return good && target_choose(view, (uint32_t)count, (uint32_t)count, -1, out) == EXIT_DONE;
+}
+
+/* The views of the page or of the endpoint. EXIT_DONE; else an exit code, and said. */
+static int fetch(const target *t, long allocator, ts_views *out, const char **note, char *note_text,
+                 size_t note_bytes) {
+    *note = "";
+    if (!t->pid) {
+        ts_views all;
+        if (!fetch_url(t, &all)) return EXIT_NO_TARGET;
+        *out = all;
+        for (unsigned i = 0; i < all.count && allocator >= 0; i++)
+            if (all.at[i]->number == (unsigned long)allocator) *out = ts_views_of(all.at[i]);
+        if (allocator < 0 || (out->count == 1 && out->at[0]->number == (unsigned long)allocator)) return EXIT_DONE;
+        say("the program has %u allocators, from 0: there is no %ld", all.count, allocator);
+        return EXIT_USAGE;
+    }
+    double age;
+    int code = target_read_views(t, allocator, out, &age);
+    if (code != EXIT_DONE) return code;
+    if (t->is_core) *note = "  CORE FILE: as it was at its end";
+    if (age > 0) {
+        snprintf(note_text, note_bytes, "  STOPPED: as it was %.0f s ago", age);
+        *note = note_text;
+    }
+    return EXIT_DONE;
 }
 
 /* ---- frames ------------------------------------------------------------------------------------------------------ */
@@ -87,7 +93,7 @@ static event wait_until(uint64_t due_ms, bool *stopped, frame_order *order) {
 }
 
 /* 0, or why it could not be written. */
-static int show(const ts_view *v, frame_order order, pid_t files_of, const char *note, bool screen) {
+static int show(const ts_views *v, frame_order order, pid_t files_of, const char *note, bool screen) {
     static char buffer[65536];
     struct winsize size = {.ws_row = 0};
     if (screen) (void)ioctl(STDOUT_FILENO, TIOCGWINSZ, &size);
@@ -108,8 +114,9 @@ static int run_on_screen(const options *o, const target *t) {
     bool stopped = false;
     frame_order order = o->order;
     for (unsigned long n = 0; o->frames == 0 || n < o->frames; n++) {
-        const ts_view *v = fetch(t, &note, note_text, sizeof note_text);
-        if (!v) return EXIT_NO_TARGET;
+        ts_views views;
+        int code = fetch(t, o->allocator, &views, &note, note_text, sizeof note_text);
+        if (code != EXIT_DONE) return code;
         if (!screen_begin()) {
             say("the terminal cannot be set: %s", strerror(errno));
             return EXIT_NO_TARGET;
@@ -117,7 +124,7 @@ static int run_on_screen(const options *o, const target *t) {
         uint64_t due = now_ms() + (uint64_t)(o->every * 1000);
         event e;
         do {
-            if (show(v, order, files_of(t), stopped ? "  PAUSED" : note, true) != 0) return EXIT_DONE;
+            if (show(&views, order, files_of(t), stopped ? "  PAUSED" : note, true) != 0) return EXIT_DONE;
             if (n + 1 == o->frames) return EXIT_DONE;
             e = wait_until(due, &stopped, &order);
         } while (e == DRAW_AGAIN);
@@ -132,10 +139,11 @@ static int run_as_text(const options *o, const target *t) {
     for (unsigned long n = 0; n < (o->frames ? o->frames : 1); n++) {
         const struct timespec wait = {(time_t)o->every, (long)((o->every - (double)(time_t)o->every) * 1e9)};
         if (n > 0) (void)nanosleep(&wait, NULL);
-        const ts_view *v = fetch(t, &note, note_text, sizeof note_text);
-        if (!v) return EXIT_NO_TARGET;
+        ts_views views;
+        int code = fetch(t, o->allocator, &views, &note, note_text, sizeof note_text);
+        if (code != EXIT_DONE) return code;
         if (n > 0) (void)!write(STDOUT_FILENO, "\n", 1);
-        int error = show(v, o->order, files_of(t), note, false);
+        int error = show(&views, o->order, files_of(t), note, false);
         if (error == EPIPE) return EXIT_DONE; /* who reads has enough */
         if (error != 0) {
             say("stdout: %s", strerror(error));
@@ -148,7 +156,8 @@ static int run_as_text(const options *o, const target *t) {
 /* ---- the command ------------------------------------------------------------------------------------------------- */
 
 static const char HELP[] =
-    "usage: tslab top [--batch] [--frames=N] [--every=SECONDS] [--sort=bytes|objects|age|label] [PID|URL|CORE]\n"
+    "usage: tslab top [--batch] [--frames=N] [--every=SECONDS] [--sort=bytes|objects|age|label]\n"
+    "          [--allocator=N] [PID|URL|CORE]\n"
     "\n"
     "The epochs of a program that runs with TSLAB_SHM=1 (PID), or that serves its statistics (URL), by label.\n"
     "Without: the one process here that has a page. CORE: its core file. Keys: q ends, s the next order, b o a l an\n"
@@ -159,6 +168,7 @@ static const char HELP[] =
     "  --frames=N      ends after so many (batch: 1)\n"
     "  --every=S       seconds between two frames (1)\n"
     "  --sort=ORDER    bytes of slabs (default), live objects, age, label\n"
+    "  --allocator=N   the allocator with that number alone, from 0 (else all of them)\n"
     "\n"
     "Exit code: 0; 2 wrong usage; 3 the program cannot be read.\n";
 
@@ -167,9 +177,10 @@ static int parse(int argc, char **argv, options *o) {
     static const struct option known[] = {
         {"batch", no_argument, NULL, 'B'},       {"frames", required_argument, NULL, 'F'},
         {"every", required_argument, NULL, 'E'}, {"sort", required_argument, NULL, 'S'},
-        {"help", no_argument, NULL, 'h'},        {NULL, 0, NULL, 0}};
+        {"allocator", required_argument, NULL, 'A'}, {"help", no_argument, NULL, 'h'}, {NULL, 0, NULL, 0}};
     for (int c; (c = option_next(argc, argv, known)) != -1;) {
         unsigned k = 0;
+        unsigned long number;
         switch (c) {
         case 'B': o->batch = true; break;
         case 'F':
@@ -183,6 +194,11 @@ static int parse(int argc, char **argv, options *o) {
             if (k == ORDERS) return option_wrong("not one of bytes, objects, age, label:", option_text(argv));
             o->order = (frame_order)k;
             break;
+        case 'A':
+            if (!number_of(optarg, 0, &number) || number > LONG_MAX)
+                return option_wrong("not a number:", option_text(argv));
+            o->allocator = (long)number;
+            break;
         case 'h': fputs(HELP, stdout); return EXIT_DONE;
         default: return option_bad(c, argv);
         }
@@ -193,7 +209,7 @@ static int parse(int argc, char **argv, options *o) {
 }
 
 int command_top(int argc, char **argv) {
-    options o = {.every = 1};
+    options o = {.every = 1, .allocator = -1};
     target t;
     int code = parse(argc, argv, &o);
     if (code >= 0) return code;

@@ -1,3 +1,4 @@
+import importlib.util
 import os
 import subprocess
 import sys
@@ -96,6 +97,45 @@ def test_run():
     assert done.returncode == 7
     assert str(tslab._native.command().parent.parent / "lib") in done.stdout
     assert subprocess.run([sys.executable, "-m", "tslab", "--version"], check=False, capture_output=True).returncode == 0
+
+
+def test_all_allocators():
+    """Under this malloc a job's domains are the smaller part: they are seen all the same."""
+    code = textwrap.dedent(
+        """
+        import sys, tslab
+        ballast = [bytes(1000) for _ in range(10000)]
+        d = tslab.Domain("held")
+        b = d.buffer(5000)
+        print("ready", flush=True)
+        sys.stdin.read()
+        """
+    )
+    command = [sys.executable, "-m", "tslab", "run", sys.executable, "-c", code]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as job:
+        try:
+            assert job.stdout.readline() == "ready\n"
+            for _ in range(400):
+                shown = tslab.stats(job.pid)
+                if "held" in [row["label"] for row in shown["labels"]]:
+                    break
+                time.sleep(0.05)
+            of = {row["label"]: row["allocator"] for row in shown["labels"]}
+            assert of["malloc"]["name"] == "malloc" and of["held"]["name"] == "default"
+            malloc, held = of["malloc"]["number"], of["held"]["number"]
+            assert malloc != held
+            assert [row["label"] for row in tslab.stats(job.pid, allocator=held)["labels"]] == ["held"]
+            assert all(s["allocator"]["number"] == malloc for s in tslab.stacks(job.pid, malloc))
+            assert all("allocator" in f for f in tslab.findings(job.pid))
+            with pytest.raises(tslab.TargetError, match="there is no 9"):
+                tslab.stats(job.pid, 9)
+            if importlib.util.find_spec("pandas"):
+                frame = tslab.frame(job.pid, "labels")
+                assert frame.set_index("label")["allocator"].to_dict() == {"malloc": malloc, "held": held}
+                assert set(frame["allocator_name"]) == {"malloc", "default"}
+                assert list(tslab.frame(job.pid, "labels", allocator=held)["label"]) == ["held"]
+        finally:
+            job.stdin.close()
 
 
 def test_domains_under_this_malloc():

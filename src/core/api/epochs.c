@@ -2,6 +2,7 @@
 /* Modelled in tests/model: record, orders. */
 #include "api/private.h"
 #include "api/runtime.h"
+#include "api/views.h"
 #include "cache/life.h"
 #include "epoch/end.h"
 #include "epoch/label.h"
@@ -42,15 +43,13 @@ SlabAllocator *slab_allocator_create_ex(const SlabOptions *options) {
 
 SlabAllocator *slab_allocator_create(void) { return slab_allocator_create_ex(NULL); }
 
-static _Atomic uintptr_t default_token;
-
 SlabAllocator *slab_allocator_default(void) {
-    uintptr_t token = ts_load_acquire(&default_token); /* partner: the exchange below */
+    uintptr_t token = ts_load_acquire(&ts_default_token); /* partner: the exchange below */
     if (TS_LIKELY(token != 0)) return ts_public(token);
     SlabAllocator *made = slab_allocator_create();
     if (!made) return NULL;
     /* Two threads may both make one; the second is freed again. */
-    if (ts_cas_seq(&default_token, &token, ts_token(made))) return made;
+    if (ts_cas_seq(&ts_default_token, &token, ts_token(made))) return made;
     ts_allocator *extra = ts_allocator_find(ts_token(made));
     ts_store_release(&extra->record.id, 0);
     ts_allocator_end(extra);
@@ -59,7 +58,7 @@ SlabAllocator *slab_allocator_default(void) {
 
 void slab_allocator_free(SlabAllocator *allocator) {
     uintptr_t token = ts_token(allocator);
-    if (token == 0 || token == ts_load_acquire(&default_token)) return;
+    if (token == 0 || token == ts_load_acquire(&ts_default_token)) return;
     if (token == ts_load_acquire(&ts_refusals.token)) return; /* the process's malloc */
     ts_allocator *a = ts_allocator_find(token);
     if (!a) return;

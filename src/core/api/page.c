@@ -2,8 +2,8 @@
 #include "api/page.h"
 #include "api/private.h"
 #include "api/runtime.h"
+#include "api/views.h"
 
-#include "advice/advice.h"
 #include "advice/growth.h"
 #include "os/os.h"
 #include "os/own_threads.h"
@@ -19,17 +19,15 @@ static ts_shared memory = {.file = {.fd = -1}};
 static ts_page *page; /* in it; written by the page's thread only, once it runs */
 
 static void write_bank(ts_page_bank *bank) {
-    uint32_t views = 0, found = 0, i = 1;
-    uintptr_t token;
-    for (ts_allocator *a; (a = ts_allocator_next(&i, &token)) != NULL; found++) {
-        if (views == TS_PAGE_ALLOCATORS) continue;
-        ts_view *view = ts_advised_view(a, token);
+    ts_shown shown[TS_VIEWS];
+    uint32_t views = 0;
+    unsigned count = ts_shown_all(shown, &bank->allocators);
+    for (unsigned i = 0; i < count; i++) {
+        ts_view *view = ts_shown_view(&shown[i], true);
         if (!view) continue;
-        ts_view_modules(view);
         memcpy(&bank->view[views++], view, sizeof *view);
         ts_view_free(view);
     }
-    bank->allocators = found;
     bank->views = views;
     bank->written_ns = ts_os->wall_ns();
 }

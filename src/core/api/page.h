@@ -2,10 +2,11 @@
  * The statistics page: views of allocators in shared memory that another process can read, also when this one hangs.
  * Switched on by TSLAB_SHM=1; Linux only.
  *
- * A thread of the page's own takes a view of the first TS_PAGE_ALLOCATORS live allocators each TS_PAGE_INTERVAL_NS
- * and writes it. A view takes no lock but the loader's, and that one only where it shows sampled stacks
- * (ts_view_modules), so the page stays true while every other thread hangs outside of the loader; when the process is
- * stopped, the page stands at what was true an interval before at most. The program's own threads do nothing for it.
+ * A thread of the page's own takes a view of each allocator each TS_PAGE_INTERVAL_NS and writes it; of more than
+ * TS_PAGE_ALLOCATORS of those that hold most. A view takes no lock but the loader's, and that one only where it shows
+ * sampled stacks (ts_view_modules), so the page stays true while every other thread hangs outside of the loader; when
+ * the process is stopped, the page stands at what was true an interval before at most. The program's own threads do
+ * nothing for it.
  * The memory is a memfd that is found at /proc/PID/fd under the name TS_PAGE_NAME: it needs no name in a file system,
  * can be opened by the same user and root only, for reading only (sealed), and goes with the process. A child of fork
  * gets a page of its own.
@@ -20,13 +21,13 @@
 #include "stats/view.h"
 
 #define TS_PAGE_NAME "tslab-stats"
-#define TS_PAGE_MAGIC 0x32656761706c7374u /* "tslpage2" */
-#define TS_PAGE_ALLOCATORS 8u
+#define TS_PAGE_MAGIC 0x33656761706c7374u /* "tslpage3" */
+#define TS_PAGE_ALLOCATORS TS_VIEWS
 #define TS_PAGE_INTERVAL_NS 250000000u
 
 typedef struct ts_page_bank {
     uint64_t written_ns; /* monotonic clock, which all processes share */
-    uint32_t allocators; /* there are; those beyond TS_PAGE_ALLOCATORS are not shown */
+    uint32_t allocators; /* there are; at most TS_PAGE_ALLOCATORS are shown */
     uint32_t views;
     ts_view view[TS_PAGE_ALLOCATORS];
 } ts_page_bank;

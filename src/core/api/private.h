@@ -109,6 +109,19 @@ TS_PRIVATE void ts_private_thread_made(void);
 TS_PRIVATE bool ts_private_threads_rest(void);
 TS_PRIVATE void ts_private_threads_go_on(void);
 
+/* Texts of an allocator, NULL: of all of the process, as one: like snprintf. 0: there is none, or no memory. */
+typedef enum ts_private_text {
+    TS_TEXT_JSON,
+    TS_TEXT_TEXT,
+    TS_TEXT_DOCTOR,
+    TS_TEXT_STACKS,
+    TS_TEXT_STACKS_JSON
+} ts_private_text;
+TS_PRIVATE size_t ts_private_render(ts_private_text what, const SlabAllocator *one, char *buffer, size_t capacity);
+/* order: a SlabEpochOrder; limit: epochs of each allocator. */
+TS_PRIVATE size_t ts_private_render_epochs(const SlabAllocator *one, int order, size_t limit, char *buffer,
+                                           size_t capacity);
+
 /* The code of a library above the core, which sampled stacks leave out. */
 TS_PRIVATE void ts_private_own_code(const void *start, size_t bytes);
 

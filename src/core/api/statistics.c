@@ -1,8 +1,9 @@
 #define TSLAB_BUILDS 1 /* the names of stats.h are functions here */
-#include "advice/advice.h"
 #include "advice/fields.h"
 #include "advice/growth.h"
+#include "api/private.h"
 #include "api/runtime.h"
+#include "api/views.h"
 #include "diagnose/stack_totals.h"
 
 #include <errno.h>
@@ -106,26 +107,27 @@ size_t slab_epochs(SlabAllocator *allocator, EpochId *out, size_t capacity) {
 
 /* ---- renderers ------------------------------------------------------------------------------------------------ */
 
-typedef void render_fn(ts_sink *, const ts_view *);
+typedef void render_fn(ts_sink *, const ts_views *);
 
-static void prometheus(ts_sink *sink, const ts_view *view) { ts_render_prometheus(sink, view, false); }
-static void openmetrics(ts_sink *sink, const ts_view *view) { ts_render_prometheus(sink, view, true); }
-static void stacks_json(ts_sink *sink, const ts_view *view) { ts_render_stacks_json(sink, NULL, view); }
-static void doctor(ts_sink *sink, const ts_view *view) { (void)ts_render_doctor(sink, view); }
+static void prometheus(ts_sink *sink, const ts_views *views) { ts_render_prometheus(sink, views->at[0], false); }
+static void openmetrics(ts_sink *sink, const ts_views *views) { ts_render_prometheus(sink, views->at[0], true); }
+static void stacks_json(ts_sink *sink, const ts_views *views) { ts_render_stacks_json(sink, NULL, views); }
+static void doctor(ts_sink *sink, const ts_views *views) { (void)ts_render_doctor(sink, views); }
 
 /* A view with its findings; NULL: errno says why. places: the modules of its stacks, too. */
 static ts_view *view_of(SlabAllocator *allocator, bool places) {
-    ts_allocator *a = ts_api_find(allocator);
-    ts_view *view = a ? ts_advised_view(a, ts_token(allocator)) : NULL;
-    if (a && !view) errno = ENOMEM;
-    if (view && places) ts_view_modules(view);
+    ts_shown shown;
+    if (!ts_api_find(allocator) || !ts_shown_one(ts_token(allocator), &shown)) return NULL;
+    ts_view *view = ts_shown_view(&shown, places);
+    if (!view) errno = ENOMEM;
     return view;
 }
 
 static size_t render(SlabAllocator *allocator, char *buffer, size_t capacity, render_fn *fn, bool places) {
     ts_sink sink = ts_sink_buffer(buffer, buffer ? capacity : 0);
     ts_view *view = view_of(allocator, places);
-    if (view) fn(&sink, view);
+    const ts_views views = ts_views_of(view);
+    if (view) fn(&sink, &views);
     ts_view_free(view);
     return ts_sink_end(&sink);
 }
@@ -177,8 +179,9 @@ size_t slab_stack_totals(SlabAllocator *allocator, SlabStackTotal *out, size_t c
 size_t slab_stats_epochs_json(SlabAllocator *allocator, SlabEpochOrder order, size_t limit, char *buffer,
                               size_t capacity) {
     ts_sink sink = ts_sink_buffer(buffer, buffer ? capacity : 0);
-    ts_allocator *a = ts_api_find(allocator);
-    if (a && !ts_render_epochs(&sink, a, ts_token(allocator), order, limit)) errno = ENOMEM;
+    ts_shown shown;
+    if (!ts_api_find(allocator) || !ts_shown_one(ts_token(allocator), &shown)) return ts_sink_end(&sink);
+    if (!ts_render_epochs(&sink, &shown, 1, order, limit)) errno = ENOMEM;
     return ts_sink_end(&sink);
 }
 
@@ -207,9 +210,58 @@ bool slab_stats_dump_fd(SlabAllocator *allocator, int fd) {
     ts_sink sink = ts_sink_fd(fd, buffer, sizeof buffer);
     ts_view *view = view_of(allocator, false);
     if (!view) return false;
-    ts_render_text(&sink, view);
+    const ts_views views = ts_views_of(view);
+    ts_render_text(&sink, &views);
     ts_view_free(view);
     if (ts_sink_end(&sink) == 0) return ts_fail(sink.error);
     errno = saved;
     return true;
+}
+
+/* ---- texts of all allocators, for libtslab-http ------------------------------------------------------------------ */
+
+static void render_views(ts_sink *s, ts_private_text what, const ts_views *views) {
+    switch (what) {
+    case TS_TEXT_JSON: ts_render_json(s, views); break;
+    case TS_TEXT_DOCTOR: (void)ts_render_doctor(s, views); break;
+    case TS_TEXT_STACKS: ts_render_stacks(s, views); break;
+    case TS_TEXT_STACKS_JSON: ts_render_stacks_json(s, NULL, views); break;
+    default: ts_render_text(s, views); break;
+    }
+}
+
+/* out: as many views as there was memory for. */
+static unsigned make_views(const ts_shown *shown, unsigned count, ts_view *out[TS_VIEWS]) {
+    unsigned made = 0;
+    for (unsigned i = 0; i < count; i++) {
+        ts_view *view = ts_shown_view(&shown[i], true);
+        if (view) out[made++] = view;
+    }
+    return made;
+}
+
+static unsigned shown_of(const SlabAllocator *one, ts_shown out[TS_VIEWS]) {
+    uint32_t found;
+    if (!ts_runtime_started()) return 0;
+    return one ? ts_shown_one(ts_token(one), &out[0]) : ts_shown_all(out, &found);
+}
+
+size_t ts_private_render(ts_private_text what, const SlabAllocator *one, char *buffer, size_t capacity) {
+    ts_shown shown[TS_VIEWS];
+    ts_view *made[TS_VIEWS];
+    ts_sink sink = ts_sink_buffer(buffer, buffer ? capacity : 0);
+    ts_views views = {.count = make_views(shown, shown_of(one, shown), made)};
+    for (unsigned i = 0; i < views.count; i++) views.at[i] = made[i];
+    if (what == TS_TEXT_JSON || what == TS_TEXT_DOCTOR) ts_growth_watch(); /* who asks for findings will ask again */
+    if (views.count > 0) render_views(&sink, what, &views);
+    for (unsigned i = 0; i < views.count; i++) ts_view_free(made[i]);
+    return ts_sink_end(&sink);
+}
+
+size_t ts_private_render_epochs(const SlabAllocator *one, int order, size_t limit, char *buffer, size_t capacity) {
+    ts_shown shown[TS_VIEWS];
+    ts_sink sink = ts_sink_buffer(buffer, buffer ? capacity : 0);
+    unsigned count = shown_of(one, shown);
+    if (count > 0 && !ts_render_epochs(&sink, shown, count, (SlabEpochOrder)order, limit)) errno = ENOMEM;
+    return ts_sink_end(&sink);
 }

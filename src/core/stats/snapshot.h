@@ -83,8 +83,8 @@ SlabThreadStats ts_snapshot_thread(void);
 SlabThreadStats ts_snapshot_samples(uint64_t slow[4]);
 
 /* What snapshot.c, sizes.c and epoch_rows.c share. The kind of a slab by its UNIT word; the block that it belongs to
-   while that lives (NULL: free, a span, of an epoch that has ended, or another allocator's); the objects of a slab that are
-   live but for a foreign free that the owner has not collected, with their bytes added to *bytes. */
+   while that lives (NULL: free, a span, of an epoch that has ended, or another allocator's); the objects of a slab that
+   are live but for a foreign free that the owner has not collected, with their bytes added to *bytes. */
 uint32_t ts_unit_kind(const ts_block *block, uint64_t word);
 ts_block *ts_unit_block(const ts_allocator *allocator, uint64_t word);
 uint64_t ts_unit_pending(const ts_block *block, uint32_t unit, uint64_t word, uint64_t *bytes);

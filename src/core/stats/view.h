@@ -23,7 +23,8 @@
 #define TS_VIEW_EPOCHS 64u /* half of them the oldest, half the largest of the others */
 #define TS_VIEW_STACKS 64u /* the largest; a quarter is for those of closed epochs, if there are so many */
 #define TS_VIEW_MODULES 32u
-#define TS_VIEW_MAGIC 0x32776569766c7374u /* "tslview2" */
+#define TS_VIEW_MAGIC 0x33776569766c7374u /* "tslview3" */
+#define TS_VIEWS 8u /* allocators that are shown at once: those that hold most */
 
 /* What the doctor finds. */
 typedef enum ts_severity { TS_INFO, TS_WARNING, TS_CRITICAL } ts_severity;
@@ -91,6 +92,8 @@ typedef struct ts_view {
     uint32_t version; /* SLAB_STATS_VERSION */
     uint32_t bytes;   /* sizeof(ts_view) */
     char library[16]; /* slab_version() */
+    char name[12];    /* of the allocator, as the tools say it */
+    uint32_t number;  /* among the live ones, from 0 */
     uint64_t pid;
     uint64_t taken_ns; /* monotonic clock */
     uint64_t took_ns;  /* how long the snapshot took */
@@ -135,6 +138,13 @@ void ts_view_free(ts_view *view);
    has ended. */
 bool ts_view_epochs(ts_allocator *allocator, uintptr_t token, SlabEpochOrder order, size_t limit,
                     void (*fn)(void *arg, const SlabEpochStats *rows, size_t count, uint64_t all), void *arg);
+/* An allocator that is shown: its number among the live ones, from 0, and its name. */
+typedef struct ts_shown {
+    ts_allocator *allocator;
+    uintptr_t token;
+    uint32_t number;
+    const char *name;
+} ts_shown;
 #define TS_LABEL_MALLOC "malloc" /* all that libtslab-malloc allocates, but for what domains capture */
 
 /* ---- sampled stacks, in stacks.c ------------------------------------------------------------------------------- */

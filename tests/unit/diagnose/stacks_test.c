@@ -187,7 +187,8 @@ static void threads_are_told_by_name(void **state) {
     assert_int_equal(view->thread[TS_VIEW_THREADS - 1].samples, 4 + 3 + 2 + 1);
     static char text[1 << 16];
     ts_sink sink = ts_sink_buffer(text, sizeof text);
-    ts_render_json(&sink, view);
+    const ts_views views = ts_views_of(view);
+    ts_render_json(&sink, &views);
     (void)ts_sink_end(&sink);
     assert_non_null(strstr(text, "\"holders\":{\"samples\":210,\"threads\":[{\"name\":\"worker 19\",\"samples\":20,"));
     ts_view_free(view);

@@ -81,7 +81,9 @@ static void check_rows(SlabAllocator *a) {
         SUP_CHECK(slab_stats_node(a, nodes[i], &s), "node %d", nodes[i]);
         unsigned long long committed = s.committed_bytes, frees_there = s.remote_frees_total;
         snprintf(json + strlen(json), sizeof json - strlen(json),
-                 "%s{\"node\":%d,\"committed_bytes\":%llu,\"remote_frees_total\":%llu}", i ? "," : "", nodes[i],
+                 "%s{\"node\":%d,\"committed_bytes\":%llu,\"remote_frees_total\":%llu,"
+                 "\"allocator\":{\"number\":0,\"name\":\"created\"}}",
+                 i ? "," : "", nodes[i],
                  committed, frees_there);
         snprintf(want, sizeof want, "\ntemporal_slab_node_committed_bytes{node=\"%d\"} %llu\n", nodes[i], committed);
         SUP_CHECK(says(slab_stats_prometheus, a, want), "no %s in %s", want, text);

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import operator
 import os
 import subprocess
 import time
@@ -25,13 +26,16 @@ def _target(pid: int | str) -> str:
     return text
 
 
-def stats(pid: int | str) -> dict[str, Any]:
+def stats(pid: int | str, allocator: int | None = None) -> dict[str, Any]:
     """All statistics of a process: ``global``, ``classes``, ``epochs``, ``stacks``, ``findings``, ...
 
     pid: the id of a process that runs with ``TSLAB_SHM=1``, the URL of one that serves its statistics, or a core file.
+    allocator: the number of the one that is meant; None: all of the process. Each row says which one it is of, as
+    ``row["allocator"]["number"]`` and ``["name"]``; ``global`` is their sum, and ``allocators`` has the same of each.
     The names of the fields are those of docs/stats.md. TargetError: there are none.
     """
-    done = subprocess.run([command(), "stats", "--json", _target(pid)], capture_output=True, check=False)
+    which = [] if allocator is None else [f"--allocator={operator.index(allocator)}"]
+    done = subprocess.run([command(), "stats", "--json", *which, _target(pid)], capture_output=True, check=False)
     if done.returncode != 0:
         said = done.stderr.decode(errors="replace").strip()
         raise TargetError(said or f"tslab stats {pid}: exit code {done.returncode}")
@@ -39,18 +43,21 @@ def stats(pid: int | str) -> dict[str, Any]:
     return shown
 
 
-def findings(pid: int | str) -> list[dict[str, Any]]:
-    """What is wrong with the process: leaks, lifetimes that grow, limits that were met; worst first."""
-    return list(stats(pid)["findings"])
+def findings(pid: int | str, allocator: int | None = None) -> list[dict[str, Any]]:
+    """What is wrong with the process: leaks, lifetimes that grow, limits that were met; worst first.
+
+    allocator: as in ``stats``, here and below.
+    """
+    return list(stats(pid, allocator)["findings"])
 
 
-def stacks(pid: int | str) -> list[dict[str, Any]]:
+def stacks(pid: int | str, allocator: int | None = None) -> list[dict[str, Any]]:
     """The call stacks that hold the most. The process samples them if it runs with ``TSLAB_SAMPLE_STACKS=BYTES``.
 
     ``frames`` are addresses, innermost first; ``at`` are the same as ``FILE+OFFSET`` of the program or library.
     ``python -m tslab stats --stacks PID`` names functions and lines.
     """
-    shown = stats(pid)["stacks"]
+    shown = stats(pid, allocator)["stacks"]
     modules = [(int(m["start"], 16), int(m["end"], 16), m) for m in shown["modules"]]
     return [{**site, "at": [_at(int(frame, 16), modules) for frame in site["frames"]]} for site in shown["sites"]]
 
@@ -77,17 +84,23 @@ def processes() -> list[dict[str, Any]]:
     return found
 
 
-def frame(pid: int | str, what: str = "epochs") -> "pandas.DataFrame":
+def frame(pid: int | str, what: str = "epochs", allocator: int | None = None) -> "pandas.DataFrame":
     """A part of the statistics as a pandas data frame: a row for each epoch, and the fields as columns.
 
     what: a list of ``stats(pid)``, such as ``"epochs"``, ``"labels"``, ``"classes"`` or ``"findings"``; or ``"stacks"``.
+    The column ``allocator`` has the number of each row's allocator, ``allocator_name`` its name.
     """
     import pandas
 
-    rows = stacks(pid) if what == "stacks" else stats(pid).get(what)
+    rows = stacks(pid, allocator) if what == "stacks" else stats(pid, allocator).get(what)
     if not isinstance(rows, list):
         raise ValueError(f"the statistics have no list {what!r}")
-    return pandas.DataFrame(rows)
+    return pandas.DataFrame([_flat(row) for row in rows])
+
+
+def _flat(row: dict[str, Any]) -> dict[str, Any]:
+    of = row.get("allocator")
+    return row if of is None else {**row, "allocator": of["number"], "allocator_name": of["name"]}
 
 
 def watch(
