@@ -6,7 +6,8 @@
  * Invariants
  *  1. A domain with exports does not end and is not reset: those calls raise BufferError. So a view never sees freed memory.
  *  2. A buffer of an older generation than its domain's is stale: nothing but StaleError comes of it.
- *  3. A domain that was refused its end ends with its last export (`ending`).
+ *  3. A domain whose end waits for its exports (`ending`) ends with the last of them. One that was left by `with` takes
+ *     no new buffers meanwhile (`left`).
  *
  * The interpreter's lock guards every field. The C domain is a shared one, so any thread may allocate in it and end it.
  */
@@ -14,6 +15,7 @@
 #define Py_LIMITED_API 0x030B0000
 #include <Python.h>
 
+#include <tslab/stats.h>
 #include <tslab/tslab.h>
 
 #include <errno.h>
@@ -25,6 +27,8 @@ typedef struct Domain {
     uint64_t generation; /* how often it was emptied */
     Py_ssize_t exports;
     bool ending;
+    bool left;
+    PyObject *label; /* a text or NULL */
 } Domain;
 
 typedef struct Buffer {
@@ -77,18 +81,33 @@ static int domain_init(PyObject *object, PyObject *args, PyObject *keywords) {
         PyErr_SetString(PyExc_TypeError, "a domain is made once");
         return -1;
     }
+    Py_XDECREF(self->label); /* of a call that failed */
+    self->label = label ? PyUnicode_FromString(label) : NULL;
+    if (label && !self->label) return -1;
     self->domain = epoch_domain_create_ex(NULL, label, EPOCH_DOMAIN_SHARED);
     if (self->domain && limit > 0 && !epoch_domain_set_limit(self->domain, (size_t)limit)) end_now(self);
     if (self->domain) return 0;
-    PyErr_NoMemory();
+    PyErr_SetString(PyExc_MemoryError, "no memory for a domain");
     return -1;
 }
 
 static void domain_dealloc(PyObject *object) {
     PyTypeObject *type = Py_TYPE(object);
     end_now((Domain *)object); /* an export would keep its buffer, and that the domain */
+    Py_XDECREF(((Domain *)object)->label);
     ((freefunc)PyType_GetSlot(type, Py_tp_free))(object);
     Py_DECREF(type);
+}
+
+/* Of a request for so many bytes; what the limit is, if there is one. */
+static PyObject *no_memory(Domain *self, Py_ssize_t size) {
+    SlabEpochStats stats;
+    EpochId epoch = epoch_domain_epoch(self->domain);
+    size_t limit = 0;
+    if (slab_stats_epoch(epoch_domain_allocator(self->domain), SLAB_ALL_CLASSES, epoch, &stats)) limit = stats.limit_bytes;
+    if (limit == 0) return PyErr_Format(PyExc_MemoryError, "no memory for %zd bytes", size);
+    return PyErr_Format(PyExc_MemoryError, "no memory for %zd bytes in a domain that holds %zu of at most %zu", size,
+                        epoch_domain_held(self->domain), limit);
 }
 
 static PyObject *domain_buffer(PyObject *object, PyObject *arg) {
@@ -97,6 +116,10 @@ static PyObject *domain_buffer(PyObject *object, PyObject *arg) {
     if (size == -1 && PyErr_Occurred()) return NULL;
     if (size < 0) return PyErr_Format(PyExc_ValueError, "a buffer of %zd bytes", size);
     if (!is_open(self)) return NULL;
+    if (self->left) {
+        PyErr_SetString(stale_error, "the domain takes no new buffers: its block has ended");
+        return NULL;
+    }
     Buffer *buffer = PyObject_GC_New(Buffer, buffer_type);
     if (!buffer) return NULL;
     buffer->owner = NULL;
@@ -105,7 +128,7 @@ static PyObject *domain_buffer(PyObject *object, PyObject *arg) {
     if (!buffer->bytes) {
         int error = errno;
         Py_DECREF(buffer);
-        if (error == ENOMEM) return PyErr_NoMemory();
+        if (error == ENOMEM) return no_memory(self, size);
         PyErr_SetString(stale_error, "the domain's epoch is closed");
         return NULL;
     }
@@ -131,7 +154,7 @@ static PyObject *domain_end(PyObject *object, PyObject *none) {
 static PyObject *domain_reset(PyObject *object, PyObject *none) {
     Domain *self = (Domain *)object;
     (void)none;
-    if (!is_open(self) || !is_unseen(self)) return NULL;
+    if (!is_open(self) || !is_unseen(self)) return NULL; /* one that was left has views, or has ended */
     self->generation++;
     if (epoch_domain_reset(self->domain, SIZE_MAX)) Py_RETURN_NONE;
     PyErr_SetString(stale_error, "the domain's epoch is closed");
@@ -139,13 +162,29 @@ static PyObject *domain_reset(PyObject *object, PyObject *none) {
 }
 
 static PyObject *domain_enter(PyObject *object, PyObject *none) {
+    Domain *self = (Domain *)object;
     (void)none;
-    return is_open((Domain *)object) ? Py_NewRef(object) : NULL;
+    if (!is_open(self)) return NULL;
+    if (!self->left) return Py_NewRef(object);
+    PyErr_SetString(stale_error, "the domain's block has ended");
+    return NULL;
 }
 
 static PyObject *domain_exit(PyObject *object, PyObject *args) {
+    Domain *self = (Domain *)object;
     (void)args;
-    return domain_end(object, NULL);
+    self->left = true;
+    self->ending = self->exports > 0;
+    if (!self->ending) end_now(self);
+    Py_RETURN_NONE;
+}
+
+static PyObject *domain_repr(PyObject *object) {
+    Domain *self = (Domain *)object;
+    const char *state = !self->domain ? "ended" : self->ending ? "ending" : "open";
+    size_t held = self->domain ? epoch_domain_held(self->domain) : 0;
+    PyObject *label = self->label ? self->label : Py_None;
+    return PyUnicode_FromFormat("<tslab.Domain %R: %zu bytes, %s>", label, held, state);
 }
 
 static PyObject *domain_held(PyObject *object, void *none) {
@@ -190,6 +229,7 @@ static PyGetSetDef domain_fields[] = {
 };
 static PyType_Slot domain_slots[] = {
     {Py_tp_doc, "Domain(label=None, limit=0)\n--\n\nA lifetime: its buffers die with it. A context manager."},
+    {Py_tp_repr, (void *)domain_repr},
     {Py_tp_init, (void *)domain_init},
     {Py_tp_dealloc, (void *)domain_dealloc},
     {Py_tp_methods, domain_methods},

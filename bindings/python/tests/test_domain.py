@@ -76,13 +76,41 @@ def test_no_end_under_a_view():
 
 
 def test_with_under_a_view():
-    with pytest.raises(BufferError):
-        with tslab.Domain() as d:
-            view = memoryview(d.buffer(100))
-    assert not d.ended
+    with tslab.Domain() as d:
+        b = d.buffer(100)
+        view = memoryview(b)
+    assert not d.ended and d.held > 0  # it ends with the view
     view[0] = 1
+    assert view[0] == 1 and b[0] == 1
+    for use in (lambda: d.buffer(1), lambda: d.buffer(0), d.__enter__):
+        with pytest.raises(tslab.StaleError):
+            use()
+    with pytest.raises(BufferError):
+        d.end()
+    with pytest.raises(BufferError):
+        d.reset()
+    second = view[:10]
     del view
-    assert d.ended
+    assert not d.ended
+    del second
+    assert d.ended and d.held == 0
+    with pytest.raises(tslab.StaleError):
+        b[0]
+
+
+def test_with_keeps_the_exception_of_its_block():
+    views = []
+    for _ in range(2):
+        with pytest.raises(KeyError, match="the block's own") as caught:
+            with tslab.Domain() as d:
+                views.append(memoryview(d.buffer(100)))
+                raise KeyError("the block's own")
+        assert caught.value.__context__ is None
+        views[-1][0] = 1
+        assert not d.ended
+        views.pop()
+        del caught  # its traceback refers to the frame of the block
+        assert d.ended
 
 
 def test_a_reset_that_was_refused_ends_nothing():
@@ -110,6 +138,30 @@ def test_bad_arguments():
         tslab.Buffer()
     with pytest.raises(TypeError):
         d.__init__()
+
+
+def test_repr():
+    d = tslab.Domain("batch")
+    d.buffer(100_000)
+    assert repr(d) == f"<tslab.Domain 'batch': {d.held} bytes, open>" and d.held >= 100_000
+    view = memoryview(d.buffer(1))
+    with pytest.raises(BufferError):
+        d.end()
+    assert repr(d) == f"<tslab.Domain 'batch': {d.held} bytes, ending>"
+    view.release()
+    assert repr(d) == "<tslab.Domain 'batch': 0 bytes, ended>"
+    with tslab.Domain() as d:
+        assert repr(d) == f"<tslab.Domain None: {d.held} bytes, open>"
+
+
+def test_a_memory_error_says_why():
+    with pytest.raises(MemoryError, match=f"no memory for {1 << 62} bytes$"):
+        tslab.Domain().buffer(1 << 62)
+    d = tslab.Domain("limited", limit=1)  # a limit above 0 is a unit at least
+    d.buffer(1000)
+    assert d.held == 16384
+    with pytest.raises(MemoryError, match="no memory for 20000 bytes in a domain that holds 16384 of at most 16384"):
+        d.buffer(20000)
 
 
 def test_limit():
@@ -232,6 +284,41 @@ def test_arrays():
         assert d.array((0, 5)).shape == (0, 5)
         del row
     assert d.ended
+    with pytest.raises(tslab.StaleError):
+        d.array(0)
+
+
+def test_an_array_that_is_the_last_of_its_block():
+    pytest.importorskip("numpy")
+    with tslab.Domain() as d:
+        a = d.array(10)
+        a += 1
+    assert a.sum() == 10 and not d.ended
+    with pytest.raises(tslab.StaleError):
+        d.array(10)
+    del a
+    assert d.ended
+
+
+def test_shapes_of_numpy_integers():
+    numpy = pytest.importorskip("numpy")
+    with tslab.Domain() as d:
+        for kind in (numpy.uint8, numpy.int16, numpy.int64, int):
+            n = kind(100)
+            assert d.array((n, n), "uint8").shape == (100, 100)
+            assert d.array(n).shape == (100,)
+            assert d.array([n, 2], "uint8").shape == (100, 2)
+        a = d.array((numpy.uint8(200), numpy.uint8(200)), "uint8")  # 200 * 200 is 64 in eight bits
+        owner = a
+        while isinstance(owner, numpy.ndarray):
+            owner = owner.base
+        assert a.shape == (200, 200) and len(memoryview(owner)) == 40000
+        assert d.array(numpy.array([3, 4])).shape == (3, 4) and d.array(()).shape == ()
+        with pytest.raises(ValueError):
+            d.array(numpy.int8(-1))
+        for shape in (2.0, (2, 3.0), "ab", None, numpy.array([1.0])):
+            with pytest.raises(TypeError):
+                d.array(shape)
 
 
 def test_one_label_many_domains():

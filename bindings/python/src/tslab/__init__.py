@@ -15,7 +15,9 @@ Buffers that die with a domain::
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import math
+from operator import index
+from typing import TYPE_CHECKING, Any, Iterable, SupportsIndex
 
 from ._core import Buffer, StaleError, version
 from ._core import Domain as _Domain
@@ -43,26 +45,30 @@ __version__ = version()
 class Domain(_Domain):
     """A lifetime: its buffers die with it. A context manager; any thread may use it.
 
-    label: under which statistics and tools show it. limit: the most bytes of memory it may hold, in units of 16 KiB; 0: none.
+    label: under which statistics and tools show it. limit: the most bytes of memory it may hold; 0: none. Memory comes in
+    units of 16 KiB, and a limit above 0 lets it hold one unit: ``limit=1`` is 16 KiB.
 
-    The end gives the memory back. Any use of a buffer afterwards raises StaleError. While a view of a buffer is alive
-    (a memoryview, an array) the end raises BufferError, and the domain lives on until it is tried again, or the views are gone.
+    The end gives the memory back. Any use of a buffer afterwards raises StaleError. The end of a ``with`` block raises
+    nothing: while views of a buffer are alive (a memoryview, an array), the domain takes no new buffers, and ends with the
+    last of them. ``end()`` raises BufferError then, and the domain lives on until it is tried again, or the views are gone.
     A domain that nobody refers to any more ends, too. A child of fork has a copy of it, as of all memory.
     """
 
-    def array(self, shape: int | tuple[int, ...], dtype: Any = "float64") -> "numpy.ndarray[Any, numpy.dtype[Any]]":
+    def array(self, shape: SupportsIndex | Iterable[SupportsIndex], dtype: Any = "float64") -> "numpy.ndarray[Any, numpy.dtype[Any]]":
         """A NumPy array of zeros in the domain. It is a view: while it is alive, the domain does not end."""
         import numpy
 
         dtype = numpy.dtype(dtype)
         if dtype.hasobject:
             raise TypeError("an array of Python objects cannot lie in a domain")
-        shape = (shape,) if isinstance(shape, int) else tuple(shape)
-        if any(n < 0 for n in shape):
-            raise ValueError(f"negative dimensions in {shape}")
-        size = dtype.itemsize
-        for n in shape:
-            size *= n
+        try:
+            lengths: tuple[int, ...] = (index(shape),)  # type: ignore[arg-type]
+        except TypeError:
+            lengths = tuple(index(n) for n in shape)  # type: ignore[union-attr]
+        if any(n < 0 for n in lengths):
+            raise ValueError(f"negative dimensions in {lengths}")
+        size = math.prod(lengths, start=dtype.itemsize)  # of Python's integers: NumPy's would wrap
+        buffer = self.buffer(size)
         if size == 0:
-            return numpy.zeros(shape, dtype)
-        return numpy.frombuffer(memoryview(self.buffer(size)), dtype).reshape(shape)
+            return numpy.zeros(lengths, dtype)
+        return numpy.frombuffer(memoryview(buffer), dtype).reshape(lengths)
