@@ -29,6 +29,7 @@ if [ -z "$version" ] || [ "$version" -lt 78 ]; then
 fi
 newer=tslab/allocator-api2-03,tslab/allocator-api2-04
 part "tests of both crates" cargo test --quiet --locked -p tslab-sys -p tslab --features $newer
+part "what the compiler says of what must not compile" ./refused/check.sh
 part "without features" cargo check --quiet --locked -p tslab --no-default-features
 # An older cargo asks the registry for the crate that is packaged beside.
 if [ "$version" -ge 90 ]; then
@@ -38,7 +39,7 @@ else
 fi
 [ "$all" = yes ] || exit 0
 
-if ls /usr/lib/llvm-*/lib/libclang*.so* >/dev/null 2>&1 || [ -n "${LIBCLANG_PATH-}" ]; then
+if compgen -G "/usr/lib/llvm-*/lib/libclang[.-][s0-9]*" >/dev/null || [ -n "${LIBCLANG_PATH-}" ]; then
     part "bindings.rs is what the headers say" cargo run --quiet --locked -p generate -- --check
 else
     left_out "bindings.rs beside the headers: there is no libclang"
@@ -58,6 +59,7 @@ else
     left_out "the features system, malloc and http: pkg-config knows no installed library (make install)"
 fi
 part "a server with a domain a request" cargo test --quiet --locked -p server
+part "tasks with a domain each" cargo run --quiet --locked -p server --example tasks
 part "benchmarks, smoke" cargo run --quiet --locked -p bench --bin bench -- --smoke
 if [ -n "$(minor cargo +nightly)" ]; then
     on_nightly=(cargo +nightly test --quiet --locked --target-dir target/nightly -p tslab --features nightly)

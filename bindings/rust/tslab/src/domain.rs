@@ -1,28 +1,54 @@
 //! A domain of one thread: all that is allocated in it ends with it.
 
-use crate::memory::{self, Source};
+use crate::dropping::Drops;
+use crate::memory::{self, NoDrop, Source};
 use crate::{sys, Error, Handle};
 use core::alloc::Layout;
-use core::ffi::c_void;
+use core::fmt;
 use core::marker::PhantomData;
-use core::mem::{self, ManuallyDrop};
+use core::mem::ManuallyDrop;
 use core::ops::Deref;
 use core::ptr::{self, NonNull};
 
 /// A lifetime on one thread. Objects are allocated by a pointer that rises; the end frees all of them in one step.
 ///
 /// What is allocated borrows the domain, so it cannot outlive it, and [`reset`](Domain::reset) waits for all borrows to
-/// end. `'parent` is the borrow of the parent of a [`child`](Domain::child); a domain without a parent has `'static`.
+/// end. `'d` outlives the domain: it is the borrow of the parent of a [`child`](Domain::child), and what the values of
+/// [`alloc_with_drop`](Domain::alloc_with_drop) may refer to. A struct that keeps a borrow of a domain has two lifetimes:
+///
+/// ```
+/// struct Parser<'a, 'd> {
+///     domain: &'a tslab::Domain<'d>,
+/// }
+/// let domain = tslab::Domain::new();
+/// let parser = Parser { domain: &domain };
+/// parser.domain.alloc(1);
+/// ```
 ///
 /// A domain stays on its thread: it is not `Send`. [`hand_over`](Domain::hand_over) gives it to another one by value.
-/// A domain that is leaked (`mem::forget`) keeps its memory until the process ends, or its parent.
+/// A domain that is leaked (`mem::forget`) keeps its memory until the process ends, or its parent; its values are not
+/// dropped.
 ///
 /// Cost: some 0.1 us for a domain that is empty; an allocation takes a few nanoseconds.
-pub struct Domain<'parent> {
+pub struct Domain<'d> {
     raw: NonNull<sys::EpochDomain>,
-    parent: PhantomData<&'parent ()>,
-    thread: PhantomData<*mut ()>, // not Send, not Sync
+    drops: Drops,
+    /// Exactly 'd: by a longer one a borrow would let in values that die before the domain, which drops them.
+    outlives: PhantomData<fn(&'d ()) -> &'d ()>,
 }
+
+#[diagnostic::on_unimplemented(
+    message = "a `tslab::Domain` stays on its thread: `hand_over` moves it to another, a `tslab::SharedDomain` serves several",
+    label = "a `Domain`, or a borrow of one, goes to another thread here",
+    note = "`domain.hand_over()` gives a domain to another thread by value, which calls `take()`",
+    note = "several threads, or a task that moves between threads at an `.await`, allocate in a `tslab::SharedDomain`"
+)]
+trait MayLeaveItsThread {}
+
+// SAFETY: no domain is Send or Sync: nothing implements the trait, whose message the compiler shows.
+unsafe impl<'d> Send for Domain<'d> where PhantomData<&'d ()>: MayLeaveItsThread {}
+// SAFETY: as above.
+unsafe impl<'d> Sync for Domain<'d> where PhantomData<&'d ()>: MayLeaveItsThread {}
 
 // SAFETY: blocks live until the epoch ends or is emptied, for which Drop and reset need the domain alone.
 unsafe impl Source for Domain<'_> {
@@ -49,10 +75,11 @@ unsafe impl Source for Domain<'_> {
     }
 }
 
-/// What allocates in a domain; `$bounds` is what a value must be that is dropped by the thread that ends the domain.
+/// What allocates in a domain of either kind.
 macro_rules! allocations {
     () => {
-        /// Moves a value into the domain. A type that needs dropping does not compile: see `alloc_with_drop`.
+        /// Moves a value into the domain. A type that may need dropping does not compile: see [`NoDrop`], and
+        /// [`alloc_with_drop`](Self::alloc_with_drop), which takes any type.
         ///
         /// Ends the program where there is no memory.
         ///
@@ -64,51 +91,15 @@ macro_rules! allocations {
         /// ```
         #[track_caller]
         #[allow(clippy::mut_from_ref)] // each object is new
-        pub fn alloc<T>(&self, value: T) -> &mut T {
+        pub fn alloc<T: NoDrop>(&self, value: T) -> &mut T {
             memory::or_end(self.try_alloc(value), Layout::new::<T>())
         }
 
         /// [`alloc`](Self::alloc) with an answer where there is no memory, or the domain's limit is met.
         #[allow(clippy::mut_from_ref)]
-        pub fn try_alloc<T>(&self, value: T) -> Result<&mut T, Error> {
+        pub fn try_alloc<T: NoDrop>(&self, value: T) -> Result<&mut T, Error> {
             memory::without_drop::<T>();
             memory::put(self, value)
-        }
-
-        /// Moves a value into the domain, and drops it when the domain ends, is reset or goes back to an older mark:
-        /// newest first. The value may be dropped by another thread, and when all borrows have ended, so it is `Send` and
-        /// owns what it refers to. A `drop` that panics there ends the program.
-        ///
-        /// Cost: [`alloc`](Self::alloc), and some 20 ns.
-        ///
-        /// ```
-        /// let mut domain = tslab::Domain::new();
-        /// let words = domain.alloc_with_drop(vec![String::from("dropped"), String::from("later")]);
-        /// words.push(String::from("too"));
-        /// domain.reset();
-        /// ```
-        #[track_caller]
-        #[allow(clippy::mut_from_ref)]
-        pub fn alloc_with_drop<T: Send + 'static>(&self, value: T) -> &mut T {
-            memory::or_end(self.try_alloc_with_drop(value), Layout::new::<T>())
-        }
-
-        /// [`alloc_with_drop`](Self::alloc_with_drop) with an answer. On failure the value is dropped.
-        #[allow(clippy::mut_from_ref)]
-        pub fn try_alloc_with_drop<T: Send + 'static>(&self, value: T) -> Result<&mut T, Error> {
-            let p = memory::place::<T>(self)?;
-            // SAFETY: the function gets the place of a T, which is written below and not dropped by anybody else.
-            let noted = unsafe {
-                sys::epoch_domain_on_destroy(self.raw.as_ptr(), Some($crate::domain::end::<T>), p.as_ptr().cast())
-            };
-            if !noted {
-                return Err(Error::last());
-            }
-            // SAFETY: the place is new, large and aligned enough, and lives as long as the borrow.
-            unsafe {
-                p.as_ptr().write(value);
-                Ok(&mut *p.as_ptr())
-            }
         }
 
         /// A copy of a text.
@@ -125,12 +116,53 @@ macro_rules! allocations {
             memory::or_end(memory::put_copy(self, from), Layout::for_value(from))
         }
 
-        /// A slice of `n` values: `make(0)`, `make(1)`, ... A type that needs dropping does not compile.
+        /// A slice of `n` values: `make(0)`, `make(1)`, ...
         #[track_caller]
         #[allow(clippy::mut_from_ref)]
-        pub fn alloc_slice_with<T>(&self, n: usize, make: impl FnMut(usize) -> T) -> &mut [T] {
+        pub fn alloc_slice_with<T: NoDrop>(&self, n: usize, make: impl FnMut(usize) -> T) -> &mut [T] {
             memory::without_drop::<T>();
             memory::or_end(memory::put_slice(self, n, make), Layout::new::<T>())
+        }
+
+        /// A slice of all that an iterator gives. An iterator that does not know its length is collected first.
+        ///
+        /// ```
+        /// let domain = tslab::Domain::new();
+        /// let lengths = domain.alloc_slice_fill_iter("a bc def".split(' ').map(str::len));
+        /// assert_eq!(lengths, [1, 2, 3]);
+        /// ```
+        #[track_caller]
+        #[allow(clippy::mut_from_ref)]
+        pub fn alloc_slice_fill_iter<T: NoDrop>(&self, values: impl IntoIterator<Item = T>) -> &mut [T] {
+            memory::without_drop::<T>();
+            memory::or_end(memory::put_iter(self, values.into_iter()), Layout::new::<T>())
+        }
+
+        /// A text that grows in the domain.
+        pub fn string(&self) -> crate::String<'_> {
+            crate::String::new(self)
+        }
+
+        /// A text by `format_args!`, written in the domain. [`format!`](crate::format) is shorter.
+        #[track_caller]
+        #[allow(clippy::mut_from_ref)]
+        pub fn alloc_fmt(&self, text: fmt::Arguments<'_>) -> &mut str {
+            let mut to = self.string();
+            if let Err(error) = fmt::write(&mut to, text) {
+                panic!("a value to format: {error}"); // as std's format!; the text itself ends the program without memory
+            }
+            to.into_str()
+        }
+
+        /// The same with an answer where there is no memory, or the domain's limit is met.
+        #[allow(clippy::mut_from_ref)]
+        pub fn try_alloc_fmt(&self, text: fmt::Arguments<'_>) -> Result<&mut str, Error> {
+            let mut to = crate::string::Fallible(self.string(), None);
+            match (fmt::write(&mut to, text), to.1) {
+                (Ok(()), None) => Ok(to.0.into_str()),
+                (_, Some(error)) => Err(error),
+                (Err(error), None) => panic!("a value to format: {error}"),
+            }
         }
 
         /// Bytes that count against the domain's limit: its slabs, and those of its children.
@@ -186,14 +218,14 @@ pub(crate) use allocations;
 /// Moves in, looks up and takes out by handle; `$bound` is what a value must be for `get` from every thread that may.
 macro_rules! handles {
     ($($bound:path),*) => {
-        /// Moves a value in, and gives the handle that names it. A type that needs dropping does not compile.
+        /// Moves a value in, and gives the handle that names it. A type that may need dropping does not compile.
         #[track_caller]
-        pub fn insert<T: $($bound +)*>(&self, value: T) -> Handle<T> {
+        pub fn insert<T: NoDrop $(+ $bound)*>(&self, value: T) -> Handle<T> {
             memory::or_end(self.try_insert(value), Layout::new::<T>())
         }
 
         /// [`insert`](Self::insert) with an answer where there is no memory.
-        pub fn try_insert<T: $($bound +)*>(&self, value: T) -> Result<Handle<T>, Error> {
+        pub fn try_insert<T: NoDrop $(+ $bound)*>(&self, value: T) -> Result<Handle<T>, Error> {
             memory::without_drop::<T>();
             $crate::epoch::insert(self, value)
         }
@@ -218,7 +250,7 @@ macro_rules! handles {
 }
 pub(crate) use handles;
 
-impl Domain<'static> {
+impl<'d> Domain<'d> {
     /// A domain in the default allocator. Ends the program where there is no memory.
     #[track_caller]
     #[allow(clippy::new_without_default)] // a domain of nobody is of no use
@@ -237,28 +269,6 @@ impl Domain<'static> {
         memory::or_end(Domain::make(Some(label), ptr::null_mut(), 0), Layout::new::<usize>())
     }
 
-    /// Gives the domain to whichever thread takes it: with all that is in it. On failure the domain is ended.
-    ///
-    /// ```
-    /// let domain = tslab::Domain::new();
-    /// let handle = domain.insert(7);
-    /// let sent = domain.hand_over().unwrap();
-    /// std::thread::spawn(move || {
-    ///     let domain = sent.take().unwrap();
-    ///     assert_eq!(domain.get(handle), Some(&7));
-    /// }).join().unwrap();
-    /// ```
-    pub fn hand_over(self) -> Result<HandedOver, Error> {
-        // SAFETY: a live domain of this thread.
-        if unsafe { sys::epoch_domain_hand_over(self.raw.as_ptr()) } {
-            Ok(HandedOver { raw: ManuallyDrop::new(self).raw })
-        } else {
-            Err(Error::last())
-        }
-    }
-}
-
-impl<'parent> Domain<'parent> {
     fn make(label: Option<&str>, parent: *mut sys::EpochDomain, flags: u32) -> Result<Self, Error> {
         let label = label.map(memory::label);
         let text = label.as_ref().map_or(ptr::null(), |l| l.as_ptr());
@@ -270,10 +280,40 @@ impl<'parent> Domain<'parent> {
                 sys::epoch_domain_create_child(parent, text, flags)
             }
         };
-        let raw = NonNull::new(raw).ok_or_else(Error::last)?;
-        Ok(Domain { raw, parent: PhantomData, thread: PhantomData })
+        NonNull::new(raw).map(Domain::of).ok_or_else(Error::last)
     }
 
+    /// One more value for a domain of this thread, with nothing to drop yet.
+    fn of(raw: NonNull<sys::EpochDomain>) -> Self {
+        Domain { raw, drops: Drops::new(), outlives: PhantomData }
+    }
+}
+
+impl Domain<'static> {
+    /// Gives the domain to whichever thread takes it: with all that is in it, but for the values of
+    /// [`alloc_with_drop`](Domain::alloc_with_drop), which are dropped here. On failure the domain is ended.
+    ///
+    /// ```
+    /// let domain = tslab::Domain::new();
+    /// let handle = domain.insert(7);
+    /// let sent = domain.hand_over().unwrap();
+    /// std::thread::spawn(move || {
+    ///     let domain = sent.take().unwrap();
+    ///     assert_eq!(domain.get(handle), Some(&7));
+    /// }).join().unwrap();
+    /// ```
+    pub fn hand_over(self) -> Result<HandedOver, Error> {
+        self.drops.run(); // nothing can refer to them any more, and they need not be Send
+                          // SAFETY: a live domain of this thread.
+        if unsafe { sys::epoch_domain_hand_over(self.raw.as_ptr()) } {
+            Ok(HandedOver { raw: ManuallyDrop::new(self).raw })
+        } else {
+            Err(Error::last())
+        }
+    }
+}
+
+impl<'d> Domain<'d> {
     /// A domain that ends before this one. Ends the program where there is no memory.
     ///
     /// ```
@@ -304,6 +344,7 @@ impl<'parent> Domain<'parent> {
 
     /// The same; at most `keep_bytes` of its memory stay, the rest goes back to the system now.
     pub fn try_reset(&mut self, keep_bytes: usize) -> Result<(), Error> {
+        self.drops.run();
         // SAFETY: a live domain, which nobody has borrowed.
         unsafe { sys::epoch_domain_reset(self.raw.as_ptr(), keep_bytes) }.then_some(()).ok_or_else(Error::last)
     }
@@ -330,27 +371,54 @@ impl<'parent> Domain<'parent> {
         Mark::new(self.raw)
     }
 
+    /// Moves a value into the domain, and drops it when the domain ends, is reset, is handed over, or goes back to an
+    /// older mark: newest first, and before any cleanup of C code. It may refer to what outlives the domain. It need not
+    /// be `Send`: its thread drops it. A `drop` that panics there ends the program.
+    ///
+    /// Cost: [`alloc`](Self::alloc), and 16 bytes; nothing more for a type that does not need dropping.
+    ///
+    /// ```
+    /// let mut domain = tslab::Domain::new();
+    /// let words = domain.alloc_with_drop(vec![String::from("dropped"), String::from("later")]);
+    /// words.push(String::from("too"));
+    /// domain.reset();
+    /// ```
+    #[track_caller]
+    #[allow(clippy::mut_from_ref)]
+    pub fn alloc_with_drop<T: 'd>(&self, value: T) -> &mut T {
+        memory::or_end(self.try_alloc_with_drop(value), Layout::new::<T>())
+    }
+
+    /// [`alloc_with_drop`](Self::alloc_with_drop) with an answer. On failure the value is dropped.
+    #[allow(clippy::mut_from_ref)]
+    pub fn try_alloc_with_drop<T: 'd>(&self, value: T) -> Result<&mut T, Error> {
+        // SAFETY: the list is run before this domain's memory ends, and T outlives 'd, which outlives the domain.
+        unsafe { self.drops.put(self, value) }
+    }
+
     allocations!();
     handles!(Send); // a domain that is handed over takes its values to another thread
 }
 
 impl Drop for Domain<'_> {
     fn drop(&mut self) {
+        self.drops.run();
         // Also in a destructor of thread-local storage, when the thread's part of the library has ended.
         // SAFETY: a live domain, of which all borrows have ended.
         unsafe { sys::epoch_domain_end(self.raw.as_ptr()) };
     }
 }
 
-impl core::fmt::Debug for Domain<'_> {
-    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+impl fmt::Debug for Domain<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Domain({})", self.epoch())
     }
 }
 
 /// A place in a domain. What is allocated by it ends with it: a scope within a scope.
 ///
-/// A mark gives all that a `&Domain` gives. While it lives, the domain itself is borrowed.
+/// A mark gives all that a `&Domain` gives. While it lives, the domain itself is borrowed. What a leaked mark covers stays
+/// until the domain ends, and is not dropped.
 pub struct Mark<'domain> {
     domain: ManuallyDrop<Domain<'domain>>,
     place: sys::SlabMark,
@@ -363,8 +431,7 @@ impl Mark<'_> {
         if !unsafe { sys::epoch_domain_mark(raw.as_ptr(), &mut place) } {
             return Err(Error::last());
         }
-        let domain = ManuallyDrop::new(Domain { raw, parent: PhantomData, thread: PhantomData });
-        Ok(Mark { domain, place })
+        Ok(Mark { domain: ManuallyDrop::new(Domain::of(raw)), place })
     }
 
     /// A mark behind this one.
@@ -383,6 +450,7 @@ impl<'domain> Deref for Mark<'domain> {
 
 impl Drop for Mark<'_> {
     fn drop(&mut self) {
+        self.domain.drops.run();
         // A mark that has become too old is refused: then the objects stay until the domain ends.
         // SAFETY: a live domain, which is borrowed by this mark alone.
         unsafe { sys::epoch_domain_rewind(self.domain.raw.as_ptr(), self.place) };
@@ -396,14 +464,14 @@ pub struct HandedOver {
     raw: NonNull<sys::EpochDomain>,
 }
 
-// SAFETY: no thread owns the domain, nothing of it is borrowed, and values that are dropped at its end are Send.
+// SAFETY: no thread owns the domain, nothing of it is borrowed, and it has no values to drop.
 unsafe impl Send for HandedOver {}
 
 impl HandedOver {
     /// Makes the domain this thread's. On failure the domain is ended.
     pub fn take(self) -> Result<Domain<'static>, Error> {
         let raw = ManuallyDrop::new(self).raw;
-        let domain = Domain { raw, parent: PhantomData, thread: PhantomData };
+        let domain = Domain::of(raw);
         domain.inside(|| ())?; // who enters it owns it
         Ok(domain)
     }
@@ -413,18 +481,4 @@ impl Drop for HandedOver {
     fn drop(&mut self) {
         drop(HandedOver { raw: self.raw }.take());
     }
-}
-
-/// Drops a value at the end of its domain.
-pub(crate) unsafe extern "C" fn end<T>(value: *mut c_void) {
-    struct Stop;
-    impl Drop for Stop {
-        fn drop(&mut self) {
-            std::process::abort(); // a panic may not cross the C code that calls us
-        }
-    }
-    let stop = Stop;
-    // SAFETY: try_alloc_with_drop has put a T there, and the library calls each cleanup once.
-    unsafe { ptr::drop_in_place(value.cast::<T>()) };
-    mem::forget(stop);
 }

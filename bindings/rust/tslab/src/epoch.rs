@@ -1,7 +1,7 @@
 //! An epoch whose objects end one by one, and what handles do in every source.
 
 use crate::domain::handles;
-use crate::memory::{self, Source};
+use crate::memory::{self, NoDrop, Source};
 use crate::{sys, Error, Handle};
 use core::alloc::Layout;
 use core::fmt;

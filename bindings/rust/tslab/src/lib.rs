@@ -20,15 +20,24 @@
 //!
 //! # Values that implement `Drop`
 //!
-//! The end of a lifetime does not look at each object, so [`Domain::alloc`] refuses a type that needs dropping when the
-//! program is compiled. [`Domain::alloc_with_drop`] takes any type that owns what it refers to: its `drop` runs at the
-//! end, newest first. [`Owned`] runs `drop` as a `Box` does.
+//! The end of a lifetime does not look at each object, so [`Domain::alloc`] takes types that are [`NoDrop`]: every `Copy`
+//! type, and those that say so. [`Domain::alloc_with_drop`] takes any type: its `drop` runs at the end, newest first.
+//! [`Owned`] runs `drop` as a `Box` does.
+//!
+//! # Texts
+//!
+//! [`Domain::alloc_str`] copies one, [`format!`](crate::format) writes one, and a [`String`] grows in its domain.
 //!
 //! # Collections
 //!
 //! `&Domain`, `&SharedDomain` and `&Epoch` are allocators of [allocator-api2](https://docs.rs/allocator-api2) (features
 //! `allocator-api2-02`, `-03`, `-04`) and, with the feature `nightly`, of the standard library. A collection in a domain
 //! drops its elements itself, and gives back only large blocks before the domain ends.
+//!
+//! # Tasks
+//!
+//! A [`Domain`] does not live across an `.await` of a task that may move between threads; a [`SharedDomain`] does. The
+//! page docs/async.md says what else does.
 //!
 //! # Errors
 //!
@@ -45,25 +54,32 @@ pub use tslab_sys as sys;
 
 mod allocator;
 mod domain;
+mod dropping;
 mod epoch;
 mod error;
 mod global;
 mod handle;
 mod memory;
-// Its programs are tests.
+// Their programs are tests.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 struct Readme;
 #[cfg(doctest)]
+#[doc = include_str!("../docs/async.md")]
+struct Async;
+#[cfg(doctest)]
 mod refused;
 mod shared;
+mod string;
 
 pub use domain::{Domain, HandedOver, Mark};
 pub use epoch::{Epoch, Owned};
 pub use error::Error;
 pub use global::TslabAlloc;
 pub use handle::{AnyHandle, Handle};
+pub use memory::NoDrop;
 pub use shared::SharedDomain;
+pub use string::String;
 
 /// The version of the C library that is linked.
 pub fn version() -> &'static str {
@@ -74,7 +90,7 @@ pub fn version() -> &'static str {
 /// The statistics of the default allocator as JSON: every open epoch with its label, age, objects and bytes.
 ///
 /// Returns an empty text if there is no memory for the allocator. Cost: proportional to what is shown.
-pub fn stats_json() -> String {
+pub fn stats_json() -> std::string::String {
     // SAFETY: the call writes at most `capacity` bytes, and returns how many there are, as snprintf does.
     unsafe {
         let allocator = sys::slab_allocator_default();
@@ -83,7 +99,7 @@ pub fn stats_json() -> String {
             let bytes = sys::slab_stats_json(allocator, text.as_mut_ptr().cast(), text.capacity());
             if bytes < text.capacity() {
                 text.set_len(bytes);
-                return String::from_utf8(text).unwrap_or_default();
+                return std::string::String::from_utf8(text).unwrap_or_default();
             }
             text.reserve(bytes + 4096); // more may have come meanwhile
         }

@@ -77,17 +77,38 @@ pub(crate) unsafe trait Source {
     }
 }
 
+/// A type whose values have nothing to drop, so that a domain may forget them: every `Copy` type, and each type that
+/// says so.
+///
+/// ```
+/// struct Node<'d> {
+///     next: std::cell::Cell<Option<&'d Node<'d>>>,
+/// }
+/// impl tslab::NoDrop for Node<'_> {}
+/// let domain = tslab::Domain::new();
+/// let first = &*domain.alloc(Node { next: None.into() });
+/// first.next.set(Some(domain.alloc(Node { next: None.into() })));
+/// ```
+///
+/// No promise of memory safety hangs on it. A type that says so and needs dropping is refused when the program is built.
+/// `alloc_with_drop` takes types of other crates that are not `Copy`, such as `Cell`, and costs the same for them.
+#[diagnostic::on_unimplemented(
+    message = "a domain forgets its values, and `{Self}` may need dropping: use `alloc_with_drop`, or make it `Copy` or `tslab::NoDrop`",
+    label = "neither `Copy` nor `tslab::NoDrop`",
+    note = "`alloc_with_drop` drops the value when the domain ends; where there is nothing to drop, it costs no more than `alloc`"
+)]
+pub trait NoDrop {}
+impl<T: Copy> NoDrop for T {}
+
 struct WithoutDrop<T>(core::marker::PhantomData<T>);
 
-impl<T> WithoutDrop<T> {
-    const CHECKED: () = assert!(
-        !mem::needs_drop::<T>(),
-        "this type needs dropping, and alloc does not drop: use alloc_with_drop, or Epoch::alloc"
-    );
+impl<T: NoDrop> WithoutDrop<T> {
+    const CHECKED: () =
+        assert!(!mem::needs_drop::<T>(), "this type says that it is `tslab::NoDrop`, and needs dropping");
 }
 
-/// Stops the compilation for a type that needs dropping, with the name of the function that takes it.
-pub(crate) const fn without_drop<T>() {
+/// Stops the build of a program for a type that is [`NoDrop`] wrongly.
+pub(crate) const fn without_drop<T: NoDrop>() {
     WithoutDrop::<T>::CHECKED // evaluated for each T that a program uses
 }
 
@@ -124,6 +145,27 @@ pub(crate) fn put_slice<T>(
         unsafe { p.as_ptr().add(i).write(next(i)) };
     }
     // SAFETY: all n are written; the rest as in put.
+    Ok(unsafe { core::slice::from_raw_parts_mut(p.as_ptr(), n) })
+}
+
+/// A slice of all that an iterator gives.
+pub(crate) fn put_iter<T>(source: &impl Source, mut values: impl Iterator<Item = T>) -> Result<&mut [T], Error> {
+    let (least, most) = values.size_hint();
+    if most != Some(least) {
+        let all: Vec<T> = values.collect();
+        return put_iter(source, all.into_iter());
+    }
+    let layout = Layout::array::<T>(least).map_err(|_| Error::NoMemory)?;
+    let p: NonNull<T> =
+        if layout.size() == 0 { NonNull::dangling() } else { source.take(layout).ok_or_else(Error::last)?.cast() };
+    let mut n = 0;
+    while n < least {
+        let Some(value) = values.next() else { break }; // it has promised more than it has
+                                                        // SAFETY: within the block.
+        unsafe { p.as_ptr().add(n).write(value) };
+        n += 1;
+    }
+    // SAFETY: n are written; the rest as in put.
     Ok(unsafe { core::slice::from_raw_parts_mut(p.as_ptr(), n) })
 }
 

@@ -95,9 +95,9 @@
 //! mark.alloc(2);
 //! ```
 //!
-//! `alloc` refuses a type that needs dropping, and `alloc_with_drop` one that borrows or stays on its thread:
+//! `alloc` refuses a type that may need dropping, and a lie is refused when the program is built:
 //!
-//! ```compile_fail,E0080
+//! ```compile_fail,E0277
 //! let domain = tslab::Domain::new();
 //! domain.alloc(String::from("text"));
 //! ```
@@ -105,16 +105,75 @@
 //! let domain = tslab::Domain::new();
 //! domain.alloc_with_drop(String::from("text"));
 //! ```
-//! ```compile_fail,E0277
+//! ```compile_fail,E0080
+//! struct Lies(String);
+//! impl tslab::NoDrop for Lies {}
 //! let domain = tslab::Domain::new();
-//! domain.alloc_with_drop(std::rc::Rc::new(1));
+//! domain.alloc(Lies(String::from("text")));
 //! ```
+//!
+//! A value that is dropped may borrow what outlives its domain, not what dies before it, nor the domain itself:
+//!
 //! ```compile_fail,E0597
 //! struct Shows<'a>(&'a String);
 //! impl Drop for Shows<'_> { fn drop(&mut self) { println!("{}", self.0); } }
 //! let domain = tslab::Domain::new();
 //! let text = String::from("gone");
 //! domain.alloc_with_drop(Shows(&text));
+//! ```
+//! ```
+//! struct Shows<'a>(&'a String);
+//! impl Drop for Shows<'_> { fn drop(&mut self) { println!("{}", self.0); } }
+//! let text = String::from("there");
+//! let domain = tslab::Domain::new();
+//! domain.alloc_with_drop(Shows(&text));
+//! ```
+//! ```compile_fail,E0597
+//! struct Shows<'a>(&'a i32);
+//! impl Drop for Shows<'_> { fn drop(&mut self) { println!("{}", self.0); } }
+//! let domain = tslab::Domain::new();
+//! domain.alloc_with_drop(Shows(domain.alloc(1)));
+//! ```
+//! ```
+//! struct Shows<'a>(&'a i32);
+//! impl Drop for Shows<'_> { fn drop(&mut self) { println!("{}", self.0); } }
+//! let domain = tslab::Domain::new();
+//! domain.child().alloc_with_drop(Shows(domain.alloc(1)));
+//! ```
+//!
+//! Nor by a borrow of the domain that lives shorter than it:
+//!
+//! ```compile_fail,E0597
+//! struct Shows<'a>(&'a String);
+//! impl Drop for Shows<'_> { fn drop(&mut self) { println!("{}", self.0); } }
+//! fn short<'a>(domain: &tslab::Domain<'a>, text: &'a String) { domain.alloc_with_drop(Shows(text)); }
+//! let domain: tslab::Domain<'static> = tslab::Domain::new();
+//! {
+//!     let text = String::from("gone");
+//!     short(&domain, &text);
+//! }
+//! ```
+//! ```compile_fail,E0505
+//! let count = std::cell::Cell::new(0);
+//! let domain = tslab::Domain::new();
+//! domain.alloc_with_drop(vec![&count]);
+//! drop(count);
+//! ```
+//!
+//! A text ends with its domain:
+//!
+//! ```compile_fail,E0505
+//! let domain = tslab::Domain::new();
+//! let text = tslab::format!(in domain, "{}", 1);
+//! drop(domain);
+//! text.make_ascii_uppercase();
+//! ```
+//!
+//! A value of a shared domain may be dropped by any thread:
+//!
+//! ```compile_fail,E0277
+//! let domain = tslab::SharedDomain::new();
+//! domain.alloc_with_drop(std::rc::Rc::new(1));
 //! ```
 //!
 //! A value of an epoch does not outlive it, and one that is borrowed by handle is not removed:

@@ -1,9 +1,11 @@
 //! A domain that several threads allocate in.
 
 use crate::domain::{allocations, handles};
-use crate::memory::{self, Source};
+use crate::dropping;
+use crate::memory::{self, NoDrop, Source};
 use crate::{sys, Error, Handle};
 use core::alloc::Layout;
+use core::fmt;
 use core::ptr::NonNull;
 
 /// A lifetime that several threads allocate in, at the same time: of a job that is spread over workers.
@@ -63,6 +65,36 @@ impl SharedDomain {
         unsafe { sys::epoch_domain_reset(self.raw.as_ptr(), usize::MAX) };
     }
 
+    /// Moves a value into the domain, and drops it when the domain ends or is reset: newest first, in the thread that
+    /// does so. So it is `Send`, and owns what it refers to. A `drop` that panics there ends the program.
+    ///
+    /// Cost: [`alloc`](Self::alloc), and some 20 ns; nothing more for a type that does not need dropping.
+    #[track_caller]
+    #[allow(clippy::mut_from_ref)]
+    pub fn alloc_with_drop<T: Send + 'static>(&self, value: T) -> &mut T {
+        memory::or_end(self.try_alloc_with_drop(value), Layout::new::<T>())
+    }
+
+    /// [`alloc_with_drop`](Self::alloc_with_drop) with an answer. On failure the value is dropped.
+    #[allow(clippy::mut_from_ref)]
+    pub fn try_alloc_with_drop<T: Send + 'static>(&self, value: T) -> Result<&mut T, Error> {
+        if !core::mem::needs_drop::<T>() {
+            return memory::put(self, value);
+        }
+        let p = memory::place::<T>(self)?;
+        // SAFETY: the function gets the place of a T, which is written below and not dropped by anybody else.
+        let noted =
+            unsafe { sys::epoch_domain_on_destroy(self.raw.as_ptr(), Some(dropping::end::<T>), p.as_ptr().cast()) };
+        if !noted {
+            return Err(Error::last());
+        }
+        // SAFETY: the place is new, large and aligned enough, and lives as long as the borrow.
+        unsafe {
+            p.as_ptr().write(value);
+            Ok(&mut *p.as_ptr())
+        }
+    }
+
     allocations!();
     handles!(Send, Sync);
 }
@@ -74,8 +106,8 @@ impl Drop for SharedDomain {
     }
 }
 
-impl core::fmt::Debug for SharedDomain {
-    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+impl fmt::Debug for SharedDomain {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "SharedDomain({})", self.epoch())
     }
 }

@@ -3,7 +3,7 @@
 use std::cell::Cell;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
-use tslab::{Domain, Error, Mark, SharedDomain};
+use tslab::{Domain, Error, Mark, NoDrop, SharedDomain};
 
 /// Notes its number when it is dropped.
 struct Noted(Arc<Mutex<Vec<usize>>>, usize);
@@ -17,8 +17,10 @@ impl Drop for Noted {
 fn values_of_every_size_and_alignment() {
     #[repr(align(64))]
     struct Line([u8; 64]);
+    impl NoDrop for Line {}
     #[repr(align(4096))]
     struct Page([u8; 4096]);
+    impl NoDrop for Page {}
     let domain = Domain::new();
     let mut places = Vec::new();
     for i in 0..1000u64 {
@@ -76,7 +78,7 @@ fn children_end_first() {
     let dropped = Arc::new(Mutex::new(Vec::new()));
     let parent = Domain::new();
     parent.alloc_with_drop(Noted(dropped.clone(), 0));
-    let name = parent.alloc(Cell::new(1));
+    let name = parent.alloc_with_drop(Cell::new(1));
     let name: &Cell<i32> = name;
     {
         let child = parent.child();
@@ -90,10 +92,135 @@ fn children_end_first() {
     parent.child().alloc_with_drop(Noted(dropped.clone(), 3));
     let leaked = parent.child();
     leaked.alloc_with_drop(Noted(dropped.clone(), 4));
-    std::mem::forget(leaked); // ends with its parent
+    std::mem::forget(leaked); // its memory ends with its parent, its value is leaked: it could refer to what is gone by then
     assert_eq!(name.get(), 2);
     drop(parent);
-    assert_eq!(*dropped.lock().unwrap(), [2, 1, 3, 4, 0]);
+    assert_eq!(*dropped.lock().unwrap(), [2, 1, 3, 0]);
+}
+
+/// Counts its drops in a local variable: neither Send nor 'static.
+struct Counts<'a>(&'a Cell<usize>);
+impl Drop for Counts<'_> {
+    fn drop(&mut self) {
+        self.0.set(self.0.get() + 1);
+    }
+}
+
+#[test]
+fn dropped_values_borrow_and_stay_on_their_thread() {
+    let count = Cell::new(0);
+    let shared = std::rc::Rc::new(5);
+    let mut domain = Domain::new();
+    domain.alloc_with_drop(Counts(&count));
+    domain.alloc_with_drop(shared.clone());
+    {
+        let mut mark = domain.mark();
+        mark.alloc_with_drop(Counts(&count));
+        mark.mark().alloc_with_drop(Counts(&count));
+        assert_eq!(count.get(), 1);
+        std::mem::forget(mark); // of what a leaked mark covers nothing is dropped
+    }
+    assert_eq!(count.get(), 1);
+    domain.reset();
+    assert_eq!((count.get(), std::rc::Rc::strong_count(&shared)), (2, 1));
+    {
+        let local = Cell::new(0); // dies before the domain
+        domain.child().alloc_with_drop(Counts(&local));
+        let child = domain.child();
+        child.alloc_with_drop(Counts(&local));
+        std::mem::forget(child);
+        assert_eq!(local.get(), 1);
+    }
+    domain.alloc_with_drop([Counts(&count), Counts(&count)]);
+    drop(domain);
+    assert_eq!(count.get(), 4);
+}
+
+#[test]
+fn a_drop_that_costs_nothing_where_nothing_is_dropped() {
+    let (plain, dropping) = (Domain::new(), Domain::new());
+    for i in 0..10_000u64 {
+        plain.alloc(i);
+        dropping.alloc_with_drop(Cell::new(i));
+    }
+    assert_eq!(plain.held(), dropping.held());
+    let zero = dropping.alloc_with_drop(());
+    assert_eq!(*zero, ());
+    let aligned = dropping.alloc_with_drop(Aligned(vec![1]));
+    assert_eq!(aligned as *const Aligned as usize % 128, 0);
+    assert_eq!(aligned.0, [1]);
+    #[repr(align(128))]
+    struct Aligned(Vec<u8>);
+}
+
+#[test]
+fn texts_that_grow() {
+    use std::fmt::Write;
+    let domain = Domain::new();
+    let mut text = domain.string();
+    assert_eq!(text, "");
+    for i in 0..2000 {
+        write!(text, "{i},").unwrap();
+    }
+    text.push('ß');
+    text.extend(["a", "b"]);
+    let expected = (0..2000).map(|i| format!("{i},")).collect::<String>() + "ßab";
+    assert_eq!(text, expected);
+    assert_eq!(text.to_string(), expected);
+    text.make_ascii_uppercase();
+    let kept: &str = text.into_str();
+    let formatted = tslab::format!(in domain, "{} {:>5} {kept:.2}", 1, "x");
+    assert_eq!(formatted, "1     x 0,");
+    formatted.make_ascii_uppercase();
+    assert_eq!(&*tslab::format!(in domain, "nothing"), "nothing");
+    assert_eq!(domain.string().into_str(), "");
+    assert!(kept.ends_with("ßAB"));
+    let shared = SharedDomain::new();
+    assert_eq!(&*tslab::format!(in shared, "{kept}"), kept);
+    let mut mark_of = Domain::new();
+    assert_eq!(&*tslab::format!(in mark_of.mark(), "{}", 3), "3");
+}
+
+#[test]
+fn texts_meet_the_limit() {
+    let domain = Domain::new();
+    domain.set_limit(64 * 1024).unwrap();
+    assert_eq!(domain.try_alloc_fmt(format_args!("{:>65000}{:>65000}", 1, 2)), Err(Error::NoMemory));
+    assert_eq!(domain.try_alloc_fmt(format_args!("{}", 1)).unwrap(), "1");
+    let mut text = domain.string();
+    assert_eq!(text.try_reserve(usize::MAX), Err(Error::NoMemory));
+    let part = "x".repeat(1000);
+    let error = loop {
+        if let Err(error) = text.try_push_str(&part) {
+            break error;
+        }
+        assert!(text.len() < 64 * 1024);
+    };
+    assert!(error == Error::NoMemory && text.len() % 1000 == 0 && !text.is_empty());
+    assert!(text.bytes().all(|b| b == b'x'));
+}
+
+#[test]
+fn slices_of_iterators() {
+    struct Wrong(u32, (usize, Option<usize>));
+    impl Iterator for Wrong {
+        type Item = u32;
+        fn next(&mut self) -> Option<u32> {
+            self.0 = self.0.checked_sub(1)?;
+            Some(self.0)
+        }
+        fn size_hint(&self) -> (usize, Option<usize>) {
+            self.1
+        }
+    }
+    let domain = Domain::new();
+    assert_eq!(domain.alloc_slice_fill_iter(0..5), [0, 1, 2, 3, 4]);
+    assert_eq!(domain.alloc_slice_fill_iter((0..100).filter(|n| n % 40 == 0)), [0, 40, 80]);
+    assert_eq!(domain.alloc_slice_fill_iter(vec!["a", "b"]), ["a", "b"]);
+    assert_eq!(domain.alloc_slice_fill_iter(std::iter::empty::<u64>()), []);
+    assert_eq!(domain.alloc_slice_fill_iter(Wrong(3, (5, Some(5)))), [2, 1, 0]); // fewer than it has promised
+    assert_eq!(domain.alloc_slice_fill_iter(Wrong(3, (2, Some(2)))), [2, 1]); // more: these it has promised
+    assert_eq!(domain.alloc_slice_fill_iter([(); 3]).len(), 3);
 }
 
 #[test]
@@ -178,6 +305,7 @@ fn handles_know_what_is_gone() {
     }
     #[repr(align(256))]
     struct Aligned(u8);
+    impl NoDrop for Aligned {}
     let aligned = domain.insert(Aligned(5));
     assert_eq!(domain.get(aligned).map(|a| (a.0, a as *const Aligned as usize % 256)), Some((5, 0)));
 }
@@ -188,7 +316,9 @@ fn handed_over_by_value() {
     let domain = Domain::new();
     let handle = domain.insert(7u64);
     domain.alloc_with_drop(Noted(dropped.clone(), 1));
+    domain.alloc_with_drop(std::rc::Rc::new(1)); // need not be Send
     let sent = domain.hand_over().unwrap();
+    assert_eq!(*dropped.lock().unwrap(), [1]); // dropped by its thread
     let back = std::thread::spawn(move || {
         let domain = sent.take().unwrap();
         domain.alloc([1u8; 5000]);
@@ -246,7 +376,7 @@ fn inside_for_code_in_c() {
         .unwrap();
     assert!(held > 100_000);
     assert!(unsafe { tslab::sys::epoch_domain_current() }.is_null());
-    let caught = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| domain.inside(|| panic!("left by a panic"))));
+    let caught = std::panic::catch_unwind(|| domain.inside(|| panic!("left by a panic")));
     assert!(caught.is_err() && unsafe { tslab::sys::epoch_domain_current() }.is_null());
 }
 
