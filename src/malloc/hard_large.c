@@ -40,6 +40,7 @@ typedef struct record {
     _Atomic uint64_t state;      /* place << STATE_SHIFT | kind << 1 | WAITS; 0: no object */
     _Atomic(char *) home;        /* start of the span */
     _Atomic(size_t) bytes, size; /* of the span, of the object; read by a free of no object, too */
+    _Atomic(char *) object;      /* of the span that begins here: where its object began last; NULL: there was none */
 } record;
 #define STATE_SHIFT 8u
 #define WAITS ((uint64_t)1)
@@ -79,14 +80,16 @@ static char *guard_behind(const record *r, const char *p) {
     return (char *)(uintptr_t)ts_align_up((uintptr_t)p + ts_load_relaxed(&r->size), page);
 }
 
-/* The object may begin in the group behind that in which its span does. */
-bool ts_hard_is_large(const char *home) {
-    record *r = record_of(home);
-    if (!r) return false;
-    for (unsigned i = 0; i < 2; i++)
-        if (ts_load_acquire(&r[i].state) != 0 && ts_load_relaxed(&r[i].home) == home) return true;
-    return false;
+/* The record of the object in the span at home, which begins as far behind home as its alignment asks for. NULL: there
+   is none. A group is no longer than a span, so no two spans begin in one. */
+static record *record_at_home(const char *home) {
+    const record *first = record_of(home);
+    const char *p = first ? ts_load_acquire(&first->object) : NULL; /* partner: alloc */
+    record *r = p ? record_of(p) : NULL;
+    return r && ts_load_acquire(&r->state) != 0 && ts_load_relaxed(&r->home) == home ? r : NULL;
 }
+
+bool ts_hard_is_large(const char *home) { return record_at_home(home) != NULL; }
 
 /* ---- allocation -------------------------------------------------------------------------------------------------- */
 
@@ -150,8 +153,9 @@ static char *alloc(size_t alignment, size_t size, size_t more, bool zero, ts_kin
     ts_store_relaxed(&r->home, home);
     ts_store_relaxed(&r->bytes, place.bytes);
     ts_store_relaxed(&r->size, size);
-    /* release: partner of ts_hard_is_large, for a thread with the address of an object that was here before */
+    /* release, both: partners of record_at_home, for a thread with the address of an object that was here before */
     ts_store_release(&r->state, state_for(p, kind) | WAITS);
+    ts_store_release(&record_of(home)->object, p);
     make_guards(home, from, to, home + place.bytes);
     draw(p - ts_hard_canary_bytes((size_t)(p - from)), ts_hard_canary_bytes((size_t)(p - from)));
     draw(p + size, ts_hard_canary_bytes((size_t)(to - p) - size));
@@ -229,16 +233,13 @@ static const char *fault_of(const record *r, const char *p) {
 }
 
 const char *ts_hard_large_fault(const char *home) {
-    record *r = record_of(home);
-    for (unsigned i = 0; r && i < 2; i++) {
-        uint64_t state = ts_load_acquire(&r[i].state);
-        if (state == 0 || (state & WAITS) || ts_load_relaxed(&r[i].home) != home) continue;
-        const char *fault = fault_of(&r[i], region + (state >> STATE_SHIFT));
-        /* acquire fence: a thread that frees it changes the state before it touches the bytes */
-        atomic_thread_fence(memory_order_acquire);
-        if (fault && ts_load_relaxed(&r[i].state) == state) return fault;
-    }
-    return NULL;
+    const record *r = record_at_home(home);
+    uint64_t state = r ? ts_load_acquire(&r->state) : 0;
+    if (state == 0 || (state & WAITS)) return NULL;
+    const char *fault = fault_of(r, region + (state >> STATE_SHIFT));
+    /* acquire fence: a thread that frees it changes the state before it touches the bytes */
+    atomic_thread_fence(memory_order_acquire);
+    return fault && ts_load_relaxed(&r->state) == state ? fault : NULL;
 }
 
 static void make_inaccessible(const record *r, char *p) {
