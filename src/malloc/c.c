@@ -79,10 +79,8 @@ TS_EXPORT void *aligned_alloc(size_t alignment, size_t size) {
 
 TS_ALWAYS_INLINE int aligned_at(void **out, size_t alignment, size_t size) {
     if (!ts_is_pow2(alignment) || alignment % sizeof(void *) != 0) return EINVAL;
-    int error = errno;
     void *p = ts_malloc_aligned(alignment, size, TS_BY_MALLOC);
-    errno = error;
-    if (!p) return ENOMEM;
+    if (!p) return ENOMEM; /* and errno, as glibc has it: programs return that */
     *out = p;
     return 0;
 }

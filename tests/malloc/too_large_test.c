@@ -33,7 +33,7 @@ static void ask(size_t size, char *live) {
     expect_none(memalign(4096, size), size, "memalign");
     expect_none(valloc(size), size, "valloc");
     expect_none(pvalloc(size), size, "pvalloc");
-    CHECK(posix_memalign(&out, 64, size) == ENOMEM && out == live && errno == 0);
+    CHECK(posix_memalign(&out, 64, size) == ENOMEM && out == live && errno == ENOMEM);
     CHECK(live[0] == 'x' && live[99] == 'x');
 }
 
