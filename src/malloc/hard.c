@@ -218,7 +218,8 @@ static bool is_front_right(const object *o) {
     return o->span || ts_hard_is_word_before(o->home, o->bytes);
 }
 
-static const char *const damaged = "the bytes behind it are overwritten";
+static const char *const damaged = "the bytes behind it are overwritten", *const damaged_before =
+                                                                              "the bytes before it are overwritten";
 
 /* What is wrong with a live object; NULL: nothing. */
 static const char *fault_of(const object *o) {
@@ -226,7 +227,7 @@ static const char *fault_of(const object *o) {
     size_t slack = ts_hard_slack_of(o->word);
     const char *end = o->home + o->bytes - WORD_BYTES - slack;
     if (TS_UNLIKELY(!ts_hard_is_drawn_wide(end, ts_hard_canary_bytes(slack)))) return damaged;
-    if (TS_UNLIKELY(!is_front_right(o))) return "the bytes before it are overwritten";
+    if (TS_UNLIKELY(!is_front_right(o))) return damaged_before;
     if (!o->span && TS_UNLIKELY(ts_hard_is_written_behind(o->home, o->bytes, o->use))) return damaged;
     return NULL;
 }
@@ -353,9 +354,16 @@ static char *home_of(const ts_hard_waiting *w) {
     return w->span ? w->p - ts_hard_in_unit(w->p) : ts_hard_home_of_name(w->p, w->bytes);
 }
 
+/* What lies before an object that waits: its front word, or the word of the slot before, as for one that lives. */
+static void look_before(const ts_hard_waiting *w, char *home) {
+    const object o = {.p = w->p, .home = home, .bytes = w->bytes, .span = w->span};
+    if (TS_UNLIKELY(!is_front_right(&o))) ts_hard_tell_of_canary("free", w->p, damaged_before);
+}
+
 void ts_hard_look(const ts_hard_waiting *w) {
     char *home = home_of(w);
     if (!is_still_clear(w, home, ts_hard_load(ts_hard_word_at(home, w->bytes)))) ts_hard_tell_written("free", w->p);
+    look_before(w, home);
 }
 
 void ts_hard_release(const ts_hard_waiting *w) {
@@ -366,6 +374,7 @@ void ts_hard_release(const ts_hard_waiting *w) {
         ts_hard_tell_written("free", w->p);
         memset(w->p, 0, used_bytes(w->p, home, w->bytes, word, w->span));
     }
+    look_before(w, home);
     if (home != w->p) ts_hard_store(ts_hard_front_of(w->p), 0);
     if (w->span)
         ts_hard_store(at, 0);

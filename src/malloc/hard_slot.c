@@ -75,13 +75,16 @@ static void look_at_free(char *home, size_t bytes, uint32_t use) {
     }
 }
 
+/* Of the first slot of a slab. */
+static char *begin_behind_front(char *home) {
+    char *p = home + TS_HARD_FRONT_BYTES;
+    ts_hard_store(ts_hard_front_of(p), ts_hard_word(p, TS_HARD_FRONT));
+    return p;
+}
+
 void *ts_hard_begin_slot(char *home, size_t bytes, size_t size, ts_kind kind) {
     look_at_free(home, bytes, has_words ? use_of(home) : 0);
-    char *p = home;
-    if (TS_UNLIKELY(ts_hard_in_unit(home) == 0)) {
-        p += TS_HARD_FRONT_BYTES;
-        ts_hard_store(ts_hard_front_of(p), ts_hard_word(p, TS_HARD_FRONT));
-    }
+    char *p = TS_UNLIKELY(ts_hard_in_unit(home) == 0) ? begin_behind_front(home) : home;
     size_t slack = bytes - TS_HARD_WORD_BYTES - (size_t)(p - home) - size;
     ts_hard_store(ts_hard_word_at(home, bytes), ts_hard_word(p, ts_hard_fields(TS_HARD_LIVE, kind, slack)));
     /* release fence: a thread that has read bytes of the canary or of the object reads this word too. Partner of the
@@ -96,7 +99,7 @@ void *ts_hard_begin_slot(char *home, size_t bytes, size_t size, ts_kind kind) {
 void ts_hard_pass_over(char *home, size_t bytes) {
     uint32_t use = use_of(home);
     look_at_free(home, bytes, use);
-    char *p = ts_hard_name(home, bytes);
+    char *p = ts_hard_name(home, bytes) == home ? home : begin_behind_front(home);
     ts_hard_store(ts_hard_word_at(home, bytes), ts_hard_word(p, ts_hard_fields(TS_HARD_WAITS, TS_BY_MALLOC, 0)));
     const ts_hard_waiting waiting = {.p = p, .bytes = bytes, .use = use, .span = false};
     ts_hard_wait(&waiting);

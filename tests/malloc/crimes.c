@@ -3,6 +3,7 @@
 
 #include "malloc_test.h"
 
+#include <malloc.h>
 #include <stdint.h>
 #include <string.h>
 
@@ -191,6 +192,27 @@ static void free_write_byte(size_t bytes) {
     free(victim);
     *(volatile char *)at((ptrdiff_t)bytes / 2) = 'A';
 }
+/* The word before it, between live neighbours. */
+static void free_under(size_t bytes) {
+    (void)bytes;
+    free(victim);
+    *(volatile size_t *)(void *)at(-(ptrdiff_t)sizeof(size_t)) = 1;
+}
+/* The same where its neighbours were freed, and have left the quarantine. */
+static void free_under_alone(size_t bytes) {
+    for (size_t i = 0; i < other_count; i++) free(others[i]);
+    other_count = 0;
+    for (int i = 0; i < 50000; i++) free(malloc(hidden_size(bytes == 24 ? 200 : 24)));
+    free_under(bytes);
+    exit(CRIME_HARMLESS);
+}
+static void free_under_aligned(size_t bytes) {
+    free(victim);
+    for (size_t alignment = 32; alignment < 16384; alignment *= 2) {
+        CHECK((victim = memalign(alignment, bytes)) != NULL);
+        free_under(bytes);
+    }
+}
 static void free_write_failed(size_t bytes) {
     free(victim);
     for (int i = 0; i < 10; i++) {
@@ -330,6 +352,9 @@ const crime crimes[] = {
     CRIME(zero_read, CRIME_STOPPED),
     CRIME(free_write, CRIME_STOPPED),
     CRIME(free_write_byte, CRIME_STOPPED),
+    CRIME(free_under, CRIME_STOPPED),
+    CRIME(free_under_alone, CRIME_STOPPED),
+    CRIME(free_under_aligned, CRIME_STOPPED),
     CRIME(free_write_failed, CRIME_STOPPED),
     CRIME(free_read, CRIME_READS),
     CRIME(reuse_write, CRIME_REUSED),
