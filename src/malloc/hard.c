@@ -167,6 +167,7 @@ typedef struct object {
     char *p, *home;
     size_t bytes; /* from home on */
     uint64_t word;
+    uint64_t life; /* of a span */
     uint32_t use;
     bool span, inner; /* inner: p is the start of a span, and the object in it begins elsewhere */
 } object;
@@ -200,6 +201,7 @@ static bool find(const void *p, object *o) {
     o->bytes = place.bytes;
     o->use = place.span ? 0 : place.use % TS_HARD_USES;
     o->span = place.span;
+    o->life = place.span ? ts_private_life(o->home) : 0; /* before all that is read of the object */
     o->inner = o->home == o->p && (o->span ? is_inner(o->home, o->bytes) : offset == 0);
     if (TS_UNLIKELY(o->inner)) return true;
     o->word = ts_hard_load(ts_hard_word_at(o->home, place.bytes));
@@ -252,13 +254,16 @@ ts_hard_answer ts_hard_usable(const void *p, size_t *bytes) {
 
 const char *ts_hard_fault_of_live(char *home) {
     ts_private_place place;
-    if (ts_hard_is_large(home)) return ts_hard_large_fault(home);
+    uint64_t life = ts_private_life(home);
+    if (ts_hard_is_large(home)) {
+        const char *fault = ts_hard_large_fault(home);
+        return fault && ts_private_life(home) == life ? fault : NULL;
+    }
     if (!ts_private_find(mine(), home, &place)) return NULL;
     object o = {.home = home, .bytes = place.bytes, .use = place.use % TS_HARD_USES, .span = place.span};
     o.p = place.span ? begin_of_span(home, place.bytes) : ts_hard_name(home, place.bytes);
     ts_hard_place *at = ts_hard_word_at(home, place.bytes);
-    uint64_t life = ts_private_life(home);
-    o.word = ts_hard_load(at);
+    o.word = ts_hard_load_seq(at); /* partner: resize_here */
     bool right = ts_hard_is_word(o.p, o.word);
     if (right && ts_hard_state_of(o.word) != TS_HARD_LIVE) return NULL;
     /* Nothing is known of a slot that another thread has just been given. */
@@ -289,11 +294,12 @@ static uint64_t waiting_word(const object *o, ts_kind kind, size_t slack) {
 }
 
 /* Whether the core still has the object that was found. Else another thread has freed it since, and it has left the
-   quarantine: its word is gone, and may be another's soon. */
+   quarantine: its word is gone, and may be another's. In a slot that would be the same word again; in a span another
+   object can begin elsewhere, but has another life. */
 TS_COLD static bool is_there_still(const object *o) {
     ts_private_place place;
     return ts_private_find(mine(), o->home, &place) && place.bytes == o->bytes && place.span == o->span &&
-           (place.span || place.use % TS_HARD_USES == o->use);
+           (place.span ? ts_private_life(o->home) == o->life : place.use % TS_HARD_USES == o->use);
 }
 
 /* Makes a live object the caller's alone (invariant 1): only then are its bytes looked at. NULL, or why it is not. */
@@ -423,8 +429,11 @@ static void live_again(const object *o, size_t slack) {
                          ts_hard_word(o->p, ts_hard_fields(TS_HARD_LIVE, TS_BY_MALLOC, slack)));
 }
 
-/* Where it is, if it fits and what becomes less does not waste the better half. */
+/* Where it is, if it fits and what becomes less does not waste the better half. Not while the process ends: a look at
+   what lives would find the same word after two resizes. seq_cst: the look sees that the object is taken, or this
+   thread sees that there are looks (hard_look.c). */
 static bool resize_here(const object *o, size_t size) {
+    if (ts_hard_looks_at_all()) return false;
     size_t room = o->bytes - WORD_BYTES - (size_t)(o->p - o->home), before = size_of(o);
     if (size > room || (size < room / 2 && size < before)) return false;
     if (size < before) memset(o->p + size, 0, before - size);

@@ -105,7 +105,7 @@ static char *take_span(size_t alignment, size_t bytes, bool zero) {
     return home && zero ? memset(home, 0, bytes) : home;
 }
 
-static _Atomic bool stays_accessible; /* the process ends */
+static _Atomic bool stays_accessible; /* the process ends, and looks at all that lives */
 static _Atomic uint32_t hiding;       /* threads that may be making something inaccessible */
 
 /* Only with guards is anything inaccessible. The order of the two is that of ts_hard_large_keep_accessible turned
@@ -118,6 +118,8 @@ static bool protect(char *at, size_t bytes, int access) {
     (void)atomic_fetch_sub(&hiding, 1);
     return done;
 }
+
+bool ts_hard_looks_at_all(void) { return atomic_load(&stays_accessible); }
 
 /* In a child of fork a thread that is no more may seem to be hiding for ever. */
 bool ts_hard_large_keep_accessible(void) {
@@ -234,7 +236,7 @@ static const char *fault_of(const record *r, const char *p) {
 
 const char *ts_hard_large_fault(const char *home) {
     const record *r = record_at_home(home);
-    uint64_t state = r ? ts_load_acquire(&r->state) : 0;
+    uint64_t state = r ? ts_load_seq(&r->state) : 0; /* partner: ts_hard_large_resize */
     if (state == 0 || (state & WAITS)) return NULL;
     const char *fault = fault_of(r, region + (state >> STATE_SHIFT));
     /* acquire fence: a thread that frees it changes the state before it touches the bytes */
@@ -258,7 +260,7 @@ static ts_hard_answer take(const char *call, void *p, uint64_t *state, const cha
     *state = r ? ts_load_acquire(&r->state) : 0;
     if (!is_of(*state, p)) return TS_HARD_OTHER;
     uint64_t live = *state;
-    if ((live & WAITS) || !atomic_compare_exchange_strong_explicit(&r->state, &live, live | WAITS, memory_order_acq_rel,
+    if ((live & WAITS) || !atomic_compare_exchange_strong_explicit(&r->state, &live, live | WAITS, memory_order_seq_cst,
                                                                    memory_order_relaxed))
         return ts_hard_refuse(call, p, refusal);
     return TS_HARD_DONE;
@@ -346,6 +348,7 @@ void ts_hard_large_give_back(void *p) {
 }
 
 bool ts_hard_large_resize(void *p, size_t size) {
+    if (ts_hard_looks_at_all()) return false; /* as in resize_here (hard.c) */
     if (!resize_here(record_of(p), p, size)) return false;
     ts_hard_large_give_back(p);
     return true;

@@ -7,7 +7,8 @@
  *  1. From before the look at what lives on nothing more becomes inaccessible (ts_hard_large_keep_accessible). So an
  *     object can end while it is looked at, and its place be another's, but its bytes can be read.
  *  2. A fault counts if the word of the object, and the life of its place, are the same after the look as before it:
- *     the object lived all the while. (Another one of the same place and size has the same word.)
+ *     the object lived all the while, and was not resized, as from then on it moves (ts_hard_looks_at_all). (Another
+ *     one of the same place and size has the same word, and so has an object that grows and shrinks.)
  */
 #include "malloc/hard_parts.h"
 

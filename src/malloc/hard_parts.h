@@ -97,6 +97,8 @@ bool ts_hard_is_large(const char *home);
 bool ts_hard_large_start(void);
 /* Nothing becomes inaccessible any more. false: some thread may still be doing so. */
 bool ts_hard_large_keep_accessible(void);
+/* Since that call: nothing is resized where it is. */
+bool ts_hard_looks_at_all(void);
 /* What is wrong with the live object in the span at home; NULL: nothing, or there is none that lives. */
 const char *ts_hard_large_fault(const char *home);
 size_t ts_hard_large_wait_less(size_t bytes);

@@ -66,11 +66,12 @@ TS_ALWAYS_INLINE uint64_t ts_hard_in_memory(uint64_t word) {
 typedef _Atomic uint64_t ts_hard_place;
 /* relaxed: the word publishes nothing; a thread gets an object from another in an order of the program's own. */
 TS_ALWAYS_INLINE uint64_t ts_hard_load(const ts_hard_place *at) { return ts_hard_in_memory(ts_load_relaxed(at)); }
+TS_ALWAYS_INLINE uint64_t ts_hard_load_seq(const ts_hard_place *at) { return ts_hard_in_memory(ts_load_seq(at)); }
 TS_ALWAYS_INLINE void ts_hard_store(ts_hard_place *at, uint64_t word) { ts_store_relaxed(at, ts_hard_in_memory(word)); }
-/* acquire and release: writes of the object's users come before the clearing by its free. */
+/* acquire and release: writes of the object's users come before the clearing by its free. seq_cst: resize_here. */
 TS_ALWAYS_INLINE bool ts_hard_change(ts_hard_place *at, uint64_t from, uint64_t to) {
     uint64_t seen = ts_hard_in_memory(from);
-    return atomic_compare_exchange_strong_explicit(at, &seen, ts_hard_in_memory(to), memory_order_acq_rel,
+    return atomic_compare_exchange_strong_explicit(at, &seen, ts_hard_in_memory(to), memory_order_seq_cst,
                                                    memory_order_relaxed);
 }
 

@@ -8,7 +8,9 @@ void hard_step(void);
 
 #undef ts_load_relaxed
 #undef ts_load_acquire
+#undef ts_load_seq
 #define ts_load_relaxed(p) (hard_step(), atomic_load_explicit((p), memory_order_relaxed))
 #define ts_load_acquire(p) (hard_step(), atomic_load_explicit((p), memory_order_acquire))
+#define ts_load_seq(p) (hard_step(), atomic_load_explicit((p), memory_order_seq_cst))
 
 #endif

@@ -8,6 +8,7 @@
 #include "hard_steps_parts.h"
 
 #define ts_hard_load(at) (hard_step(), (ts_hard_load)(at))
+#define ts_hard_load_seq(at) (hard_step(), (ts_hard_load_seq)(at))
 #define ts_hard_change(at, from, to) (hard_step(), (ts_hard_change)(at, from, to))
 #define ts_hard_is_drawn_wide(at, bytes) (hard_step(), (ts_hard_is_drawn_wide)(at, bytes))
 #define ts_hard_draw(at, bytes) (hard_step(), (ts_hard_draw)(at, bytes))

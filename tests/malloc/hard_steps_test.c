@@ -272,6 +272,90 @@ static void look_at_another_at_all_steps(size_t size, EpochId epoch) {
     SUP_CHECK(step > 4, "%zu bytes: %u steps of the look", size, step);
 }
 
+/* The same, and it grows where it is, is written to, and becomes as it was. */
+static char *grown;
+
+static void shrink_again(void) {
+    outcome back = {.call = NULL};
+    if (grown != object) return;
+    back.answer = ts_hard_realloc(object, object_bytes, &back.result);
+    SUP_CHECK(back.answer == TS_HARD_DONE, "resize");
+    object = grown = back.result;
+}
+
+static void grow(void) {
+    void *result;
+    SUP_CHECK(ts_hard_realloc(object, object_bytes + 8, &result) == TS_HARD_DONE && result, "resize");
+    memset(result, 7, object_bytes + 8);
+    grown = result;
+    was_taken = true;
+    steps_left = gap;
+    meanwhile = shrink_again;
+}
+
+static bool meet_look_at_resized(size_t size, EpochId epoch, unsigned step, unsigned until_back) {
+    object_bytes = size;
+    object = grown = ts_hard_alloc(16, object_bytes, false, TS_BY_MALLOC);
+    SUP_CHECK(object != NULL, "no memory");
+    memset(object, 7, object_bytes);
+    steps_left = step;
+    gap = until_back;
+    was_taken = false;
+    meanwhile = grow;
+    (void)slab_walk(ts_target_allocator(&ts_hard), epoch, look, NULL);
+    bool met = meanwhile == NULL;
+    meanwhile = NULL;
+    SUP_CHECK(ts_hard_free("free", grown, TS_BY_MALLOC, TS_SIZE_UNKNOWN) == TS_HARD_DONE, "free");
+    let_all_go();
+    return met;
+}
+
+static void look_at_resized_at_all_steps(size_t size, EpochId epoch) {
+    unsigned step = 0;
+    do {
+        for (unsigned until_back = 0; meet_look_at_resized(size, epoch, step, until_back);) until_back++;
+        step++;
+    } while (was_taken);
+    SUP_CHECK(step > 4, "%zu bytes: %u steps of the look", size, step);
+}
+
+/* ---- an object that is freed twice at once, and its span is one of an aligned object before the second free is done */
+
+static char *aligned;
+
+static void end_for_aligned(void) {
+    char *const span = object - 16;
+    run_second();
+    if (second.answer != TS_HARD_DONE) return; /* the first had it */
+    for (int i = 0; i < 1000; i++) {
+        aligned = ts_hard_alloc(4096, object_bytes, false, TS_BY_MALLOC);
+        SUP_CHECK(aligned != NULL, "no memory");
+        memset(aligned, 7, object_bytes);
+        if (aligned == span + 4096) return;
+    }
+    SUP_CHECK(false, "the span is not used again");
+}
+
+static bool meet_aligned(unsigned step) {
+    object_bytes = 20000;
+    object = ts_hard_alloc(16, object_bytes, false, TS_BY_MALLOC);
+    SUP_CHECK(object != NULL, "no memory");
+    memset(object, 7, object_bytes);
+    aligned = NULL;
+    first.call = &calls[0];
+    second.call = &calls[1];
+    steps_left = step;
+    meanwhile = end_for_aligned;
+    run(&first);
+    bool met = meanwhile == NULL;
+    meanwhile = NULL;
+    for (size_t i = 0; aligned && i < object_bytes; i++)
+        SUP_CHECK(aligned[i] == 7, "step %u: an object of another place was cleared, at %zu", step, i);
+    if (aligned) SUP_CHECK(ts_hard_free("free", aligned, TS_BY_MALLOC, object_bytes) == TS_HARD_DONE, "aligned");
+    let_all_go();
+    return met;
+}
+
 int main(void) {
     (void)setenv("TSLAB_ON_MISUSE", "report", 1);
     SlabAllocator *allocator = slab_allocator_create();
@@ -294,6 +378,8 @@ int main(void) {
     unsigned step = meet_at_all_steps(40, 48);
     SUP_CHECK(step > 40, "%u steps beside a neighbour", step);
     (void)meet_at_all_steps(1000, 1024);
+    for (step = 0; meet_aligned(step);) step++;
+    SUP_CHECK(step > 3, "%u steps of the free", step);
     SUP_CHECK(ts_hard_large_keep_accessible(), "nobody hides anything");
     for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++) {
         for (step = 0; meet_look(&kinds[k], epoch, step);) step++;
@@ -301,6 +387,9 @@ int main(void) {
     }
     look_at_another_at_all_steps(40, epoch);
     look_at_another_at_all_steps(5000, epoch);
+    look_at_another_at_all_steps(200000, epoch);
+    static const size_t resized[] = {30, 5000, 20000, 200007};
+    for (size_t i = 0; i < sizeof resized / sizeof *resized; i++) look_at_resized_at_all_steps(resized[i], epoch);
     printf("met at %u steps\n", met);
     return 0;
 }
