@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 """Measures every figure that README.md and docs/ quote, on one commit, and writes them there: `make results`.
 
-It takes up to three hours, or twenty minutes with --quick, whose figures say that they are of a quick run. CSV files, charts and
-pages are made in build/results. They take the place of the old ones in the last step, so a run that is killed leaves the old ones
-whole. Then --resume goes on with what is missing, and --install takes over what was measured to the end.
+It takes some 40 minutes on two quiet processors, or fifteen with --quick, whose figures say that they are of a quick run. CSV files,
+charts and pages are made in build/results, and build/results/csv/times.log says what each step took. They take the place of the old ones
+in the last step, so a run that is killed leaves the old ones whole. The same command then goes on with what is missing, as long as the
+tree is of the same commit; what was measured to the end is not measured again.
 """
 
 import argparse
@@ -46,8 +47,7 @@ def parse_arguments(arguments):
     size = parser.add_mutually_exclusive_group()
     size.add_argument("--quick", action="store_true", help="a part of the work: twenty minutes; the figures say so")
     size.add_argument("--smoke", action="store_true", help="a minute: does it work; needs --root, as its figures are none to quote")
-    parser.add_argument("--resume", action="store_true", help="go on with an interrupted run of the same commit")
-    parser.add_argument("--install", action="store_true", help="measure nothing: write the pages of what was measured to the end")
+    parser.add_argument("--anew", action="store_true", help="measure all of it, also what was measured on this commit already")
     parser.add_argument("--root", metavar="DIR", help="write there, and ask its git, instead of the project's own")
     parser.add_argument("--build", metavar="DIR", help="measure this build as it is (default: build/release, built now)")
     parser.add_argument("--steps", metavar="A,B", help="only these steps of benchmarks/run_all.sh; needs --root")
@@ -125,25 +125,40 @@ def build(options, held):
     return ROOT / "build" / "release"
 
 
+def newest_peers(held):
+    """The newest allocators of crates.io. Where they cannot be built the figures are those beside Debian's alone."""
+    place = ROOT / "build" / "peers"
+    if not any(place.glob("*-*.so")) and call([BENCHMARKS / "peers" / "newest.sh", place], held) != 0:
+        say("left out: the newest jemalloc, mimalloc and snmalloc (cargo, cmake, a C++ compiler and crates.io are needed)")
+
+
 def measure(options, work, held, commit):
     """Leaves the CSV files in work/csv, and the commit in work/measured when they are complete."""
-    programs = build(options, held)
-    begun = work / "begun"
-    if options.resume:
-        if not begun.is_file() or begun.read_text(encoding="utf-8") != commit:
-            raise Refusal("--resume: there is no interrupted run of this commit")
-    else:
-        (work / "measured").unlink(missing_ok=True)
-        shutil.rmtree(work / "csv", ignore_errors=True)
-        begun.write_text(commit, encoding="utf-8")
-    going = options.resume and (work / "csv" / ".parts" / "run.csv").is_file()
     size = ["--quick"] if options.quick else ["--smoke"] if options.smoke else []
-    code = call([BENCHMARKS / "run_all.sh", *size, "--build", programs, "--out", work / "csv", *(["--steps", options.steps] if options.steps else []),
-                 *(["--resume"] if going else [])], held)
+    steps = ["--steps", options.steps] if options.steps else []
+    what = " ".join([commit, *size, *steps])
+    begun, measured = work / "begun", work / "measured"
+    same = begun.is_file() and begun.read_text(encoding="utf-8") == what and not options.anew
+    if same and measured.is_file():
+        say(f"measured on this commit already: the pages of it are written (--anew measures again; {work}/csv/times.log)")
+        return json.loads(measured.read_text(encoding="utf-8"))
+    programs = build(options, held)
+    if not options.smoke and not options.build:
+        newest_peers(held)
+    going = same and (work / "csv" / ".parts" / "run.csv").is_file()
+    if going:
+        say("goes on with the interrupted run of this commit (--anew begins again)")
+    else:
+        measured.unlink(missing_ok=True)
+        shutil.rmtree(work / "csv", ignore_errors=True)
+        begun.write_text(what, encoding="utf-8")
+    code = call([BENCHMARKS / "run_all.sh", *size, "--build", programs, "--out", work / "csv", *steps, *(["--resume"] if going else [])], held)
     if code not in (0, run_all.EXIT_JUDGED):
-        raise Refusal(f"the measuring ended with exit code {code}; nothing is written. The same with --resume repeats what failed")
-    (work / "measured").write_text(commit, encoding="utf-8")
-    return ["a program says that its figures are not as they should be, see above"] if code else []
+        goes_on = "--anew measures all of it again" if going and code == 2 else "The same command goes on with what is missing"
+        raise Refusal(f"the measuring ended with exit code {code}; nothing is written. {goes_on}")
+    judged = ["a program says that its figures are not as they should be: see above, and run.log"] if code else []
+    measured.write_text(json.dumps(judged), encoding="utf-8")
+    return judged
 
 
 # ---- pages and charts ---------------------------------------------------------------------------
@@ -220,15 +235,9 @@ def install(root, work, paths):
 
 
 def write(root, work, held, commit):
-    measured = work / "measured"
-    if not measured.is_file():
-        raise Refusal("--install: no run was measured to the end")
-    if measured.read_text(encoding="utf-8") != commit:
-        raise Refusal(f"what was measured is of commit {measured.read_text(encoding='utf-8')[:10]}, and the tree is of {commit[:10]}: "
-                      "go back to that one, and use --install")
     paths, missing = prepare(root, work, held)
     if commit_of_clean_tree(root) != commit:
-        raise Refusal("the tree went on to another commit meanwhile: go back to that one, and use --install")
+        raise Refusal("the tree went on to another commit meanwhile: go back to that one, and say `make results` again")
     install(root, work, paths)
     return missing
 
@@ -242,7 +251,7 @@ def main(arguments):
         work = root / "build" / "results"
         work.mkdir(parents=True, exist_ok=True)
         held = lock(work)
-        judged = [] if options.install else measure(options, work, held, commit)
+        judged = measure(options, work, held, commit)
         missing = write(root, work, held, commit)
     except (Refusal, InputError) as refusal:
         say(str(refusal))
@@ -254,7 +263,7 @@ def main(arguments):
     header = figures.Suite(root / "benchmarks" / "results").header()
     say(f"{(time.monotonic() - begin) / 60:.0f} minutes; mode {header['mode']}, commit {header['commit']}. Written: benchmarks/results, "
         "docs/results.md, docs/images, the blocks of README.md and docs/. Look at `git diff`, and commit it")
-    return 1 if missing or judged else 0
+    return 1 if missing else 0
 
 
 if __name__ == "__main__":

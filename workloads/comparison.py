@@ -25,6 +25,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "benchmarks"))
 
 from core.run_bench import describe_commit, describe_machine  # noqa: E402
+from harness import place  # noqa: E402
 
 PATTERNS = ["burst", "steady", "leak", "hotspot", "kernel"]
 PAGE = ROOT / "workloads" / "COMPARISON_RESULTS.md"
@@ -214,7 +215,7 @@ def main(arguments):
     parser = argparse.ArgumentParser(prog="comparison.py", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seconds", type=float, default=10, help="of each run (default 10)")
     parser.add_argument("--build", default=str(ROOT / "build" / "release"), help="default build/release")
-    parser.add_argument("--csv", type=pathlib.Path, help="default benchmarks/results/comparison.csv, and the page is written")
+    parser.add_argument("--csv", type=pathlib.Path, metavar="FILE", help="default benchmarks/results/comparison.csv, and the page is written")
     parser.add_argument("--page", action="store_true", help="run nothing")
     parser.add_argument("--check", action="store_true", help="run nothing, write nothing")
     parser.add_argument("--smoke", action="store_true", help="a moment each, no time to detect: does it work")
@@ -223,6 +224,8 @@ def main(arguments):
     if options.smoke:
         options.seconds = min(options.seconds, 0.1)
     figures_only = options.csv is not None and not options.page and not options.check
+    if figures_only:
+        place.announce(options.csv)
     options.csv = options.csv or FIGURES
     try:
         if not options.page and not options.check:

@@ -8,14 +8,17 @@ import json
 import os
 import subprocess
 import sys
+import textwrap
 import time
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "benchmarks"))
 
 import rows
 
-from runs import OURS
-from words import figures
+from report.palette import colour
+from runs import BACKGROUND, OURS
+from words import MIB, figures
 
-COLOURS = {"malloc": "#9a9a9a", "jemalloc": "#d9a441", "mimalloc": "#7aa874", "tcmalloc": "#b07aa1", OURS: "#2f6fb0"}
 CUT = 3.0  # longer bars end here, with their figure at the end
 
 
@@ -55,29 +58,39 @@ def draw(all_results, path):
         import matplotlib.pyplot as plt
     except ImportError:
         return draw_elsewhere(all_results, path)
-    names = list(all_results[0][1])
+    names = list(dict.fromkeys(name for _, results in all_results for name in results))
+    names.sort(key=lambda name: name == OURS)
+    least = MIB  # a memory below it is drawn as this much: it is the process's more than the allocator's
     figure, axes = plt.subplots(1, 2, figsize=(11, 0.55 * len(all_results) * (0.4 + 0.14 * len(names)) + 1.6), sharey=True)
     height = 0.8 / len(names)
-    for index, (axis, title) in enumerate(zip(axes, ("time", "memory"))):
+    for index, (axis, title) in enumerate(zip(axes, ("time", "memory above an empty process"))):
         for place, (row, results) in enumerate(all_results):
             by_allocator, text = figures(row, results)[index][1:]
-            for number, name in enumerate(names):
-                ratio = by_allocator[name] / max(by_allocator["malloc"], 1)
-                at = place + (number - (len(names) - 1) / 2) * height
-                axis.barh(at, min(ratio, CUT), height * 0.9, color=COLOURS.get(name, "#555555"), label=name if place == 0 else None)
+            drawn = [name for name in names if name in by_allocator]
+            floor = least if index else 1
+            for number, name in enumerate(drawn):
+                ratio = max(by_allocator[name], floor) / max(by_allocator["malloc"], floor)
+                at = place + (number - (len(drawn) - 1) / 2) * height
+                axis.barh(at, min(ratio, CUT), height * 0.9, color=colour(name), hatch="///" if name.endswith(BACKGROUND) else None,
+                          edgecolor="white" if name.endswith(BACKGROUND) else colour(name), linewidth=0.3,
+                          label=name.replace(BACKGROUND, " with its thread") if place == 0 else None)
                 if name == OURS or ratio > CUT:
                     axis.text(min(ratio, CUT) + 0.03, at, text(by_allocator[name]), va="center", fontsize=6.5)
         axis.axvline(1, color="#9a9a9a", linewidth=0.7)
         axis.set_xlim(0, CUT + 0.5)
-        axis.set_title("%s, malloc = 1 (shorter is better)" % title, fontsize=10)
+        axis.set_title("%s, malloc = 1" % title, fontsize=10)
+        slow = [place for place, (row, _) in enumerate(all_results) if row.by_design]
+        if slow:
+            axis.axhline(slow[0] - 0.5, color="#666666", linewidth=0.8, linestyle=":")
         axis.tick_params(labelsize=8)
         for side in ("top", "right"):
             axis.spines[side].set_visible(False)
     axes[0].set_yticks(range(len(all_results)))
-    axes[0].set_yticklabels([row.name for row, _ in all_results])
+    axes[0].set_yticklabels(["%s\nslow by design: %s" % (row.name, textwrap.fill(row.by_design, 26)) if row.by_design else
+                             "%s\n%s" % (row.name, textwrap.fill(row.matters, 34)) for row, _ in all_results])
     axes[0].set_ylim(len(all_results) - 0.4, -0.6)
     figure.legend(*axes[0].get_legend_handles_labels(), loc="lower center", ncol=len(names), fontsize=8, frameon=False)
-    figure.suptitle("make run, %s: %s" % (time.strftime("%Y-%m-%d", time.gmtime()), machine()), fontsize=9)
+    figure.suptitle("make run, %s: %s. Shorter is better" % (time.strftime("%Y-%m-%d", time.gmtime()), machine()), fontsize=9)
     figure.tight_layout(rect=(0, 0.04, 1, 0.99))
     try:
         figure.savefig(path, dpi=110)

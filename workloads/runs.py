@@ -12,7 +12,8 @@ import time
 
 OURS = "temporal-slab"
 # Debian's names of the libraries that are preloaded.
-PEERS = {"jemalloc": "libjemalloc.so.2", "mimalloc": "libmimalloc.so.2", "tcmalloc": "libtcmalloc_minimal.so.4"}
+PEERS = {"jemalloc": "libjemalloc.so.2", "mimalloc": "libmimalloc.so.2", "gperftools": "libtcmalloc_minimal.so.4"}
+BACKGROUND = " bg"  # jemalloc with background_thread:true, in the rows whose programs rest
 PLACES = ("/usr/lib/*/", "/usr/lib/", "/usr/local/lib/")
 PYTHON = """import json, random
 random.seed(1)
@@ -34,8 +35,9 @@ class Missing(Exception):
     """A row that is left out; its text says what is missing."""
 
 
-def find_peers():
-    """({name: library}, [names that are not installed])"""
+def find_peers(newest=None):
+    """({name: library}, [names that are not installed]). newest: a directory of NAME-VERSION.so (benchmarks/peers/newest.sh builds
+    them), the newest of which takes the place of an installed one of its name."""
     found, absent = {}, []
     for name, library in PEERS.items():
         paths = [path for place in PLACES for path in sorted(glob.glob(place + library))]
@@ -43,23 +45,41 @@ def find_peers():
             found[name] = paths[0]
         else:
             absent.append(name)
+    for path in sorted(glob.glob(os.path.join(newest, "*-*.so"))) if newest else []:
+        version = os.path.basename(path)[:-3]
+        name = version.split("-")[0]
+        found = {each: library for each, library in found.items() if each.split("-")[0] != name}
+        absent = [each for each in absent if each != name]
+        found[version] = os.path.abspath(path)
     return found, absent
 
 
-def environment(library):
+def with_background(allocators):
+    """The allocators of a row that rests: jemalloc also with the thread that gives memory back, as temporal-slab has one there."""
+    both = {}
+    for name, library in allocators.items():
+        both[name] = library
+        if name.startswith("jemalloc"):
+            both[name + BACKGROUND] = library
+    return both
+
+
+def environment(library, background=False):
     clean = {key: value for key, value in os.environ.items() if key != "LD_PRELOAD" and not key.startswith("TSLAB_")}
     if "TSLAB_HTTP" in os.environ:
         clean["TSLAB_HTTP"] = os.environ["TSLAB_HTTP"]
     if library:
         clean["LD_PRELOAD"] = library
+    if background:
+        clean["MALLOC_CONF"] = "background_thread:true"
     return clean
 
 
-def start(line, what, library, said):
+def start(line, what, library, said, background=False):
     """Runs a program; what it complains of is printed once."""
     try:
         done = subprocess.run(line, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, errors="replace", timeout=300,
-                              env=environment(library))
+                              env=environment(library, background))
     except FileNotFoundError:
         raise Failure("%s is missing: build the release first (make)" % line[0])
     except subprocess.TimeoutExpired:
@@ -85,7 +105,7 @@ def run_program(row, allocator, library, options, said):
                 "--json=" + result, *row.arguments]
         if row.program == "json_docs":
             line += ["--", *options.paths]  # -- : a path may begin with a dash
-        start(line, "%s with %s" % (row.name, allocator), library, said)
+        start(line, "%s with %s" % (row.name, allocator), library, said, allocator.endswith(BACKGROUND))
         with open(result, encoding="utf-8") as file:
             return json.load(file)
 
@@ -108,10 +128,12 @@ def run_unmodified(row, allocator, library, options, said):
         if not os.path.exists(library):
             raise Missing("%s: %s is not built" % (row.name, os.path.basename(library)))
     amount = max(1, round(20 * options.seconds))
-    line = [python, "-E", "-S", "-c", WAITER, library or "", "env", "PYTHONMALLOC=malloc", "PYTHONHASHSEED=0", python, "-E", "-S", "-c",
-            PYTHON % amount]
-    seconds, memory = start(line, "%s with %s" % (row.name, allocator), None, said).split()
-    return {"latency_ns": {"p50": float(seconds) * 1e9, "p99": float(seconds) * 1e9}, "rss": {"peak_bytes": int(memory)}}
+    line = [python, "-E", "-S", "-c", WAITER, library or "", "env", "PYTHONMALLOC=malloc", "PYTHONHASHSEED=0", python, "-E", "-S", "-c"]
+    what = "%s with %s" % (row.name, allocator)
+    seconds, memory = start(line + [PYTHON % amount], what, None, said).split()
+    _, empty = start(line + ["import json, random"], what, None, said).split()
+    return {"latency_ns": {"p50": float(seconds) * 1e9, "p99": float(seconds) * 1e9},
+            "rss": {"peak_bytes": int(memory), "before_bytes": int(empty)}}
 
 
 def run_once(row, allocator, library, options, said):
@@ -131,8 +153,9 @@ def merged(results):
 
 def run(row, allocators, options, said, note):
     """{allocator: result}. The allocators take turns, so that what else the machine does meets all of them."""
-    rounds = {name: [] for name in allocators}
     slow = row.memory == "idle afterwards"  # they rest for a second each time
+    allocators = with_background(allocators) if slow else allocators
+    rounds = {name: [] for name in allocators}
     for number in range(min(options.rounds, 2) if slow else options.rounds):
         if number and time.monotonic() > options.deadline:
             break  # a machine with other work: one round of each row that is left
@@ -140,7 +163,12 @@ def run(row, allocators, options, said, note):
             note("%s with %s, round %d" % (row.name, name, number + 1))
             rounds[name].append(run_once(row, name, library, options, said))
         check_same(row, {name: results[-1] for name, results in rounds.items()})
-    return {name: merged(results) for name, results in rounds.items()}
+    results = {name: merged(results) for name, results in rounds.items()}
+    # What a process has before its work is no allocator's use of memory: the least of any allocator's is taken off all of them.
+    empty = min(each["rss"].get("before_bytes", 0) for each in results.values())
+    for each in results.values():
+        each["rss"]["empty_bytes"] = empty
+    return results
 
 
 def check_same(row, results):

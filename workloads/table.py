@@ -30,6 +30,7 @@ def parse_arguments(argv):
     parser.add_argument("--seconds", type=float, help="of each run; default 0.3, at most %g" % SECONDS_MAX)
     parser.add_argument("--rounds", type=int, default=ROUNDS, help="runs of each workload and allocator; default %d" % ROUNDS)
     parser.add_argument("--quick", "--smoke", action="store_true", help="a moment each, without other allocators: does it work")
+    parser.add_argument("--peers", metavar="DIR", help="the NAME-VERSION.so of benchmarks/peers/newest.sh, in place of installed ones")
     parser.add_argument("--build", default=default_build, help="build directory; default build/release")
     parser.add_argument("--json", metavar="FILE", help="all results as JSON")
     parser.add_argument("--csv", metavar="FILE", help="time and memory of each row and allocator")
@@ -55,6 +56,8 @@ def parse_arguments(argv):
         path = getattr(options, option)
         try:
             if path:
+                if option != "picture" and os.path.exists(path) and os.path.getsize(path):
+                    print("'%s' is there, and is replaced at the end" % path, file=sys.stderr)
                 open(path, "ab").close()
         except OSError as error:
             parser.error("--%s=%s: %s" % (option, path, error.strerror))
@@ -69,7 +72,7 @@ def note_progress(what):
 
 def run_all(options):
     """([(row, {allocator: result})], [what is left out])"""
-    peers, absent = ({}, []) if options.quick else runs.find_peers()
+    peers, absent = ({}, []) if options.quick else runs.find_peers(options.peers)
     missing = ["%s: not installed" % name for name in absent]
     allocators = {"malloc": None, **peers, runs.OURS: None}
     done, said = [], set()

@@ -4,10 +4,10 @@ import sys
 import textwrap
 
 import rows
-from runs import OURS
+from runs import BACKGROUND, OURS
 
 MIB = 1024 * 1024
-# Two figures that differ by less are called equal.
+# Two figures that differ by less are called equal; so are two memories that differ by less than a MiB.
 TIE = 0.05
 WIDTH = 94
 BAR = 20
@@ -18,7 +18,8 @@ def time_of(result):
 
 
 def memory_of(row, result):
-    return result["rss"][row.memory_key]
+    """Above that of a process that has not begun its work."""
+    return max(result["rss"][row.memory_key] - result["rss"].get("empty_bytes", 0), 4096)
 
 
 def time_text(ns):
@@ -52,16 +53,18 @@ def times(larger, smaller):
     return ("%.0f" if ratio >= 10 else "%.1f" if ratio >= 1.95 else "%.2f") % ratio
 
 
-def standing(ours, other):
+def standing(ours, other, what="time"):
     """-1: ours is lower, 0: equal, 1: higher."""
+    if what == "memory" and abs(ours - other) < MIB:
+        return 0
     ratio = ours / max(other, 1)
     return -1 if ratio < 1 - TIE else 1 if ratio > 1 + TIE else 0
 
 
 def beside(what, ours, name, other):
     """temporal-slab beside one allocator, in words."""
-    if standing(ours, other) == 0:
-        return "equal to %s within %d %%" % (name, TIE * 100)
+    if standing(ours, other, what) == 0:
+        return "equal to %s within %s" % (name, "%d %%" % (TIE * 100) if what == "time" else "%d %% or a MiB" % (TIE * 100))
     if what == "time":
         return "%s times as %s as %s" % ((times(other, ours), "fast", name) if ours < other else (times(ours, other), "slow", name))
     if ours < other:
@@ -75,7 +78,7 @@ def verdict(row, results):
     for what, by_allocator, _ in figures(row, results):
         name, rival = best_rival(by_allocator)
         ours = by_allocator[OURS]
-        ahead = {-1: OURS + " is ahead", 0: OURS + " is level with the best", 1: name + " is ahead"}[standing(ours, rival)]
+        ahead = {-1: OURS + " is ahead", 0: OURS + " is level with the best", 1: name + " is ahead"}[standing(ours, rival, what)]
         said = [beside(what, ours, name, rival)]
         if name != "malloc":
             said.append(beside(what, ours, "malloc", by_allocator["malloc"]))
@@ -98,7 +101,7 @@ def bars(row, results):
     sign = bar_sign()
     both = figures(row, results)
     largest = [max(by_allocator.values()) for _, by_allocator, _ in both]
-    titles = ["time, " + row.time, "memory, " + row.memory]
+    titles = ["time, " + row.time, "memory, %s, above an empty process" % row.memory]
     lines = ["  %-13s  %-32s  %s" % ("", *titles)]
     for name in results:
         cells = []
@@ -140,8 +143,8 @@ def extra(row, results):
 
 def table(all_results):
     """One line a row: malloc, the best other allocator, temporal-slab; time and memory."""
-    lines = ["%-20s%s | %s" % ("", "time".center(38), "memory, MiB".center(31)),
-             "%-20s%9s %-18s %9s | %7s %-15s %7s" % (("",) + ("malloc", " best other", "tslab") * 2)]
+    lines = ["%-20s%s | %s" % ("", "time".center(41), "MiB above an empty process".center(34)),
+             "%-20s%9s %-21s %9s | %7s %-18s %7s" % (("",) + ("malloc", " best other", "tslab") * 2)]
     lines.append("-" * len(lines[-1]))
     for row, results in all_results:
         cells = []
@@ -150,29 +153,28 @@ def table(all_results):
             other = best_other(by_allocator)
             cells += [short(by_allocator["malloc"]), "%*s %s" % (width, short(other[1]), other[0]) if other else "%*s" % (width, "-"),
                       short(by_allocator[OURS])]
-        lines.append("%-20s%9s %-18s %9s | %7s %-15s %7s" % (row.name, *cells))
+        lines.append("%-20s%9s %-21s %9s | %7s %-18s %7s" % (row.name, *cells))
     return "\n".join(lines)
 
 
+def place(what, by_allocator, text):
+    """Where temporal-slab is in a figure of a row: a few words."""
+    ours, (name, rival) = by_allocator[OURS], best_rival(by_allocator)
+    where = standing(ours, rival, what)
+    if where == 0:
+        return "level in %s" % what
+    return "%s in %s (%s beside %s of %s)" % ("ahead" if where < 0 else "behind", what, text(ours), text(rival), name)
+
+
 def summary(all_results):
-    """Counts over all rows, and the best and the worst figure."""
-    lines, every = [], []
-    for index, what in enumerate(("time", "memory")):
-        counts = {-1: 0, 0: 0, 1: 0}
-        beside_malloc = {-1: 0, 0: 0, 1: 0}
-        for row, results in all_results:
-            by_allocator = figures(row, results)[index][1]
-            ours, (name, rival) = by_allocator[OURS], best_rival(by_allocator)
-            counts[standing(ours, rival)] += 1
-            beside_malloc[standing(ours, by_allocator["malloc"])] += 1
-            every.append((ours / max(by_allocator["malloc"], 1), what, row.name))
-        lines.append("In %s temporal-slab is ahead of all others in %d of %d rows, level with the best in %d, behind it in %d. Beside "
-                     "malloc alone: ahead in %d, level in %d, behind in %d."
-                     % (what, counts[-1], len(all_results), counts[0], counts[1], beside_malloc[-1], beside_malloc[0], beside_malloc[1]))
-    best, worst = min(every), max(every)
-    lines.append("Its best figure beside malloc is the %s of \"%s\", %.2f times malloc's; its worst the %s of \"%s\", %.2f times malloc's."
-                 % (best[1], best[2], best[0], worst[1], worst[2], worst[0]))
-    return "\n".join(textwrap.fill(line, WIDTH) for line in lines)
+    """For whom each row matters, and where temporal-slab is there; the rows where it means to be slow come last."""
+    lines = ["For whom which row matters, and where temporal-slab is there, beside the best of the others:"]
+    for row, results in all_results:
+        said = ", ".join(place(*each) for each in figures(row, results))
+        lines.append("- %s (%s): %s%s." % (row.matters, row.name, said, "; by design: " + row.by_design if row.by_design else ""))
+    background = {name for _, results in all_results for name in results if name.endswith(BACKGROUND)}
+    lines += ["\"%s\" has background_thread:true." % name for name in sorted(background)]
+    return "\n".join(textwrap.fill(line, WIDTH, subsequent_indent="  ") for line in lines)
 
 
 assert all(len(row.name) <= 20 for row in rows.ROWS)

@@ -16,6 +16,9 @@ import statistics
 import subprocess
 import sys
 
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+from harness import place
+
 # name, requests (usual, smoke)
 LIBRARIES = [("libxml2", 4000), ("jansson", 8000), ("containers", 8000), ("sqlite3", 2500), ("lua", 1500), ("openssl", 800)]
 ALLOCATORS = [("jemalloc", "libjemalloc.so.2"), ("tcmalloc", "libtcmalloc_minimal.so.4"), ("mimalloc", "libmimalloc.so.2")]
@@ -55,7 +58,7 @@ def main():
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--requests", type=int, default=0)
     parser.add_argument("--smoke", action="store_true")
-    parser.add_argument("--csv")
+    parser.add_argument("--csv", metavar="FILE", type=place.output)
     arguments = parser.parse_intermixed_args()
     if not os.path.exists(arguments.library):
         parser.error(f"{arguments.library}: no such file")

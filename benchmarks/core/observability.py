@@ -18,6 +18,7 @@ sys.path.insert(0, str(BENCHMARKS))
 
 from core import count_instructions as count  # noqa: E402
 from core import run_bench  # noqa: E402
+from harness import place  # noqa: E402
 
 # magazine, magazine with evictions, claimed words, sizes mixed, scope slabs
 WORKS = ["random_replace_2k", "fifo_replace", "free_all_alloc_all", "mixed_400", "request"]
@@ -55,7 +56,7 @@ def main(arguments):
     parser = run_bench.Parser(prog="observability.py", description=__doc__)
     parser.add_argument("--works", metavar="A,B", help=f"default {','.join(WORKS)}")
     parser.add_argument("--build", metavar="DIR", help="build directory (default build/release, else build)")
-    parser.add_argument("--csv", metavar="FILE", help="write the results to FILE")
+    parser.add_argument("--csv", metavar="FILE", type=place.output, help="write the results to FILE")
     options = parser.parse_args(arguments)
     if options.csv is not None:  # before anything is built and counted
         try:

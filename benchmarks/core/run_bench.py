@@ -22,7 +22,7 @@ BENCHMARKS = pathlib.Path(__file__).resolve().parent.parent
 ROOT = BENCHMARKS.parent
 sys.path.insert(0, str(BENCHMARKS))
 
-from harness import ending  # noqa: E402
+from harness import ending, place  # noqa: E402
 from report import bench_report as report  # noqa: E402
 
 PEERS = ["glibc", "jemalloc", "tcmalloc", "mimalloc"]
@@ -434,6 +434,8 @@ def main(arguments):
         out_path.parent.mkdir(parents=True, exist_ok=True)
         if options.resume and not raw_path.is_file():
             fail(f"--resume: {shown(raw_path)} is not there")
+        for each in () if options.resume else (out_path, raw_path):
+            place.announce(each)
         locked = lock_file(raw_path)
         measurements, problems, interrupted = measure(options, programs, works, header, raw_path)
         header[2] += f", {os.getloadavg()[0]:.2f} at the end"

@@ -27,6 +27,7 @@ int bench_place_open(bench_place *place, const char *path) {
     if (exists && realpath(path, resolved) != NULL && strncmp(resolved, "/dev/", 5) != 0 && S_ISREG(status.st_mode)) {
         if (access(resolved, W_OK) != 0) return -1;
         snprintf(place->path, sizeof place->path, "%s", resolved);
+        if (status.st_size > 0) fprintf(stderr, "'%s' is there, and is replaced at the end\n", path);
     } else if (exists) {
         return open(path, O_WRONLY | O_CLOEXEC);
     }

@@ -9,6 +9,7 @@
  * own node.
  */
 #define _GNU_SOURCE
+#include "bench_csv.h"
 #include "machine.h"
 #include "rng.h"
 
@@ -310,7 +311,7 @@ int main(int argc, char **argv) {
     bool good = true;
     for (int i = 1; i < argc; i++) {
         if (strcmp(argv[i], "--csv") == 0 && i + 1 < argc) {
-            NEED((csv = fopen(argv[++i], "we")) != NULL);
+            csv = bench_csv_open("numa_bench", argv[++i]);
         } else if (strcmp(argv[i], "--smoke") == 0) {
             rounds = 6;
         } else if (strcmp(argv[i], "--quick") != 0) {
@@ -330,6 +331,6 @@ int main(int argc, char **argv) {
         for (unsigned o = OFF; o <= BIND; o *= 2)
             if (works[i].options & o) good &= report(csv, &works[i], o, &off);
     }
-    if (csv) NEED(fclose(csv) == 0);
+    bench_csv_close(csv);
     return good ? 0 : 1;
 }

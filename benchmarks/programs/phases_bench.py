@@ -17,6 +17,7 @@ sys.path.insert(0, str(BENCHMARKS))
 sys.path.insert(0, str(BENCHMARKS / "programs"))
 
 import programs_bench  # noqa: E402
+from harness import place  # noqa: E402
 
 HEADING = "phase,second,rss_mib,faults"
 PHASES = ["small", "large", "small again", "thread", "night", "day", "night again"]
@@ -26,7 +27,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("library")
     parser.add_argument("program")
-    parser.add_argument("--csv", metavar="FILE")
+    parser.add_argument("--csv", metavar="FILE", type=place.output)
     parser.add_argument("--smoke", action="store_true", help="a hundredth of the time and of the memory")
     options = parser.parse_args()
     command = [options.program] + (["--smoke"] if options.smoke else [])

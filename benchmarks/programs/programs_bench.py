@@ -11,7 +11,7 @@ Parts (all without --parts):
 In a round every allocator runs a row once, in an order that turns; figures are medians of the rounds, and ratios are to glibc's. --hard: the
 library in its usual mode and with TSLAB_HARDEN=1, and ratios are to the former. Peak memory is at least this script's own, some 15 MB, which the
 system counts for what it starts. An allocator or a program that is not there is left out, by name. --quick: fewer rounds, about ten minutes.
---peers: also each NAME-VERSION.so of that directory (benchmarks/peers/newest.sh builds them).
+--peers: the newest NAME-VERSION.so of each name in that directory (benchmarks/peers/newest.sh builds them) in place of Debian's.
 --smoke: one round of short runs, for whether it works. --tools: where programs_loops and malloc_timer are built.
 """
 import argparse
@@ -31,6 +31,7 @@ sys.path[:0] = [os.path.dirname(os.path.abspath(__file__)), os.path.join(os.path
 import rows
 import servers
 from core import run_bench
+from harness import place
 
 IDLE_SECONDS = 20
 OURS = ("tslab", "tslab hard")
@@ -53,7 +54,11 @@ def allocators(library, hard, peers=None):
         newest = sorted(pathlib.Path(peers).glob("*-*.so"))
         if not newest:
             sys.exit(f"programs_bench.py: no NAME-VERSION.so in {peers}: benchmarks/peers/newest.sh builds them")
-        found |= {p.stem: [f"LD_PRELOAD={p.resolve()}"] for p in newest}
+        for p in newest:  # the newest of each name takes the place of Debian's
+            name = p.stem.partition("-")[0]
+            for older in [a for a in found if a.partition("-")[0] == name]:
+                del found[older]
+            found[p.stem] = [f"LD_PRELOAD={p.resolve()}"]
     return found
 
 
@@ -386,7 +391,7 @@ def main():
     parser.add_argument("--hard", action="store_true")
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--smoke", action="store_true")
-    parser.add_argument("--csv")
+    parser.add_argument("--csv", metavar="FILE", type=place.output)
     arguments = parser.parse_intermixed_args()
     if not os.path.exists(arguments.library):
         parser.error(f"{arguments.library}: no such file")

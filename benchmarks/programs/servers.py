@@ -81,4 +81,4 @@ class Postgres:
 
 
 # name, class, (usual, smoke) requests
-ROWS = [("redis", Redis, (60000, 500)), ("postgres", Postgres, (4000, 40))]
+ROWS = [("redis", Redis, (60000, 500)), ("postgres", Postgres, (2000, 40))]

@@ -420,15 +420,15 @@ def threads(suite):
 
 
 def variation(speeds):
-    """The coefficient of variation of the throughput of 16 threads over the trials of each round."""
-    rounds = {}
-    for (allocator, threads, trial), (row, speed) in speeds.items():
+    """The coefficient of variation of the throughput of 16 threads over all trials."""
+    trials = {}
+    for (allocator, threads, _), (row, speed) in speeds.items():
         if threads == "16":
-            rounds.setdefault((allocator, trial // 1000), (row, []))[1].append(speed)
-    for (_, number), (row, values) in rounds.items():
+            trials.setdefault(allocator, (row, []))[1].append(speed)
+    for row, values in trials.values():
         if len(values) > 1:
             cv = statistics.stdev(values) / statistics.mean(values)
-            yield measurement({**row, "round": number + 1}, "threads", "throughput_cv_pct", 100 * cv, "%")
+            yield measurement({**row, "round": 1}, "threads", "throughput_cv_pct", 100 * cv, "%")
 
 
 def slowdown(speeds, most):

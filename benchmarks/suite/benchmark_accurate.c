@@ -5,6 +5,7 @@
  *                that was never touched. 1 million allocations.
  *   churn        100,000 live objects; a cycle is 100,000 operations: five times a random tenth of the objects is
  *                freed and as many are allocated. 1,000 cycles, 100 million operations.
+ *   fifo         as churn, but the oldest tenth is freed, in order: memory stays in the order of its addresses.
  *   written      as sequential, but what is timed is an allocation with the first write to its object: the first use
  *                of a page is the allocator's where it writes there itself, and the program's where it does not.
  *   floor        the loop of the churn without the allocator: what the clock, interrupts and the scheduler add on
@@ -38,13 +39,11 @@ enum { DEFAULT_SIZES = sizeof default_sizes / sizeof default_sizes[0] };
 static struct {
     uint64_t cycles;
     const char *sizes_text;
-    const char *victims_text;
     const char *fragmentation;
     const char *cdf;
     const char *space;
     uint64_t sizes[MAX_SIZES];
     size_t size_count;
-    bool in_order;
     bool memory_only;
 } options;
 
@@ -66,6 +65,7 @@ typedef struct work {
     void **slots;
     uint32_t *victims; /* a permutation of all slots; the next step takes the first tenth, or the one at cursor */
     size_t cursor;
+    bool in_order; /* the next tenth is freed, not a random one */
     bench_rng rng;
     bench_hist *alloc_hist;
     bench_hist *free_hist;
@@ -142,7 +142,7 @@ static void alloc_some(work *w, enum loop_mode mode, const uint32_t *order, size
 
 /* Outside of the timed part. In order: the next tenth. Random: a new sample, moved to the front. */
 static const uint32_t *choose_victims(work *w) {
-    if (options.in_order) {
+    if (w->in_order) {
         w->cursor = (w->cursor + w->tenth) % w->live;
         return w->victims + w->cursor;
     }
@@ -315,9 +315,9 @@ static void measure_churn(work *w, const uint32_t *order, uint64_t cycles) {
     free_some(w, LOOP_PLAIN, order, w->live);
     peer_close(w->peer);
     bench_hist_destroy(uncounted);
-    emit_latency(w->size, "floor", w->floor_hist, 0, per_second(w->floor_hist->count, w->floor_ns));
-    emit_latency(w->size, "alloc", w->alloc_hist, floor_of(w), rate.alloc);
-    emit_latency(w->size, "free", w->free_hist, floor_of(w), rate.free);
+    if (!w->in_order) emit_latency(w->size, "floor", w->floor_hist, 0, per_second(w->floor_hist->count, w->floor_ns));
+    emit_latency(w->size, w->in_order ? "fifo_alloc" : "alloc", w->alloc_hist, floor_of(w), rate.alloc);
+    emit_latency(w->size, w->in_order ? "fifo_free" : "free", w->free_hist, floor_of(w), rate.free);
 }
 
 /* Printed only: in sequence with an allocator of its own, and in the churn. */
@@ -341,14 +341,17 @@ static void attribute_tail(work *w, const uint32_t *order) {
 
 typedef struct latency_work {
     uint64_t size;
-    bool written;
+    enum { CHURN, FIFO, WRITTEN, LATENCY_KINDS } kind;
 } latency_work;
 
 static void measure_latency(const void *arg) {
     const latency_work *latency = arg;
     size_t size = (size_t)latency->size;
     uint64_t cycles = options.cycles ? options.cycles : suite_amount(1000, 50, 4);
-    work w = {.size = size, .live = suite_amount(MAX_LIVE, MAX_LIVE, 1000), .rng = {suite.seed}};
+    work w = {.size = size,
+              .live = suite_amount(MAX_LIVE, MAX_LIVE, 1000),
+              .in_order = latency->kind == FIFO,
+              .rng = {suite.seed}};
     w.tenth = w.live / 10;
     w.slots = bench_map(w.live * sizeof *w.slots);
     w.victims = bench_map(w.live * sizeof *w.victims);
@@ -359,12 +362,14 @@ static void measure_latency(const void *arg) {
     w.floor_hist = bench_hist_create();
     w.empty_slots = bench_map(w.live * sizeof *w.empty_slots);
     for (size_t i = 0; i < w.live; i++) w.empty_slots[i] = null_object;
-    if (!latency->written)
+    if (latency->kind == CHURN)
         suite_progress(true, "%zu B: floor, then 10 rounds in sequence, then %llu cycles of churn", size,
                        (unsigned long long)cycles);
     measure_floor(&w, cycles / 50 + 1);
-    if (latency->written) {
+    if (latency->kind == WRITTEN) {
         measure_written(&w, order, floor_of(&w));
+    } else if (latency->kind == FIFO) {
+        measure_churn(&w, order, cycles);
     } else {
         measure_sequential(&w, order, floor_of(&w));
         measure_churn(&w, order, cycles);
@@ -531,18 +536,6 @@ static void parse_sizes(void) {
                 options.sizes_text);
 }
 
-static void parse_victims(void) {
-    if (options.victims_text == NULL || strcmp(options.victims_text, "random") == 0) return;
-    if (strcmp(options.victims_text, "order") != 0)
-        suite_usage("--victims takes random or order, not '%s'", options.victims_text);
-    options.in_order = true;
-}
-
-static void check_options(void) {
-    parse_sizes();
-    parse_victims();
-}
-
 static const suite_option option_table[] = {
     {.name = "--cycles",
      .value = "N",
@@ -554,16 +547,12 @@ static const suite_option option_table[] = {
      .value = "A,B",
      .help = "sizes to measure (default 64,96,128,192,256,384,512,768)",
      .text = &options.sizes_text},
-    {.name = "--victims",
-     .value = "WHICH",
-     .help = "what the churn frees: random (default), or order, the oldest first",
-     .text = &options.victims_text},
     {.name = "--fragmentation",
      .value = "FILE",
-     .help = "default: fragmentation.csv beside that of --csv",
+     .help = "bytes asked for and taken, per size class",
      .text = &options.fragmentation},
-    {.name = "--cdf", .value = "FILE", .help = "default: latency_cdf.csv, likewise", .text = &options.cdf},
-    {.name = "--space", .value = "FILE", .help = "default: space.csv, likewise", .text = &options.space},
+    {.name = "--cdf", .value = "FILE", .help = "the distributions of the latencies", .text = &options.cdf},
+    {.name = "--space", .value = "FILE", .help = "resident bytes over the payload", .text = &options.space},
     {.name = "--memory", .help = "only space and fragmentation, no latency: seconds", .flag = &options.memory_only},
 };
 
@@ -574,7 +563,7 @@ static const suite_program self = {
         "over a realistic mix of sizes; bytes per object.",
     .options = option_table,
     .option_count = sizeof option_table / sizeof option_table[0],
-    .check = check_options,
+    .check = parse_sizes,
 };
 
 int main(int argc, char **argv) {
@@ -582,13 +571,12 @@ int main(int argc, char **argv) {
     suite_begin(&self, argc, argv);
     check_class_bounds();
     latency_csv = suite_csv_open(options.memory_only ? NULL : suite.csv, latency_header);
-    fragmentation_csv = suite_csv_beside(options.fragmentation, "fragmentation.csv",
-                                         "allocator,size_class,requested,rounded,wasted,efficiency_pct");
+    fragmentation_csv =
+        suite_csv_open(options.fragmentation, "allocator,size_class,requested,rounded,wasted,efficiency_pct");
     if (!options.memory_only)
-        cdf_csv = suite_csv_beside(options.cdf, "latency_cdf.csv", "allocator,size_class,op,latency_ns,fraction_above");
-    space_csv = suite_csv_beside(options.space, "space.csv",
-                                 "allocator,work,kind,objects,payload_bytes,rounded_bytes,resident_bytes,overhead_pct,"
-                                 "version");
+        cdf_csv = suite_csv_open(options.cdf, "allocator,size_class,op,latency_ns,fraction_above");
+    space_csv = suite_csv_open(options.space, "allocator,work,kind,objects,payload_bytes,rounded_bytes,resident_bytes,"
+                                              "overhead_pct,version");
 
     uint16_t *mix = make_mix();
     for (int scope = 0; scope <= PEER_HAS_DOMAINS; scope++) {
@@ -601,8 +589,8 @@ int main(int argc, char **argv) {
         print_latency_header();
     }
     for (size_t i = 0; i < options.size_count && !options.memory_only; i++)
-        for (int written = 0; written < 2; written++)
-            suite_run(measure_latency, &(latency_work){options.sizes[i], written});
+        for (int kind = 0; kind < LATENCY_KINDS; kind++)
+            suite_run(measure_latency, &(latency_work){options.sizes[i], kind});
     suite_csv_commit();
     return 0;
 }

@@ -236,13 +236,13 @@ static void fill_live(const team *t) {
 
 static trial run_trial(team *t, bench_hist *merged, double floor_ns) {
     unsigned threads = t->combination.threads;
-    size_t plain = suite_amount(16000000, 2000000, 16000) / threads / RING_BATCH * RING_BATCH;
-    size_t timed = suite_amount(2000000, 400000, 8000) / threads / RING_BATCH * RING_BATCH;
+    size_t plain = suite_amount(4000000, 2000000, 16000) / threads / RING_BATCH * RING_BATCH;
+    size_t timed = suite_amount(1000000, 400000, 8000) / threads / RING_BATCH * RING_BATCH;
     trial result = {0};
     if (t->combination.frees == FREES_CROSS) plain /= 4;
     plain = plain / RING_BATCH * RING_BATCH;
     if (t->combination.frees == FREES_BATCH) {
-        plain = batches(suite_amount(4000000, 1000000, 1000) / threads);
+        plain = batches(suite_amount(2000000, 1000000, 1000) / threads);
         timed = batches(timed);
     }
     suite_counters before = suite_count(t->peer);
@@ -368,10 +368,7 @@ static const suite_option option_table[] = {
      .number = &options.trials,
      .low = 2,
      .high = MAX_TRIALS},
-    {.name = "--trials-csv",
-     .value = "FILE",
-     .help = "every trial; default: thread_trials.csv beside the file of --csv",
-     .text = &options.trials_csv},
+    {.name = "--trials-csv", .value = "FILE", .help = "every trial", .text = &options.trials_csv},
 };
 
 static const suite_option operand = {.name = "the number of threads",
@@ -399,9 +396,9 @@ int main(int argc, char **argv) {
         suite.csv, "allocator,threads,epochs,frees,trials,ops_per_sec,ops_per_sec_cv_pct,p50_ns,p99_ns,"
                    "p99_cv_pct,p999_ns,lock_acquired,lock_contended,lock_waits,foreign_frees,cas_retries,floor_ns,"
                    "version");
-    trials_csv = suite_csv_beside(options.trials_csv, "thread_trials.csv",
-                                  "allocator,threads,epochs,frees,trial,ops_per_sec,p50_ns,p99_ns,p999_ns,"
-                                  "lock_acquired,lock_contended,lock_waits,foreign_frees,cas_retries");
+    trials_csv =
+        suite_csv_open(options.trials_csv, "allocator,threads,epochs,frees,trial,ops_per_sec,p50_ns,p99_ns,p999_ns,"
+                                           "lock_acquired,lock_contended,lock_waits,foreign_frees,cas_retries");
     printf("%-10s %7s %-9s %-8s %9s %6s %8s %8s %6s %10s %10s %10s %12s %10s\n", "allocator", "threads", "epochs",
            "frees", "M ops/s", "CV %", "p50 ns", "p99", "CV %", "p99.9", "locks", "waits", "foreign", "retries");
     ticks = suite_clock_start();

@@ -374,15 +374,12 @@ static const suite_option option_table[] = {
      .number = &options.samples,
      .low = 1,
      .high = 100000},
-    {.name = "--phase-shifts",
-     .value = "FILE",
-     .help = "default: phase_shifts.csv beside that of --csv",
-     .text = &options.shifts_csv},
+    {.name = "--phase-shifts", .value = "FILE", .help = "memory at and after each phase", .text = &options.shifts_csv},
     {.name = "--epoch-cycles",
      .value = "FILE",
-     .help = "default: epoch_cycles.csv, likewise",
+     .help = "memory of epochs one after the other",
      .text = &options.epochs_csv},
-    {.name = "--mixed", .value = "FILE", .help = "default: mixed_load.csv, likewise", .text = &options.mixed_csv},
+    {.name = "--mixed", .value = "FILE", .help = "memory of the mixed load", .text = &options.mixed_csv},
 };
 
 static const suite_program self = {
@@ -406,15 +403,14 @@ int main(int argc, char **argv) {
     set_amount(&options.epochs, 20, 20, 20);
     set_amount(&options.samples, 100, 50, 10);
     cycles_csv = suite_csv_open(suite.csv, "allocator,cycle,rss_mib,slabs_allocated,slabs_recycled,slabs_overflowed");
-    shifts_csv =
-        suite_csv_beside(options.shifts_csv, "phase_shifts.csv",
-                         "allocator,shift,live_objects,live_bytes,committed_bytes,metadata_bytes,rss_base_mib,"
-                         "rss_peak_mib,rss_cool_mib,returned_pct,returned_rested_pct,returned_asked_pct,version");
-    epochs_csv = suite_csv_beside(options.epochs_csv, "epoch_cycles.csv",
-                                  "allocator,cycle,objects,rss_full_mib,rss_closed_mib,live_bytes,committed_bytes,"
-                                  "slabs_allocated,slabs_recycled,slabs_overflowed,version");
-    mixed_csv = suite_csv_beside(options.mixed_csv, "mixed_load.csv",
-                                 "allocator,sample,operations,rss_mib,payload_mib,live_bytes,committed_bytes,version");
+    shifts_csv = suite_csv_open(
+        options.shifts_csv, "allocator,shift,live_objects,live_bytes,committed_bytes,metadata_bytes,rss_base_mib,"
+                            "rss_peak_mib,rss_cool_mib,returned_pct,returned_rested_pct,returned_asked_pct,version");
+    epochs_csv = suite_csv_open(options.epochs_csv,
+                                "allocator,cycle,objects,rss_full_mib,rss_closed_mib,live_bytes,committed_bytes,"
+                                "slabs_allocated,slabs_recycled,slabs_overflowed,version");
+    mixed_csv = suite_csv_open(options.mixed_csv,
+                               "allocator,sample,operations,rss_mib,payload_mib,live_bytes,committed_bytes,version");
     found = suite_shared(sizeof *found);
 
     suite_progress(true, "%llu cycles of churn", (unsigned long long)options.cycles);

@@ -5,7 +5,7 @@ Allocators take turns: a step runs once per round and allocator, each round begi
 all rounds and allocators go to one file per kind, with the column `round` behind those of the program (churn_test.csv and
 fragmentation.csv have the program's columns alone, and the first round). run.csv beside them says what ran, how long, and
 with which command, under lines that name machine, mode, date, allocators and commit;
-run.log has what the programs printed.
+run.log has what the programs printed, times.log what each step took.
 
 What is finished is kept at once. Interrupted, the same command with --resume goes on. The figures of an earlier run, and
 their lines in run.csv, stay until those of the same step replace them. Figures of another mode are moved aside, into a
@@ -19,6 +19,7 @@ import datetime
 import fcntl
 import hashlib
 import itertools
+import math
 import os
 import pathlib
 import re
@@ -39,6 +40,7 @@ from harness import ending  # noqa: E402
 ALLOCATORS = ["tslab", "malloc", "jemalloc", "tcmalloc", "mimalloc"]
 PEERS = ALLOCATORS[1:]
 MODES = ["full", "quick", "smoke"]
+NEWEST = ROOT / "build" / "peers"  # what benchmarks/peers/newest.sh has built there takes part in make_run and programs
 EXIT_UNAVAILABLE = 3
 EXIT_JUDGED = 4  # all is measured, and a program says that its figures are not as they should be
 EXIT_NO_PROGRAM = 127
@@ -62,46 +64,54 @@ class Step:
     what: str = ""
 
 
+# A full run has seven rounds, and five of what takes a minute a round. Memory that a step measures hundreds of times in one
+# process has one. Times are those of two quiet processors; all of it is some 36 minutes.
+WAYS = ["tslab", "tslab_reset", "apr", "apr_clear", "bumpalo", "bumpalo_reset", "pmr", "talloc", "mimalloc", "mimalloc3", "glibc",
+        "jemalloc_free", "tcmalloc_free", "mimalloc_free"]  # of scope_bench, those that a page or a picture shows
+
 STEPS = [
     #    name                       kind    rounds     seconds of a run
-    Step("core_bench",              "all",  (1, 1, 1), (430, 60, 5), {"quick": ["--rounds", "2"]},
+    Step("core_bench",              "all",  (1, 1, 1), (310, 45, 5), {"full": ["--rounds", "5"], "quick": ["--rounds", "2"]},
          "the table of the core: speed, threads, tails, memory"),
-    Step("benchmark_accurate",      "each", (3, 1, 1), (170, 15, 1), {},
-         "latency per size class, fragmentation, bytes per object"),
-    Step("churn_test",              "each", (1, 1, 1), (280, 25, 1), {"quick": ["--shifts", "200"]},
+    Step("benchmark_accurate",      "each", (7, 1, 1), (6, 15, 1), {"full": ["--sizes", "128", "--cycles", "100"]},
+         "latency of single calls, fragmentation, bytes per object"),
+    Step("churn_test",              "each", (1, 1, 1), (25, 25, 1), {"full": ["--cycles", "200", "--shifts", "200", "--samples", "50"],
+                                                                     "quick": ["--shifts", "40"]},
          "memory over cycles, phase shifts, epochs and a mixed load"),
-    Step("smoke_tests",             "each", (1, 1, 1), (2, 2, 1), {},
+    Step("smoke_tests",             "each", (1, 1, 1), (1, 1, 1), {},
          "correctness, eight threads, a first look at latency"),
-    Step("benchmark_threads",       "each", (3, 1, 1), (45, 15, 2), {"quick": ["--trials", "5"]},
+    Step("benchmark_threads",       "each", (7, 1, 1), (4, 5, 2), {"full": ["--trials", "2"], "quick": ["--trials", "5"]},
          "throughput and p99 from 1 to 16 threads"),
-    Step("fragmentation_over_time", "each", (3, 1, 1), (13, 5, 1), {},
+    Step("fragmentation_over_time", "all",  (5, 1, 1), (26, 8, 1), {},
          "what comes back while one in twenty survives"),
-    Step("scope_bench",             "all",  (1, 1, 1), (400, 70, 4), {"quick": ["--rounds", "1"]},
+    Step("scope_bench",             "all",  (1, 1, 1), (250, 70, 4), {"full": ["--rounds", "5", "--seconds", "0.02"],
+                                                                      "quick": ["--rounds", "1"]},
          "objects dropped together, beside pools and arenas"),
-    Step("tail_attribution",        "ours", (1, 1, 1), (25, 5, 1), {},
+    Step("tail_attribution",        "ours", (1, 1, 1), (18, 5, 1), {},
          "the slowest operations: which path, ours or the scheduler's"),
-    Step("soak",                    "all",  (1, 1, 1), (1510, 102, 1), {},
+    Step("soak",                    "all",  (1, 1, 1), (255, 102, 1), {"full": ["--seconds", "50"]},
          "the mixed load in windows of a second"),
-    Step("observability",           "all",  (1, 1, 0), (35, 35, 0), {},
+    Step("observability",           "all",  (1, 1, 0), (30, 30, 0), {},
          "instructions with and without the counters of the statistics"),
-    Step("soak_counts",             "all",  (1, 1, 0), (40, 20, 0), {"quick": ["--windows", "100", "1000"]},
+    Step("soak_counts",             "all",  (1, 1, 0), (12, 12, 0), {"full": ["--windows", "100", "1000"], "quick": ["--windows", "100", "1000"]},
          "what a call of the soak does, by count"),
-    Step("zones",                   "ours", (1, 1, 0), (60, 15, 0), {"full": ["--mib", "512"], "quick": ["--mib", "64"]},
+    Step("zones",                   "ours", (1, 1, 0), (30, 3, 0), {"full": ["--mib", "512"], "quick": ["--mib", "64"]},
          "closed epochs in zones and back: bytes, time, memory that stays"),
-    Step("numa_bench",              "ours", (1, 1, 1), (10, 10, 1), {},
+    Step("numa_bench",              "ours", (1, 1, 1), (10, 2, 1), {},
          "what TSLAB_NUMA is worth, on a machine that is simulated"),
-    Step("close_bench",             "ours", (1, 1, 1), (15, 5, 1), {},
+    Step("close_bench",             "ours", (1, 1, 1), (15, 4, 1), {},
          "ends of epochs beside busy threads"),
-    Step("make_run",                "all",  (1, 1, 1), (110, 75, 12), {"quick": ["--rounds", "2"], "smoke": ["--smoke"]},
+    Step("make_run",                "all",  (1, 1, 1), (170, 60, 12), {"full": ["--rounds", "5"], "quick": ["--rounds", "2"], "smoke": ["--smoke"]},
          "the rows of make run, their picture, memory after a burst"),
-    Step("programs",                "all",  (1, 1, 0), (1700, 150, 0), {
-             "full": ["--rounds", "3"], "quick": ["--rounds", "1", "--parts", "time", "--without", "clang"]},
-         "real programs and loops: time, peak, memory at rest, latency"),
-    Step("phases",                  "all",  (1, 1, 0), (65, 65, 0), {},
+    Step("programs",                "all",  (1, 1, 0), (340, 70, 0), {
+             "full": ["--rounds", "5", "--parts", "time", "--without", "clang"],
+             "quick": ["--rounds", "1", "--parts", "time", "--without", "clang"]},
+         "real programs and loops: processor time and peak memory"),
+    Step("phases",                  "all",  (1, 1, 0), (52, 52, 0), {},
          "memory over time of a program whose work changes"),
-    Step("comparison",              "all",  (1, 1, 0), (120, 45, 0), {"quick": ["--seconds", "3"]},
+    Step("comparison",              "all",  (1, 1, 0), (50, 40, 0), {"full": ["--seconds", "4"], "quick": ["--seconds", "3"]},
          "the five patterns beside malloc"),
-    Step("watched",                 "all",  (1, 1, 0), (150, 45, 0), {"quick": ["--quick"]},
+    Step("watched",                 "all",  (1, 1, 0), (45, 20, 0), {"full": ["--rounds", "7", "--seconds", "0.5"], "quick": ["--quick"]},
          "what being watched costs"),
 ]
 
@@ -110,6 +120,11 @@ STEPS = [
 # at the rest, which is large; the columns of the others are fixed, and have none for a round.
 ONLY = {"latency_cdf.csv": {"size_class": "128"}, "fragmentation.csv": {}, "churn_test.csv": {}}
 FIXED = ("fragmentation.csv", "churn_test.csv")
+
+# What a program writes beside its --csv, by option; each file where it is told to.
+FURTHER = {"benchmark_accurate": {"--fragmentation": "fragmentation", "--cdf": "latency_cdf", "--space": "space"},
+           "benchmark_threads": {"--trials-csv": "thread_trials"},
+           "churn_test": {"--phase-shifts": "phase_shifts", "--epoch-cycles": "epoch_cycles", "--mixed": "mixed_load"}}
 
 # Steps that go on by themselves where they were interrupted, by this file of theirs.
 RESUMED = {"core_bench": "core_bench_raw.csv", "soak": "soak.csv"}
@@ -319,6 +334,8 @@ def command_of(unit, options, programs, allocators, target, resumed):
         csv_file = ["--csv", str(target / f"{step.name}.csv")]
         script = {"make_run": ROOT / "workloads" / "table.py", "comparison": ROOT / "workloads" / "comparison.py",
                   "watched": BENCHMARKS / "watched" / "watched_bench.py"}.get(step.name)
+        if step.name in ("make_run", "programs") and not options.smoke and any(NEWEST.glob("*-*.so")):
+            extra = [*extra, "--peers", str(NEWEST)]
         if script:
             return ["python3", "-B", str(script), "--build", str(programs.parent), *extra, *csv_file]
         if step.name == "phases":
@@ -327,13 +344,16 @@ def command_of(unit, options, programs, allocators, target, resumed):
                 *csv_file]
     if step.kind == "ours":
         return [str(programs / step.name), *size, *extra, "--csv", str(target / f"{step.name}.csv")]
+    if step.name == "fragmentation_over_time":
+        return [str(BENCHMARKS / "suite" / "at_once.py"), str(programs / step.name), *size, *extra, "--allocators", ",".join(allocators),
+                "--csv", str(target / f"{step.name}.csv")]
     if step.name == "scope_bench":
-        names = []
-        if options.baseline or options.allocators:
-            names = [word for name in allocators for scope in SCOPES[name] for word in ("--allocator", scope)]
+        chosen = [way for name in allocators for way in SCOPES[name]] if options.baseline or options.allocators else \
+            [] if options.smoke else [way for way in WAYS if (programs / f"scope_bench_{way}").is_file()]
+        names = [word for way in chosen for word in ("--allocator", way)]
         return [str(programs / "scope_bench"), *size, *extra, *names, "--csv", str(target / "scope_bench.csv")]
-    return [str(programs / step.name), "--allocator", unit.allocator, *size, *extra, "--csv",
-            str(target / f"{step.name}.csv")]
+    further = [word for option, name in FURTHER.get(step.name, {}).items() for word in (option, str(target / f"{name}.csv"))]
+    return [str(programs / step.name), "--allocator", unit.allocator, *size, *extra, *further, "--csv", str(target / f"{step.name}.csv")]
 
 
 # ---- results ------------------------------------------------------------------------------------
@@ -609,6 +629,19 @@ class Run:
         merge(self.parts, self.out, [unit for unit in self.plan if unit.key in done], self.header)
         self.write_record(rows)
 
+    def write_times(self):
+        """times.log: what each step took, those of an interrupted run too, beside what the table of steps expects."""
+        mode, lines, spent = MODES.index(self.options.mode), [], 0.0
+        for step in self.options.chosen:
+            planned = [unit for unit in self.plan if unit.step is step]
+            rows = [row for row in self.finished if row["step"] == step.name]
+            seconds = math.fsum(float(row["seconds"]) for row in rows)
+            spent += seconds
+            if planned:
+                lines.append(f"{step.name:<24} {seconds:7.0f} s, {len(rows)} of {len(planned)} runs, expected {len(planned) * step.seconds[mode]} s")
+        (self.out / "times.log").write_text("\n".join([*lines, f"{'all':<24} {spent:7.0f} s"]) + "\n", encoding="utf-8")
+        return lines
+
     def expected(self, units):
         mode = MODES.index(self.options.mode)
         return sum(unit.step.seconds[mode] for unit in units)
@@ -665,6 +698,9 @@ class Run:
                     f"{clock(self.expected(left[at:]) * pace)} left)")
                 self.run_one(unit, log_path)
                 self.publish()
+                times = self.write_times()
+                if unit is left[-1] or left[at + 1].step is not unit.step:
+                    say("    " + next(line for line in times if line.startswith(f"{unit.step.name} ")))
         except KeyboardInterrupt:
             interrupted = True
             self.publish()

@@ -23,7 +23,7 @@ ROOT = BENCHMARKS.parent
 sys.path.insert(0, str(BENCHMARKS))
 
 from core.run_bench import clean_environment, describe_commit, describe_machine  # noqa: E402
-from harness import ending  # noqa: E402
+from harness import ending, place  # noqa: E402
 
 ALLOCATORS = {"tslab": "", "malloc": "_malloc", "jemalloc": "_jemalloc", "tcmalloc": "_tcmalloc", "mimalloc": "_mimalloc"}
 COUNTS = {"instructions": r"I\s+refs", "accesses": r"D\s+refs", "l1_misses": r"D1\s+misses", "mispredicts": "Mispredicts"}
@@ -61,7 +61,7 @@ def of_a_call(program, short_ms, long_ms):
 
 def main(arguments):
     parser = argparse.ArgumentParser(prog="soak_counts.py", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--csv", type=pathlib.Path, metavar="FILE", help="default: the standard output")
+    parser.add_argument("--csv", type=place.output, metavar="FILE", help="default: the standard output")
     parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build" / "release", help="default build/release")
     parser.add_argument("--windows", type=int, nargs=2, default=(200, 3000), metavar="MS", help="the two (default 200 3000)")
     options = parser.parse_args(arguments)

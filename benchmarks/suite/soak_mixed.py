@@ -20,7 +20,7 @@ ROOT = BENCHMARKS.parent
 sys.path.insert(0, str(BENCHMARKS))
 
 from core.run_bench import Progress, clean_environment, header_lines, lock_file, shown  # noqa: E402
-from harness import ending  # noqa: E402
+from harness import ending, place  # noqa: E402
 from report import analyze_epoch_tail_csv as analyze  # noqa: E402
 from suite import run_all  # noqa: E402
 
@@ -255,6 +255,7 @@ def main(arguments):
             os.truncate(path, length)
             print(f"{done} windows of each are there", flush=True)
         elif path.stat().st_size > 0:
+            place.announce(path)
             shutil.copyfile(path, before)
         with open(path, "a" if options.resume else "w", encoding="utf-8") as out:
             if not options.resume:

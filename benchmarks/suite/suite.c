@@ -293,19 +293,6 @@ suite_csv *suite_csv_open(const char *path, const char *header) {
     suite_fail("more than %d results", CSV_FILES);
 }
 
-suite_csv *suite_csv_beside(const char *path, const char *name, const char *header) {
-    char beside[PATH_MAX];
-    if (path != NULL || suite.csv == NULL) return suite_csv_open(path, header);
-    const char *slash = strrchr(suite.csv, '/');
-    int folder = slash ? (int)(slash - suite.csv) + 1 : 0;
-    /* What goes to a device or a pipe has no folder for others. */
-    struct stat status;
-    if (stat(suite.csv, &status) == 0 && !S_ISREG(status.st_mode)) return NULL;
-    if (snprintf(beside, sizeof beside, "%.*s%s", folder, suite.csv, name) >= (int)sizeof beside)
-        cannot_write(suite.csv, ENAMETOOLONG);
-    return suite_csv_open(beside, header);
-}
-
 void suite_csv_line(suite_csv *csv, const char *format, ...) {
     char line[1024];
     va_list args;

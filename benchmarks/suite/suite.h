@@ -78,8 +78,6 @@ typedef struct suite_csv suite_csv;
 
 /* path NULL: a file that is never written. Dies with exit 2 if the place cannot be written to. */
 suite_csv *suite_csv_open(const char *path, const char *header);
-/* The file `name` in the folder of --csv, or path if that is not NULL; nothing without --csv and path. */
-suite_csv *suite_csv_beside(const char *path, const char *name, const char *header);
 void suite_csv_line(suite_csv *csv, const char *format, ...) BENCH_PRINTF(2, 3);
 /* Puts all files that are open in their places. */
 void suite_csv_commit(void);

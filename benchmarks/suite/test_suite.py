@@ -12,9 +12,14 @@ import shutil
 import signal
 import statistics
 import subprocess
+import sys
 import tempfile
 import time
 import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
+
+from suite import run_all  # noqa: E402
 
 SUITE = pathlib.Path(os.environ.get("SUITE_DIR", "build/release/benchmarks")).resolve()
 PROGRAMS = ["benchmark_accurate", "benchmark_threads", "churn_test", "fragmentation_over_time", "smoke_tests"]
@@ -63,9 +68,13 @@ class InFolder(unittest.TestCase):
         return sorted(path.name for path in self.folder.iterdir())
 
     def smoke(self, program, name, *arguments):
-        answer = run(program, "--smoke", "--csv", self.folder / name, *arguments)
+        answer = run(program, "--smoke", *self.further(program), "--csv", self.folder / name, *arguments)
         self.assertEqual(answer.returncode, 0, answer.stderr)
         return answer
+
+    def further(self, program):
+        """The options that name the other files of a program."""
+        return [word for option, name in run_all.FURTHER.get(program, {}).items() for word in (option, self.folder / f"{name}.csv")]
 
     def rows(self, name):
         text = (self.folder / name).read_text(encoding="ascii")
@@ -132,7 +141,6 @@ class CommandLine(InFolder):
         self.refuse("benchmark_accurate", ["--sizes", "64,9000"], "--sizes", "'64,9000'")
         self.refuse("benchmark_accurate", ["--sizes", "0"], "--sizes", "'0'")
         self.refuse("benchmark_accurate", ["--sizes", "64,128,64"], "--sizes", "64 twice")
-        self.refuse("benchmark_accurate", ["--victims", "oldest"], "--victims", "'oldest'")
         self.refuse("churn_test", ["--shifts", "1e3"], "--shifts", "'1e3'")
         self.refuse("churn_test", ["--pressure", "99999"], "--pressure", "'99999'")
         self.refuse("fragmentation_over_time", ["--idle", "0"], "--idle", "'0'")
@@ -150,7 +158,7 @@ class CommandLine(InFolder):
         answer = run("churn_test", "--smoke", "--csv", self.folder / "a.csv", "--mixed", self.folder / "no" / "b.csv")
         self.assertEqual(answer.returncode, 2)
         self.assertIn("no/b.csv", answer.stderr)
-        answer = run("churn_test", "--smoke", "--csv", self.folder / "mixed_load.csv")
+        answer = run("churn_test", "--smoke", "--csv", self.folder / "mixed_load.csv", "--mixed", self.folder / "mixed_load.csv")
         self.assertEqual(answer.returncode, 2)
         self.assertIn("mixed_load.csv", answer.stderr)
         self.assertEqual(self.names(), ["folder"])
@@ -205,6 +213,20 @@ class WholeOrNotAtAll(InFolder):
         self.assertTrue(target.read_text(encoding="ascii").startswith(HEADERS["smoke.csv"] + "\n"))
         self.assertEqual(self.names(), ["link.csv", "target.csv"])
 
+    def test_one_file_a_name_and_a_word_before_one_is_replaced(self):
+        for program in PROGRAMS:
+            for name in ("mine.csv", "fragmentation.csv", "latency_cdf.csv", "space.csv", "phase_shifts.csv", "epoch_cycles.csv",
+                         "mixed_load.csv", "thread_trials.csv"):
+                (self.folder / name).write_text("old\n", encoding="ascii")
+            more = {"benchmark_threads": ["2"], "fragmentation_over_time": ["--payload", "4"], "soak_mixed": ["--windows", "1"]}
+            answer = run(program, "--smoke", "--csv", self.folder / "mine.csv", *more.get(program, []))
+            self.assertEqual(answer.returncode, 0, answer.stderr)
+            self.assertIn(f"'{self.folder / 'mine.csv'}' is there, and is replaced at the end\n", answer.stderr)
+            self.assertNotEqual((self.folder / "mine.csv").read_text(encoding="ascii"), "old\n")
+            for path in self.folder.iterdir():
+                if path.name != "mine.csv":
+                    self.assertEqual(path.read_text(encoding="ascii"), "old\n", (program, path.name))
+
     def test_a_device_is_written_to(self):
         answer = run("smoke_tests", "--smoke", "--check", "domains", "--csv", "/dev/stdout")
         self.assertEqual(answer.returncode, 0, answer.stderr)
@@ -225,7 +247,7 @@ class WholeOrNotAtAll(InFolder):
         kept.write_text("old\n", encoding="ascii")
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             with subprocess.Popen(
-                [SUITE / "churn_test", "--cycles", "100000", "--csv", kept], stderr=subprocess.DEVNULL
+                [SUITE / "churn_test", "--cycles", "100000", *self.further("churn_test"), "--csv", kept], stderr=subprocess.DEVNULL
             ) as process:
                 deadline = time.monotonic() + 30
                 while len(self.names()) < 5 and time.monotonic() < deadline:
@@ -271,7 +293,7 @@ class Results(InFolder):
             self.assertEqual(reasons, wanted if name == "tslab" else [])
             self.assertEqual(self.names(), ["accurate.csv", "fragmentation.csv", "latency_cdf.csv", "space.csv"])
             rows = self.rows("accurate.csv")
-            operations = ["seq_alloc", "seq_free", "floor", "alloc", "free", "written"]
+            operations = ["seq_alloc", "seq_free", "floor", "alloc", "free", "fifo_alloc", "fifo_free", "written"]
             self.assertEqual([(row["size_class"], row["op"]) for row in rows],
                              [(size, op) for size in ("64", "128") for op in operations])
             for row in rows:
@@ -283,10 +305,11 @@ class Results(InFolder):
                 self.assertGreater(float(row["ops_per_sec"]), 0)  # whatever else runs here
                 self.assertLess(float(row["ops_per_sec"]), 1e10)
                 # 1,000 live in smoke mode: 3 cycles of 5 tenths; for both halves of the floor one before and one each
-                samples = {"alloc": 1500, "free": 1500, "seq_alloc": 2000, "seq_free": 2000, "floor": 4000, "written": 2000}
+                samples = {"alloc": 1500, "free": 1500, "seq_alloc": 2000, "seq_free": 2000, "floor": 4000, "written": 2000,
+                           "fifo_alloc": 1500, "fifo_free": 1500}
                 self.assertEqual(int(row["samples"]), samples[row["op"]])
                 floor = next(r for r in rows if r["op"] == "floor" and r["size_class"] == row["size_class"])
-                if row["op"] in ("written", "seq_alloc", "seq_free"):  # the floor until then, or of a process of its own
+                if row["op"] in ("written", "seq_alloc", "seq_free", "fifo_alloc", "fifo_free"):  # the floor until then, or of a process of its own
                     self.assertGreater(float(row["floor_ns"]), 0)
                 else:
                     self.assertEqual(row["floor_ns"], "0.000" if row["op"] == "floor" else floor["p50_ns"])
@@ -369,7 +392,7 @@ class Results(InFolder):
         """With memory given back at once, in amounts that the kernel's count shows."""
         self.smoke("churn_test", "churn.csv", "--pressure", "24", "--shifts", "3", "--cycles", "1", "--samples", "1")
         kept = self.rows("phase_shifts.csv")
-        answer = run("churn_test", "--smoke", "--csv", self.folder / "churn.csv", "--pressure", "24", "--shifts", "3",
+        answer = run("churn_test", "--smoke", *self.further("churn_test"), "--pressure", "24", "--shifts", "3",
                      "--cycles", "1", "--samples", "1", settings={"TSLAB_RECLAIM": "at_once"})
         self.assertEqual(answer.returncode, 0, answer.stderr)
         for warm, cold in zip(kept, self.rows("phase_shifts.csv")):

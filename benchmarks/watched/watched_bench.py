@@ -28,7 +28,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 sys.path.insert(0, str(ROOT / "benchmarks"))
 
 from core.run_bench import describe_commit, describe_machine  # noqa: E402
-from harness import ending  # noqa: E402
+from harness import ending, place  # noqa: E402
 
 LIBRARIES = ("/usr/lib/*/", "/usr/lib/", "/usr/local/lib/")
 COLUMNS = ["watcher", "allocator", "says", "run", "unwatched_ns", "watched_ns"]
@@ -150,7 +150,7 @@ def main(arguments):
     parser = argparse.ArgumentParser(prog="watched_bench.py", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--seconds", type=float, default=2, help="of each run (default 2)")
-    parser.add_argument("--csv", type=pathlib.Path, metavar="FILE")
+    parser.add_argument("--csv", type=place.output, metavar="FILE")
     parser.add_argument("--quick", action="store_true", help="three rounds of half a second")
     parser.add_argument("--smoke", action="store_true", help="a moment each: does it work")
     parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build" / "release", help="default build/release")

@@ -4,6 +4,8 @@
  * removed.
  */
 #define _GNU_SOURCE
+#include "bench_csv.h"
+
 #include <tslab/stats.h>
 #include <tslab/zones.h>
 
@@ -298,7 +300,7 @@ int main(int argc, char **argv) {
         if (strcmp(argv[i], "--mib") == 0 && i + 1 < argc)
             mib = strtoul(argv[++i], NULL, 10);
         else if (strcmp(argv[i], "--csv") == 0 && i + 1 < argc)
-            NEED((csv = fopen(argv[++i], "we")) != NULL);
+            csv = bench_csv_open("zones_bench", argv[++i]);
         else
             path = argv[i];
     }
@@ -316,6 +318,6 @@ int main(int argc, char **argv) {
     scattered(mib * 64, 64);
     scattered(mib * 64, 16384);
     (void)unlink(path);
-    if (csv) NEED(fclose(csv) == 0);
+    bench_csv_close(csv);
     return 0;
 }
