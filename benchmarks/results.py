@@ -192,6 +192,10 @@ def prepare(root, work, held):
     if (root / comparison).is_file():
         (new / comparison).parent.mkdir()
         shutil.copy(root / comparison, new / comparison)
+    crate = pathlib.Path("bindings") / "rust" / "tslab" / "README.md"
+    if (root / crate).is_file():
+        (new / crate).parent.mkdir(parents=True)
+        shutil.copy(root / crate, new / crate)
     for page in (root / "docs").glob("*.md"):
         shutil.copy(page, new / "docs")
     missing = []

@@ -9,8 +9,8 @@ A file may have any name; its heading says what it is. In the folder of the resu
 instead of benchmark_accurate.csv and churn_test.csv if they are newer.
 
 Every allocator that has figures is on every chart it has figures for; one that is not among the results is looked for
-under benchmarks/baseline/NAME/. Colours are those of Okabe and Ito, told apart with every kind of colour blindness;
-markers, line styles and hatches tell them apart without any colour. Needs matplotlib (Debian: python3-matplotlib).
+under benchmarks/baseline/NAME/. Colours are those of benchmarks/report/palette.py, the same in every picture; markers, line
+styles and hatches tell them apart without any colour. Needs matplotlib (Debian: python3-matplotlib).
 """
 
 import argparse
@@ -40,23 +40,25 @@ from matplotlib.legend_handler import HandlerTuple  # noqa: E402
 
 from report import bench_report as report  # noqa: E402
 from report import suite_figures as figures  # noqa: E402
+from report.palette import COLOURS  # noqa: E402
 
 # colour, marker, line style, hatch
 STYLES = {
-    "tslab": ("#0072B2", "o", "-", ""),
-    "malloc": ("#E69F00", "s", (0, (6, 2)), "//"),
-    "jemalloc": ("#009E73", "^", (0, (6, 2, 1, 2)), "\\\\"),
-    "tcmalloc": ("#CC79A7", "D", (0, (1, 1.5)), "xx"),
-    "mimalloc": ("#D55E00", "v", (0, (3, 1, 1, 1, 1, 1)), ".."),
+    "tslab": (COLOURS["tslab"], "o", "-", ""),
+    "malloc": (COLOURS["malloc"], "s", (0, (6, 2)), "//"),
+    "jemalloc": (COLOURS["jemalloc"], "^", (0, (6, 2, 1, 2)), "\\\\"),
+    "tcmalloc": (COLOURS["tcmalloc"], "D", (0, (1, 1.5)), "xx"),
+    "mimalloc": (COLOURS["mimalloc"], "v", (0, (3, 1, 1, 1, 1, 1)), ".."),
 }
 SCOPES = {  # scope_bench's further ones, in this order
-    "apr": ("#56B4E9", "P", (0, (6, 2)), "//"),
-    "pmr": ("#000000", "X", (0, (1, 1.5)), "xx"),
-    "bumpalo": ("#F0E442", "h", (0, (6, 2, 1, 2)), "\\\\"),
-    "talloc": ("#999999", "*", (0, (3, 1, 1, 1, 1, 1)), ".."),
+    "apr": (COLOURS["apr"], "P", (0, (6, 2)), "//"),
+    "pmr": (COLOURS["pmr"], "X", (0, (1, 1.5)), "xx"),
+    "bumpalo": (COLOURS["bumpalo"], "h", (0, (6, 2, 1, 2)), "\\\\"),
+    "talloc": (COLOURS["talloc"], "*", (0, (3, 1, 1, 1, 1, 1)), ".."),
 }
 NAMES = {"tslab": "temporal-slab", "malloc": "malloc (glibc)", "apr": "APR pools", "pmr": "pmr monotonic",
-         "mimalloc_heap": "mi_heap", "jemalloc_arena": "jemalloc arenas", "tcmalloc_free": "tcmalloc, each freed",
+         "mimalloc_heap": "mi_heap", "jemalloc_arena": "jemalloc arenas", "tcmalloc_free": "gperftools, each freed", "tcmalloc": "gperftools",
+         "tslab_reset": "temporal-slab, kept", "apr_clear": "APR pools, kept", "bumpalo_reset": "bumpalo, kept",
          "jemalloc_free": "jemalloc, each freed", "mimalloc_free": "mimalloc, each freed"}
 SIZE = figures.SIZE
 PERCENTILES = [("p50_ns", "p50"), ("p99_ns", "p99"), ("p999_ns", "p99.9"), ("p9999_ns", "p99.99"),
@@ -290,6 +292,39 @@ def latency_percentiles(data):
     legend_below(figure, axes)
     grid(*axes)
     figure.suptitle("100,000 live objects, a random tenth freed and allocated again; the clock's own cost subtracted")
+    return figure
+
+
+def latency_comparison(data):
+    """The description's chart of this name: its workload frees the oldest."""
+    name = "benchmark_accurate"
+    names = data.allocators(name)
+    figure, axis = plt.subplots(figsize=(9, 4.6))
+    values = {a: [data.median(name, a, column, size_class=SIZE, op="fifo_alloc") for column, _ in PERCENTILES] for a in names}
+    if not any(value for each in values.values() for value in each):
+        raise NoData(f"{name}.csv has no fifo_alloc of {SIZE} bytes")
+    extent = {a: [data.extent(name, a, column, size_class=SIZE, op="fifo_alloc") for column, _ in PERCENTILES] for a in names}
+    bars(axis, [text for _, text in PERCENTILES], names, values, extent)
+    log_axis(axis.yaxis, duration)
+    axis.set_xlabel("percentile of single allocations")
+    axis.set_ylabel("latency (log scale, lower is better)")
+    legend_below(figure, [axis])
+    grid(axis)
+    figure.suptitle("100,000 live objects of 128 bytes, the oldest tenth freed and allocated again (FIFO)")
+    return figure
+
+
+def rss_comparison(data):
+    """The description's chart of this name: resident memory at the first and the last cycle of the churn."""
+    names = data.allocators("churn_test")
+    figure, axis = plt.subplots(figsize=(9, 4.4))
+    cycles = {name: data.numbers("churn_test", name, "rss_mib") for name in names}
+    most = max(map(len, cycles.values()))
+    bars(axis, ["the first cycle", f"cycle {most:,}"], names, {name: [values[0], values[-1]] for name, values in cycles.items()})
+    axis.set_ylabel("resident memory (MiB, lower is better)")
+    legend_below(figure, [axis])
+    grid(axis)
+    figure.suptitle("100,000 live objects of 128 bytes, the oldest tenth replaced in every cycle")
     return figure
 
 
@@ -532,13 +567,14 @@ def scope_cost(data):
     rows = [row for suite in suites for row in suite.rows("scope_bench")]
     wanted = [("tslab", "tslab"), ("malloc", "glibc"), ("jemalloc_free", "jemalloc_free"), ("mimalloc_free", "mimalloc_free"),
               ("tcmalloc_free", "tcmalloc_free"), ("jemalloc_arena", "jemalloc"), ("mimalloc_heap", "mimalloc"),
-              ("apr", "apr"), ("pmr", "pmr"), ("bumpalo", "bumpalo"), ("talloc", "talloc")]
+              ("apr", "apr"), ("pmr", "pmr"), ("bumpalo", "bumpalo"), ("talloc", "talloc"),
+              ("tslab_reset", "tslab_reset"), ("apr_clear", "apr_clear"), ("bumpalo_reset", "bumpalo_reset")]
     there = {row["allocator"] for row in rows}
     figure, axes = plt.subplots(1, 3, figsize=(13, 4.8))
     for shown, name in wanted:
         if name not in there:
             continue
-        known = shown.removesuffix("_free").removesuffix("_arena").removesuffix("_heap")
+        known = shown.split("_")[0]
         suite = data.suite("scope_bench", name)
         for axis, fixed, varied, column in ((axes[0], ("scopes_open", "1"), "objects_per_scope", "ns_per_object"),
                                             (axes[1], ("objects_per_scope", "100"), "scopes_open", "ns_per_object"),
@@ -548,8 +584,8 @@ def scope_cost(data):
                             and row[fixed[0]] == fixed[1])
             points = [(x, y) for x, y in points if y > 0]
             colour, marker, dashes, _ = style(known)
-            # Of one allocator two ways: the markers of the one that drops all at once are open.
-            at_once = shown.endswith(("_arena", "_heap"))
+            # Of one allocator two ways: the markers of the one that drops all at once, or keeps the scope, are open.
+            at_once = shown.endswith(("_arena", "_heap", "_reset", "_clear"))
             if at_once:
                 dashes = ":"
             axis.plot([x for x, _ in points], [y for _, y in points], color=colour, marker=marker, linestyle=dashes,
@@ -608,8 +644,8 @@ def thread_chart(data, column, scale, unit, log):
             x, y = thread_points(data, allocator, column, epochs="same", frees=frees)
             line(axis, allocator, beside(x, at, len(names) + 1) if log else x, [value * scale for value in y])
         x, y = thread_points(data, "tslab", column, epochs="separate", frees=frees)
-        axis.plot(beside(x, len(names), len(names) + 1) if log else x, [value * scale for value in y], color="#56B4E9", marker="o",
-                  markerfacecolor="white", markersize=5, linewidth=1.5, label="temporal-slab, an epoch for each thread")
+        axis.plot(beside(x, len(names), len(names) + 1) if log else x, [value * scale for value in y], color=COLOURS["tslab"], marker="o",
+                  linestyle=":", markerfacecolor="white", markersize=5, linewidth=1.5, label="temporal-slab, an epoch for each thread")
         thread_axis(axis)
         axis.set_title(title)
         if log:
@@ -737,10 +773,10 @@ def summary(data):
     return figure
 
 
-SHORT = {"tslab": "temporal-slab"}
+SHORT = {"tslab": "temporal-slab", "tcmalloc": "gperftools"}
 # APR, bumpalo and std::pmr cannot free a single object. The mallocs free each, which is quicker than their own arenas and heaps.
 WAYS = {"tslab": "temporal-slab", "apr": "APR pool", "bumpalo": "bumpalo", "pmr": "std::pmr", "malloc": "malloc, free",
-        "jemalloc": "jemalloc, free", "tcmalloc": "tcmalloc, free", "mimalloc": "mimalloc, free"}
+        "jemalloc": "jemalloc, free", "tcmalloc": "gperftools, free", "mimalloc": "mimalloc, free"}
 
 
 def scope_figure(data, allocator):
@@ -752,7 +788,7 @@ def scope_figure(data, allocator):
 
 
 CHARTS = {chart.__name__: chart for chart in (
-    latency_percentiles, latency_cdf, p99_vs_threads, scaling, rss_over_time, phases, fragmentation, slab_lifecycle,
+    latency_percentiles, latency_comparison, latency_cdf, rss_comparison, p99_vs_threads, scaling, rss_over_time, phases, fragmentation, slab_lifecycle,
     scope_cost, soak_distribution, time_by_size, summary)}
 
 

@@ -164,7 +164,7 @@ BOTH = [("requests/s", "requests_per_s", whole), ("request p50, us", "p50_ns", u
         ("resident afterwards, MiB", "rss_after_bytes", mib), ("leaked objects", "leaked_objects", whole),
         ("their bytes, MiB", "leaked_bytes", mib)]
 OURS = [("fast path, % of the allocations", "fast_path_pct", percent), ("slow paths: a slab without memory", "slow_cache_miss", whole),
-        ("slow paths: a warm slab", "slow_warm_slab", whole), ("slow paths: another reason", "slow_other", whole),
+        ("slow paths: a retained slab", "slow_warm_slab", whole), ("slow paths: another reason", "slow_other", whole),
         ("slow paths: refused, epoch closed", "slow_epoch_closed", whole),
         ("slabs recycled, % of those taken", "recycled_pct", percent), ("net slabs: taken, not recycled", "net_slabs", whole),
         ("epochs closed, or domains ended", "ends", whole), ("calls that give memory back", "madvise_calls", whole),

@@ -108,10 +108,10 @@ void report_print_allocator(const SlabGlobalStats *stats) {
     printf("fast path               %.4f %% of %" PRIu64 " allocations\n",
            allocated == 0 ? 0.0 : 100.0 * (1.0 - (double)stats->slow_path_hits / (double)allocated), allocated);
     printf("slow paths              %" PRIu64 ": no slab with a free slot %" PRIu64 ", current slab used up %" PRIu64
-           ", no warm slab %" PRIu64 "; refused, epoch closed %" PRIu64 "\n",
+           ", no retained slab %" PRIu64 "; refused, epoch closed %" PRIu64 "\n",
            stats->slow_path_hits, stats->current_partial_null, stats->current_partial_full, stats->slow_path_cache_miss,
            stats->slow_path_epoch_closed);
-    printf("slabs                   %" PRIu64 " made, %" PRIu64 " recycled, %" PRIu64 " given back, %.1f MiB warm\n",
+    printf("slabs                   %" PRIu64 " made, %" PRIu64 " recycled, %" PRIu64 " given back, %.1f MiB retained\n",
            stats->new_slab_count, stats->empty_slab_recycled, stats->empty_slab_overflowed,
            (double)stats->retained_bytes / MIB);
     printf("purges                  %" PRIu64 " calls, %.1f MiB, %" PRIu64 " failures\n", stats->madvise_calls,

@@ -20,9 +20,9 @@ from report import bench_report as report  # noqa: E402
 from report import suite_figures as figures  # noqa: E402
 from report import tables  # noqa: E402
 from report.bench_report import OURS, SUITE  # noqa: E402
-from report.claims import LATENCY, percent_of_rest  # noqa: E402
-from report.suite_figures import ALLOCATORS, Suite  # noqa: E402
-from report.words import EQUAL, POINTS, compare, in_the_noise, label, markdown, number, present  # noqa: E402
+from report.claims import LATENCY  # noqa: E402
+from report.suite_figures import Suite  # noqa: E402
+from report.words import EQUAL, GPERFTOOLS, compare, in_the_noise, label, markdown, number  # noqa: E402
 
 BLOCK = re.compile(r"(<!-- figures: (\S+) begin \(benchmarks/report/make_results\.py\) -->)\n(.*?)(<!-- figures: \2 end -->)", re.DOTALL)
 BEGIN = re.compile(r"<!-- figures: \S+ begin \(benchmarks/report/make_results\.py\) -->")
@@ -76,29 +76,61 @@ def measured(suite, step=None):
     return f"{less(suite)}Measured {day} on {suite.machines(step and [step])}; commit {commits}."
 
 
-# ---- who is ahead -------------------------------------------------------------------------------
-
-# Metrics that say how a measurement was made, or that another one contains: object_ns of the scopes is a part of any_object_ns.
-SKIPPED = re.compile(rf"floor|step_ns|round_trip|from_start|drift| spike_|worst_|committed_|^{SUITE}scope_\S+ object_ns$")
+BURST = "memory after a burst"  # the first row of make run
 
 
-def standings(summary):
-    """(how many rows have a peer, how many of them a peer that is better by more than what is called equal)."""
-    compared = behind = 0
-    for (work, metric), entries in summary.items():
+# ---- where we are -------------------------------------------------------------------------------
+
+# What a reader asks for first: in a few words, the work and the metric.
+HEADLINES = [
+    ("a request of 80 to 200 objects", "request", "object_ns"),
+    ("2,000 live objects of 16 to 128 bytes", "small_16_128", "pair_ns"),
+    ("100,000 live objects, the oldest replaced", "fifo_replace", "pair_ns"),
+    ("large objects, 64 KiB to 1 MiB", "large_100", "pair_ns"),
+    ("16 threads", "threads_16", "pair_ns"),
+    ("one thread allocates, another frees", "producer_consumer", "object_ns"),
+    ("a mixed load for minutes", f"{SUITE}soak", "op_ns"),
+    ("p99.9 of an allocation, FIFO", LATENCY, "fifo_alloc_p999_ns"),
+    ("p99.9 of an allocation, random victims", LATENCY, "alloc_p999_ns"),
+    ("a scope of 10 objects", f"{SUITE}scope_10x1", "object_ns"),
+    ("a scope of 1,000 objects", f"{SUITE}scope_1000x1", "object_ns"),
+    ("memory beyond the payload", f"{SUITE}space_128", "overhead_pct"),
+    ("memory right after a 256 MiB spike", f"{SUITE}phase_shifts", "kept_pct"),
+    ("memory a second later", f"{SUITE}phase_shifts", "kept_rested_pct"),
+]
+
+
+def placed(suite, summary):
+    """{-1, 0, 1: rows in words}: ahead of the best other, level with it, behind it."""
+    found = {-1: [], 0: [], 1: []}
+    for text, work, metric in HEADLINES:
+        entries = summary.get((work, metric), {})
         best = report.best_peer(entries)
-        if OURS in entries and best is not None and not SKIPPED.search(f"{work} {metric}") and not in_the_noise(summary, work, metric):
-            compared += 1
-            behind += compare(entries[OURS], entries[best], metric)[2]
-    return compared, behind
+        if OURS in entries and best is not None and not in_the_noise(summary, work, metric):
+            distance, _, worse, better = compare(entries[OURS], entries[best], metric)
+            found[1 if worse else -1 if better else 0].append(f"{text} ({distance}, {label(best)})" if worse or better else f"{text} ({label(best)})")
+    programs = tables.programs_ratio(suite)
+    if programs:
+        found[1 if programs > 1 + EQUAL else -1 if programs < 1 - EQUAL else 0].append(
+            f"real programs that are not compiled anew ({number(programs)} x the time of the fastest of each)")
+    rows = {row["allocator"]: suite.number("make_run", row, "memory_bytes") for row in suite.rows("make_run") if row["row"] == BURST}
+    if OURS in rows and len(rows) > 1:
+        best = min((name for name in rows if name != OURS), key=rows.get)
+        ratio = rows[OURS] / rows[best]
+        found[1 if ratio > 1 + EQUAL else -1 if ratio < 1 - EQUAL else 0].insert(0, f"{BURST} ({number(max(ratio, 1 / ratio))} x, {label(best)})")
+    return found
 
 
-def overall(suite, summary):
-    judged = tables.judged_targets(suite, summary)
-    met = sum(row.verdict == "ok" for row in judged)
-    compared, behind = standings(summary)
-    return (f"{met} of {len(judged)} aims are met. In {behind} of {compared} comparisons some other allocator is better than temporal-slab "
-            f"by more than {100 * EQUAL:.0f} %, or {POINTS} points where the figure is per cent.")
+def standing_lines(suite, summary):
+    """Three lines: where temporal-slab is ahead, level and behind."""
+    found = placed(suite, summary)
+    return [f"- **{word}**: {', '.join(found[at]) if found[at] else 'in no row'}."
+            for word, at in (("Ahead of all others", -1), ("Level with the best", 0), ("Behind the best", 1))]
+
+
+def standing_block(suite, summary):
+    return [*standing_lines(suite, summary), *rust_line(suite), "", f"The best other allocator of each row stands in brackets, with the distance (scopes: arenas that "
+            f"cannot free single objects). {measured(suite)} All rows: [docs/results.md](docs/results.md)."]
 
 
 # ---- docs/results.md ----------------------------------------------------------------------------
@@ -111,7 +143,8 @@ def document(suite, summary):
              "- A ratio (x) is the median of the quotients round by round. It may differ from the quotient of two cells.",
              "- The best peer is the one with the least median. `ahead` and `behind` name it.",
              "- All figures: [all_figures.csv](../benchmarks/results/all_figures.csv). All aims: [aims.csv](../benchmarks/results/aims.csv).",
-             "", overall(suite, summary), "", *about_the_run(suite), "", "![Four figures, all allocators](images/summary.png)", ""]
+             "", GPERFTOOLS, "", *standing_lines(suite, summary), "", "In brackets: the best other allocator of the row, and the distance.", "",
+             *about_the_run(suite), "", "![Four figures, all allocators](images/summary.png)", ""]
     for heading, needs, table, charts in tables.PARTS:
         if needs is None or suite.path(needs).is_file():
             lines += [f"## {heading}", "", *table(suite, summary), ""]
@@ -122,57 +155,62 @@ def document(suite, summary):
 
 # ---- blocks -------------------------------------------------------------------------------------
 
-# A row of the README's table: what, work, metric, and how the metric, of which less is better, becomes the figure.
-README_ROWS = [
-    ("allocation p99.9, 100,000 live objects of 128 B, ns", LATENCY, "alloc_p999_ns", None),
-    ("2,000 live objects of 16 to 128 B, a free and an allocation, ns", "small_16_128", "pair_ns", None),
-    ("a request of 80 to 200 objects, an object, ns", "request", "object_ns", None),
-    ("16 threads, a free and an allocation, ns", "threads_16", "pair_ns", None),
-    ("one thread allocates, another frees, an object, ns", "producer_consumer", "object_ns", None),
-    ("mixed load for minutes, a call, ns", f"{SUITE}soak", "op_ns", None),
-    ("resident over the payload, 128 B, %", f"{SUITE}space_128", "overhead_pct", None),
-    ("of a 256 MiB spike given back at once, %", f"{SUITE}phase_shifts", "kept_pct", percent_of_rest),
-    ("the same, after a second of calls, %", f"{SUITE}phase_shifts", "kept_rested_pct", percent_of_rest),
-    ("the same, asked for it, %", f"{SUITE}phase_shifts", "kept_asked_pct", percent_of_rest),
-]
-
-
-def summary_block(suite, summary):
-    """The README's chart and table."""
-    names = present(summary)
-    rows = [["", *(label(name) for name in names)]]
-    for text, work, metric, turn in README_ROWS:
-        entries = {("malloc" if name == "glibc" else name): entry for name, entry in summary.get((work, metric), {}).items()}
-        if OURS in entries:
-            rows.append([text, *(number(turn(entries[n]["median"]) if turn else entries[n]["median"]) if n in entries else "-" for n in names)])
-    return ["![Four figures, all allocators](docs/images/summary.png)", "", *markdown(rows), "", overall(suite, summary), "",
-            f"{measured(suite)} All figures, also those where others are ahead: [docs/results.md](docs/results.md)."]
-
-
-BURST = "8 answers of 2 MB"
-
-
 def burst_block(suite, _summary):
     """What the first row of make run still holds, and its picture."""
     rows = {row["allocator"]: row for row in suite.rows("make_run") if row["row"] == BURST}
     if OURS not in rows:
         return ["`make run` was not measured."]
-    names = [name for name in ALLOCATORS[1:] if name in rows] + [OURS]
+    names = [name for name in rows if name != OURS] + [OURS]
     versions = dict(text.split(" ", 1) for text in suite.header().get("allocators", "").split(", ") if " " in text)
     cells = {name: f"{suite.number('make_run', rows[name], 'memory_bytes') / 2**20:.0f} MiB" for name in names}
     cells[OURS] = f"**{cells[OURS]}**"
-    heading = [label(name) + (f" {versions[name]}" if name in versions and name != OURS else "") for name in names]
-    return [*markdown([heading, [cells[name] for name in names]]), "",
+    return [*markdown([[with_version(name, versions) for name in names], [cells[name] for name in names]]), "",
             f"`make run` measures this row and ten others on your machine. {measured(suite, 'make_run')}", "",
-            "![Eleven rows: time and memory beside malloc, jemalloc, mimalloc and tcmalloc](docs/images/run.png)"]
+            "![Eleven rows: time and memory beside malloc and the newest allocators](docs/images/run.png)"]
 
 
-BLOCKS = {"summary": summary_block, "burst": burst_block}
+def with_version(name, versions):
+    """jemalloc-5.3.1 bg: `jemalloc 5.3.1 with its background thread`."""
+    plain, background, _ = name.partition(" bg")
+    kind, _, version = plain.partition("-")
+    version = version or versions.get({"gperftools": "tcmalloc"}.get(kind, kind), "")
+    return label(kind) + (f" {version}" if version and kind != OURS else "") + (" with its background thread" if background else "")
+
+
+def rust_block(suite, _summary):
+    """Scopes in Rust, all calls inlined as the compiler likes."""
+    rows = {}
+    for row in suite.rows("rust"):
+        rows.setdefault(row["work"], {})[row["side"]] = suite.number("rust", row, "ns")
+    if not rows:
+        return ["The Rust figures were not measured."]
+    sides = list(dict.fromkeys(side for found in rows.values() for side in found))
+    table = [["nanoseconds an object", *sides, "tslab over the best other"]]
+    for work, found in rows.items():
+        others = [value for side, value in found.items() if side != OURS]
+        table.append([work, *(number(found[side]) if side in found else "-" for side in sides), number(found[OURS] / min(others))])
+    return [*markdown(table), "", f"An arena is kept and reset; the calls are inlined. {measured(suite, 'rust')}"]
+
+
+def rust_line(suite):
+    """A line of the README: scopes in Rust beside bumpalo."""
+    rows = {}
+    for row in suite.rows("rust"):
+        if match := re.fullmatch(r"scope of (\d+) objects of 40 bytes", row["work"]):
+            rows.setdefault(int(match[1]), {})[row["side"]] = suite.number("rust", row, "ns")
+    said = [f"{number(found[OURS] / found['bumpalo'])} for {count:,} objects" for count, found in rows.items() if {OURS, "bumpalo"} <= found.keys()]
+    return [f"- **In Rust**, with every call inlined, a scope takes so many times bumpalo's time: {', '.join(said)}."] if said else []
+
+
+BLOCKS = {"standing": standing_block, "burst": burst_block, "rust": rust_block}
+
+
+RUST = pathlib.Path("bindings") / "rust" / "tslab" / "README.md"
 
 
 def pages(root):
-    """README.md and the pages of docs/, but for the one that is generated as a whole."""
-    return [root / "README.md", *sorted(path for path in (root / "docs").glob("*.md") if path.name != "results.md")]
+    """README.md, the Rust crate's page and those of docs/, but for the one that is generated as a whole."""
+    return [root / "README.md", *([root / RUST] if (root / RUST).is_file() else []), *sorted(path for path in (root / "docs").glob("*.md") if path.name != "results.md")]
 
 
 def fill(path, suite, summary):

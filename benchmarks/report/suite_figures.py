@@ -90,6 +90,7 @@ COLUMNS = {
     "watched": ({"watcher": "text", "allocator": "text", "run": "count"}, {"says": "text", "unwatched_ns": "positive", "watched_ns": "positive"}),
     "phases": ({"allocator": "text", "phase": "text", "second": "from 0"}, {"rss_mib": "positive", "faults": "amount"}),
     "programs": ({"part": "text", "row": "text", "allocator": "text"}, {"cpu_s": "from 0?", "kib": "count?"}),
+    "rust": ({"work": "text", "side": "text"}, {"ns": "positive"}),
     "smoke_tests": ({"allocator": "text", "check": "text"}, {"result": "text"}),
     "run": ({"step": "text", "allocator": "text"}, {"seconds": "from 0", "exit_code": "whole", "commit": "text"}),
 }
@@ -101,7 +102,7 @@ STEP_OF = {"latency_cdf": "benchmark_accurate", "fragmentation": "benchmark_accu
 OPTIONAL = {"round": "count", "p95_ns": "from 0", "p99999_ns": "positive", "samples": "count",  # may be missing
             "ns_of_rounds": "several", "drop_ns_of_rounds": "several", "machine": "text", "date": "text",
             "returned_asked_pct": "number?", "returned_rested_pct": "number?", "ops_per_sec": "from 0", "floor_ns": "from 0", "p99_ns_per_scope": "from 0",
-            "timed_scopes": "amount"}
+            "timed_scopes": "amount", "beyond_fast": "amount"}
 # What the lines before the heading must say.
 HEADERS = {"run": ["machine", "mode", "command", "date", "allocators"],
            "core_bench_raw": ["machine", "date", "allocators", "commit"],
@@ -281,6 +282,8 @@ def latency(suite):
             yield measurement(row, work, f"{row['op']}_{p}_ns", value, "ns")
         if values.get("p50") and values.get("p9999"):
             yield measurement(row, work, f"{row['op']}_p9999_over_p50", values["p9999"] / values["p50"], "")
+        if values.get("p50") and values.get("p99999"):
+            yield measurement(row, work, f"{row['op']}_p99999_over_p50", values["p99999"] / values["p50"], "")
         if row.get("floor_ns"):
             yield measurement(row, work, f"{row['op']}_floor_ns", suite.number(name, row, "floor_ns"), "ns")
         if row["op"] in ("alloc", "free") and float(row.get("ops_per_sec") or 0):
@@ -535,7 +538,15 @@ def closes(suite):
             yield measurement(row, "close_bench", f"{row['call']}_ns", suite.number("close_bench", row, "mean_ns"), "ns", OURS)
 
 
-PARTS = [latency, space, memory, threads, survivors, scopes, soak, observability, closes]
+def slow_paths(suite):
+    """The share of the operations that took steps beyond the fast path."""
+    row = next((row for row in suite.rows("tail_attribution") if row.get("beyond_fast")), None)
+    if row:
+        beyond, all_of_them = (suite.number("tail_attribution", row, column) for column in ("beyond_fast", "operations"))
+        yield measurement({**row, "round": 1}, "tail_attribution", "slow_share_pct", 100 * beyond / all_of_them, "%")
+
+
+PARTS = [latency, space, memory, threads, survivors, scopes, soak, observability, closes, slow_paths]
 
 
 def measurements(suite):
@@ -550,7 +561,7 @@ STEPS = {"latency_": "benchmark_accurate", "sequential_": "benchmark_accurate", 
          "size_mix": "benchmark_accurate", "phase_shifts": "churn_test", "churn_test": "churn_test",
          "epoch_cycles": "churn_test", "mixed_load": "churn_test", "threads": "benchmark_threads",
          "survivors_": "fragmentation_over_time", "scope_": "scope_bench", "soak": "soak",
-         "observability": "observability", "close_bench": "close_bench"}
+         "observability": "observability", "close_bench": "close_bench", "tail_attribution": "tail_attribution"}
 UNAVAILABLE = 3  # the exit code of a program that cannot measure here
 
 

@@ -7,6 +7,8 @@ from report.bench_report import OURS
 from report.suite_figures import ALLOCATORS
 
 LABELS = {"tslab": "temporal-slab", "malloc": "malloc"}
+GPERFTOOLS = ("`gperftools` is Debian's `libtcmalloc-minimal4`, the tcmalloc of the project gperftools: `tcmalloc` in CSV files and options. "
+              "Google's own, newer TCMalloc is in no package registry, and not measured.")
 # What is nearer than this is called equal: a share, and points of per cent.
 EQUAL = 0.03
 POINTS = 0.5
@@ -69,8 +71,8 @@ def standing(by_allocator, metric=""):
     words, _, worse, better = compare(ours, by_allocator[best], metric)
     words = f" by {words}" if words else ""
     if worse:
-        return f"**behind {best}{words}**"
-    return f"ahead of {best}{words}" if better else f"equal to {best}"
+        return f"**behind {label(best)}{words}**"
+    return f"ahead of {label(best)}{words}" if better else f"equal to {label(best)}"
 
 
 def in_the_noise(summary, work, metric):
@@ -91,7 +93,7 @@ def where(summary, work, metric, kind=""):
 
 
 def label(name):
-    return LABELS.get(name, name)
+    return LABELS.get(name, name.replace("tcmalloc", "gperftools"))
 
 
 def present(summary):

@@ -107,6 +107,8 @@ STEPS = [
              "full": ["--rounds", "5", "--parts", "time", "--without", "clang"],
              "quick": ["--rounds", "1", "--parts", "time", "--without", "clang"]},
          "real programs and loops: processor time and peak memory"),
+    Step("rust",                    "all",  (1, 1, 0), (60, 60, 0), {},
+         "scopes in Rust beside arenas, inlined (and the crates are built)"),
     Step("phases",                  "all",  (1, 1, 0), (52, 52, 0), {},
          "memory over time of a program whose work changes"),
     Step("comparison",              "all",  (1, 1, 0), (50, 40, 0), {"full": ["--seconds", "4"], "quick": ["--seconds", "3"]},
@@ -324,6 +326,9 @@ def command_of(unit, options, programs, allocators, target, resumed):
     if step.name == "soak_counts":
         return [str(BENCHMARKS / "suite" / "soak_counts.py"), *extra, "--build", str(programs.parent), "--csv",
                 str(target / "soak_counts.csv")]
+    if step.name == "rust":
+        return [cargo, "run", "--quiet", "--release", "--locked", "--manifest-path", str(ROOT / "bindings" / "rust" / "Cargo.toml"), "--target-dir", str(ROOT / "build" / "rust"), "-p",
+                "bench", "--", "--csv", str(target / "rust.csv")] if (cargo := shutil.which("cargo")) and "tslab" in allocators else None
     if step.name == "zones":  # its device is a file beside its figures
         program = programs / "zones_bench"
         return [str(program), *extra, "--csv", str(target / "zones.csv"), str(target / "zones.device")] if program.is_file() else None

@@ -127,11 +127,11 @@ typedef struct suite_counters {
     uint64_t live_bytes;
     uint64_t committed_bytes;
     uint64_t metadata_bytes;
-    uint64_t retain_bytes; /* that may stay warm: the retain budget as it is now, and what one thread keeps */
+    uint64_t retain_bytes; /* that may stay retained: the retain budget as it is now, and what one thread keeps */
     uint64_t slabs_allocated;
     uint64_t slabs_recycled;
     uint64_t slabs_overflowed;
-    uint64_t lock_acquired;  /* the allocator's lock and that of its warm units */
+    uint64_t lock_acquired;  /* the allocator's lock and that of its retained units */
     uint64_t lock_contended; /* the same, waited for */
     uint64_t lock_waits;     /* for any lock of the library */
     uint64_t foreign_frees;

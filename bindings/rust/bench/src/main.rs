@@ -1,7 +1,7 @@
 //! Domains, epochs and handles beside bumpalo, bump-scope, typed-arena, slotmap and Box: nanoseconds an object.
 //!
 //! The sides of a row take turns in one run; a figure is the median of the rounds, and the ratio is to the best other.
-//! `--smoke`: a moment, to see that it works.
+//! `--smoke`: a moment, to see that it works. `--csv FILE`: `work,side,ns` too.
 
 use std::hint::black_box;
 use std::time::Instant;
@@ -17,7 +17,7 @@ fn node(i: usize) -> Node {
 type Side = (&'static str, Box<dyn FnMut(usize)>);
 
 /// `work(n)` handles n objects.
-fn row(name: &str, n: usize, times: usize, rounds: usize, mut sides: Vec<Side>) {
+fn row(csv: &mut String, name: &str, n: usize, times: usize, rounds: usize, mut sides: Vec<Side>) {
     let mut figures = vec![Vec::new(); sides.len()];
     for round in 0..rounds + 1 {
         for (side, (_, work)) in sides.iter_mut().enumerate() {
@@ -41,15 +41,17 @@ fn row(name: &str, n: usize, times: usize, rounds: usize, mut sides: Vec<Side>) 
     print!("{name:34}");
     for ((side, _), median) in sides.iter().zip(&medians) {
         print!("  {side} {median:.2}");
+        csv.push_str(&format!("\"{name}\",{side},{median:.4}\n"));
     }
     println!("  ratio to the best other {:.2}", medians[0] / best);
 }
 
-fn scopes(n: usize, times: usize, rounds: usize) {
+fn scopes(csv: &mut String, n: usize, times: usize, rounds: usize) {
     let mut domain = tslab::Domain::new();
     let mut bump = bumpalo::Bump::new();
     let mut scope: bump_scope::Bump = bump_scope::Bump::new();
     row(
+        csv,
         &format!("scope of {n} objects of 40 bytes"),
         n,
         times,
@@ -102,12 +104,13 @@ fn scopes(n: usize, times: usize, rounds: usize) {
     );
 }
 
-fn handles(n: usize, times: usize, rounds: usize) {
+fn handles(csv: &mut String, n: usize, times: usize, rounds: usize) {
     let mut epoch = tslab::Epoch::new("handles");
     let mut map = slotmap::SlotMap::new();
     let mut ours = Vec::with_capacity(n);
     let mut theirs = Vec::with_capacity(n);
     row(
+        csv,
         &format!("{n} handles: insert, get, remove"),
         n,
         times,
@@ -137,11 +140,12 @@ fn handles(n: usize, times: usize, rounds: usize) {
     );
 }
 
-fn vectors(n: usize, times: usize, rounds: usize) {
+fn vectors(csv: &mut String, n: usize, times: usize, rounds: usize) {
     use tslab::allocator_api2::vec::Vec as V;
     let mut domain = tslab::Domain::new();
     let mut bump = bumpalo::Bump::new();
     row(
+        csv,
         &format!("a vector that grows to {n}"),
         n,
         times,
@@ -194,21 +198,36 @@ fn bumpalo_vec(bump: &bumpalo::Bump, n: usize) -> &mut [usize] {
 }
 
 fn main() {
-    let smoke = match std::env::args().nth(1).as_deref() {
-        None => false,
-        Some("--smoke") => true,
-        Some(other) => {
-            eprintln!("bench: unknown argument '{other}': --smoke, or none");
-            std::process::exit(2);
+    let mut smoke = false;
+    let mut file = None;
+    let mut words = std::env::args().skip(1);
+    while let Some(word) = words.next() {
+        match (word.as_str(), word == "--csv" && file.is_none()) {
+            ("--smoke", _) => smoke = true,
+            ("--csv", true) => file = words.next(),
+            _ => {
+                eprintln!("bench: unknown argument '{word}': --smoke, --csv FILE");
+                std::process::exit(2);
+            }
         }
-    };
+    }
+    if let Some(path) = file.as_ref().filter(|path| std::path::Path::new(path).exists()) {
+        eprintln!("'{path}' is there, and is replaced at the end");
+    }
+    let mut csv = String::from("work,side,ns\n");
     let rounds = if smoke { 1 } else { 9 };
     let objects = if smoke { 2_000 } else { 2_000_000 };
     for n in [10, 100, 1000, 10_000] {
-        scopes(n, (objects / n).max(1), rounds);
+        scopes(&mut csv, n, (objects / n).max(1), rounds);
     }
     for n in [100, 10_000] {
-        handles(n, (objects / 4 / n).max(1), rounds);
+        handles(&mut csv, n, (objects / 4 / n).max(1), rounds);
     }
-    vectors(10_000, (objects / 10_000).max(1), rounds);
+    vectors(&mut csv, 10_000, (objects / 10_000).max(1), rounds);
+    if let Some(path) = file {
+        if let Err(error) = std::fs::write(&path, csv) {
+            eprintln!("bench: {path}: {error}");
+            std::process::exit(2);
+        }
+    }
 }
