@@ -90,7 +90,14 @@ class Tree(unittest.TestCase):
             child.send_signal(number)
             self.end_all(child)
             self.assertEqual(self.git("status", "--porcelain"), "")
-            self.assertIn("no run was measured to the end", self.results("--install").stderr)
+            # the same command goes on: the run that was ended was killed in its second program
+            child = subprocess.run(self.command("--smoke", "--steps", STEPS), capture_output=True, text=True, check=False, timeout=300)
+            self.assertIn("goes on with the interrupted run of this commit", child.stderr)
+            self.assertIn("[1/2] ", child.stderr)
+            self.assertEqual(child.returncode, 1, child.stderr)
+            self.git("checkout", "-q", "--", ".")
+            self.git("clean", "-q", "-f", "-d")
+            shutil.rmtree(self.root / "build")
 
     def test_what_it_writes(self):
         answer = self.results("--smoke", "--steps", STEPS)
@@ -110,13 +117,18 @@ class Tree(unittest.TestCase):
         # once more from what was measured, of the same commit only
         self.git("checkout", "-q", "--", ".")
         self.git("clean", "-q", "-f", "-d")
-        self.assertEqual(self.results("--install").returncode, 1)
+        times = (self.root / "build" / "results" / "csv" / "times.log").read_text(encoding="utf-8").splitlines()
+        self.assertEqual([line.split()[0] for line in times], ["fragmentation_over_time", "tail_attribution", "close_bench", "all"])
+        self.assertRegex(times[0], r" s, 1 of 1 runs, expected \d+ s$")
+        answer = self.results("--smoke", "--steps", STEPS)
+        self.assertEqual(answer.returncode, 1)
+        self.assertIn("measured on this commit already", answer.stderr)
+        self.assertNotIn("[1/", answer.stderr)
         self.assertFalse((results / "old.csv").exists())
         self.git("add", "-A")
         self.git("commit", "-q", "-m", "figures")
-        answer = self.results("--install")
-        self.assertEqual(answer.returncode, 2)
-        self.assertIn("and the tree is of", answer.stderr)
+        answer = self.results("--smoke", "--steps", STEPS)  # of another commit: all of it again
+        self.assertIn("[1/3] ", answer.stderr)
 
 
 if __name__ == "__main__":

@@ -12,8 +12,11 @@ volatile sig_atomic_t bench_csv_child;
 
 static const char *program_name;
 static bench_place place;
+static pid_t owner; /* a child that exits leaves the file alone */
 
-static void remove_temporary(void) { bench_place_drop(&place); }
+static void remove_temporary(void) {
+    if (getpid() == owner) bench_place_drop(&place);
+}
 
 static void interrupted(int signal_number) {
     if (bench_csv_child > 0) kill((pid_t)bench_csv_child, SIGKILL);
@@ -23,6 +26,7 @@ static void interrupted(int signal_number) {
 
 FILE *bench_csv_open(const char *program, const char *path) {
     program_name = program;
+    owner = getpid();
     if (path == NULL) return NULL;
     bench_on_interruption(interrupted); /* before there is something to remove */
     atexit(remove_temporary);

@@ -12,7 +12,7 @@ import unittest
 BENCHMARKS = pathlib.Path(__file__).resolve().parent.parent
 
 SCRIPT = BENCHMARKS.parent / "tools" / "plot_bench.py"
-CHARTS = ["latency_percentiles", "latency_cdf", "p99_vs_threads", "scaling", "rss_over_time", "phases",
+CHARTS = ["latency_percentiles", "latency_comparison", "rss_comparison", "latency_cdf", "p99_vs_threads", "scaling", "rss_over_time", "phases",
           "fragmentation", "slab_lifecycle", "scope_cost", "soak_distribution", "time_by_size", "summary"]
 NAMES = ["tslab", "malloc"]
 
@@ -26,7 +26,7 @@ def files():
     percentiles = [10, 20, 30, 40, 50]
     return {
         "benchmark_accurate": table("allocator,size_class,op,p50_ns,p99_ns,p999_ns,p9999_ns,p99999_ns,round", [
-            (name, 128, op, *percentiles, 1) for name in NAMES for op in ("alloc", "free")]),
+            (name, 128, op, *percentiles, 1) for name in NAMES for op in ("alloc", "free", "fifo_alloc")]),
         "latency_cdf": table("allocator,size_class,op,latency_ns,fraction_above,round", [
             (name, 128, op, 10 * n, 10.0**-n, 1) for name in NAMES for op in ("alloc", "free", "floor") for n in (1, 2, 3)]),
         "churn_test": table("allocator,cycle,rss_mib,slabs_allocated,slabs_recycled,slabs_overflowed", [

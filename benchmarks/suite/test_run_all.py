@@ -106,6 +106,7 @@ class StandIns(unittest.TestCase):
         answer = self.run_all("--steps", "benchmark_accurate,churn_test")
         self.assertEqual(answer.returncode, 0, answer.stderr)
         rounds = [["tslab", "malloc", "mimalloc"], ["malloc", "mimalloc", "tslab"], ["mimalloc", "tslab", "malloc"]]
+        rounds = [rounds[n % 3] for n in range(7)]
         expected = [f"benchmark_accurate {name}" for names in rounds for name in names]
         self.assertEqual(self.calls(), expected + [f"churn_test {name}" for name in rounds[0]])
         self.assertEqual(self.rows("benchmark_accurate.csv"), ["allocator,value,round"] + [
@@ -114,7 +115,11 @@ class StandIns(unittest.TestCase):
                          ["allocator,more,round", "tslab,5,1", "malloc,5,1", "mimalloc,5,1"])
         self.assertFalse((self.out / ".parts").exists())
         self.assertIn("jemalloc is not installed: left out", answer.stderr)
-        self.assertIn("[12/12] churn_test, mimalloc", answer.stderr)
+        self.assertIn("[24/24] churn_test, mimalloc", answer.stderr)
+        times = self.lines("times.log")
+        self.assertEqual([line.split()[0] for line in times], ["benchmark_accurate", "churn_test", "all"])
+        self.assertRegex(times[1], r"^churn_test +\d+ s, 3 of 3 runs, expected 75 s$")
+        self.assertIn("    churn_test  ", answer.stderr)
         record = self.lines("run.csv")
         # every file says of which run it is
         stamp = [line for line in record if line.startswith(("# date: ", "# commit: ", "# mode: full"))]
@@ -124,10 +129,11 @@ class StandIns(unittest.TestCase):
                          ["# machine", "# mode", "# command", "# date", "# allocators", "# commit"])
         self.assertEqual(record[4], "# allocators: tslab 1.0, malloc 1.0, mimalloc 1.0")
         rows = list(csv.DictReader(record[6:]))
-        self.assertEqual(len(rows), 12)
+        self.assertEqual(len(rows), 24)
         self.assertEqual({row["exit_code"] for row in rows}, {"0"})
         self.assertEqual({row["machine"] for row in rows}, {record[0].removeprefix("# machine: ")})
-        self.assertTrue(rows[0]["command"].endswith("benchmark_accurate --allocator tslab --csv benchmark_accurate.csv"),
+        self.assertTrue(rows[0]["command"].endswith("benchmark_accurate --allocator tslab --sizes 128 --cycles 100 --fragmentation fragmentation.csv "
+                                                     "--cdf latency_cdf.csv --space space.csv --csv benchmark_accurate.csv"),
                         rows[0])
 
     def test_a_program_that_does_not_like_its_own_figures(self):
