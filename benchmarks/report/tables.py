@@ -97,7 +97,8 @@ def targets():
 def latency(suite, summary):
     names = present(summary)
     rows = [["operation", "percentile", *(label(name) for name in names), "where we are"]]
-    for op, text in (("alloc", "allocation"), ("free", "free"), ("seq_alloc", "allocation in sequence"),
+    for op, text in (("alloc", "allocation, random victims"), ("free", "free, random victims"), ("fifo_alloc", "allocation, FIFO"),
+                     ("fifo_free", "free, FIFO"), ("seq_alloc", "allocation in sequence"),
                      ("written", "the same with the first write")):
         for percentile, shown in (("p50", "p50"), ("p99", "p99"), ("p999", "p99.9"), ("p9999", "p99.99")):
             key = LATENCY, f"{op}_{percentile}_ns"

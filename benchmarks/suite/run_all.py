@@ -75,7 +75,7 @@ STEPS = [
          "the table of the core: speed, threads, tails, memory"),
     Step("benchmark_accurate",      "each", (7, 1, 1), (6, 15, 1), {"full": ["--sizes", "128", "--cycles", "100"]},
          "latency of single calls, fragmentation, bytes per object"),
-    Step("churn_test",              "each", (1, 1, 1), (25, 25, 1), {"full": ["--cycles", "200", "--shifts", "200", "--samples", "50"],
+    Step("churn_test",              "each", (1, 1, 1), (15, 10, 1), {"full": ["--cycles", "200", "--shifts", "100", "--samples", "50"],
                                                                      "quick": ["--shifts", "40"]},
          "memory over cycles, phase shifts, epochs and a mixed load"),
     Step("smoke_tests",             "each", (1, 1, 1), (1, 1, 1), {},
@@ -89,7 +89,7 @@ STEPS = [
          "objects dropped together, beside pools and arenas"),
     Step("tail_attribution",        "ours", (1, 1, 1), (18, 5, 1), {},
          "the slowest operations: which path, ours or the scheduler's"),
-    Step("soak",                    "all",  (1, 1, 1), (255, 102, 1), {"full": ["--seconds", "50"]},
+    Step("soak",                    "all",  (1, 1, 1), (205, 102, 1), {"full": ["--seconds", "40"]},
          "the mixed load in windows of a second"),
     Step("observability",           "all",  (1, 1, 0), (30, 30, 0), {},
          "instructions with and without the counters of the statistics"),
@@ -150,7 +150,7 @@ def parse_arguments(arguments):
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     size = parser.add_mutually_exclusive_group()
-    size.add_argument("--quick", action="store_true", help="a part of the work: minutes instead of hours")
+    size.add_argument("--quick", action="store_true", help="a part of the work")
     size.add_argument("--smoke", action="store_true", help="seconds: does everything run; no figures to quote")
     parser.add_argument("--baseline", choices=PEERS, metavar="NAME", help="only the allocator NAME "
                         f"({'|'.join(PEERS)}), into benchmarks/baseline/NAME/")

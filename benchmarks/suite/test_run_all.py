@@ -118,7 +118,7 @@ class StandIns(unittest.TestCase):
         self.assertIn("[24/24] churn_test, mimalloc", answer.stderr)
         times = self.lines("times.log")
         self.assertEqual([line.split()[0] for line in times], ["benchmark_accurate", "churn_test", "all"])
-        self.assertRegex(times[1], r"^churn_test +\d+ s, 3 of 3 runs, expected 75 s$")
+        self.assertRegex(times[1], r"^churn_test +\d+ s, 3 of 3 runs, expected 45 s$")
         self.assertIn("    churn_test  ", answer.stderr)
         record = self.lines("run.csv")
         # every file says of which run it is
@@ -135,6 +135,20 @@ class StandIns(unittest.TestCase):
         self.assertTrue(rows[0]["command"].endswith("benchmark_accurate --allocator tslab --sizes 128 --cycles 100 --fragmentation fragmentation.csv "
                                                      "--cdf latency_cdf.csv --space space.csv --csv benchmark_accurate.csv"),
                         rows[0])
+
+    def test_a_program_that_waits_runs_with_all_at_once(self):
+        def at_once():
+            return subprocess.run([str(BENCHMARKS / "suite" / "at_once.py"), str(self.build / "churn_test"), "--allocators", "tslab,malloc",
+                                   "--csv", str(self.folder / "all.csv"), "--quick"], capture_output=True, text=True, check=False, timeout=60)
+
+        self.assertEqual(at_once().returncode, 0)
+        self.assertEqual((self.folder / "all.csv").read_text(encoding="utf-8"), "allocator,value\ntslab,churn_test\nmalloc,churn_test\n")
+        (self.folder / "all.csv").unlink()
+        (self.build / "fail.churn_test.malloc").touch()
+        answer = at_once()
+        self.assertEqual(answer.returncode, 1)
+        self.assertIn("at_once: malloc: exit code 1", answer.stderr)
+        self.assertFalse((self.folder / "all.csv").exists())
 
     def test_a_program_that_does_not_like_its_own_figures(self):
         (self.build / "judge.churn_test.tslab").touch()
