@@ -73,7 +73,7 @@ STEPS = [
     #    name                       kind    rounds     seconds of a run
     Step("core_bench",              "all",  (1, 1, 1), (310, 45, 5), {"full": ["--rounds", "5"], "quick": ["--rounds", "2"]},
          "the table of the core: speed, threads, tails, memory"),
-    Step("benchmark_accurate",      "each", (7, 1, 1), (6, 15, 1), {"full": ["--sizes", "128", "--cycles", "100"]},
+    Step("benchmark_accurate",      "each", (7, 1, 1), (6, 4, 1), {"full": ["--sizes", "128", "--cycles", "100"], "quick": ["--sizes", "128"]},
          "latency of single calls, fragmentation, bytes per object"),
     Step("churn_test",              "each", (1, 1, 1), (15, 10, 1), {"full": ["--cycles", "200", "--shifts", "100", "--samples", "50"],
                                                                      "quick": ["--shifts", "40"]},
