@@ -109,7 +109,7 @@ def call(command, held, patience=60):
     try:
         return child.wait()
     except KeyboardInterrupt:
-        child.send_signal(signal.SIGINT)
+        child.send_signal(signal.SIGTERM)  # SIGINT is ignored below a shell that put this into the background
         try:
             child.wait(patience)
         except subprocess.TimeoutExpired:

@@ -73,6 +73,17 @@ class Tree(unittest.TestCase):
                 return child
         self.fail("it ended before it had measured anything")
 
+    def test_a_run_in_the_background_of_a_shell_can_be_ended(self):
+        child = subprocess.Popen(self.command("--smoke", "--steps", STEPS), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
+                                 preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_IGN))
+        for line in child.stderr:
+            if line.startswith("[1/"):
+                break
+        child.send_signal(signal.SIGTERM)
+        said = child.stderr.read()
+        self.assertIn("interrupted: 0 of 3 runs are finished and kept", said)
+        self.assertEqual(child.wait(), 128 + signal.SIGTERM, said)
+
     def end_all(self, child):
         """Until nobody holds the lock any more: also what a killed run left behind."""
         child.stderr.close()

@@ -492,7 +492,7 @@ def run_unit(command, target, log, inherited):
     try:
         return child.wait()
     except BaseException:
-        for number, patience in ((signal.SIGINT, 20), (signal.SIGKILL, None)):
+        for number, patience in ((signal.SIGTERM, 20), (signal.SIGKILL, None)):  # SIGINT may be ignored
             try:
                 os.killpg(child.pid, number)
                 child.wait(patience)
