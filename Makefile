@@ -26,7 +26,7 @@ all: build-release
 
 help:
 	@echo "make               build the library, the workloads and the benchmarks (build/release)"
-	@echo "make run           malloc, the allocators that are installed, and temporal-slab: eleven rows, and who is ahead"
+	@echo "make run           malloc, jemalloc, mimalloc, gperftools and temporal-slab: eleven rows, and for whom each matters"
 	@echo "make run-smoke     the same programs for a moment each: do they work"
 	@echo "make synthetic_bench  make benchmark_accurate  make churn_test    one program of the build; says where it is"
 	@echo "make test          all tests in a short form, and the stress tests under ThreadSanitizer: five minutes on two processors"
@@ -163,7 +163,7 @@ bench-gate: setup-bench | build
 	@benchmarks/run_all.sh --quick --gate --out build/bench-gate $(ARGS)
 
 # Programs of the step `programs` that are missing are left out; make setup-programs installs them.
-results: setup-bench setup-plot setup-valgrind
+results: setup-run setup-bench setup-plot setup-valgrind
 	@benchmarks/results.py $(ARGS)
 
 # What the benchmarks need of the release build.

@@ -30,7 +30,7 @@ class Claim:
 
 
 SOURCE = ("The design's description published these figures: `docs/results.md` of github.com/blackwell-systems/temporal-slab, as of 2026-02-07 "
-          "(Intel Core Ultra 7 165H, Linux 6.6 under WSL2, GCC 13.3 -O3, no huge pages or other settings).")
+          "(Intel Core Ultra 7 165H, Linux 6.6 under WSL2, GCC 13.3 -O3).")
 
 
 def percent_of_rest(value):

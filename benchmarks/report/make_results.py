@@ -44,7 +44,7 @@ def about_the_run(suite):
     rows = suite.rows("run")
     spent = sum(suite.number("run", row, "seconds") for row in rows)
     return [f"{less(suite)}Machine: {suite.machines()}. Mode {header['mode']}, {len(rows)} runs in {spent / 60:.0f} minutes. "
-            f"{header['allocators']}.", "", *markdown([["commit", "measured (UTC)", "steps"], *measured_when(suite)])]
+            f"{header['allocators'].replace('tcmalloc', 'gperftools')}.", "", *markdown([["commit", "measured (UTC)", "steps"], *measured_when(suite)])]
 
 
 def measured_when(suite):
