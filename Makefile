@@ -305,7 +305,7 @@ check-observability: setup-observability | build
 	@python3 -B observability/check_queries.py build/release
 
 docs: build-release
-	@build/release/tools/stats_docs docs/stats_intro.md >build/stats.md && cp build/stats.md docs/stats.md
+	@build/release/tools/stats_docs docs/stats.md >build/stats.md && cp build/stats.md docs/stats.md
 	@python3 -B observability/grafana/dashboard.py >build/grafana.json && cp build/grafana.json observability/grafana/temporal-slab.json
 
 format:

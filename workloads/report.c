@@ -107,10 +107,12 @@ void report_print_allocator(const SlabGlobalStats *stats) {
     uint64_t allocated = stats->allocated_objects_total;
     printf("fast path               %.4f %% of %" PRIu64 " allocations\n",
            allocated == 0 ? 0.0 : 100.0 * (1.0 - (double)stats->slow_path_hits / (double)allocated), allocated);
-    printf("slow paths              %" PRIu64 ": no slab with a free slot %" PRIu64 ", current slab used up %" PRIu64
-           ", no retained slab %" PRIu64 "; refused, epoch closed %" PRIu64 "\n",
-           stats->slow_path_hits, stats->current_partial_null, stats->current_partial_full, stats->slow_path_cache_miss,
-           stats->slow_path_epoch_closed);
+    printf("slow paths              %" PRIu64 ": no retained slab %" PRIu64 "; refused, epoch closed %" PRIu64 "\n",
+           stats->slow_path_hits, stats->slow_path_cache_miss, stats->slow_path_epoch_closed);
+    printf("partial misses          %" PRIu64 ": left by ended threads %" PRIu64 ", freed by other threads %" PRIu64
+           "\n",
+           stats->current_partial_null + stats->current_partial_full, stats->current_partial_null,
+           stats->current_partial_full);
     printf("slabs                   %" PRIu64 " made, %" PRIu64 " recycled, %" PRIu64 " given back, %.1f MiB retained\n",
            stats->new_slab_count, stats->empty_slab_recycled, stats->empty_slab_overflowed,
            (double)stats->retained_bytes / MIB);

@@ -35,9 +35,7 @@ NOT_MEASURED = [
     ("docs/numa.md", "90 ns from the own node's memory", "what the simulation assumes"),
     ("docs/porting.md", "it looks again every 50 us", "a constant of the code"),
     ("docs/stats.md", "where a view takes longer than 10 ms", "a limit of the thread"),
-    ("docs/stats_intro.md", "where a view takes longer than 10 ms", "a limit of the thread"),
     ("docs/stats.md", "200 ns and more than 10 us", "the bounds of two counters"),
-    ("docs/stats_intro.md", "200 ns and more than 10 us", "the bounds of two counters"),
     ("docs/stats.md", "Above 100 us", "what the reader should look for"),
 ]
 

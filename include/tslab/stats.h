@@ -50,7 +50,7 @@ typedef struct PerfCounters {
     uint64_t list_move_full_to_partial;
     uint64_t current_partial_null;
     uint64_t current_partial_full;
-    uint64_t current_partial_miss; /* the sum of the last two: looks for a free slot that found none */
+    uint64_t current_partial_miss; /* the sum of the last two: a thread had no free slot at hand, and one was there */
 } PerfCounters;
 
 typedef struct SlabClassStats {
@@ -61,10 +61,11 @@ typedef struct SlabClassStats {
     uint64_t new_slab_count;             /* slabs taken into use */
     uint64_t slow_path_cache_miss;       /* of these, found in no retained cache: fresh memory */
     uint64_t slow_path_epoch_closed;     /* allocations refused: the epoch was not active (whole allocator) */
-    uint64_t list_move_partial_to_full;  /* slabs whose last free slot was claimed */
-    uint64_t list_move_full_to_partial;  /* of these, full no more: a slot came back, or the end */
-    uint64_t current_partial_null;       /* looks for a free slot that found no slab in the bin at all */
-    uint64_t current_partial_full;       /* looks for a free slot that found all slabs of the bin full */
+    uint64_t list_move_partial_to_full;  /* slabs whose last free slot was claimed; scope slabs used up */
+    uint64_t list_move_full_to_partial;  /* of churn epochs, full no more: a slot came back, or the end */
+    uint64_t current_partial_null;       /* allocations that no slab of the thread served, but one of an ended thread */
+    uint64_t current_partial_full;       /* allocations that found all slabs of the thread full, while other threads
+                                            had freed in them */
     uint64_t empty_slab_recycled;        /* slabs in use no more: empty, or of an epoch that has ended */
     uint64_t empty_slab_overflowed;      /* units given back to the system (whole allocator) */
     uint64_t madvise_calls;              /* purge calls (whole allocator) */

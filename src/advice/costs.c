@@ -22,7 +22,7 @@ static uint64_t above(uint64_t a, uint64_t b) { return a > b ? a - b : 0; }
 /* Slabs of a class, or of all scopes, that were the first of an epoch: not needed because others were full. */
 static uint64_t first_slabs(const ts_view *v, unsigned kind) {
     const SlabClassStats *c = &v->cls[kind];
-    if (kind == TS_COUNT_SCOPE) return above(c->slow_path_hits, c->current_partial_full);
+    if (kind == TS_COUNT_SCOPE) return above(c->slow_path_hits, c->list_move_partial_to_full);
     return above(c->slow_path_hits, c->allocated_objects_total / ts_classes.slots[kind]);
 }
 

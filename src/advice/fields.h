@@ -34,13 +34,14 @@ typedef enum ts_field_unit { TS_COUNT, TS_BYTES, TS_SLABS, TS_NS, TS_PERCENT, TS
       "Allocations refused because the epoch was not active.",                                                         \
       "Any: the program allocates in epochs that it has closed.")                                                      \
     X(list_move_partial_to_full, COUNTER, CLASS, SLABS, "list_moves_partial_to_full",                                  \
-      "Slabs whose last free slot was claimed.", "")                                                                   \
+      "Slabs whose last free slot was claimed; of scopes, slabs followed by another one.", "")                         \
     X(list_move_full_to_partial, COUNTER, CLASS, SLABS, "list_moves_full_to_partial",                                  \
-      "Full slabs of which a slot came back, or whose epoch ended.", "")                                               \
+      "Full slabs of which a slot came back, or whose epoch ended; of churn epochs only.", "")                         \
     X(current_partial_null, COUNTER, CLASS, COUNT, "current_partial_null",                                             \
-      "Looks for a free slot in a bin that had no slab at all; of churn epochs only.", "")                             \
+      "Allocations that no slab of the thread served, but the slab of a thread that has ended.", "")                   \
     X(current_partial_full, COUNTER, CLASS, COUNT, "current_partial_full",                                             \
-      "Looks for a free slot in a bin all of whose slabs were full; of scopes, slabs followed by another one.", "")
+      "Allocations that found all slabs of the thread full, and then a slot in them that another thread had freed.",   \
+      "")
 
 #define TS_STATS_COUNTERS(X)                                                                                           \
     TS_STATS_PERF(X)                                                                                                   \

@@ -1,12 +1,12 @@
 # docs/stats.md is what stats_docs prints. Variables: TOOL SOURCE_DIR WORK_DIR.
-execute_process(COMMAND ${TOOL} ${SOURCE_DIR}/docs/stats_intro.md OUTPUT_FILE ${WORK_DIR}/stats.md RESULT_VARIABLE code)
+execute_process(COMMAND ${TOOL} ${SOURCE_DIR}/docs/stats.md OUTPUT_FILE ${WORK_DIR}/stats.md RESULT_VARIABLE code)
 if(NOT code EQUAL 0)
     message(FATAL_ERROR "stats_docs ends with ${code}")
 endif()
 execute_process(COMMAND ${CMAKE_COMMAND} -E compare_files ${WORK_DIR}/stats.md ${SOURCE_DIR}/docs/stats.md
     RESULT_VARIABLE code)
 if(NOT code EQUAL 0)
-    message(FATAL_ERROR "docs/stats.md is not what src/advice/fields.h and docs/stats_intro.md say: run `make docs`")
+    message(FATAL_ERROR "docs/stats.md is not what src/advice/fields.h says: run `make docs`")
 endif()
 # Every field of the header is in it.
 file(READ ${SOURCE_DIR}/include/tslab/stats.h header)

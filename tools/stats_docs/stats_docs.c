@@ -1,8 +1,8 @@
 /*
- * Prints docs/stats.md: the introduction that is its argument, then every figure of the one list. A test compares the
- * output with the file; `make docs` writes it.
+ * Prints docs/stats.md anew: the page up to its line MARK, which people write, then every figure of the one list. A test
+ * compares the output with the file; `make docs` writes it.
  *
- *     stats_docs INTRODUCTION.md
+ *     stats_docs docs/stats.md
  */
 #include "advice/fields.h"
 
@@ -42,25 +42,30 @@ static void row(const char *field, ts_field_type type, ts_field_scope scope, ts_
 #define PLAIN(field, type, scope, unit, metric, meaning, worry) \
     row(#field, TS_##type, TS_SCOPE_##scope, TS_##unit, metric, meaning, worry, false);
 
+#define MARK "<!-- The rest comes from src/advice/fields.h: `make docs` -->\n"
+
 static int copy(const char *path) {
     FILE *file = fopen(path, "r");
-    int c;
+    char line[1024] = "";
     if (!file) {
         perror(path);
         return 1;
     }
-    while ((c = getc(file)) != EOF) putchar(c);
-    return fclose(file) != 0;
+    while (strcmp(line, MARK) != 0 && fgets(line, sizeof line, file)) fputs(line, stdout);
+    bool found = strcmp(line, MARK) == 0;
+    if (!found) fprintf(stderr, "stats_docs: %s has no line %s", path, MARK);
+    return fclose(file) != 0 || !found;
 }
 
 int main(int argc, char **argv) {
     if (argc != 2 || strcmp(argv[1], "--help") == 0) {
-        fputs("usage: stats_docs INTRODUCTION.md\n", argc == 2 ? stdout : stderr);
+        fputs("usage: stats_docs docs/stats.md\n", argc == 2 ? stdout : stderr);
         return argc == 2 ? 0 : 2;
     }
     if (copy(argv[1]) != 0) return 1;
     head("Classes and the whole: `SlabClassStats`, `SlabGlobalStats`",
-         "The first eight are `PerfCounters` too, which has the sum of the last two as `current_partial_miss`. A field "
+         "The first eight are `PerfCounters` too, which has the sum of the last two as `current_partial_miss`: 0 in a "
+         "program of one thread. A slab that is taken because all are full is no miss. A field "
          "marked *whole allocator* is counted once per allocator: "
          "`slab_stats_class` gives the allocator's figure in every class. The metrics of the others have the label "
          "`class`: the size of a slot, `scope` or `span`. `slow_path_hits` is the metric "

@@ -123,7 +123,7 @@ TS_ALWAYS_INLINE void ts_scope_seal(ts_scope_block *block, ts_slab *slab) {
 
 /* Seals the current slab because an allocation needs the next one. */
 TS_ALWAYS_INLINE void ts_scope_fill(ts_scope_block *block, ts_slab *slab) {
-    ts_count(&block->b.share->count[TS_COUNT_SCOPE].current_partial_full, 1);
+    ts_count(&block->b.share->count[TS_COUNT_SCOPE].list_move_partial_to_full, 1);
     ts_scope_seal(block, slab);
 }
 

@@ -352,18 +352,11 @@ TS_ALWAYS_INLINE void fetch_next_claim(const ts_bin *bin, bool fine) {
 bool ts_bin_claim(ts_churn_block *block, unsigned cls) {
     ts_bin *bin = &block->bin[cls];
     bool fine = ts_class_is_fine(cls);
-    ts_counters *count = &block->b.share->count[cls];
     ts_assert(2, ts_load_relaxed(&bin->word) == 0);
     uint32_t unit = bin->head;
-    if (!unit) {
-        ts_count(&count->current_partial_null, 1);
-        return false;
-    }
+    if (!unit) return false;
     ts_slab *slab = ts_slab_at(unit);
-    if (slab->free_count == 0) {
-        ts_count(&count->current_partial_full, 1);
-        return false;
-    }
+    if (slab->free_count == 0) return false;
     _Atomic uint64_t *words = ts_slab_free_words(fine, slab);
     unsigned w = pick_word(slab, words); /* free_count says that there is one */
     ts_assert(2, w < ts_slab_free_word_count(fine));
@@ -380,7 +373,8 @@ bool ts_bin_claim(ts_churn_block *block, unsigned cls) {
         unlink_slab(bin, slab, unit);
         push_tail(bin, slab, unit);
         ts_add_owned(&bin->full, 1);
-        ts_count_release(&count->list_move_partial_to_full, 1); /* after `full`: snapshot.c, `rising` */
+        /* after `full`: snapshot.c, `rising` */
+        ts_count_release(&block->b.share->count[cls].list_move_partial_to_full, 1);
     }
     fetch_next_claim(bin, fine);
     return true;

@@ -78,7 +78,7 @@ static inline bool begin_slab(ts_heap *heap, const ts_block *block, EpochId id, 
 /* The current slab makes room for another. Without another it stays: its rest serves smaller objects. */
 static void retire_current(ts_scope_block *block, bool another) {
     if (!another && !ts_scope_is_current_empty(block)) return;
-    if (ts_load_relaxed(&block->current)) ts_count(&block->b.share->count[TS_COUNT_SCOPE].current_partial_full, 1);
+    if (ts_load_relaxed(&block->current)) ts_count(&block->b.share->count[TS_COUNT_SCOPE].list_move_partial_to_full, 1);
     ts_scope_retire_current(block);
 }
 
@@ -170,7 +170,10 @@ static void *churn_try(ts_heap *heap, ts_churn_block *block, unsigned cls, Epoch
         return NULL;
     }
     block->little = little ? block->little | bit : block->little & ~bit;
-    if ((p = ts_fast_pop(&block->bin[cls])) != NULL || (p = claim_slot(block, cls)) != NULL) return p;
+    if ((p = ts_fast_pop(&block->bin[cls])) != NULL || (p = claim_slot(block, cls)) != NULL) {
+        ts_count(&share->count[cls].current_partial_full, 1); /* while other threads had freed in its slabs */
+        return p;
+    }
     ts_count(&share->count[cls].slow_path_hits, 1);
     /* Free slots in the blocks of ended threads come first: the caller adopts such a block. */
     /* The caller gets a slab where an account grants it, or where it is to be of one NUMA node (nodes.h). */
@@ -193,12 +196,13 @@ static void *churn_try(ts_heap *heap, ts_churn_block *block, unsigned cls, Epoch
 }
 
 void *ts_refill_churn(ts_heap *heap, ts_churn_block *block, unsigned cls, EpochId id, ts_taken *t) {
-    bool adopt = true, no_memory = false;
+    bool adopt = true, adopted = false, no_memory = false;
     char *clean = NULL; /* the place of a large object that is zero, as it comes from the system */
     for (;;) {
         int error;
         ts_heap_enter(heap);
         void *p = churn_try(heap, block, cls, id, &error);
+        if (p && adopted) ts_count(&block->b.share->count[cls].current_partial_null, 1);
         if (p) ts_note_taken(block->b.share->allocator, p, cls, t);
         t->zero = clean && p == clean;
         ts_heap_leave(heap);
@@ -211,10 +215,12 @@ void *ts_refill_churn(ts_heap *heap, ts_churn_block *block, unsigned cls, EpochI
         ts_epoch *epoch = ts_table_at(&ts_epochs, ts_table_index(&ts_epochs, id));
         if (adopt && ts_load_relaxed(&ts_heaps_abandoned) != 0 && ts_epoch_adopt(heap, epoch, id, cls, no_memory)) {
             adopt = false; /* at most one per call, so that a call is bounded */
+            adopted = true;
             block = heap->map[epoch->record.index % TS_HEAP_MAP];
             continue;
         }
         if (no_memory) return ts_fail_null(ENOMEM);
+        adopted = false;
         new_slab slab;
         if (!begin_slab(heap, &block->b, id, cls, ts_class_units(cls), &slab)) return NULL;
         unsigned home = ts_share_wanted_home(slab.share->allocator, slab.share, slab.account);

@@ -384,9 +384,9 @@ static void figures_that_are_too_high(void **state) {
     assert_null(found("slow_paths"));
     g->allocated_objects_total = 2000000;
     g->slow_path_hits = scope->slow_path_hits = 200000;
-    scope->current_partial_full = 100000; /* slabs that were needed */
+    scope->list_move_partial_to_full = 100000; /* slabs that were needed */
     assert_null(found("slow_paths"));
-    scope->current_partial_full = 99999;
+    scope->list_move_partial_to_full = 99999;
     assert_string_equal(found("slow_paths")->what, "5.0 % of the allocations take a slab for an epoch of few objects");
     g->slow_path_cache_miss = 10000;
     g->empty_slab_overflowed = 10000;
