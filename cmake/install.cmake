@@ -8,9 +8,10 @@ install(TARGETS tslab tslab_static EXPORT tslab-targets
 install(DIRECTORY include/tslab DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MATCHING PATTERN "*.h" PATTERN "*.hpp"
     PATTERN "http.h" EXCLUDE PATTERN "malloc.h" EXCLUDE PATTERN "zones.h" EXCLUDE)
 
-# What it is, its licence and its pages. Their links to each other hold here, too.
+# What it is, its licence, and the pages for its users. Those for its developers stay in the source.
 install(FILES LICENSE README.md CHANGELOG.md SECURITY.md DESTINATION ${CMAKE_INSTALL_DOCDIR})
-install(DIRECTORY docs DESTINATION ${CMAKE_INSTALL_DOCDIR} FILES_MATCHING PATTERN "*.md" PATTERN "*.svg" PATTERN "*.png")
+install(DIRECTORY docs DESTINATION ${CMAKE_INSTALL_DOCDIR} FILES_MATCHING PATTERN "*.md" PATTERN "*.svg" PATTERN "*.png"
+    PATTERN "architecture.md" EXCLUDE PATTERN "coverage.md" EXCLUDE PATTERN "porting.md" EXCLUDE PATTERN "study.md" EXCLUDE)
 
 # gdb commands: `source PREFIX/share/tslab/tslab-gdb.py`
 install(FILES tools/gdb/tslab-gdb.py DESTINATION ${CMAKE_INSTALL_DATADIR}/tslab)

@@ -43,6 +43,7 @@ static void serve_request(int client, const char *line) {
 }
 
 int main(int argc, char **argv) {
+    setenv("TSLAB_BACKGROUND", "1", 0); /* before the first call of the library */
     slab_set_budget(slab_allocator_default(), SERVER_BYTES);
     int listener = net_listen(argc, argv);
     for (;;) {

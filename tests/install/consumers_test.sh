@@ -43,8 +43,12 @@ check_programs() { # DIR
 check_prefix() {
     prefix=$1
     out=$(mktemp -d "$work/out.XXXXXX")
-    for file in include/tslab/tslab.h include/tslab/stats.h include/tslab/tslab.hpp include/tslab/adapt.h share/man/man3/tslab.3 share/man/man3/slab_alloc.3 share/man/man3/tslab-domains.3 share/doc/tslab/LICENSE share/doc/tslab/README.md share/doc/tslab/docs/tutorial.md; do
+    for file in include/tslab/tslab.h include/tslab/stats.h include/tslab/tslab.hpp include/tslab/adapt.h share/man/man3/tslab.3 share/man/man3/slab_alloc.3 share/man/man3/tslab-domains.3 share/doc/tslab/LICENSE share/doc/tslab/README.md share/doc/tslab/docs/tutorial.md share/doc/tslab/docs/guarantees.md; do
         [ -f "$prefix/$file" ] || fail "$stage: $file is not installed"
+    done
+    [ ! -e "$prefix/share/doc/tslab/docs/architecture.md" ] || fail "$stage: a page for developers is installed"
+    for page in $(grep -oh '](\(images/\)\?[a-z_-]*\.\(md\|svg\|png\)' "$prefix"/share/doc/tslab/docs/*.md | sed 's/^](//' | sort -u); do
+        [ -f "$prefix/share/doc/tslab/docs/$page" ] || fail "$stage: a page links to $page, which is not installed"
     done
     pc=$(find "$prefix" -name tslab.pc)
     [ -n "$pc" ] || fail "$stage: tslab.pc is not installed"

@@ -1,6 +1,6 @@
 /*
- * Prints docs/stats.md anew: the page up to its line MARK, which people write, then every figure of the one list. A test
- * compares the output with the file; `make docs` writes it.
+ * Prints docs/stats.md anew: the page up to its line MARK, which people write, then every figure of the one list. A
+ * test compares the output with the file; `make docs` writes it.
  *
  *     stats_docs docs/stats.md
  */
