@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""The tables of docs/study.md, from soak.csv, soak_counts.csv and benchmark_accurate.csv.
+"""The tables of docs/study.md, from soak.csv, soak_counts.csv and benchmark_accurate.csv; and that of docs/guarantees.md.
 
-    benchmarks/report/study.py            writes them into the page
-    benchmarks/report/study.py --check    exit 1 if the page is not what the figures give
+    benchmarks/report/study.py            writes them into the pages
+    benchmarks/report/study.py --check    exit 1 if a page is not what the figures give
 
 BLOCKS is {name: function(suite)}, each of which gives the lines of a block.
 """
@@ -21,7 +21,9 @@ sys.path.insert(0, str(BENCHMARKS))
 from harness import ending  # noqa: E402
 from report import analyze_epoch_tail_csv as analyze  # noqa: E402
 from report import bench_report as report  # noqa: E402
+from report import make_results  # noqa: E402
 from report import suite_figures as figures  # noqa: E402
+from report.words import number  # noqa: E402
 
 BLOCK = re.compile(r"(<!-- figures: (\S+) begin \([^)]*\) -->)\n(.*?)(<!-- figures: \2 end -->)", re.DOTALL)
 NAMES = {"tslab": "temporal-slab", "malloc": "glibc"}
@@ -142,10 +144,31 @@ def variance_block(suite):
     return table(["128 bytes, 100,000 live", "p50 ns", "p99.999 ns", "p99.999 / p50"], rows)
 
 
-BLOCKS = {"soak_order": order_block, "soak_throughput": throughput_block, "soak_time": time_block, "soak_shared": shared_block, "soak_calls": calls_block,
+# guarantee, what the figure is, work, metric, unit
+GUARANTEED = [
+    ("1", "p99.99 of an allocation over its p50, 100,000 live objects", "suite/latency_128", "alloc_p9999_over_p50", " x"),
+    ("2", "growth of resident memory over 20 epochs", "suite/epoch_cycles", "rss_growth_pct", " %"),
+    ("2", "growth of resident memory over the cycles of churn", "suite/churn_test", "rss_growth_pct", " %"),
+    ("2", "growth of a mixed load without ends of lifetimes", "suite/mixed_load", "rss_growth_pct", " %"),
+    ("3", "instructions a call with counters over those without", "suite/observability", "instructions_per_call", " x"),
+    ("4", "the end of 200,000 objects over that of 1,000", "destroy_growth", "ratio", " x"),
+    ("6", "waits for any lock, 16 threads that free their own", "suite/threads", "lock_waits", ""),
+]
+
+
+def guarantees_block(suite):
+    summary = make_results.summarize(suite.folder)[1]
+    rows = []
+    for guarantee, words, work, metric, unit in GUARANTEED:
+        entry = summary.get((work, metric), {}).get(OURS)
+        rows.append([guarantee, words, "not measured" if entry is None else number(entry["median"]) + unit])
+    return table(["guarantee", "figure of temporal-slab", "measured"], rows)
+
+
+BLOCKS = {"guarantees": guarantees_block, "soak_order": order_block, "soak_throughput": throughput_block, "soak_time": time_block, "soak_shared": shared_block, "soak_calls": calls_block,
           "soak_traps": traps_block,
           "variance": variance_block}
-PAGE = ROOT / "docs" / "study.md"
+PAGES = [ROOT / "docs" / "study.md", ROOT / "docs" / "guarantees.md"]
 
 
 def filled(text, suite):
@@ -159,20 +182,22 @@ def main(arguments):
     parser = argparse.ArgumentParser(prog="study.py", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--check", action="store_true", help="write nothing")
     parser.add_argument("--results", default=str(BENCHMARKS / "results"), metavar="DIR")
-    parser.add_argument("--page", type=pathlib.Path, default=PAGE, metavar="FILE")
+    parser.add_argument("--page", type=pathlib.Path, metavar="FILE", help="this page alone")
     options = parser.parse_args(arguments)
+    stale = 0
     try:
-        text = options.page.read_text(encoding="utf-8")
-        new = filled(text, figures.Suite(options.results))
+        for page in [options.page] if options.page else PAGES:
+            text = page.read_text(encoding="utf-8")
+            new = filled(text, figures.Suite(options.results))
+            if options.check and new != text:
+                print(f"study: {page} is not what {options.results} gives: benchmarks/report/study.py", file=sys.stderr)
+                stale = 1
+            if not options.check:
+                page.write_text(new, encoding="utf-8")
     except (report.InputError, OSError) as error:
         print(f"study: {error}", file=sys.stderr)
         return 2
-    if options.check:
-        if new != text:
-            print(f"study: {options.page} is not what {options.results} gives: benchmarks/report/study.py", file=sys.stderr)
-        return int(new != text)
-    options.page.write_text(new, encoding="utf-8")
-    return 0
+    return stale
 
 
 if __name__ == "__main__":

@@ -48,6 +48,11 @@ class Study(unittest.TestCase):
         self.assertAlmostEqual(study.correlation([1, 2, 3], [2, 4, 6]), 1)
         self.assertAlmostEqual(study.correlation([1, 2, 3], [6, 4, 2]), -1)
 
+    def test_a_figure_that_is_not_there_is_said(self):
+        rows = self.cells(study.guarantees_block(self.suite))
+        self.assertEqual(len(rows), len(study.GUARANTEED))
+        self.assertEqual({row[2] for row in rows}, {"not measured"})
+
     def test_a_page_is_filled(self):
         text = "a\n<!-- figures: soak_order begin (x) -->\nold\n<!-- figures: soak_order end -->\nb\n"
         new = study.filled(text, self.suite)

@@ -5,7 +5,7 @@
     ...
 
 Lines `/* ... */` alone stand for lines that the page leaves out. Every program of examples/ is shown in some page. Relative links of
-all pages lead to files and headings that are there. Argument: the source directory.
+all pages lead to files and headings that are there, and tests that docs/ names are there. Argument: the source directory.
 """
 
 import os
@@ -114,10 +114,23 @@ def check_links(page, lines):
     return count
 
 
+def check_tests(page, lines):
+    """The tests that docs/ name are there: `unit.cache.bin` is tests/unit/cache/bin_test.c, or the files below such a folder."""
+    for number, line in enumerate(lines, 1):
+        for name in re.findall(r"`((?:unit|stress|misuse|soak|property|process)\.[a-z_.]+)`", line):
+            if name.endswith((".c", ".h")):
+                continue
+            path = os.path.join(SOURCE, "tests", name.replace(".", "/"))
+            if not os.path.isfile(path + "_test.c") and not os.path.isdir(path):
+                fail(page, number, "there is no test %s" % name)
+
+
 shown, count, links = set(), 0, 0
 for page in pages():
     lines = read(page)
     links += check_links(page, lines)
+    if page.startswith("docs/"):
+        check_tests(page, lines)
     for number, language, text, name in blocks(lines):
         if name and name.endswith((".c", ".h", ".cpp", ".hpp", ".py")):
             count += 1
