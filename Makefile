@@ -40,6 +40,7 @@ help:
 	@echo "make bench-capture     requests of unmodified libraries in domains that capture, beside plain malloc of each allocator"
 	@echo "make bench-all     the whole suite: 40 minutes; ARGS=--quick for a third of that (benchmarks/run_all.sh --help)"
 	@echo "make bench-gate    the whole suite quickly, and an error when a figure misses its target"
+	@echo "make trial-gate    ten trials of each number of threads beside malloc, partial misses, slow paths: an error beyond a limit; minutes"
 	@echo "make results       everything that the pages quote, on this commit: 40 minutes; the same again goes on"
 	@echo "make report        charts and pages from the figures that are in benchmarks/results"
 	@echo "make mutation      takes one guard of the protocols out at a time: some test must fail for each"
@@ -161,6 +162,10 @@ bench-all: setup-bench | build
 bench-gate: setup-bench | build
 	$(call build,release,-DTSLAB_BUILD_TESTS=OFF -DTSLAB_BENCH_CARGO=ON)
 	@benchmarks/run_all.sh --quick --gate --out build/bench-gate $(ARGS)
+
+trial-gate: setup-bench | build
+	$(call build,release,-DTSLAB_BUILD_TESTS=OFF)
+	@benchmarks/suite/trial_gate.py $(ARGS)
 
 # Programs of the step `programs` that are missing are left out; make setup-programs installs them.
 results: setup-run setup-bench setup-plot setup-valgrind
@@ -317,6 +322,6 @@ format-check:
 clean:
 	@rm -rf build
 
-.PHONY: synthetic_bench benchmark_accurate churn_test vm-test vm-coverage zones-agree test-valgrind programs bench-programs bench-capture nightly fuzz fuzz-afl fuzz-corpus all help build-release run run-smoke bench-all bench-gate report mutation soak t test test-all test-rest test-release test-long test-asan test-tsan test-clang test-cxx test-adapt cross coverage model \
+.PHONY: synthetic_bench benchmark_accurate churn_test vm-test vm-coverage zones-agree test-valgrind programs bench-programs bench-capture nightly fuzz fuzz-afl fuzz-corpus all help build-release run run-smoke bench-all bench-gate trial-gate report mutation soak t test test-all test-rest test-release test-long test-asan test-tsan test-clang test-cxx test-adapt cross coverage model \
     bench bench-smoke abi-update install demo-leak check-observability docs format format-check clean
 .NOTPARALLEL:

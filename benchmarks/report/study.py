@@ -50,15 +50,25 @@ def spread(series, scale, from_slow_side):
     rows = []
     for name, values in series.items():
         ordered = sorted(value / scale for value in values)
-        points = [analyze.percentile(ordered, 100 - p if from_slow_side else p) for p in (50, 90, 99, 99.9)]
+        points = [analyze.percentile(ordered, 100 - p if from_slow_side else p) if len(ordered) * (100 - p) / 100 >= 1 else None
+                  for p in (50, 90, 99, 99.9)]
         mean, deviation = analyze.mean(ordered), analyze.sample_stddev(ordered)
-        rows.append([NAMES.get(name, name), *map(analyze.short, points), analyze.short(mean), analyze.short(deviation),
+        shown = ["-" if point is None else analyze.short(point) for point in points]
+        rows.append([NAMES.get(name, name), *shown, analyze.short(mean), analyze.short(deviation),
                      f"{100 * deviation / mean:.2f} %", analyze.short(ordered[0]), analyze.short(ordered[-1])])
     return heading, rows
 
 
+def beyond(suite):
+    """What a dash in the tables means."""
+    windows = min(map(len, speeds_of(suite).values()), default=0)
+    left_out = [f"p{p:g}" for p in (90, 99, 99.9) if windows * (100 - p) / 100 < 1]
+    return ["", f"{windows} windows each. Beyond {' and '.join(left_out)} there is less than one: that is the slowest window."] if left_out \
+        else ["", f"{windows} windows each."]
+
+
 def throughput_block(suite):
-    return table(*spread(speeds_of(suite), 1e6, True))
+    return table(*spread(speeds_of(suite), 1e6, True)) + beyond(suite)
 
 
 def time_block(suite):
@@ -72,14 +82,32 @@ def order_block(suite):
     uneven = {name: analyze.sample_stddev(values) / analyze.mean(values) for name, values in speeds.items()}
     fastest = [NAMES.get(name, name) for name in sorted(middle, key=middle.get, reverse=True)]
     evenest = [NAMES.get(name, name) for name in sorted(uneven, key=uneven.get)]
+    least = min(map(len, speeds.values()))
+    error = 1 / math.sqrt(2 * (least - 1)) if least > 1 else math.inf  # of a deviation from so many values, if they are normal
+    near = [NAMES.get(name, name) for name in uneven if name != OURS and abs(math.log(uneven[name] / uneven[OURS])) < 2 * math.sqrt(2) * error] \
+        if all(uneven.values()) else []
     return [f"- From fast to slow, by the median: {', '.join(fastest)}.", f"- From even to uneven, by cv: {', '.join(evenest)}.",
-            f"- temporal-slab beside mimalloc: median {middle[OURS] / middle[BESIDE]:.2f}, cv {uneven[OURS] / uneven[BESIDE]:.2f}."]
+            f"- temporal-slab beside mimalloc: median {middle[OURS] / middle[BESIDE]:.2f}, cv {uneven[OURS] / uneven[BESIDE]:.2f}.",
+            f"- A cv of {least} windows has an error of {100 * error:.0f} %. Within twice that of a quotient, temporal-slab is as even as: "
+            f"{', '.join(near) or 'none'}."]
 
 
 def correlation(a, b):
     mean_a, mean_b = analyze.mean(a), analyze.mean(b)
     both = math.fsum((x - mean_a) * (y - mean_b) for x, y in zip(a, b))
     return both / math.sqrt(math.fsum((x - mean_a) ** 2 for x in a) * math.fsum((y - mean_b) ** 2 for y in b))
+
+
+def shares(speeds):
+    """What is left of ours when the others' part is taken out, over the whole: deviations, then variances. Only variances add up."""
+    mine = speeds[OURS]
+    others = [analyze.mean([values[at] / analyze.mean(values) for name, values in speeds.items() if name != OURS])
+              for at in range(min(map(len, speeds.values())))]
+    mine = [value / analyze.mean(mine) for value in mine][:len(others)]
+    if len(set(mine)) < 2 or len(set(others)) < 2:
+        return "-", "-"
+    left = 1 - correlation(mine, others) ** 2
+    return f"{100 * math.sqrt(left):.0f} %", f"{100 * left:.0f} %"
 
 
 def shared_block(suite):
@@ -105,7 +133,31 @@ def calls_block(suite):
                      *(analyze.short(suite.number("soak_counts", row, column))
                        for column in ("instructions", "accesses", "l1_misses", "mispredicts")), deviation])
     return table(["a call", "instructions", "memory accesses", "misses of a first level of 32 KiB", "mispredicted branches",
-                  "deviation of the windows, ns"], rows)
+                  "deviation of the windows, ns"], rows) + explained(suite, times)
+
+
+def explained(suite, times):
+    """Whether the allocators with more of something have the more uneven windows: rank correlations with the cv."""
+    counted = [row for row in suite.rows("soak_counts") if row["allocator"] in times]
+    if len(counted) < 3:
+        return []
+    uneven = [analyze.sample_stddev(times[row["allocator"]]) / analyze.mean(times[row["allocator"]]) for row in counted]
+    lines = [""]
+    for column, words in (("instructions", "instructions"), ("accesses", "memory accesses"), ("l1_misses", "misses"),
+                          ("mispredicts", "mispredicted branches")):
+        values = [suite.number("soak_counts", row, column) for row in counted]
+        if len(set(values)) == 1 or len(set(uneven)) == 1:
+            lines.append(f"- More {words}, more uneven: all have as many.")
+            continue
+        rho = correlation(ranks(values), ranks(uneven))
+        lines.append(f"- More {words}, more uneven: rank correlation {rho:.1f} over {len(counted)} allocators"
+                     f"{', so they do not explain it' if rho < 0.5 else ', of too few to prove it' if rho < 0.9 else ''}.")
+    return lines
+
+
+def ranks(values):
+    ordered = sorted(values)
+    return [float(ordered.index(value)) for value in values]
 
 
 def traps_block(suite):
@@ -119,7 +171,13 @@ def traps_block(suite):
     def cv(values):
         return 100 * analyze.sample_stddev(values) / analyze.mean(values)
 
+    single = [row for row in suite.rows("benchmark_accurate") if (row["allocator"], row["op"], row["size_class"]) == (OURS, "alloc", figures.SIZE)]
+    tail, middle = (report.median([suite.number("benchmark_accurate", row, column) for row in single]) if single else 0
+                    for column in ("p999_ns", "p50_ns"))
     return table(["taken for one another", "one", "the other"], [
+        ["ours, the slowest over the middle: of windows; of single allocations (p99.9)",
+         f"{max(times[OURS]) / statistics.median(times[OURS]):.3f}", f"{tail / middle:.1f}" if middle else "-"],
+        ["ours, part of the unevenness that is not the others': by deviation; by variance", *shares(speeds)],
         ["ours, M calls/s: what 99 % of the windows reach; what 1 % of them reach (the 99th percentile)", analyze.short(slow),
          analyze.short(fast)],
         ["ours: cv of throughput; cv of time", f"{cv(mine):.2f} %", f"{cv(times[OURS]):.2f} %"],

@@ -16,7 +16,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { SLOTS = 400, MIN_BYTES = 16, MAX_BYTES = 1040, ALLOCATE_PERCENT = 70, SEQUENCE = 1 << 16 };
+enum { SLOTS = 400, MIN_BYTES = 16, MAX_BYTES = 1040, ALLOCATE_PERCENT = 70, SEQUENCE = 1 << 16, TOUCHED_BYTES = 1000 };
 
 typedef struct soak_op {
     uint16_t slot;
@@ -41,6 +41,7 @@ typedef struct soak_window {
 static struct {
     uint64_t windows;
     uint64_t window_ms;
+    uint64_t touch_mb;
     bool paced;
 } options;
 
@@ -123,6 +124,17 @@ static soak_window run_window(soak_state *state, uint64_t number) {
     return window;
 }
 
+/* Allocates, writes and frees as much: memory that the load may find touched, and the frees may have given back. */
+static void touch(soak_state *state) {
+    size_t count = options.touch_mb * 1000000 / TOUCHED_BYTES, bytes = count * sizeof(void *);
+    void **objects = bench_map(bytes + 1);
+    for (size_t i = 0; i < count; i++) {
+        objects[i] = suite_alloc(state->peer, TOUCHED_BYTES);
+        memset(objects[i], 1, TOUCHED_BYTES);
+    }
+    for (size_t i = 0; i < count; i++) peer_free(state->peer, objects[i]);
+}
+
 /* The median of passes without the allocator, for each call that they leave out. The slots are empty, before and after. */
 static double measure_floor(soak_state *state) {
     enum { PASSES = 51 };
@@ -180,6 +192,11 @@ int main(int argc, char **argv) {
          .number = &options.window_ms,
          .low = 1,
          .high = 3600000},
+        {.name = "--touch_mb",
+         .value = "N",
+         .help = "allocate, write and free so many MB before the first window (default 0)",
+         .number = &options.touch_mb,
+         .high = 100000},
         {.name = "--paced",
          .help = "begin each window when a line comes on the standard input, end when it ends",
          .flag = &options.paced},
@@ -201,6 +218,7 @@ int main(int argc, char **argv) {
     state.ops = bench_map(SEQUENCE * sizeof *state.ops);
     double floor_ns = measure_floor(&state);
     state.peer = peer_open();
+    touch(&state);
     make_sequence(&state, 0); /* warms up, and fills the slots */
     pass(&state, suite.smoke ? CHECKED : USUAL);
     fflush(stdout);

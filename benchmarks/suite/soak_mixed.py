@@ -63,6 +63,8 @@ def parse_arguments(arguments):
                         help="how long each allocator runs (default 300)")
     parser.add_argument("--window-ms", type=whole_number(1, 3600000), metavar="N", help="length of a window "
                         "(default 1000)")
+    parser.add_argument("--touch-mb", type=whole_number(0, 100000), default=0, metavar="N", help="allocate, write and free so much "
+                        "before the first window (default 0)")
     parser.add_argument("--allocators", metavar="A,B", help=f"only these of {','.join(ALLOCATORS)} (default: those "
                         "that are installed)")
     parser.add_argument("--csv", metavar="FILE", help="where the windows go (default benchmarks/results/soak.csv, or "
@@ -129,7 +131,8 @@ class Runner:
     def __init__(self, folder, name, options, done):
         self.name, self.windows, self.done = name, 0, done
         command = [folder / "soak_mixed", "--allocator", name, "--paced", "--windows", str(options.windows - done),
-                   "--window_ms", str(options.window_ms), "--seed", str(options.seed)]
+                   "--window_ms", str(options.window_ms), "--seed", str(options.seed),
+                   "--touch_mb", str(options.touch_mb)]
         command += ["--smoke"] if options.smoke else []
         # In a session of its own: an interruption ends the turn here, not in the middle of a line there.
         self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
@@ -230,6 +233,7 @@ def default_path():
 def command_words(options):
     words = ["benchmarks/soak_mixed_single_process.sh", "--window-ms", str(options.window_ms), "--seed", str(options.seed)]
     words += [f"--{size}" for size in ("quick", "smoke") if getattr(options, size)]
+    words += ["--touch-mb", str(options.touch_mb)] if options.touch_mb else []
     words += ["--seconds", str(options.seconds)] if options.seconds else []
     return words + (["--allocators", options.allocators] if options.allocators else [])
 
