@@ -1,6 +1,6 @@
 #!/bin/sh
 # Installs the Debian packages that a purpose needs and that are missing. Silent when nothing is.
-# usage: tools/setup.sh install|run|test|test-all|clang|cxx|adapt|fuzz|afl|bench|plot|valgrind|vm|cross|coverage|programs|model|rust|deb|http|observability
+# usage: tools/setup.sh install|run|test|test-all|clang|cxx|adapt|fuzz|afl|bench|plot|valgrind|vm|cross|coverage|programs|model|rust|deb|http|observability|apr
 set -eu
 
 run="make gcc libc6-dev cmake pkg-config libjansson-dev iso-codes python3"
@@ -33,9 +33,10 @@ case "$#:${1-}" in
     1:programs) wanted="$run libcmocka-dev g++ clang git perl gdb sqlite3 lua5.4 php-cli ruby nodejs default-jre-headless redis-server redis-tools nginx-light postgresql mariadb-server ghostscript imagemagick qemu-user valgrind openssl xz-utils bzip2 zstd zip unzip cpio rsync openssh-client jq vim bc tcl gawk rustc gettext" ;;
     1:model) wanted="make gcc libc6-dev python3 spin" ;;
     1:deb) wanted="mmdebstrap" ;;
+    1:apr) wanted="$run libapr1-dev apache2 apache2-dev subversion wrk" ;;
     1:rust) wanted="cargo-web" ;; # Debian 12: the newer of its two; cargo of any origin will do
     *)
-        echo "tools/setup.sh: unknown purpose '$*': install, run, test, test-all, clang, cxx, adapt, fuzz, afl, bench, plot, valgrind, vm, cross, coverage, programs, model, rust, deb, http or observability" >&2
+        echo "tools/setup.sh: unknown purpose '$*': install, run, test, test-all, clang, cxx, adapt, fuzz, afl, bench, plot, valgrind, vm, cross, coverage, programs, model, rust, deb, http, observability or apr" >&2
         exit 2
         ;;
 esac

@@ -1,0 +1,45 @@
+#!/usr/bin/env bash
+# libtslab-apr: APR's own test suite, Apache httpd and Subversion, with the library preloaded and without it.
+# Exit code 77: something that it needs cannot be had.
+# usage: test.sh [suite|programs]     default: both
+set -euo pipefail
+cd "$(dirname "$0")/../.."
+case "${1-}" in "" | suite | programs) ;; *) echo "test.sh: unknown argument '$1': suite or programs" >&2; exit 2 ;; esac
+tools/setup.sh apr
+tools/build.sh release -- tslab_apr tslab_tool
+library=$PWD/build/release/integrations/apr/libtslab-apr.so
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+
+suite() {
+    integrations/fetch_source.sh apr "$work/apr" || return $?
+    mkdir "$work/build"
+    (cd "$work/build" && "$work/apr/source/configure" --quiet && make -s && make -s -C test all) >"$work/log" 2>&1 ||
+        { tail -n 20 "$work/log"; return 1; }
+    cd "$work/build/test"
+    # Linked again, to the shared library: what is preloaded stands in for nothing in a static one.
+    gcc -o testall abts.o $(sed -n 's/^TESTS = //p;/^TESTS = /,/[^\\]$/p' Makefile | tr -s ' \\\t' '\n' | sed -n 's/\.lo$/.o/p' | sort -u) \
+        testutil.o ../.libs/libapr-1.so -lpthread -Wl,-rpath,"$work/build/.libs"
+    LD_PRELOAD=$library TSLAB_ON_MISUSE=abort ./testall -q >"$work/out" 2>&1 || true
+    grep -q SUCCESS "$work/out" || { tail -n 20 "$work/out"; return 1; }
+    grep -c ': *SUCCESS' "$work/out" | sed 's/$/ of the suites of APR pass/'
+    # A test that fails is run without the library, too: there are some that no machine without a network passes.
+    local failed=0
+    for name in $(sed -n 's/^\(test[a-z]*\) .*FAILED.*/\1/p; s/^\(test[a-z]*\)  *[0-9]* *[0-9][0-9]* .*%$/\1/p' "$work/out" | sort -u); do
+        if ./testall -q "$name" >"$work/plain" 2>&1; then
+            echo "$name: fails with the library only"
+            failed=1
+        else
+            echo "$name: fails without the library, too"
+        fi
+    done
+    return $failed
+}
+
+programs() { python3 -B integrations/apr/test.py "$library" "$PWD/build/release"; }
+
+code=0
+for part in ${1:-programs suite}; do
+    ($part) || { one=$?; [ $one -eq 77 ] && [ $code -ne 1 ] && code=77 || code=1; }
+done
+exit $code
