@@ -10,7 +10,7 @@ mkdir -p "$folder/lists/partial" "$folder/cache/archives/partial" "$folder/parts
 for file in /etc/apt/sources.list.d/*.sources; do
     [ ! -f "$file" ] || ! grep -q '^URIs:.*/debian' "$file" || sed 's/^Types:.*/Types: deb-src/' "$file" >"$folder/parts/$(basename "$file")"
 done
-cat /etc/apt/sources.list /etc/apt/sources.list.d/*.list 2>/dev/null | sed -n '/\/debian/s/^deb /deb-src /p' >"$folder/parts/all.list"
+{ cat /etc/apt/sources.list /etc/apt/sources.list.d/*.list 2>/dev/null || true; } | sed -n '/\/debian/s/^deb /deb-src /p' >"$folder/parts/all.list"
 apt=(apt-get -qq -o Dir::Etc::SourceList=/dev/null -o Dir::Etc::SourceParts="$folder/parts" -o Dir::State::Lists="$folder/lists"
     -o Dir::Cache="$folder/cache" -o APT::Sandbox::User=root)
 if ! "${apt[@]}" update >"$folder/log" 2>&1 ||

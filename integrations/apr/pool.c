@@ -22,11 +22,9 @@ void *ta_no_memory(const apr_pool_t *pool) {
     return NULL;
 }
 
-/* A pool that is no live record was destroyed, or never made. The library counts that as misuse, and says it if it is
-   asked to. */
-static bool is_live(apr_pool_t *pool) {
-    return slab_owns(ta_allocator, pool) || slab_free(ta_allocator, pool);
-}
+/* The record of a pool names itself until the pool is destroyed, and its memory stays readable after that. The free of
+   a destroyed one is counted as misuse, and told if that is asked for. */
+static bool is_live(apr_pool_t *pool) { return pool->self == pool || slab_free(ta_allocator, pool); }
 
 /* ---- allocation ------------------------------------------------------------------------------------------- */
 
@@ -46,22 +44,43 @@ static bool make_domain(apr_pool_t *pool) {
     return pool->domain != NULL;
 }
 
-void *ta_alloc_slow(apr_pool_t *pool, apr_size_t size) {
+void *ta_alloc_alone(apr_pool_t *pool, apr_size_t size) {
+    void *p = slab_malloc_epoch(ta_allocator, size, pool->epoch);
+    if (p) return p;
     if (!is_live(pool)) return NULL;
     bool made = !pool->domain && make_domain(pool);
-    void *p = made ? slab_malloc_epoch(ta_allocator, size, pool->epoch) : NULL;
+    p = made ? slab_malloc_epoch(ta_allocator, size, pool->epoch) : NULL;
     return p ? p : ta_no_memory(pool);
 }
 
+#define ALIGNMENT 8u /* APR's */
+#define FIRST_CHUNK 256u
+#define LAST_CHUNK 4096u
+
+/* What is large has an object of its own, so that it leaves no rest. */
+static void *alloc_in_next_chunk(apr_pool_t *pool, apr_size_t size) {
+    if (size > LAST_CHUNK / 4) return ta_alloc_alone(pool, size);
+    size_t bytes = pool->chunk < FIRST_CHUNK ? FIRST_CHUNK : pool->chunk;
+    while (bytes < 2 * size) bytes *= 2;
+    char *p = ta_alloc_alone(pool, bytes);
+    if (!p) return NULL;
+    pool->chunk = bytes < LAST_CHUNK ? 2 * bytes : LAST_CHUNK;
+    pool->at = p + size;
+    pool->end = p + bytes;
+    return p;
+}
+
 APR_DECLARE(void *) apr_palloc(apr_pool_t *pool, apr_size_t size) {
-    void *p = slab_malloc_epoch(ta_allocator, size, pool->epoch);
-    return p ? p : ta_alloc_slow(pool, size);
+    apr_size_t bytes = (size + (ALIGNMENT - 1)) & ~(apr_size_t)(ALIGNMENT - 1);
+    if (bytes < size) return ta_no_memory(pool);
+    if (bytes >= (apr_size_t)(pool->end - pool->at)) return alloc_in_next_chunk(pool, bytes);
+    char *p = pool->at;
+    pool->at = p + bytes;
+    return p;
 }
 
 APR_DECLARE(void *) apr_pcalloc(apr_pool_t *pool, apr_size_t size) {
-    void *p = slab_calloc_epoch(ta_allocator, 1, size, pool->epoch);
-    if (p) return p;
-    p = ta_alloc_slow(pool, size);
+    void *p = apr_palloc(pool, size);
     return p ? memset(p, 0, size) : NULL;
 }
 
@@ -114,6 +133,7 @@ static apr_status_t create(apr_pool_t **out, apr_pool_t *parent, apr_abortfunc_t
         if (abort_fn) abort_fn(APR_ENOMEM);
         return APR_ENOMEM;
     }
+    pool->self = pool;
     pool->abort_fn = abort_fn;
     pool->allocator = allocator;
     pool->tag = tag;
@@ -197,6 +217,8 @@ static void end_contents(apr_pool_t *pool) {
     while (pool->child) apr_pool_destroy(pool->child);
     ta_run_cleanups(&pool->cleanups);
     ta_end_processes(pool->processes);
+    pool->at = pool->end = NULL;
+    pool->chunk = 0;
     pool->unused = NULL;
     pool->processes = NULL;
     pool->user_data = NULL;
@@ -217,6 +239,7 @@ APR_DECLARE(void) apr_pool_destroy(apr_pool_t *pool) {
     apr_allocator_t *own = pool->allocator && apr_allocator_owner_get(pool->allocator) == pool ? pool->allocator : NULL;
     if (own) apr_allocator_mutex_set(own, NULL); /* it may lie in the pool */
     end_domain(pool);
+    pool->self = NULL;
     (void)slab_free(ta_allocator, pool);
     if (own) apr_allocator_destroy(own);
 }

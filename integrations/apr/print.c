@@ -22,7 +22,7 @@ static int grow(apr_vformatter_buff_t *at) {
     size_t used = (size_t)(at->curpos - (p->text ? p->text : p->small));
     char *text;
     if (!p->text) {
-        text = apr_palloc(p->pool, 2 * sizeof p->small);
+        text = ta_alloc_alone(p->pool, 2 * sizeof p->small);
         if (text) memcpy(text, p->small, used);
     } else {
         text = slab_realloc(ta_allocator, p->text, 2 * p->bytes);

@@ -18,8 +18,9 @@ suite() {
         { tail -n 20 "$work/log"; return 1; }
     cd "$work/build/test"
     # Linked again, to the shared library: what is preloaded stands in for nothing in a static one.
-    gcc -o testall abts.o $(sed -n 's/^TESTS = //p;/^TESTS = /,/[^\\]$/p' Makefile | tr -s ' \\\t' '\n' | sed -n 's/\.lo$/.o/p' | sort -u) \
-        testutil.o ../.libs/libapr-1.so -lpthread -Wl,-rpath,"$work/build/.libs"
+    tests=$(printf 'include Makefile\nshow:\n\t@echo $(TESTS:.lo=.o)\n' | make -s -f - show)
+    # shellcheck disable=SC2086 # names are words
+    gcc -o testall abts.o testutil.o $tests ../.libs/libapr-1.so -lpthread -Wl,-rpath,"$work/build/.libs"
     LD_PRELOAD=$library TSLAB_ON_MISUSE=abort ./testall -q >"$work/out" 2>&1 || true
     grep -q SUCCESS "$work/out" || { tail -n 20 "$work/out"; return 1; }
     grep -c ': *SUCCESS' "$work/out" | sed 's/$/ of the suites of APR pass/'
