@@ -16,7 +16,6 @@
 #include "os/text.h"
 
 #include <errno.h>
-#include <pthread.h>
 
 #define INTERVAL_NS 250000000
 #define MAINTAIN_NS 2500000u
@@ -44,20 +43,15 @@ static void start_or_say(void) {
     errno = error;
 }
 
-static void start_in_child(void) {
+void ts_background_fork_child(void) {
+    bool asked = ts_load_relaxed(&asked_for);
     ts_own_thread_forget(TS_BACKGROUND_THREAD);
-    if (ts_load_relaxed(&asked_for))
-        start_or_say();
-    else
-        ts_store_relaxed(&started, 0);
+    ts_store_relaxed(&started, asked);
+    if (asked) start_or_say();
 }
 
 static void start(void) {
-    static _Atomic uint32_t registered;
-    if (atomic_exchange(&started, 1)) return;
-    /* First: in a child of a fork that comes between nobody waits for a thread that is not there. */
-    if (!atomic_exchange(&registered, 1)) (void)pthread_atfork(NULL, NULL, start_in_child);
-    start_or_say();
+    if (!atomic_exchange(&started, 1)) start_or_say();
 }
 
 void ts_background_start(void) {

@@ -11,7 +11,6 @@
 #include "os/text.h"
 
 #include <errno.h>
-#include <pthread.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -65,7 +64,7 @@ static void start_or_say(void) {
 }
 
 /* The mapping is shared with the parent, and its thread is not here. */
-static void in_child(void) {
+void ts_page_fork_child(void) {
     bool had = page != NULL;
     int before = errno;
     ts_own_thread_forget(TS_PAGE_THREAD);
@@ -79,9 +78,6 @@ void ts_private_start_page(void) {
     int before = errno;
     if (!ts_settings_want_page() || atomic_exchange(&started, 1)) return;
     ts_growth_watch();
-    /* First: in a child of a fork that comes between nobody waits for a thread that is not there. */
-    if (pthread_atfork(NULL, NULL, in_child) != 0)
-        ts_tell("TSLAB_SHM=1: children of fork will have no statistics page");
     start_or_say();
     errno = before;
 }

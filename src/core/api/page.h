@@ -42,4 +42,7 @@ typedef struct ts_page {
     ts_page_bank bank[2];
 } ts_page;
 
+/* In a child of fork, at the end of the outermost fork: for a process that has a page. */
+void ts_page_fork_child(void);
+
 #endif

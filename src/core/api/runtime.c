@@ -6,6 +6,7 @@
 #include "supply/share.h"
 
 #include "api/layout.h"
+#include "api/page.h"
 #include "api/private.h"
 #include "diagnose/listen.h"
 #include "diagnose/misuse.h"
@@ -59,12 +60,17 @@ static uint32_t fork_allocators; /* guarded by start_mutex: those whose locks ar
 
 /*
  * A fork of the only thread takes no lock, and has nothing to put in order in the child: the child goes on as the
- * parent does. So a signal handler may fork, whatever it interrupts, another fork included. A fork in the middle of a
- * fork of one thread takes no lock either. Beside other threads, its child may wait for a lock that one of them had.
+ * parent does. So a signal handler may fork, whatever it interrupts, another fork included.
+ *
+ * A handler of fork may fork, too. While this thread has the locks, for a fork that is under way, the inner fork takes
+ * none, and its child goes on inside of the outer fork: with the locks, and at its end as a child, whichever side of
+ * the outer fork it is on. The library's own threads begin in a child behind the outermost fork, so that no inner one
+ * comes upon them.
  */
 static _Thread_local struct {
-    uint32_t depth;
-    bool locked;            /* the outermost fork has the locks */
+    uint32_t depth;         /* forks that this thread is inside of */
+    uint32_t locked_at;     /* the depth of the one that takes the locks, from before the first to behind the last */
+    bool is_child;          /* the process has come of one of them */
     ts_fork_elders *elders; /* the function that this fork has called, and calls again; NULL: none */
 } forking;
 
@@ -72,14 +78,6 @@ static _Atomic(ts_fork_elders *) elders; /* of the process's malloc: locks that 
 static void call_elders(ts_fork_when when) {
     if (when == TS_FORK_BEGINS) forking.elders = ts_load_relaxed(&elders); /* another thread may just set it */
     if (forking.elders) forking.elders(when);
-}
-
-static bool fork_begins(void) { return forking.depth++ == 0 && !ts_os_is_alone(); }
-/* false: there is nothing to do, and it is over. */
-static bool fork_ends(void) {
-    if (forking.depth == 1 && forking.locked) return true;
-    forking.depth--;
-    return false;
 }
 
 static void for_allocator_locks(ts_lock_fn *fn, bool retained) {
@@ -107,10 +105,11 @@ static void for_locks_behind_heaps(ts_lock_fn *fn) {
 }
 
 static void fork_prepare(void) {
-    if (!fork_begins()) return;
+    forking.depth++;
+    if (forking.locked_at != 0 || ts_os_is_alone()) return;
+    forking.locked_at = forking.depth;
     call_elders(TS_FORK_BEGINS);
     pthread_mutex_lock(&start_mutex);
-    forking.locked = true;
     if (!hooks_made) return; /* nothing has been allocated yet */
     fork_allocators = ts_table_high(&ts_allocators);
     for_locks_before_heaps(ts_lock_acquire_for_fork);
@@ -125,14 +124,9 @@ static void release_all(ts_fork_when when, void (*of_heaps)(void)) {
         of_heaps();
         for_locks_before_heaps(ts_lock_release_for_fork);
     }
-    forking.locked = false;
     pthread_mutex_unlock(&start_mutex);
     call_elders(when);
-    forking.depth--;
-}
-
-static void fork_parent(void) {
-    if (fork_ends()) release_all(TS_FORK_PARENT, ts_heap_fork_parent);
+    forking.locked_at = 0;
 }
 
 static void end_all_in(ts_allocator *a) {
@@ -148,9 +142,7 @@ static void end_left_allocator(ts_allocator *a) {
     if (ts_load_relaxed(&a->record.id) == 0 && ts_load_relaxed(&a->pins) != 0) end_all_in(a);
 }
 
-static void fork_child(void) {
-    note_process();
-    if (!fork_ends()) return;
+static void put_in_order(void) {
     ts_message_fork_child();
     ts_os_stack_fork_child();
     bool made = hooks_made;
@@ -163,11 +155,30 @@ static void fork_child(void) {
     for (uint32_t i = 1; i < fork_allocators; i++) end_left_allocator(ts_table_at(&ts_allocators, i));
 }
 
+static void fork_over(void) {
+    if (forking.locked_at == forking.depth) {
+        if (forking.is_child)
+            put_in_order();
+        else
+            release_all(TS_FORK_PARENT, ts_heap_fork_parent);
+    }
+    if (--forking.depth > 0 || !forking.is_child) return;
+    forking.is_child = false;
+    ts_background_fork_child();
+    ts_page_fork_child();
+}
+
+static void fork_child(void) {
+    note_process();
+    forking.is_child = true;
+    fork_over();
+}
+
 /* Handlers of fork that are registered later run while these locks are free: so a program's own may allocate, if these
    come first. */
 static bool fork_registered; /* written before main, or under start_mutex */
 TS_AT_LOAD static void register_fork(void) {
-    if (!fork_registered) fork_registered = ts_os_register_fork(fork_prepare, fork_parent, fork_child);
+    if (!fork_registered) fork_registered = ts_os_register_fork(fork_prepare, fork_over, fork_child);
 }
 
 void ts_private_fork_elders(ts_fork_elders *function) {

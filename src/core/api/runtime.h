@@ -38,6 +38,8 @@ bool ts_settings_resolve(const SlabOptions *options, ts_settings *out);
 /* Makes the thread of the option `background`, if there is none. A failure is reported once, and changes nothing
    else. */
 void ts_background_start(void);
+/* In a child of fork, at the end of the outermost fork. */
+void ts_background_fork_child(void);
 
 /* Finds the NUMA nodes of the machine (region/home.h). Returns whether there are several. */
 bool ts_runtime_start_homes(void);
