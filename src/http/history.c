@@ -1,6 +1,7 @@
 #include "http/history.h"
 
 #include "advice/sink.h"
+#include "api/private.h"
 #include "stats/view.h"
 
 #include <pthread.h>
@@ -107,6 +108,7 @@ static void *watch(void *unused) {
     SlabAllocator *first = chosen();
     bool ended = view == NULL;
     (void)unused;
+    ts_private_threads_count(1);
     if (first) (void)slab_stats_doctor(first, NULL, 0); /* from here on what grows is watched */
     while (!ended) {
         struct timespec until;
@@ -120,8 +122,10 @@ static void *watch(void *unused) {
         }
         ended = stopping;
         (void)pthread_mutex_unlock(&mutex);
+        ts_private_last_thread_look();
     }
     free(view);
+    ts_private_threads_count(-1);
     return NULL;
 }
 
@@ -129,7 +133,7 @@ static void *watch(void *unused) {
 
 void http_history_start(SlabAllocator *(*choose)(void)) {
     pthread_attr_t attributes;
-    sigset_t all, before;
+    sigset_t before;
     if (runs || pthread_attr_init(&attributes) != 0) return;
     (void)pthread_mutex_lock(&mutex); /* the server answers already */
     if (!rings) rings = calloc(RINGS, sizeof *rings);
@@ -137,8 +141,7 @@ void http_history_start(SlabAllocator *(*choose)(void)) {
     chosen = choose;
     stopping = false;
     (void)pthread_mutex_unlock(&mutex);
-    sigfillset(&all); /* the program's signals are for the program's threads */
-    (void)pthread_sigmask(SIG_SETMASK, &all, &before);
+    ts_private_signals_block(&before);
     (void)pthread_attr_setstacksize(&attributes, STACK_BYTES);
     runs = ready && pthread_create(&thread, &attributes, watch, NULL) == 0;
     (void)pthread_sigmask(SIG_SETMASK, &before, NULL);

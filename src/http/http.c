@@ -152,9 +152,8 @@ static bool run_locked(int fd) {
     listener = ts_own_file_of(fd);
     http_answers_show(plan.allocator);
     http_places_reset();
-    sigset_t all, before;
-    sigfillset(&all); /* the program's signals are for the program's threads */
-    (void)pthread_sigmask(SIG_SETMASK, &all, &before);
+    sigset_t before;
+    ts_private_signals_block(&before);
     server = MHD_start_daemon(
         MHD_USE_AUTO | MHD_USE_INTERNAL_POLLING_THREAD | MHD_USE_ERROR_LOG | MHD_USE_ITC, 0, NULL, NULL, on_request,
         NULL, MHD_OPTION_EXTERNAL_LOGGER, say_nothing, NULL, MHD_OPTION_LISTEN_SOCKET, fd, MHD_OPTION_CONNECTION_LIMIT,
@@ -163,6 +162,7 @@ static bool run_locked(int fd) {
         http_places_change, NULL, MHD_OPTION_UNESCAPE_CALLBACK, unescape, NULL, MHD_OPTION_END);
     (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
     if (server) {
+        ts_private_threads_count(1); /* until it ends, the thread of libmicrohttpd is there */
         plan.owner = getpid();
         plan.waiting = false;
         atomic_fetch_add(&turn, 1);
@@ -262,6 +262,7 @@ static void end_server(void) {
         (void)MHD_quiesce_daemon(server); /* no new connections; those that there are go on */
         for (unsigned i = 0; i < 100 && http_places_under_way() > 0; i++)
             (void)nanosleep(&(struct timespec){0, 10000000}, NULL);
+        ts_private_threads_count(-1);
         MHD_stop_daemon(server);
     }
     ts_own_file_close(&listener);
@@ -323,31 +324,36 @@ static int take_over(unsigned mine) {
     return error;
 }
 
-static void *wait_for_owner(void *argument) {
-    unsigned mine = (unsigned)(uintptr_t)argument;
+static void wait_and_take_over(unsigned mine) {
     for (unsigned n = 0;; n++) {
         const struct timespec pause = pause_of(n);
         (void)nanosleep(&pause, NULL);
-        if (atomic_load(&turn) != mine) return NULL;
+        ts_private_last_thread_look();
+        if (atomic_load(&turn) != mine) return;
         if (!is_owner_alive()) break;
     }
     int error = take_over(mine);
     if (error)
         say("tslab: process %ld does not go on with the statistics of process %ld on port %d: %s", (long)getpid(),
             (long)awaited.owner, awaited.port, strerror(error));
+}
+
+static void *wait_for_owner(void *argument) {
+    ts_private_threads_count(1);
+    wait_and_take_over((unsigned)(uintptr_t)argument);
+    ts_private_threads_count(-1);
     return NULL;
 }
 
 static void start_waiting(void) {
     pthread_t thread;
     pthread_attr_t attributes;
-    sigset_t all, before;
+    sigset_t before;
     int error = pthread_attr_init(&attributes);
     if (!error) {
         (void)pthread_attr_setstacksize(&attributes, WAITING_STACK_BYTES);
         (void)pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
-        sigfillset(&all);
-        (void)pthread_sigmask(SIG_SETMASK, &all, &before);
+        ts_private_signals_block(&before);
         error = pthread_create(&thread, &attributes, wait_for_owner, (void *)(uintptr_t)atomic_load(&turn));
         (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
         (void)pthread_attr_destroy(&attributes);

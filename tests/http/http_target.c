@@ -14,6 +14,8 @@
  *     fork twice        a grandchild that lives for ten seconds; its parent ends, and this process lives: its id
  *     fork serve        a child that starts a server of its own: its port, its process id; it lives for ten seconds
  *     fork reused       the socket's number is a file of the program's, here and in a child, over a stop: "yes" or "no"
+ *     fork last         a child whose only thread ends by pthread_exit: its status, when it has ended
+ *     last              the only thread ends by pthread_exit: "over" from a handler of exit
  *     metrics add       adds metrics of all kinds: "ok"
  *     metrics remove    takes them out again: "ok"
  *     metrics refused   adds what must be refused: "ok", or what was not
@@ -297,6 +299,24 @@ static void fork_server(void) {
     printf("%d %ld\n", port, (long)child);
 }
 
+static void say_over(void) { puts("over"); }
+
+static void end_last_thread(void) {
+    (void)atexit(say_over);
+    pthread_exit(NULL);
+}
+
+static void fork_last(void) {
+    int status = -1;
+    pid_t child = fork();
+    if (child == 0) {
+        (void)fclose(stdout);
+        pthread_exit(NULL);
+    }
+    (void)waitpid(child, &status, 0);
+    printf("%d\n", status);
+}
+
 static void twice(bool parent_ends) {
     int pipes[2];
     pid_t grandchild = 0;
@@ -364,6 +384,10 @@ int main(void) {
         } else if (strcmp(line, "daemon twice") == 0) {
             twice(true);
             puts("ok");
+        } else if (strcmp(line, "fork last") == 0) {
+            fork_last();
+        } else if (strcmp(line, "last") == 0) {
+            end_last_thread();
         } else if (strcmp(line, "fork twice") == 0) {
             twice(false);
         } else if (strcmp(line, "stop") == 0) {

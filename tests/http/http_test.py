@@ -421,6 +421,14 @@ class Life(unittest.TestCase):
             finally:
                 os.kill(child, signal.SIGTERM)
 
+    def test_ends_with_the_last_thread_of_the_program(self):
+        with Program() as p:
+            p.start()
+            self.assertEqual(p.tell("fork last"), "0")
+            self.assertEqual(p.get("/healthz")[0], 200)
+            self.assertEqual(p.tell("last"), "over")
+            self.assertEqual(p.process.wait(60), 0)
+
     def test_a_number_that_the_program_has_taken_stays_its_own(self):
         with Program() as p:
             p.start()

@@ -7,6 +7,7 @@
 #include "diagnose/misuse.h"
 #include "diagnose/stacks.h"
 #include "object/object.h"
+#include "os/last_thread.h"
 #include "os/own_threads.h"
 #include "region/pool.h"
 #include "spill/spill.h"
@@ -67,6 +68,10 @@ void ts_private_own_code(const void *start, size_t bytes) { ts_stacks_leave_out(
 
 bool ts_private_threads_rest(void) { return ts_own_threads_rest(); }
 void ts_private_threads_go_on(void) { ts_own_threads_go_on(); }
+
+void ts_private_signals_block(void *before) { ts_own_signals_block(before); }
+void ts_private_threads_count(int more) { ts_own_threads_count(more); }
+void ts_private_last_thread_look(void) { ts_last_thread_look(); }
 
 uint32_t ts_private_use(const void *p) {
     const ts_part *part = &ts_region.part[TS_NORMAL];

@@ -121,6 +121,10 @@ TS_PRIVATE size_t ts_private_render(ts_private_text what, const SlabAllocator *o
 /* order: a SlabEpochOrder; limit: epochs of each allocator. */
 TS_PRIVATE size_t ts_private_render_epochs(const SlabAllocator *one, int order, size_t limit, char *buffer,
                                            size_t capacity);
+/* For threads of a library above the core: as in os/last_thread.h. *before: a sigset_t. */
+TS_PRIVATE void ts_private_signals_block(void *before);
+TS_PRIVATE void ts_private_threads_count(int more);
+TS_PRIVATE void ts_private_last_thread_look(void);
 
 /* The code of a library above the core, which sampled stacks leave out. */
 TS_PRIVATE void ts_private_own_code(const void *start, size_t bytes);

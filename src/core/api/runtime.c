@@ -18,6 +18,7 @@
 #include "memtools/care.h"
 #include "memtools/leaks.h"
 #include "os/assert.h"
+#include "os/last_thread.h"
 #include "os/message.h"
 #include "os/os.h"
 #include "os/purge_probe.h"
@@ -170,6 +171,7 @@ static void fork_over(void) {
 
 static void fork_child(void) {
     note_process();
+    ts_last_thread_leads();
     forking.is_child = true;
     fork_over();
 }

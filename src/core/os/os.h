@@ -118,10 +118,6 @@ void ts_os_thread_ends(void);
 /* Keeps the library that holds this code loaded, because ending threads and forks call it. Caller holds no lock: the
    loader has one. */
 void ts_os_stay_loaded(void);
-/* Starts a detached thread of the library's own, with a stack of 256 KiB. It takes no signals: they are for the
-   program's threads. false: errno says why. */
-bool ts_os_start_thread(void *(*run)(void *));
-
 /* Once: calls fn in a thread whose access the system refuses, with the address. true: the access is done again. false:
    the handler that was there before gets the fault, and this one is gone. */
 bool ts_os_on_fault(bool (*fn)(const void *at));

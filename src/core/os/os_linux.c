@@ -1,5 +1,6 @@
 /* Linux, from 4.x on. A call that an older kernel or a filter refuses is answered as refused. */
 #define _GNU_SOURCE
+#include "os/last_thread.h"
 #include "os/os.h"
 
 #include "base/atomic.h"
@@ -379,6 +380,7 @@ static pthread_key_t exit_key;        /* constant after ts_os_register_exit */
 static _Thread_local unsigned rounds; /* of this thread's destructors so far, since it was here first */
 
 void ts_os_thread_ends(void) {
+    ts_last_thread_ends();
     rounds++;
     if (rounds < PTHREAD_DESTRUCTOR_ITERATIONS) (void)pthread_setspecific(exit_key, &rounds);
 }
@@ -421,6 +423,7 @@ bool ts_os_is_alone(void) { return &library_is_alone && library_is_alone; }
 bool ts_os_thread_started(void) {
     int before = errno; /* it may allocate */
     bool done = rounds < PTHREAD_DESTRUCTOR_ITERATIONS - 1 && pthread_setspecific(exit_key, &rounds) == 0;
+    if (done) ts_last_thread_begins();
     errno = before;
     return done;
 }
@@ -458,24 +461,6 @@ void ts_os_stay_loaded(void) {
     if (load) (void)load(info.dli_fname, RTLD_NOW | RTLD_NOLOAD | RTLD_NODELETE);
     errno = before;
 #endif
-}
-
-bool ts_os_start_thread(void *(*run)(void *)) {
-    pthread_t thread;
-    pthread_attr_t attributes;
-    sigset_t all, before;
-    int error = pthread_attr_init(&attributes);
-    if (error == 0) {
-        (void)pthread_attr_setstacksize(&attributes, (size_t)256 << 10);
-        (void)pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
-        sigfillset(&all);
-        (void)pthread_sigmask(SIG_SETMASK, &all, &before);
-        error = pthread_create(&thread, &attributes, run, NULL);
-        (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
-        (void)pthread_attr_destroy(&attributes);
-    }
-    if (error) errno = error;
-    return error == 0;
 }
 
 /* ---- faults ------------------------------------------------------------------------------------------------ */

@@ -2,11 +2,16 @@
 #include "os/own_threads.h"
 
 #include "base/atomic.h"
-#include "os/os.h"
+#include "os/last_thread.h"
 #include "os/park.h"
 
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
 #include <time.h>
 #include <unistd.h>
+
+#define STACK_BYTES ((size_t)256 << 10)
 
 /*
  * What could go wrong: a thread ends and does not begin again, or a call waits for a thread that does not end. It
@@ -39,12 +44,15 @@ static bool is_to_end(own_thread *t) {
 
 static void *run_thread(own_thread *t) {
     bool waits = t == &all[TS_BACKGROUND_THREAD]; /* the page is to be there at once */
+    ts_own_threads_count(1);
     while (!is_to_end(t)) {
         const struct timespec interval = {0, (long)t->interval_ns};
         if (!waits) t->work();
         waits = false;
         (void)nanosleep(&interval, NULL);
+        ts_last_thread_look();
     }
+    ts_own_threads_count(-1);
     /* release: partner of ts_own_threads_rest */
     (void)atomic_fetch_sub_explicit(&t->runs, 1, memory_order_release);
     return NULL;
@@ -52,9 +60,27 @@ static void *run_thread(own_thread *t) {
 static void *run_page(void *unused) { return (void)unused, run_thread(&all[TS_PAGE_THREAD]); }
 static void *run_background(void *unused) { return (void)unused, run_thread(&all[TS_BACKGROUND_THREAD]); }
 
+/* A detached thread that takes no signals. */
+static bool make_thread(void *(*run)(void *)) {
+    pthread_t thread;
+    pthread_attr_t attributes;
+    sigset_t before;
+    int error = pthread_attr_init(&attributes);
+    if (error == 0) {
+        (void)pthread_attr_setstacksize(&attributes, STACK_BYTES);
+        (void)pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
+        ts_own_signals_block(&before);
+        error = pthread_create(&thread, &attributes, run, NULL);
+        (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
+        (void)pthread_attr_destroy(&attributes);
+    }
+    if (error) errno = error;
+    return error == 0;
+}
+
 static bool begin_thread(ts_own_thread which) {
     (void)ts_fetch_add_relaxed(&all[which].runs, 1);
-    bool begun = ts_os_start_thread(which == TS_PAGE_THREAD ? run_page : run_background);
+    bool begun = make_thread(which == TS_PAGE_THREAD ? run_page : run_background);
     if (!begun) (void)ts_fetch_sub_relaxed(&all[which].runs, 1);
     return begun;
 }

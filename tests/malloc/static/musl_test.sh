@@ -36,7 +36,7 @@ link() {
 }
 count=0
 for mode in -static -static-pie; do
-    for test in first_test.c ../life_test.c; do
+    for test in first_test.c ../life_test.c ../last_thread_test.c; do
         program=$build_dir/program$mode
         run musl-gcc -std=gnu11 -O2 -g -Wall -Wextra -Werror -fno-builtin -fPIE -I "$source_dir/include" \
             -c -o "$build_dir/program.o" "$(dirname "$0")/$test"

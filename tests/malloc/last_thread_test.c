@@ -1,0 +1,11 @@
+/* Programs that have the library as their malloc, and whose last thread ends: tests/support/last_thread.h. */
+#define _GNU_SOURCE
+#include "../support/last_thread.h"
+
+#include <tslab/malloc.h>
+
+static void begin(void) {
+    if (!slab_malloc_active()) _exit(8);
+}
+
+int main(int argc, char **argv) { return last_thread_main(argc, argv, begin); }
