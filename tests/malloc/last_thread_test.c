@@ -4,6 +4,11 @@
 
 #include <tslab/malloc.h>
 
+static void use_memory(void) {
+    void *volatile p = malloc(1000);
+    free(p);
+}
+
 static void begin(void) {
     if (!slab_malloc_active()) _exit(8);
 }

@@ -9,15 +9,23 @@
 
 #include <tslab/tslab.h>
 
-static int by_another;
+#include <sys/syscall.h>
 
-static void *use(void *unused) {
+static bool by_another;
+static SlabAllocator *allocator;
+
+static void use_memory(void) {
+    if (by_another && syscall(SYS_gettid) == getpid()) return;
+    if (!slab_free(allocator, slab_malloc(allocator, 100))) _exit(8);
+}
+
+static void *start(void *unused) {
     SlabOptions options;
     memset(&options, 0, sizeof options);
     options.size = sizeof options;
     options.background = true;
-    SlabAllocator *allocator = slab_allocator_create_ex(&options);
-    if (!allocator || !slab_free(allocator, slab_malloc(allocator, 100))) _exit(8);
+    allocator = slab_allocator_create_ex(&options);
+    use_memory();
     return unused;
 }
 
@@ -25,8 +33,8 @@ static void begin(void) {
     pthread_t thread;
     if (setenv("TSLAB_SHM", "1", 1) != 0) _exit(8);
     if (!by_another)
-        (void)use(NULL);
-    else if (pthread_create(&thread, NULL, use, NULL) != 0 || pthread_join(thread, NULL) != 0)
+        (void)start(NULL);
+    else if (pthread_create(&thread, NULL, start, NULL) != 0 || pthread_join(thread, NULL) != 0)
         _exit(8);
 }
 

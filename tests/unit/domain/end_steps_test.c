@@ -98,18 +98,26 @@ static void others_come(void **state) {
 
 static void do_nothing(void *arg) { (void)arg; }
 
+enum { USUAL, DRAINS, WRAPS, SHARED, KINDS_OF_ENDS };
+
+static EpochDomain *make_kind(unsigned kind) {
+    if (kind == WRAPS) return epoch_domain_wrap(allocator, epoch_open(allocator, NULL, EPOCH_SCOPE), true);
+    return epoch_domain_create_ex(allocator, NULL,
+                                  kind == DRAINS   ? EPOCH_DOMAIN_DRAIN
+                                  : kind == SHARED ? EPOCH_DOMAIN_SHARED
+                                                   : 0);
+}
+
 /* The id of a domain with a cleanup is over first, and its epoch ends after that. So do those of a domain that drains,
-   and of one that wraps an epoch. */
+   of one that wraps an epoch, of one that all threads share, and of one with a parent. */
 static void forked_between_domain_and_epoch(void **state) {
     (void)state;
     other = forks = fork_it;
-    for (unsigned kind = 0; kind < 3; kind++) {
+    for (unsigned kind = 0; kind < KINDS_OF_ENDS; kind++) {
         bool all = false;
         for (unsigned at = 0; !all; at++) {
-            drains = kind == 1;
-            EpochId of_another = kind == 2 ? epoch_open(allocator, NULL, EPOCH_SCOPE) : EPOCH_NONE;
-            domain = kind == 2 ? epoch_domain_wrap(allocator, of_another, true)
-                               : epoch_domain_create_ex(allocator, NULL, kind == 1 ? EPOCH_DOMAIN_DRAIN : 0);
+            drains = kind == DRAINS;
+            domain = make_kind(kind);
             assert_true(domain && epoch_domain_on_destroy(domain, do_nothing, NULL));
             epoch = epoch_domain_epoch(domain);
             entry = entry_of(domain);
