@@ -1,6 +1,6 @@
 /*
- * The room that a process has. A cgroup that reaches its limit kills a process. Above its high mark (version 2) it holds
- * the process up. So each group counts, from the process's own up to the root. In a container the paths of
+ * The room that a process has. A cgroup that reaches its limit kills a process. Above its high mark (version 2)
+ * it holds the process up. So each group counts, from its own up to the root. In a container the paths of
  * /proc/self/cgroup may be those of the machine, whose files are not there. Then the root that the container sees is
  * its own group.
  *
