@@ -33,8 +33,9 @@
  *     epoch_domain_destroy(d);
  *
  * The innermost domain that captures counts. free() takes any object, inside or out. Memory of the loader is never a
- * domain's. Nor is what the runtimes allocate for themselves: exceptions and their texts, destructors of threads and of
- * the process, buffers of stdio. docs/libraries.md names what cannot be told.
+ * domain's, nor is that of libc, but for what these hand out: strdup, strndup, wcsdup, asprintf, getline, getdelim,
+ * getcwd, realpath, tempnam, scandir and their kin. Nor are exceptions of C++ and their texts. docs/libraries.md names
+ * what cannot be told.
  *
  * More: man 3 tslab-malloc.
  */

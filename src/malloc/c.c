@@ -33,7 +33,7 @@ TS_ALWAYS_INLINE void *zeroed(size_t n, size_t size) {
 TS_EXPORT void *calloc(size_t n, size_t size) { return zeroed(n, size); }
 
 TS_ALWAYS_INLINE void *resize(void *p, size_t size) {
-    if (!p) return malloc(size);
+    if (!p) return ts_private_malloc(size, malloc_rest, TS_CALLED_FROM());
     if (TS_UNLIKELY(size == 0)) {
         free(p);
         return NULL;
@@ -43,7 +43,7 @@ TS_ALWAYS_INLINE void *resize(void *p, size_t size) {
     void *q = allocator ? ts_private_realloc(allocator, p, size) : NULL;
     if (TS_LIKELY(q != NULL)) return q;
     errno = error;
-    return ts_process_realloc_rest(p, size);
+    return ts_process_realloc_rest(p, size, TS_CALLED_FROM());
 }
 
 TS_EXPORT void *realloc(void *p, size_t size) { return resize(p, size); }

@@ -4,7 +4,7 @@
  *
  * Memory that the loader allocates is the process's: link maps and threads' blocks outlive a domain. It is told by its
  * caller's address; and while a dlopen is under way, which runs constructors, nothing is captured. Memory that the
- * runtimes of C and C++ allocate for themselves is the process's too (runtime.h).
+ * runtimes of C and C++ allocate for themselves is the process's too (runtime.h, handed.c).
  */
 #ifndef TS_MALLOC_CAPTURE_H
 #define TS_MALLOC_CAPTURE_H

@@ -229,8 +229,8 @@ size_t ts_process_usable(const void *p) {
 }
 
 /* To where malloc would put it. */
-static void *move(void *p, size_t size, size_t bytes) {
-    void *q = ts_is_captured() ? ts_capture_alloc(16, size, false, NULL) : NULL;
+static void *move(void *p, size_t size, size_t bytes, const void *caller) {
+    void *q = ts_is_captured() ? ts_capture_alloc(16, size, false, caller) : NULL;
     if (!q) q = ts_process_alloc_rest(16, size, false, TS_BY_MALLOC);
     if (!q) return NULL;
     memcpy(q, p, size < bytes ? size : bytes);
@@ -249,7 +249,7 @@ static bool is_spilled(SlabAllocator *owner, const void *p) {
     return ts_private_find(owner, p, &place) && epoch_state(owner, place.epoch) == EPOCH_SPILLED;
 }
 
-TS_COLD void *ts_process_realloc_rest(void *p, size_t size) {
+TS_COLD void *ts_process_realloc_rest(void *p, size_t size, const void *caller) {
     int error = errno;
     SlabAllocator *mine = ts_process_start() ? ts_process_allocator() : NULL;
     if (ts_is_hard()) {
@@ -279,7 +279,7 @@ TS_COLD void *ts_process_realloc_rest(void *p, size_t size) {
         return NULL;
     }
     errno = error;
-    return move(p, size, bytes);
+    return move(p, size, bytes, caller);
 }
 
 static void check_size(const char *call, const void *p, size_t alignment, size_t size) {

@@ -64,7 +64,7 @@ SlabAllocator *ts_process_allocator(void);
 void *ts_process_alloc_unusual(size_t alignment, size_t size, bool zero, ts_kind kind, const void *caller);
 /* What the first try has not given: errno says why, if there is a target. */
 void *ts_process_alloc_rest(size_t alignment, size_t size, bool zero, ts_kind kind);
-void *ts_process_realloc_rest(void *p, size_t size);
+void *ts_process_realloc_rest(void *p, size_t size, const void *caller);
 /* A free while the process has no target: in the hard mode, or early. */
 void ts_process_free_unusual(const char *call, void *p, ts_kind kind, size_t size);
 /* Bytes of any object that this library has given out, or the core; 0: it is none. */

@@ -1,11 +1,10 @@
 /*
- * What the runtimes of C and C++ allocate for themselves while a thread is inside of a domain that captures: exceptions
- * and their texts, the lists of destructors of threads and of the process, buffers of stdio, what pthread_setspecific
- * keeps. It outlives the domain, so it is the process's. Objects that they hand to their callers (strdup, getline,
- * std::string) are the domain's.
+ * What the runtimes of C and C++ allocate for themselves while a thread is inside of a domain that captures: all that
+ * libc does, but for what handed.c hands out; of C++ exceptions, their texts, and parts of streams. It outlives the
+ * domain, so it is the process's. Objects that libstdc++ hands to its callers (std::string) are the domain's.
  *
- * The function that asks tells: the caller's address is compared with the bounds of those functions. Some libraries
- * allocate for themselves alone. Nothing of this is on a path outside of such domains.
+ * The function that asks tells: the caller's address is compared with the bounds of libc and of those functions. Some
+ * libraries allocate for themselves alone. Nothing of this is on a path outside of such domains.
  */
 #ifndef TS_MALLOC_RUNTIME_H
 #define TS_MALLOC_RUNTIME_H

@@ -9,6 +9,8 @@
 #include <cstdlib>
 #include <cstring>
 #include <exception>
+#include <fstream>
+#include <iostream>
 #include <stdexcept>
 #include <string>
 #include <system_error>
@@ -191,6 +193,36 @@ void buffers() {
     CHECK(std::fclose(file) == 0);
 }
 
+int called;
+void count_event(std::ios_base::event, std::ios_base &, int) { called++; }
+
+// Streams of the process: their buffers, words and callbacks.
+void streams() {
+    [[maybe_unused]] static const int index = std::ios_base::xalloc() + 30;
+    std::ofstream outside;
+    std::uint64_t of_domain;
+    {
+        captured in;
+        CHECK(std::ios_base::sync_with_stdio(false) || true);
+#ifndef RUNTIME_TEST_STATIC // the archive has no operator of its own by which libstdc++ asks for words
+        std::cout.iword(index) = 7;
+#endif
+        std::cout.register_callback(count_event, 0);
+        outside.open("/dev/null");
+        CHECK(outside << "inside");
+        of_domain = in.live();
+    }
+    CHECK(std::cout << "printed outside" << std::endl);
+#ifndef RUNTIME_TEST_STATIC
+    CHECK(std::cout.iword(index) == 7 && std::cout.iword(index + 1) == 0);
+#endif
+    std::ios other(nullptr);
+    other.copyfmt(std::cout);
+    CHECK(called > 0 && outside << "outside" && outside.flush());
+    if (of_domain != 0) std::fprintf(stderr, "%u objects are the domain's\n", static_cast<unsigned>(of_domain));
+    CHECK(of_domain == 0);
+}
+
 // ---- what is the domain's ----
 
 void handed_out() {
@@ -212,8 +244,13 @@ void handed_out() {
 const struct {
     const char *name;
     void (*run)();
-} parts[] = {{"exceptions", exceptions},       {"thread_locals", thread_locals}, {"specifics", specifics},
-             {"exit_handlers", exit_handlers}, {"fork_handlers", fork_handlers}, {"buffers", buffers},
+} parts[] = {{"exceptions", exceptions},
+             {"thread_locals", thread_locals},
+             {"specifics", specifics},
+             {"exit_handlers", exit_handlers},
+             {"fork_handlers", fork_handlers},
+             {"buffers", buffers},
+             {"streams", streams},
              {"handed_out", handed_out}};
 
 } // namespace

@@ -29,7 +29,7 @@ check() { # NAME COMPILER...
 }
 check g++ g++
 check "clang++ with libc++ (libc++-dev)" clang++ -stdlib=libc++
-check "g++ -static" g++ -static
+check "g++ -static" g++ -static -DRUNTIME_TEST_STATIC
 [ "$count" -gt 0 ] || {
     echo "runtime_test: no C++ compiler"
     exit 77
