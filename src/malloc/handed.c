@@ -67,29 +67,14 @@ TS_COLD static void *move(void *p, const void *caller) {
 }
 #define HANDED(p) (TS_UNLIKELY(ts_is_captured()) ? move((p), TS_CALLED_FROM()) : (p))
 
-/* The next function of that name: the same value from every thread. */
-#define NEXT(result, name, parameters)                              \
-    typedef result next_##name##_function parameters;               \
-    static next_##name##_function *next_##name(void) {              \
-        static _Atomic(next_##name##_function *) known;             \
-        next_##name##_function *function = ts_load_relaxed(&known); \
-        if (TS_LIKELY(function != NULL)) return function;           \
-        ts_capture_suspend();                                       \
-        void *symbol = ts_malloc_next(#name);                       \
-        ts_capture_resume();                                        \
-        memcpy(&function, &symbol, sizeof function);                \
-        ts_store_relaxed(&known, function);                         \
-        return function;                                            \
-    }
-
-NEXT(int, vasprintf, (char **out, const char *format, va_list arguments))
-NEXT(int, __vasprintf_chk, (char **out, int flag, const char *format, va_list arguments))
-NEXT(ssize_t, __getdelim, (char **line, size_t *bytes, int delimiter, FILE *file))
-NEXT(char *, getcwd, (char *buffer, size_t bytes))
-NEXT(char *, get_current_dir_name, (void))
-NEXT(char *, realpath, (const char *path, char *buffer))
-NEXT(char *, canonicalize_file_name, (const char *path))
-NEXT(char *, tempnam, (const char *directory, const char *prefix))
+TS_MALLOC_NEXT(int, vasprintf, (char **out, const char *format, va_list arguments))
+TS_MALLOC_NEXT(int, __vasprintf_chk, (char **out, int flag, const char *format, va_list arguments))
+TS_MALLOC_NEXT(ssize_t, __getdelim, (char **line, size_t *bytes, int delimiter, FILE *file))
+TS_MALLOC_NEXT(char *, getcwd, (char *buffer, size_t bytes))
+TS_MALLOC_NEXT(char *, get_current_dir_name, (void))
+TS_MALLOC_NEXT(char *, realpath, (const char *path, char *buffer))
+TS_MALLOC_NEXT(char *, canonicalize_file_name, (const char *path))
+TS_MALLOC_NEXT(char *, tempnam, (const char *directory, const char *prefix))
 
 #define PRINTED(call, last)          \
     va_list arguments;               \
@@ -155,7 +140,7 @@ TS_COLD static void *move_all(void *list, int entries, const void *caller) {
 
 /* SCANNED(NAME, ENTRY, PARAMETERS, ARGUMENTS): the list is the parameter `list`. */
 #define SCANNED(name, parameters, given)                                                           \
-    NEXT(int, name, parameters)                                                                    \
+    TS_MALLOC_NEXT(int, name, parameters)                                                          \
     TS_EXPORT int name parameters {                                                                \
         int n = next_##name() given;                                                               \
         if (n >= 0 && TS_UNLIKELY(ts_is_captured())) *list = move_all(*list, n, TS_CALLED_FROM()); \

@@ -27,7 +27,7 @@ for name in malloc free calloc realloc reallocarray reallocf aligned_alloc posix
     echo "$name"
 done >>"$work/wanted"
 libc=$(ldd "$library" | sed -n 's/.*libc\.so\.6 => \([^ ]*\).*/\1/p')
-[ -z "$libc" ] || printf 'mallinfo\nmallinfo2\n__libc_mallinfo\ndlopen\nsetns\nunshare\n__register_atfork\n' >>"$work/wanted"
+[ -z "$libc" ] || printf 'mallinfo\nmallinfo2\n__libc_mallinfo\ndlopen\n__cxa_atexit\n__cxa_at_quick_exit\non_exit\nsetns\nunshare\n__register_atfork\n' >>"$work/wanted"
 # These hand out what they allocate (src/malloc/handed.c).
 [ -z "$libc" ] || printf '%s\n' asprintf canonicalize_file_name get_current_dir_name getcwd getdelim getline realpath scandir \
     scandir64 scandirat scandirat64 strdup strndup tempnam vasprintf wcsdup __asprintf_chk __getdelim __strdup __strndup \

@@ -1,0 +1,21 @@
+/*
+ * __cxa_atexit, on_exit and at_quick_exit are libc's. The names are here for programs that were linked when this library
+ * did more: they may have them as its own.
+ */
+#define _GNU_SOURCE
+#include "malloc/entry.h"
+#include "malloc/next.h"
+
+#include <stdlib.h>
+
+TS_MALLOC_NEXT(int, __cxa_atexit, (void (*fn)(void *), void *arg, void *object))
+TS_MALLOC_NEXT(int, __cxa_at_quick_exit, (void (*fn)(void *), void *object))
+TS_MALLOC_NEXT(int, on_exit, (void (*fn)(int, void *), void *arg))
+
+TS_EXPORT int __cxa_atexit(void (*fn)(void *), void *arg, void *object);
+int __cxa_atexit(void (*fn)(void *), void *arg, void *object) { return next___cxa_atexit()(fn, arg, object); }
+
+TS_EXPORT int __cxa_at_quick_exit(void (*fn)(void *), void *object);
+int __cxa_at_quick_exit(void (*fn)(void *), void *object) { return next___cxa_at_quick_exit()(fn, object); }
+
+TS_EXPORT int on_exit(void (*fn)(int, void *), void *arg) { return next_on_exit()(fn, arg); }
