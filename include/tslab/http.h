@@ -14,8 +14,8 @@
  *     /             the dashboard; needs nothing but this server
  *
  * With TSLAB_HTTP=ADDRESS in the environment, a program that is linked to the library, or has it preloaded
- * (LD_PRELOAD), serves whichever allocator holds most at each request, without a line of code. TSLAB_HTTP=0 starts
- * nothing; :0 takes any port that is free.
+ * (LD_PRELOAD), serves all allocators of the process, without a line of code. TSLAB_HTTP=0 starts nothing; :0 takes
+ * any port that is free.
  */
 #ifndef TSLAB_HTTP_H
 #define TSLAB_HTTP_H
@@ -34,15 +34,16 @@ enum {
 /* How the server starts; what is 0 is as slab_http_start has it. */
 typedef struct SlabHttpOptions {
     size_t size;              /* sizeof(SlabHttpOptions) */
-    SlabAllocator *allocator; /* whose statistics; NULL: of the allocator that holds most at each request */
+    SlabAllocator *allocator; /* whose statistics; NULL: of all of the process. Metrics and profiles, which are of one:
+                                 of that which holds most at the request, or of ?allocator=N */
     const char *address;      /* NULL: "127.0.0.1:9464" */
     const char *const *hosts; /* names by which it may be called besides, up to 32, then NULL; "*": every name */
     unsigned flags;           /* SLAB_HTTP_NOT_IN_CHILDREN */
 } SlabHttpOptions;
 
 /*
- * Starts the server of this process, with one thread of its own. allocator: whose statistics; NULL: of the allocator
- * that holds most at each request, of the first 256 of the process. address: "HOST:PORT", "[IPV6]:PORT", ":PORT" or
+ * Starts the server of this process, with one thread of its own. allocator: whose statistics; NULL: of all
+ * allocators of the process (of more than 8 of those that hold most), or with ?allocator=N of one. address: "HOST:PORT", "[IPV6]:PORT", ":PORT" or
  * "PORT", the last two on the loopback interface; port 0: any that is free; NULL: "127.0.0.1:9464".
  *
  * Who may read: there is no access control. An address other than the loopback's shows the figures to everybody who

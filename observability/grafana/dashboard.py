@@ -21,7 +21,7 @@ PANELS = [
     ("Memory of the process", BYTES, "timeseries", [
         ("resident", f"temporal_slab_rss_bytes{W}"),
         ("committed", f"temporal_slab_committed_bytes{W}"),
-        ("warm", f"temporal_slab_retained_bytes{W}"),
+        ("retained", f"temporal_slab_retained_bytes{W}"),
         ("metadata", f"temporal_slab_metadata_bytes{W}")]),
     ("Slabs by epoch label", BYTES, "stacked", [
         ("{{label}} {{state}}", f"temporal_slab_epoch_estimated_rss_bytes{W}")]),
@@ -61,6 +61,11 @@ PANELS = [
         ("", f"temporal_slab_epoch_closing_seconds{W} > 0")]),
     ("Leaks: bytes in closed epochs", BYTES, "stacked", [
         ("{{label}} class {{class}}", f"temporal_slab_epoch_class_live_bytes{select(state='closing')}")]),
+    ("Live bytes by label and class", BYTES, "stacked", [
+        ("{{label}} class {{class}}", f"sum by (label, class) (temporal_slab_epoch_class_live_bytes{W})")]),
+    ("Contention by label", RATE, "timeseries", [
+        ("{{label}} lock waits", f"rate(temporal_slab_label_lock_waits_total{W}[30s])"),
+        ("{{label}} frees tried again", f"rate(temporal_slab_label_cas_retries_total{W}[30s])")]),
     ("Leaks: objects of the workloads, as they count them", COUNT, "timeseries", [
         ("{{pattern}} {{allocator}}", f"benchmark_objects_leaked_total{W}")]),
     ("Objects", RATE, "timeseries", [

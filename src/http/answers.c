@@ -3,6 +3,7 @@
  */
 #include "http/answers.h"
 
+#include "api/private.h"
 #include "http/assets.h"
 #include "http/history.h"
 #include "http/metrics.h"
@@ -20,14 +21,14 @@
 #define LIMIT_MAX 10000u
 #define PROFILE_TYPE "application/vnd.google.protobuf+gzip"
 
-static SlabAllocator *served; /* NULL: the one that holds most; constant while the server runs */
+static SlabAllocator *served; /* NULL: all of the process; constant while the server runs */
 
 void http_answers_show(SlabAllocator *allocator) { served = allocator; }
 
 /* ---- what is served --------------------------------------------------------------------------------------------- */
 
-SlabAllocator *http_answers_choose(void) {
-    if (served) return served;
+/* NULL: there is none. */
+static SlabAllocator *largest(void) {
     SlabAllocator *all[ALLOCATORS], *best = NULL;
     uint64_t most = 0;
     size_t n = slab_allocators(all, ALLOCATORS);
@@ -41,24 +42,27 @@ SlabAllocator *http_answers_choose(void) {
     return best;
 }
 
+typedef struct MHD_Connection connection;
 typedef size_t renderer(SlabAllocator *, char *, size_t);
 
 typedef struct job {
     renderer *render; /* NULL: epochs */
+    bool of_one;      /* of one allocator: where none is chosen, of the one that holds most. Else NULL is all of them */
     bool without;     /* it has something to show when there is no allocator, too */
     SlabEpochOrder order;
     size_t limit;
 } job;
 
 static size_t run(const job *j, SlabAllocator *a, char *buffer, size_t capacity) {
-    return j->render ? j->render(a, buffer, capacity) : slab_stats_epochs_json(a, j->order, j->limit, buffer, capacity);
+    return j->render ? j->render(a, buffer, capacity)
+                     : ts_private_render_epochs(a, (int)j->order, j->limit, buffer, capacity);
 }
 
 /* The whole text, of malloc; NULL: no memory, or nothing to show. */
-static char *render(const job *j, size_t *length) {
+static char *render(const job *j, SlabAllocator *chosen, size_t *length) {
     size_t capacity = 65536;
-    SlabAllocator *a = http_answers_choose();
-    for (unsigned tries = 0; (a || j->without) && tries < 8; tries++) {
+    SlabAllocator *a = chosen ? chosen : j->of_one ? largest() : NULL;
+    for (unsigned tries = 0; (a || !j->of_one || j->without) && tries < 8; tries++) {
         char *text = malloc(capacity);
         if (!text) return NULL;
         *length = run(j, a, text, capacity);
@@ -71,8 +75,6 @@ static char *render(const job *j, size_t *length) {
 }
 
 /* ---- answers ----------------------------------------------------------------------------------------------------- */
-
-typedef struct MHD_Connection connection;
 
 static enum MHD_Result answer(connection *c, unsigned status, const char *type, void *body, size_t bytes,
                               enum MHD_ResponseMemoryMode mode) {
@@ -100,9 +102,31 @@ enum MHD_Result http_say(connection *c, unsigned status, const char *text) {
     return answer(c, status, "text/plain; charset=utf-8", (void *)(uintptr_t)text, strlen(text), MHD_RESPMEM_MUST_COPY);
 }
 
+/* The argument `allocator`, a number as in the texts: which is meant. NULL: none is named. false, and *result is the
+   answer: it is wrong. */
+static bool choose(connection *c, SlabAllocator **out, enum MHD_Result *result) {
+    const char *text = MHD_lookup_connection_value(c, MHD_GET_ARGUMENT_KIND, "allocator"), *wrong = NULL;
+    SlabAllocator *all[ALLOCATORS];
+    size_t count = slab_allocators(all, ALLOCATORS);
+    *out = served;
+    if (!text) return true;
+    unsigned long number = *text && strlen(text) <= 5 ? strtoul(text, NULL, 10) : ALLOCATORS;
+    if (served)
+        wrong = "allocator: this server shows one of them\n";
+    else if (strspn(text, "0123456789") != strlen(text) || number >= ALLOCATORS || number >= count)
+        wrong = "allocator: not the number of one, from 0\n";
+    else
+        *out = all[number];
+    if (wrong) *result = http_say(c, MHD_HTTP_BAD_REQUEST, wrong);
+    return !wrong;
+}
+
 static enum MHD_Result answer_job(connection *c, const job *j, const char *type) {
     size_t length;
-    char *text = render(j, &length);
+    SlabAllocator *chosen;
+    enum MHD_Result wrong;
+    if (!choose(c, &chosen, &wrong)) return wrong;
+    char *text = render(j, chosen, &length);
     if (!text) return http_say(c, MHD_HTTP_SERVICE_UNAVAILABLE, "no allocator to show, or no memory\n");
     return answer(c, MHD_HTTP_OK, type, text, length, MHD_RESPMEM_MUST_FREE);
 }
@@ -164,13 +188,13 @@ static enum MHD_Result metrics(connection *c) {
     const char *accept = MHD_lookup_connection_value(c, MHD_HEADER_KIND, MHD_HTTP_HEADER_ACCEPT);
     int open = weight_of(accept, "application/openmetrics-text"), plain = weight_of(accept, "text/plain");
     if (open > 0 && open >= plain)
-        return answer_job(c, &(job){openmetrics_text, true, 0, 0},
+        return answer_job(c, &(job){.render = openmetrics_text, .of_one = true, .without = true},
                           "application/openmetrics-text; version=1.0.0; charset=utf-8");
-    return answer_job(c, &(job){prometheus_text, true, 0, 0}, "text/plain; version=0.0.4; charset=utf-8");
+    return answer_job(c, &(job){.render = prometheus_text, .of_one = true, .without = true}, "text/plain; version=0.0.4; charset=utf-8");
 }
 
 static enum MHD_Result epochs(connection *c) {
-    job j = {NULL, false, SLAB_EPOCHS_LARGEST, LIMIT_DEFAULT};
+    job j = {.order = SLAB_EPOCHS_LARGEST, .limit = LIMIT_DEFAULT};
     const char *sort = MHD_lookup_connection_value(c, MHD_GET_ARGUMENT_KIND, "sort");
     const char *limit = MHD_lookup_connection_value(c, MHD_GET_ARGUMENT_KIND, "limit");
     if (sort && strcmp(sort, "age") == 0)
@@ -194,7 +218,10 @@ static enum MHD_Result symbols(connection *c) { return http_say(c, MHD_HTTP_OK, 
 #ifdef TSLAB_HTTP_PROFILES
 static enum MHD_Result profile(connection *c, http_profile_kind kind) {
     size_t bytes;
-    SlabAllocator *a = http_answers_choose();
+    SlabAllocator *a;
+    enum MHD_Result wrong;
+    if (!choose(c, &a, &wrong)) return wrong;
+    if (!a) a = largest();
     if (MHD_lookup_connection_value(c, MHD_GET_ARGUMENT_KIND, "seconds"))
         return http_say(c, MHD_HTTP_BAD_REQUEST,
                         "seconds: profiles are sums; go tool pprof -base subtracts one from another\n");
@@ -223,10 +250,29 @@ static size_t process(SlabAllocator *a, char *buffer, size_t capacity) {
     return http_process_render(buffer, capacity);
 }
 static enum MHD_Result history_json(connection *c) {
-    return answer_job(c, &(job){history, true, 0, 0}, "application/json");
+    return answer_job(c, &(job){.render = history, .without = true}, "application/json");
 }
 static enum MHD_Result process_json(connection *c) {
-    return answer_job(c, &(job){process, true, 0, 0}, "application/json");
+    return answer_job(c, &(job){.render = process, .without = true}, "application/json");
+}
+
+static size_t all_json(SlabAllocator *a, char *buffer, size_t capacity) {
+    return ts_private_render(TS_TEXT_JSON, a, buffer, capacity);
+}
+static size_t all_text(SlabAllocator *a, char *buffer, size_t capacity) {
+    return ts_private_render(TS_TEXT_TEXT, a, buffer, capacity);
+}
+static size_t all_findings(SlabAllocator *a, char *buffer, size_t capacity) {
+    return ts_private_render(TS_TEXT_DOCTOR, a, buffer, capacity);
+}
+static size_t all_stacks(SlabAllocator *a, char *buffer, size_t capacity) {
+    return ts_private_render(TS_TEXT_STACKS, a, buffer, capacity);
+}
+static size_t all_stacks_json(SlabAllocator *a, char *buffer, size_t capacity) {
+    return ts_private_render(TS_TEXT_STACKS_JSON, a, buffer, capacity);
+}
+static size_t all_views(SlabAllocator *a, char *buffer, size_t capacity) {
+    return ts_private_render(TS_TEXT_VIEWS, a, buffer, capacity);
 }
 
 static enum MHD_Result healthz(connection *c) { return http_say(c, MHD_HTTP_OK, "ok\n"); }
@@ -239,19 +285,19 @@ static const struct {
     const char *type;
 } PATHS[] = {
     {"/metrics", metrics, NULL, NULL},
-    {"/stats.json", NULL, slab_stats_json, "application/json"},
-    {"/stats.txt", NULL, slab_stats_text, "text/plain; charset=utf-8"},
+    {"/stats.json", NULL, all_json, "application/json"},
+    {"/stats.txt", NULL, all_text, "text/plain; charset=utf-8"},
     {"/epochs.json", epochs, NULL, NULL},
     {"/history.json", history_json, NULL, NULL},
     {"/process.json", process_json, NULL, NULL},
     {"/functions.json", NULL, http_functions_render, "application/json"},
-    {"/doctor.txt", NULL, slab_stats_doctor, "text/plain; charset=utf-8"},
-    {"/stacks.json", NULL, slab_stacks_json, "application/json"},
-    {"/stacks.txt", NULL, slab_stacks_text, "text/plain; charset=utf-8"},
+    {"/doctor.txt", NULL, all_findings, "text/plain; charset=utf-8"},
+    {"/stacks.json", NULL, all_stacks_json, "application/json"},
+    {"/stacks.txt", NULL, all_stacks, "text/plain; charset=utf-8"},
     {"/debug/pprof/heap", heap_profile, NULL, NULL},
     {"/debug/pprof/allocs", allocs_profile, NULL, NULL},
     {SYMBOL_PATH, symbols, NULL, NULL},
-    {"/view", NULL, slab_stats_view, "application/octet-stream"},
+    {"/view", NULL, all_views, "application/octet-stream"},
     {"/healthz", healthz, NULL, NULL},
 };
 enum { PATHS_COUNT = sizeof PATHS / sizeof *PATHS };
@@ -272,7 +318,7 @@ enum MHD_Result http_answer(connection *c, const char *path, const char *method)
     for (size_t i = 0; i < PATHS_COUNT; i++) {
         if (strcmp(path, PATHS[i].path) != 0) continue;
         if (PATHS[i].reply) return PATHS[i].reply(c);
-        return answer_job(c, &(job){PATHS[i].render, false, 0, 0}, PATHS[i].type);
+        return answer_job(c, &(job){.render = PATHS[i].render}, PATHS[i].type);
     }
     for (const http_asset *a = http_assets; a->path; a++)
         if (strcmp(path, a->path) == 0)

@@ -6,10 +6,8 @@
 
 #include <microhttpd.h>
 
-/* Whose statistics; NULL: of the allocator that holds most at each request. While the server does not run. */
+/* Whose statistics; NULL: of all allocators of the process. While the server does not run. */
 void http_answers_show(SlabAllocator *allocator);
-/* The allocator that is shown now; NULL: there is none. Any thread. */
-SlabAllocator *http_answers_choose(void);
 enum MHD_Result http_answer(struct MHD_Connection *connection, const char *path, const char *method);
 /* A status with a text of its own. */
 enum MHD_Result http_say(struct MHD_Connection *connection, unsigned status, const char *text);

@@ -38,15 +38,14 @@ typedef struct ring {
 static const uint64_t distance_ns[] = {2000u * (uint64_t)MS, 20000u * (uint64_t)MS}; /* six minutes, an hour */
 enum { RINGS = sizeof distance_ns / sizeof *distance_ns };
 
-/* Guards rings, of and stopping. `runs` and `thread` belong to the call that starts or stops the server, `chosen` is
-   constant while the thread runs. */
+/* Guards rings and stopping. `runs` and `thread` belong to the call that starts or stops the server, `of` is constant
+   while the thread runs. */
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t wake = PTHREAD_COND_INITIALIZER;
 static ring *rings; /* NULL: no history */
 static SlabAllocator *of;
 static bool runs, stopping;
 static pthread_t thread;
-static SlabAllocator *(*chosen)(void);
 
 /* ---- looking ---------------------------------------------------------------------------------------------------- */
 
@@ -54,35 +53,73 @@ static const char *name_of(const ts_label_stats *l) { return l->label[0] ? l->la
 
 static uint64_t held(const ts_label_stats *l) { return l->active_rss_bytes + l->closing_rss_bytes; }
 
-/* The view's labels are in the order of what they hold. */
-static void fill(point *p, const ts_view *v) {
+/* clang-format off */
+#define SUMS(X)                                                                             \
+    X(committed_bytes) X(live_bytes) X(madvise_bytes) X(rejected_frees_total)               \
+    X(slow_path_epoch_closed) X(slow_path_hits) X(new_slab_count) X(slow_path_cache_miss) X(epoch_close_calls)
+#define SAMPLES_SHOWN(X)                                                                    \
+    X(alloc_samples) X(alloc_wall_ns_sum) X(alloc_cpu_ns_sum) X(alloc_wait_ns_sum)          \
+    X(free_samples) X(free_wall_ns_sum) X(free_cpu_ns_sum) X(free_wait_ns_sum)
+/* clang-format on */
+
+/* What labels of all views hold, those of one name together. Returns how many. */
+typedef struct holding {
+    const char *label;
+    uint64_t bytes;
+    bool is_other;
+} holding;
+#define HOLDINGS (TS_VIEWS * (TS_VIEW_LABELS + 1))
+
+static unsigned add_labels(holding *all, unsigned count, const ts_view *v) {
+    for (uint32_t i = 0; i < v->label_rows; i++) {
+        const ts_label_stats *l = &v->label[i];
+        unsigned k = 0;
+        while (k < count && (all[k].is_other != (bool)l->is_other || strcmp(all[k].label, name_of(l)) != 0)) k++;
+        if (k == count) all[count++] = (holding){name_of(l), 0, l->is_other};
+        all[k].bytes += held(l);
+    }
+    return count;
+}
+
+static int compare(const void *a, const void *b) {
+    const holding *x = a, *y = b;
+    if (x->is_other != y->is_other) return x->is_other ? 1 : -1;
+    return x->bytes != y->bytes ? (x->bytes < y->bytes ? 1 : -1) : strcmp(x->label, y->label);
+}
+
+static void fill(point *p, const ts_view *v, size_t views) {
     struct timespec now;
+    holding all[HOLDINGS];
+    unsigned count = 0;
     memset(p, 0, sizeof *p);
     (void)clock_gettime(CLOCK_REALTIME, &now);
     p->time_ms = (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / MS;
     p->taken_ns = v->taken_ns;
-    p->global = v->global;
-    p->samples = v->samples;
-    for (uint32_t i = 0; i < v->label_rows; i++) {
-        const ts_label_stats *l = &v->label[i];
-        if (p->labels == LABELS || l->is_other) {
-            p->other_bytes += held(l);
+    p->global.resident_bytes = v->global.resident_bytes;
+    p->samples = v->samples; /* of the process */
+    for (size_t i = 0; i < views; i++) {
+#define X(field) p->global.field += v[i].global.field;
+        SUMS(X)
+#undef X
+        count = add_labels(all, count, &v[i]);
+    }
+    qsort(all, count, sizeof *all, compare);
+    for (unsigned i = 0; i < count; i++) {
+        if (p->labels == LABELS || all[i].is_other) {
+            p->other_bytes += all[i].bytes;
             continue;
         }
-        memcpy(p->label[p->labels].label, name_of(l), strlen(name_of(l)) + 1);
-        p->label[p->labels++].bytes = held(l);
+        memcpy(p->label[p->labels].label, all[i].label, strlen(all[i].label) + 1);
+        p->label[p->labels++].bytes = all[i].bytes;
     }
 }
 
-static void keep(const ts_view *v, SlabAllocator *allocator) {
-    if (allocator != of)
-        for (unsigned i = 0; i < RINGS; i++) rings[i].count = 0;
-    of = allocator;
+static void keep(const ts_view *v, size_t views) {
     for (unsigned i = 0; i < RINGS; i++) {
         ring *r = &rings[i];
         const point *last = r->count ? &r->at[(r->count - 1) % POINTS] : NULL;
         if (last && v->taken_ns - last->taken_ns < distance_ns[i] - LOOK_EVERY_NS / 2) continue;
-        fill(&r->at[r->count++ % POINTS], v);
+        fill(&r->at[r->count++ % POINTS], v, views);
     }
 }
 
@@ -92,24 +129,26 @@ static uint64_t clock_ns(void) {
     return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
+/* The views, and the zero behind a text. */
+#define VIEW_BYTES (TS_VIEWS * sizeof(ts_view) + 1)
+
 /* Returns how long it took. */
 static uint64_t look(ts_view *view) {
     uint64_t started = clock_ns();
-    SlabAllocator *a = chosen();
-    if (!a || slab_stats_view(a, (char *)view, sizeof *view) != sizeof *view || view->magic != TS_VIEW_MAGIC) return 0;
+    size_t bytes = ts_private_render(TS_TEXT_VIEWS, of, (char *)view, VIEW_BYTES);
+    if (bytes == 0 || bytes >= VIEW_BYTES || view->magic != TS_VIEW_MAGIC) return 0;
     (void)pthread_mutex_lock(&mutex);
-    if (rings) keep(view, a);
+    if (rings) keep(view, bytes / sizeof *view);
     (void)pthread_mutex_unlock(&mutex);
     return clock_ns() - started;
 }
 
 static void *watch(void *unused) {
-    ts_view *view = malloc(sizeof *view);
-    SlabAllocator *first = chosen();
+    ts_view *view = malloc(VIEW_BYTES);
     bool ended = view == NULL;
     (void)unused;
     ts_private_threads_count(1);
-    if (first) (void)slab_stats_doctor(first, NULL, 0); /* from here on what grows is watched */
+    (void)ts_private_render(TS_TEXT_DOCTOR, of, NULL, 0); /* from here on what grows is watched */
     while (!ended) {
         struct timespec until;
         uint64_t took = look(view), wait = took * SHARE > LOOK_EVERY_NS ? took * SHARE : LOOK_EVERY_NS;
@@ -131,14 +170,14 @@ static void *watch(void *unused) {
 
 /* ---- start and stop: the calls that start and stop the server, one after the other ------------------------------- */
 
-void http_history_start(SlabAllocator *(*choose)(void)) {
+void http_history_start(SlabAllocator *allocator) {
     pthread_attr_t attributes;
     sigset_t before;
     if (runs || pthread_attr_init(&attributes) != 0) return;
     (void)pthread_mutex_lock(&mutex); /* the server answers already */
     if (!rings) rings = calloc(RINGS, sizeof *rings);
     bool ready = rings != NULL;
-    chosen = choose;
+    of = allocator;
     stopping = false;
     (void)pthread_mutex_unlock(&mutex);
     ts_private_signals_block(&before);
@@ -172,15 +211,6 @@ void http_history_in_child(void) {
 
 /* ---- shown ------------------------------------------------------------------------------------------------------- */
 
-/* clang-format off */
-#define GLOBAL_SHOWN(X)                                                                     \
-    X(resident_bytes) X(committed_bytes) X(live_bytes) X(madvise_bytes) X(rejected_frees_total) \
-    X(slow_path_epoch_closed) X(slow_path_hits) X(new_slab_count) X(slow_path_cache_miss) X(epoch_close_calls)
-#define SAMPLES_SHOWN(X)                                                                    \
-    X(alloc_samples) X(alloc_wall_ns_sum) X(alloc_cpu_ns_sum) X(alloc_wait_ns_sum)          \
-    X(free_samples) X(free_wall_ns_sum) X(free_cpu_ns_sum) X(free_wait_ns_sum)
-/* clang-format on */
-
 static void render_point(ts_sink *s, const point *p) {
     ts_json_begin(s, NULL, '{');
     ts_json_u64(s, "taken_ns", p->taken_ns);
@@ -188,7 +218,8 @@ static void render_point(ts_sink *s, const point *p) {
     ts_json_begin(s, "global", '{');
     ts_json_u64(s, "version", 1);
 #define X(field) ts_json_u64(s, #field, p->global.field);
-    GLOBAL_SHOWN(X)
+    X(resident_bytes)
+    SUMS(X)
 #undef X
     ts_json_end(s, '}');
     ts_json_begin(s, "samples", '{');

@@ -1,5 +1,5 @@
 /*
- * The history of the served allocator since the server's start: an hour of it, the last five minutes closer. A thread
+ * The history of the served allocators since the server's start: an hour of it, the last five minutes closer. A thread
  * looks twice a second, less often where a look takes long, so that it uses two hundredths of a processor at most. Its
  * looks also feed the doctor's knowledge of growth.
  */
@@ -10,8 +10,8 @@
 
 #include <stdbool.h>
 
-/* choose: which allocator is looked at; NULL: none at the moment. Called in the thread. */
-void http_history_start(SlabAllocator *(*choose)(void));
+/* of: which allocator is looked at; NULL: all of the process. */
+void http_history_start(SlabAllocator *of);
 /* Waits for the thread's end. */
 void http_history_stop(void);
 /* In a child of fork: the thread is not here. */

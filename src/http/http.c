@@ -167,7 +167,7 @@ static bool run_locked(int fd) {
         plan.waiting = false;
         atomic_fetch_add(&turn, 1);
         atomic_store(&listens_on, port_of(&plan.at));
-        http_history_start(http_answers_choose);
+        http_history_start(plan.allocator);
         return true;
     }
     /* Some of its failures close the socket and some do not; the number may be another thread's file by now. */

@@ -58,14 +58,26 @@ static int compare(const void *a, const void *b) {
     return x->address < y->address ? -1 : x->address > y->address;
 }
 
-size_t http_functions_render(SlabAllocator *allocator, char *buffer, size_t capacity) {
-    ts_sink s = ts_sink_buffer(buffer, buffer ? capacity : 0);
-    SlabStackSample *rows = malloc(TS_VIEW_STACKS * sizeof *rows);
-    elf_place *place = calloc((size_t)TS_VIEW_STACKS * SLAB_STACK_FRAMES, sizeof *place);
-    http_segments segments = {NULL, 0};
-    size_t count = 0, kept = 0, n = rows && place ? slab_stacks(allocator, EPOCH_NONE, rows, TS_VIEW_STACKS) : 0;
+/* The frames of the largest stacks of an allocator. Returns how many. */
+static size_t add_frames(SlabAllocator *allocator, SlabStackSample *rows, elf_place *place) {
+    size_t count = 0, n = slab_stacks(allocator, EPOCH_NONE, rows, TS_VIEW_STACKS);
     for (size_t i = 0; i < n && i < TS_VIEW_STACKS; i++)
         for (unsigned k = 0; k < rows[i].frame_count; k++) place[count++].address = rows[i].frames[k] - 1;
+    return count;
+}
+
+#define FRAMES ((size_t)TS_VIEW_STACKS * SLAB_STACK_FRAMES) /* of an allocator, at most */
+
+size_t http_functions_render(SlabAllocator *allocator, char *buffer, size_t capacity) {
+    ts_sink s = ts_sink_buffer(buffer, buffer ? capacity : 0);
+    SlabAllocator *all[TS_VIEWS];
+    size_t allocators = slab_allocators(all, TS_VIEWS), count = 0, kept = 0;
+    if (allocators > TS_VIEWS) allocators = TS_VIEWS;
+    if (allocator) all[0] = allocator, allocators = 1;
+    SlabStackSample *rows = malloc(TS_VIEW_STACKS * sizeof *rows);
+    elf_place *place = calloc(TS_VIEWS * FRAMES, sizeof *place);
+    http_segments segments = {NULL, 0};
+    for (size_t i = 0; i < allocators && rows && place; i++) count += add_frames(all[i], rows, place + count);
     if (count > 0) qsort(place, count, sizeof *place, compare);
     for (size_t i = 0; i < count; i++)
         if (i == 0 || place[i].address != place[i - 1].address) place[kept++].address = place[i].address;

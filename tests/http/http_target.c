@@ -108,6 +108,15 @@ static void fill(unsigned n) {
     puts("ok");
 }
 
+/* A second allocator, which holds more than the first one. */
+static void make_second(void) {
+    SlabAllocator *more = slab_allocator_create();
+    EpochId epoch = more ? epoch_open(more, "second", EPOCH_CHURN) : EPOCH_NONE;
+    for (unsigned k = 0; k < 5000; k++)
+        if (!slab_malloc_epoch(more, 2000, epoch)) exit(1);
+    puts("ok");
+}
+
 static void make_domains(void) {
     EpochDomain *server = epoch_domain_create_ex(allocator, "server", 0);
     bool good = server && epoch_domain_set_limit(server, 1000000);
@@ -394,6 +403,8 @@ int main(void) {
             puts(slab_http_stop() ? "true" : "false");
         } else if (strncmp(line, "fill ", 5) == 0) {
             fill((unsigned)atoi(line + 5));
+        } else if (strcmp(line, "second") == 0) {
+            make_second();
         } else if (strcmp(line, "domains") == 0) {
             make_domains();
         } else if (strcmp(line, "port") == 0) {

@@ -248,6 +248,61 @@ class Served(unittest.TestCase):
         self.assertIn('phase "3" <b>', top.stdout)
 
 
+class SeveralAllocators(unittest.TestCase):
+    def test_all_are_shown_and_one_can_be_chosen(self):
+        with Program() as p:
+            p.start("with localhost")
+            p.tell("fill 10")
+            p.tell("second")
+            default, created = {"number": 0, "name": "default"}, {"number": 1, "name": "created"}
+            get = lambda path: json.loads(p.get(path)[2])
+            stats = get("/stats.json")
+            self.assertEqual([a["allocator"] for a in stats["allocators"]], [default, created])
+            self.assertEqual(stats["global"]["live_objects"], 5030)
+            self.assertEqual({l["label"]: l["allocator"] for l in stats["labels"]}["second"], created)
+            self.assertEqual({l["label"]: l["allocator"] for l in stats["labels"]}['phase "0" <b>'], default)
+            self.assertEqual(get("/stats.json?allocator=0")["global"]["live_objects"], 30)
+            epochs = get("/epochs.json")
+            self.assertEqual(epochs["epoch_count"], 11)
+            self.assertEqual({e["label"]: e["allocator"] for e in epochs["epochs"]}["second"], created)
+            self.assertEqual(get("/epochs.json?allocator=1")["epoch_count"], 1)
+            text = p.get("/stats.txt")[2].decode()
+            self.assertIn("allocator 0 (default)\ntemporal-slab: 30 live", text)
+            self.assertIn("allocator 1 (created)\ntemporal-slab: 5000 live", text)
+            self.assertIn("nothing found yet in allocator 0 (default), watched", p.get("/doctor.txt")[2].decode())
+            self.assertIn('label="second"', p.get("/metrics")[2].decode())  # that which holds most
+            self.assertNotIn('label="second"', p.get("/metrics?allocator=0")[2].decode())
+            for wrong in ("2", "", "x", "-1", "99999", "123456"):
+                status, _, said = p.get("/stats.json?allocator=" + wrong)
+                self.assertEqual((status, said), (400, b"allocator: not the number of one, from 0\n"), wrong)
+            history = self.history(p)
+            self.assertEqual(history["global"]["live_bytes"], stats["global"]["live_bytes"])
+            self.assertEqual(history["labels"][0]["label"], "second")
+            self.assertEqual(len(history["labels"]), 8)
+            self.tools(f"http://127.0.0.1:{p.port}")
+
+    def history(self, p):
+        for _ in range(200):
+            point = json.loads(p.get("/history.json")[2])["points"][-1:]
+            if point and point[0]["labels"] and point[0]["labels"][0]["label"] == "second":
+                return point[0]
+            time.sleep(0.1)
+        self.fail("no history of the second allocator")
+
+    def tools(self, url):
+        tslab = os.path.join(TOOLS, "tslab")
+        if not os.path.exists(tslab):
+            return
+        run = lambda *command: subprocess.run(command, capture_output=True, text=True, timeout=30, env=ENVIRONMENT)
+        top = run(tslab, "top", url)
+        self.assertEqual(top.returncode, 0, top.stderr)
+        self.assertRegex(top.stdout, r"(?m)^second .* 1 created$")
+        self.assertNotIn("phase", run(tslab, "top", "--allocator=1", url).stdout)
+        self.assertEqual(run(tslab, "top", "--allocator=2", url).returncode, 2)
+        self.assertEqual(json.loads(run(tslab, "stats", "--json", "--allocator=0", url).stdout)["global"]["live_objects"], 30)
+        self.assertIn("not the number of one", run(tslab, "doctor", "--allocator=2", url).stderr)
+
+
 OWN = r"""# HELP jobs%(total)s Jobs.
 # TYPE jobs%(total)s counter
 jobs_total{kind="x",queue="a"} 0

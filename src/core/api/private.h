@@ -115,7 +115,8 @@ typedef enum ts_private_text {
     TS_TEXT_TEXT,
     TS_TEXT_DOCTOR,
     TS_TEXT_STACKS,
-    TS_TEXT_STACKS_JSON
+    TS_TEXT_STACKS_JSON,
+    TS_TEXT_VIEWS /* no text: the views one behind the other */
 } ts_private_text;
 TS_PRIVATE size_t ts_private_render(ts_private_text what, const SlabAllocator *one, char *buffer, size_t capacity);
 /* order: a SlabEpochOrder; limit: epochs of each allocator. */

@@ -72,8 +72,9 @@ function remember(stats) {
   const point = { t, labels: new Map(), closes: delta(g, before && before.global, "epoch_close_calls") || 0,
     resident: g.resident_bytes, committed: g.committed_bytes, live: g.live_bytes, purged: per("madvise_bytes"),
     rejected: per("rejected_frees_total"), closed: per("slow_path_epoch_closed") };
-  for (const l of stats.labels) point.labels.set(l.label, l.bytes === undefined ? l.active_rss_bytes + l.closing_rss_bytes : l.bytes);
-  if (stats.other_bytes) point.labels.set("(other)", stats.other_bytes);
+  for (const l of stats.labels) /* of several allocators those of one name together */
+    point.labels.set(l.label, (point.labels.get(l.label) || 0) + (l.bytes === undefined ? l.active_rss_bytes + l.closing_rss_bytes : l.bytes));
+  if (stats.other_bytes) point.labels.set("(other)", (point.labels.get("(other)") || 0) + stats.other_bytes);
   const fresh = per("slow_path_cache_miss"), slabs = per("new_slab_count"), hits = per("slow_path_hits");
   point.miss = fresh;
   point.retained = slabs === null || fresh === null ? null : Math.max(slabs - fresh, 0);
@@ -276,10 +277,16 @@ function sitesOf(f) {
   });
 }
 
+/* Whose rows are shown: words only where there are several allocators. */
+let several = false;
+const ofWhich = (row) => (several && row.allocator ? `${row.allocator.number} ${row.allocator.name}` : "");
+const badgeOf = (row) => (ofWhich(row) ? element("span", { class: "badge", title: "allocator" }, ofWhich(row)) : "");
+
 function finding(f, i) {
-  const sites = sitesOf(f), key = f.id + " " + (f.label || "");
-  return element("div", { class: "finding " + f.severity }, element("span", { class: "severity" }, f.severity), sentence("b", f.what),
-    sentence("div", f.evidence), element("div", { class: "note" }, f.advice), sites.length ? fold("stacks " + key, i === 0, "Where it was allocated", ...sites) : "");
+  const sites = sitesOf(f), key = f.id + " " + (f.label || "") + " " + ofWhich(f);
+  const lines = element("p", { class: "note" }, `Each place is FILE+OFFSET; tslab doctor ${about.pid || "PID"} has the lines of the source.`);
+  return element("div", { class: "finding " + f.severity }, element("span", { class: "severity" }, f.severity), sentence("b", f.what), badgeOf(f),
+    sentence("div", f.evidence), element("div", { class: "note" }, f.advice), sites.length ? fold("stacks " + key, i === 0, "Where it was allocated", ...sites, lines) : "");
 }
 
 const FINDINGS_SHOWN = 4;
@@ -313,6 +320,14 @@ function showTiles(g) {
 
 const growth = (n) => (n === null || n === undefined ? "-" : (n > 0 ? "+" : n < 0 ? "-" : "") + size(Math.abs(n)));
 const older = (l) => Math.max(l.active_age_ns, l.closing_age_ns);
+/* Its size classes, those with the most bytes first: of closed epochs where these hold any. */
+function classesOf(l) {
+  const state = l.closing_live_objects ? "closing" : "active", bytes = (c) => c[state + "_live_bytes"], objects = (c) => c[state + "_live_objects"];
+  return l.classes.filter((c) => objects(c) > 0).sort((a, b) => bytes(b) - bytes(a)).map((c) => ({ name: c.class + (/^\d/.test(c.class) ? " B" : ""), objects: objects(c), bytes: bytes(c) }));
+}
+const mainClass = (l) => { const all = classesOf(l); return all.length ? all[0].name + (all.length > 1 ? ` + ${all.length - 1}` : "") : "-"; };
+let contention = new Map(); /* by label, of the process */
+const contended = (l, field) => (contention.has(l.label) ? count(contention.get(l.label)[field]) : "-");
 const LABEL_COLUMNS = [["Label", (l) => l.label, "As the program gave it. (none): without one; (other): what is beyond the 64 that hold most."],
   ["Open", (l) => count(l.active_epochs), "Epochs that are open.", 1], ["Closing", (l) => count(l.closing_epochs), "Closed epochs that still hold objects.", 1],
   ["Spilled", (l) => (l.spilled_epochs ? size(l.spilled_bytes) : "-"), "Slabs of its epochs that are in zones: they take no memory.", 1],
@@ -321,7 +336,10 @@ const LABEL_COLUMNS = [["Label", (l) => l.label, "As the program gave it. (none)
   ["Slabs", (l) => size(l.active_rss_bytes + l.closing_rss_bytes), "Memory that they take, with what is empty in it."],
   ["A minute", (l) => growth(l.growth_bytes_per_minute), "By how much the live bytes of open epochs rise or fall a minute; - until two lows are known."],
   ["Oldest", (l) => (older(l) ? duration(older(l)) : "-"), "Age of the oldest epoch that holds objects.", 1],
-  ["After close", (l) => (l.closing_live_objects ? duration(l.closing_for_ns) : "-"), "How long ago the first of those that hold objects was closed."]];
+  ["After close", (l) => (l.closing_live_objects ? duration(l.closing_for_ns) : "-"), "How long ago the first of those that hold objects was closed."],
+  ["Class", mainClass, "The size class with the most live bytes, of closed epochs where these hold any, and how many more there are."],
+  ["Lock waits", (l) => contended(l, "lock_waits"), "Waits for a lock of the allocator, by threads that worked in epochs of that label; of the whole process.", 1],
+  ["Retries", (l) => contended(l, "cas_retries"), "Frees of another thread's objects that met another writer and tried again, likewise.", 1]];
 
 const classOf = (i, wide) => (i ? "n" : "label") + (wide ? " wide-only" : "");
 
@@ -330,17 +348,26 @@ function explain(id, columns) {
 }
 
 function showLabels(stats) {
-  const found = new Map(stats.findings.filter((f) => f.label !== undefined).map((f) => [f.label || "(none)", f.severity]));
+  const found = new Map(stats.findings.filter((f) => f.label !== undefined).map((f) => [(f.label || "(none)") + ofWhich(f), f.severity]));
+  contention = new Map(stats.contention.map((c) => [c.label, c]));
   $("labels").tHead.rows[0].replaceChildren(...LABEL_COLUMNS.map(([name, , what, wide], i) => element("th", { class: classOf(i, wide), title: what }, name)));
-  $("labels").tBodies[0].replaceChildren(...stats.labels.map((l) => element("tr", { class: found.get(l.label) || "" }, ...LABEL_COLUMNS.map(([, show, , wide], i) =>
-    element("td", { class: classOf(i, wide), title: i ? "" : l.label }, show(l))))));
+  $("labels").tBodies[0].replaceChildren(...stats.labels.map((l) => element("tr", { class: found.get(l.label + ofWhich(l)) || "" }, ...LABEL_COLUMNS.map(([, show, , wide], i) =>
+    element("td", { class: classOf(i, wide), title: i === 0 ? l.label : show === mainClass ? classesOf(l).map((c) => `${c.name}: ${count(c.objects)} objects, ${size(c.bytes)}`).join("\n") : "" }, show(l), i ? "" : badgeOf(l))))));
 }
 
 /* ---- nodes ---------------------------------------------------------------------------------------------------------- */
 
 let nodesBefore = null; /* what the last answer said: { taken, remote } by node */
 
-function showNodes(nodes, taken) {
+function showNodes(list, taken) {
+  const byNode = new Map();
+  for (const n of list) {
+    const sum = byNode.get(n.node) || { node: n.node, committed_bytes: 0, remote_frees_total: 0 };
+    sum.committed_bytes += n.committed_bytes;
+    sum.remote_frees_total += n.remote_frees_total;
+    byNode.set(n.node, sum);
+  }
+  const nodes = [...byNode.values()];
   const all = nodes.reduce((sum, n) => sum + n.committed_bytes, 0);
   const rate = (n) => {
     const from = nodesBefore && nodesBefore.taken < taken ? nodesBefore.remote.get(n.node) : undefined;
@@ -367,7 +394,7 @@ function showZones(zones) {
 
 function showEnded(ended) {
   $("ended-section").hidden = ended.length === 0;
-  $("ended").tBodies[0].replaceChildren(...ended.map((e) => element("tr", {}, element("td", { class: "label", title: e.label }, e.label || "(none)"),
+  $("ended").tBodies[0].replaceChildren(...ended.map((e) => element("tr", {}, element("td", { class: "label", title: e.label }, e.label || "(none)", badgeOf(e)),
     ...[duration(e.ended_for_ns) + " ago", duration(e.age_ns), size(e.returned_bytes), ...[e.rss_before_close, e.rss_after_close].map((n) => (n ? size(n) : "-"))].map((text) =>
       element("td", { class: "n" }, text)))));
 }
@@ -414,7 +441,15 @@ function showDomains() {
   }));
 }
 
-function showClasses(list) {
+function showClasses(rows) {
+  const byClass = new Map();
+  for (const c of rows) {
+    const sum = byClass.get(c.class) || { class: c.class, live_objects: 0, live_bytes: 0, committed_bytes: 0, slow_path_hits: 0 };
+    for (const field of ["live_objects", "live_bytes", "committed_bytes", "slow_path_hits"]) sum[field] += c[field];
+    byClass.set(c.class, sum);
+  }
+  const order = (c) => (/^\d/.test(c.class) ? Number(c.class) : c.class === "scope" ? 1e9 : 2e9);
+  const list = [...byClass.values()].sort((a, b) => order(a) - order(b));
   $("classes").tBodies[0].replaceChildren(...list.map((c) => {
     const part = c.committed_bytes ? 100 * c.live_bytes / c.committed_bytes : 0, meter = element("i");
     meter.style.width = part + "%";
@@ -470,11 +505,11 @@ function arrange() {
 
 let functions = {}, asked = "";
 
-/* A frame as its function, or as FILE+ADDRESS. BigInt: addresses have more bits than a number. */
+/* A frame as FILE+OFFSET, with its function where that is known. BigInt: addresses have more bits than a number. */
 function place(frame) {
   const at = BigInt(frame), m = stacks.modules.find((m) => at >= BigInt(m.start) && at < BigInt(m.end));
-  const where = m ? `${m.path}+0x${(at - BigInt(m.base)).toString(16)}` : frame, file = m ? m.path.split("/").pop() : "";
-  return functions[frame] ? `${functions[frame]} (${file})` : where;
+  const offset = m ? `+0x${(at - BigInt(m.base)).toString(16)}` : "";
+  return functions[frame] && m ? `${functions[frame]} (${m.path.split("/").pop()}${offset})` : m ? m.path + offset : frame;
 }
 
 /* Asked again only where there are frames that there were not. */
@@ -489,7 +524,7 @@ async function fetchFunctions() {
 
 function showHolders(holders) {
   const way = (f) => f.frames.map((frame) => functions[frame] || place(frame)).join(" › ") || "(no code of the program itself)";
-  const row = (by, h) => element("tr", {}, element("td", { class: "label", title: by }, by),
+  const row = (by, h) => element("tr", {}, element("td", { class: "label", title: by }, by, badgeOf(h)),
     ...[size(h.live_bytes), count(h.live_objects), count(h.samples)].map((text) => element("td", { class: "n" }, text)));
   $("holders-section").hidden = holders.samples === 0;
   $("holders-samples").textContent = `from ${count(holders.samples)} samples`;
@@ -509,9 +544,9 @@ function showRows() {
   const list = rows.slice(from, to).map((e) => {
     const marks = [e === oldest ? "oldest" : "", e === largest ? "largest" : ""].filter(Boolean);
     const tr = element("tr", { class: marks.length ? "stands-out" : "" }, ...COLUMNS.map(([key, , show, right]) =>
-      element("td", { class: right ? "n" : key === "label" ? "label" : "" }, show(e))));
+      element("td", { class: right ? "n" : key === "label" ? "label" : "" }, show(e), key === "label" ? badgeOf(e) : "")));
     if (marks.length) tr.firstChild.append(...marks.map((m) => element("span", { class: "badge" }, m)));
-    tr.firstChild.title = (e.label || "(none)") + ", epoch " + e.epoch_id + stacksOf(e);
+    tr.firstChild.title = (e.label || "(none)") + ", epoch " + e.epoch_id + (ofWhich(e) ? ", allocator " + ofWhich(e) : "") + stacksOf(e);
     return tr;
   });
   box.querySelector("tbody").replaceChildren(pad(from), ...list, pad(rows.length - to));
@@ -571,6 +606,7 @@ async function beat() {
       if (!purged && history[history.length - 1].purged > 0) rebuild();
       if (chooseLabels()) stacked();
       fill();
+      several = stats.allocators.length > 1;
       noted = stats.epochs;
       stacks = stats.stacks;
       await fetchFunctions();
