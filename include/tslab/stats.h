@@ -117,7 +117,8 @@ typedef struct SlabEpochStats {
     uint64_t estimated_rss_bytes;    /* slab_count in bytes: an upper bound of what is resident */
     uint64_t reclaimable_slab_count; /* slabs without a live object */
     uint64_t reclaimable_bytes;
-    uint64_t rss_before_close; /* bytes; 0 unless the option record_rss is on */
+    uint64_t rss_before_close; /* bytes; 0 unless the option record_rss is on. Of one that was destroyed without a
+                                  close: before its end, and after it */
     uint64_t rss_after_close;
     uint64_t closing_for_ns; /* since its close; 0 while it is active. Of one that has ended: how long it drained */
     EpochId parent_epoch_id; /* of the domain whose child its domain is; EPOCH_NONE: of none */

@@ -175,7 +175,8 @@ typedef enum ts_field_unit { TS_COUNT, TS_BYTES, TS_SLABS, TS_NS, TS_PERCENT, TS
       "Slabs without a live object. They go back at the close, at slab_trim, or when their thread goes on.", "")       \
     X(reclaimable_bytes, GAUGE, CLASS, BYTES, "", "Slabs without a live object, in bytes.", "")                        \
     X(rss_before_close, GAUGE, WHOLE, BYTES, "",                                                                       \
-      "Resident memory of the process before its close; 0 unless the option record_rss is on.", "")                    \
+      "Resident memory of the process before its close, or its end without one; 0 unless the option "                  \
+      "record_rss is on.", "")                                                                                         \
     X(rss_after_close, GAUGE, WHOLE, BYTES, "", "Resident memory of the process after its close.",                     \
       "Not below the one before: the phase's objects live "                                                            \
       "on.")                                                                                                           \

@@ -190,7 +190,8 @@ static enum MHD_Result metrics(connection *c) {
     if (open > 0 && open >= plain)
         return answer_job(c, &(job){.render = openmetrics_text, .of_one = true, .without = true},
                           "application/openmetrics-text; version=1.0.0; charset=utf-8");
-    return answer_job(c, &(job){.render = prometheus_text, .of_one = true, .without = true}, "text/plain; version=0.0.4; charset=utf-8");
+    return answer_job(c, &(job){.render = prometheus_text, .of_one = true, .without = true},
+                      "text/plain; version=0.0.4; charset=utf-8");
 }
 
 static enum MHD_Result epochs(connection *c) {

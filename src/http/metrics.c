@@ -87,7 +87,11 @@ static size_t sorted_labels(const SlabHttpMetric *m, const char *pairs[LABELS_MA
         pairs[i][0] = at[0];
         pairs[i][1] = at[1];
     }
-    return n;
+    /* A label without a value is as none: the two would be one series. */
+    size_t kept = 0;
+    for (size_t i = 0; i < n; i++)
+        if (*pairs[i][1]) memmove(pairs[kept++], pairs[i], sizeof pairs[i]);
+    return kept;
 }
 
 static void put_labels(ts_sink *s, const char *const pairs[][2], size_t n) {
@@ -121,11 +125,27 @@ static sample *make(const SlabHttpMetric *m) {
     return made;
 }
 
-/* OpenMetrics names a metric without _total: the two may not differ in that alone. */
-static bool same_metric(const char *a, const char *b) {
-    size_t n = strlen(a) - (ends_as_counter(a) ? sizeof COUNTER_END - 1 : 0);
-    size_t m = strlen(b) - (ends_as_counter(b) ? sizeof COUNTER_END - 1 : 0);
-    return n == m && strncmp(a, b, n) == 0;
+/* OpenMetrics names a counter without _total, and gives its family three names: that one, and with _total and _created
+   behind it. Another family has none of them. */
+static size_t base_bytes(const sample *s) {
+    return strlen(s->name) - (s->kind == SLAB_HTTP_COUNTER ? sizeof COUNTER_END - 1 : 0);
+}
+
+static bool is_name_of(const sample *family, const char *name, size_t bytes) {
+    size_t base = base_bytes(family);
+    if (bytes < base || memcmp(family->name, name, base) != 0) return false;
+    if (bytes == base) return true;
+    if (family->kind != SLAB_HTTP_COUNTER) return false;
+    static const char *const ends[] = {COUNTER_END, "_created"};
+    for (unsigned i = 0; i < 2; i++)
+        if (strlen(ends[i]) == bytes - base && memcmp(name + base, ends[i], bytes - base) == 0) return true;
+    return false;
+}
+
+/* Both are one family, or their names clash. */
+static bool share_a_name(const sample *a, const sample *b) {
+    return is_name_of(a, b->name, base_bytes(b)) || is_name_of(b, a->name, base_bytes(a)) ||
+           is_name_of(a, b->name, strlen(b->name)) || is_name_of(b, a->name, strlen(a->name));
 }
 
 /* ---- the list ---------------------------------------------------------------------------------------------------- */
@@ -135,8 +155,8 @@ static int insert_locked(sample *new) {
     _Atomic(sample *) *at = &first, *behind = NULL;
     if (count >= SAMPLES_MAX) return ENOSPC;
     for (sample *s; (s = load(at)) != NULL; at = &s->next) {
-        if (!same_metric(s->name, new->name)) continue;
-        if (s->kind != new->kind || strcmp(s->help, new->help) != 0) return EINVAL;
+        if (!share_a_name(s, new)) continue;
+        if (strcmp(s->name, new->name) != 0 || s->kind != new->kind || strcmp(s->help, new->help) != 0) return EINVAL;
         if (strcmp(s->labels, new->labels) == 0) return EEXIST;
         behind = &s->next;
     }

@@ -9,6 +9,7 @@
 #include "http/profile.h"
 
 #include "http/loaded.h"
+#include "stats/view.h"
 
 #include "profile.pb-c.h"
 
@@ -219,7 +220,9 @@ static void make_location(builder *b, size_t i, const char *name) {
     if (i < b->addresses) {
         const http_segment *s = http_segment_of(&b->segments, b->address[i]);
         l->message.address = b->address[i];
-        if (s) l->message.mapping_id = (uint64_t)(s - b->segments.at) + 1;
+        l->message.mapping_id = (s ? (uint64_t)(s - b->segments.at) : b->segments.count) + 1;
+    } else {
+        l->message.mapping_id = b->segments.count + 1;
     }
     if (!name) return;
     pprof__line__init(&l->line);
@@ -253,7 +256,15 @@ static bool make_mappings(builder *b) {
         m->filename = text(&b->texts, s->path);
         m->build_id = text(&b->texts, s->build_id);
     }
-    return b->mapping != NULL;
+    if (!b->mapping) return false;
+    /* Of code in no file, and of what found no room: some readers refuse a location without a mapping. None looks for a
+       file whose name begins so. */
+    Pprof__Mapping *rest = &b->mapping[b->segments.count];
+    pprof__mapping__init(rest);
+    rest->id = b->segments.count + 1;
+    rest->filename = text(&b->texts, "[no file]");
+    rest->has_functions = true;
+    return true;
 }
 
 /* ---- samples ----------------------------------------------------------------------------------------------------- */
@@ -345,11 +356,20 @@ static unsigned char *pack(const Pprof__Profile *p, size_t *bytes) {
     return out;
 }
 
+/* On average; 0: none are taken now. */
+static uint64_t mean_bytes(SlabAllocator *allocator) {
+    ts_view *view = malloc(sizeof *view);
+    uint64_t mean = 0;
+    if (view && slab_stats_view(allocator, (char *)view, sizeof *view) == sizeof *view) mean = view->stack_mean_bytes;
+    free(view);
+    return mean;
+}
+
 static unsigned char *write_profile(builder *b, SlabAllocator *allocator, http_profile_kind kind, size_t *bytes) {
     static const char *const NAMES[VALUES][2] = {
         {"alloc_objects", "count"}, {"alloc_space", "bytes"}, {"inuse_objects", "count"}, {"inuse_space", "bytes"}};
     Pprof__Profile p = PPROF__PROFILE__INIT;
-    Pprof__ValueType type[VALUES], *types[VALUES];
+    Pprof__ValueType type[VALUES], *types[VALUES], period;
     SlabGlobalStats global = {0};
     struct timespec now;
     char note[128];
@@ -361,6 +381,11 @@ static unsigned char *write_profile(builder *b, SlabAllocator *allocator, http_p
         type[i].unit = text(&b->texts, NAMES[i][1]);
         types[i] = &type[i];
     }
+    pprof__value_type__init(&period);
+    period.type = text(&b->texts, "space");
+    period.unit = text(&b->texts, "bytes");
+    p.period_type = &period; /* one sample in so many bytes */
+    p.period = (int64_t)mean_bytes(allocator);
     p.sample_type = types;
     p.n_sample_type = VALUES;
     p.default_sample_type = type[kind == HTTP_PROFILE_HEAP ? INUSE_SPACE : ALLOC_SPACE].type;
@@ -377,13 +402,13 @@ static unsigned char *write_profile(builder *b, SlabAllocator *allocator, http_p
     p.comment = &comment;
     p.n_comment = 1;
     p.n_sample = b->samples;
-    p.n_mapping = b->segments.count;
+    p.n_mapping = b->segments.count + 1;
     p.n_location = b->addresses + 1;
     p.n_function = b->functions;
     p.n_string_table = b->texts.count;
     p.string_table = b->texts.at;
     POINTERS(p.sample, b->samples, b->sample[i_].message);
-    POINTERS(p.mapping, b->segments.count, b->mapping[i_]);
+    POINTERS(p.mapping, b->segments.count + 1, b->mapping[i_]);
     POINTERS(p.location, b->addresses + 1, b->location[i_].message);
     POINTERS(p.function, b->functions, b->function[i_]);
     if (!b->texts.failed && p.sample && p.mapping && p.location && p.function) out = pack(&p, bytes);

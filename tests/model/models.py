@@ -304,6 +304,8 @@ MODELS += [
     order("brief", "A brief record, which has one writer, is whole when it is read while another is written over it.",
           "mark mark-fence id-release id-acquire look-fence second-look",
           {"src/core/epoch/past.h": ["ts_brief_write"], "src/core/epoch/past.c": ["is_still", "find_brief"]}),
+    order("after", "The memory after an end is not written into the record of another epoch.", "exchange taken",
+          {"src/core/epoch/past.c": ["set_after", "ts_past_begin", "write_past"]}),
     order("flushed", "Flushed, and then no slabs, means that nothing is left.",
           "flushed-first flushed-acquire flushed-release",
           {"src/core/epoch/end.c": ["holds_nothing", "nothing_left"], "src/core/cache/block.c": ["ts_block_flush"]}),

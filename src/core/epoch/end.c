@@ -10,7 +10,7 @@
  *     thread.
  *  3. No heap is waited for, and nothing is taken apart, with the lock. So the lock is held for some fifty
  *     instructions, also by a thread that has lost its processor in them: that is the one wait of an end for another
- *     thread's.
+ *     thread's. (The usual end of a domain looks into /proc meanwhile, with the option record_rss.)
  *  4. While the epoch is pinned no block leaves the list. The last unpin takes apart what a destroy has left.
  *  5. A CLOSING epoch is ended by the thread that finds, under the lock, that nothing is left in it.
  *
@@ -27,6 +27,7 @@
 #include "epoch/blocks.h"
 #include "epoch/decay.h"
 #include "epoch/hand_over.h"
+#include "epoch/past.h"
 #include "epoch/span.h"
 #include "memtools/care.h"
 #include "os/os.h"
@@ -118,8 +119,12 @@ static void kill_locked(ts_epoch *epoch) {
 
 bool ts_epoch_destroy(ts_allocator *allocator, EpochId id) {
     if (TS_UNLIKELY(ts_care_on_asan)) ts_care_call_ends(allocator->care, id);
+    if (TS_UNLIKELY(allocator->settings.record_rss)) ts_past_measure_before();
     ts_epoch *epoch = ts_epoch_find_locked(allocator, id);
-    if (!epoch) return false;
+    if (!epoch) {
+        ts_thread.resident_kib = 0;
+        return false;
+    }
     uint64_t released = ts_thread.released;
     kill_locked(epoch);
     ts_epoch_settle_end(ts_thread.released - released);
@@ -239,6 +244,7 @@ void ts_epoch_settle(void) {
         if (TS_UNLIKELY(++ts_thread.settled % DECAY_EVERY == 0) || TS_UNLIKELY(asked)) ts_decay_look();
         ts_settle_pending();
     } while (TS_UNLIKELY(is_noted())); /* an epoch that ended, or a heap without a thread, can have left more */
+    if (TS_UNLIKELY(ts_thread.measured != 0)) ts_past_measure();
 }
 
 void ts_epoch_unpin(ts_epoch *epoch) {

@@ -109,6 +109,49 @@ unsigned ts_past_newest(ts_allocator *allocator, ts_past_note *out, unsigned mos
     return count;
 }
 
+/* ---- resident memory after an end ------------------------------------------------------------------------ */
+
+static bool set_after(ts_past_ring *ring, uint64_t id, uint32_t kib) {
+    for (unsigned i = 0; ring && i < TS_PAST; i++) {
+        uint64_t there = id;
+        if (ts_load_relaxed(&ring->at[i].id) != id) continue;
+        if (!atomic_compare_exchange_strong_explicit(&ring->at[i].id, &there, TS_PAST_TAKEN, memory_order_acquire,
+                                                     memory_order_relaxed)) /* 4 */
+            return false;
+        atomic_thread_fence(memory_order_release); /* 2 */
+        ts_store_relaxed(&ring->at[i].rss_after_kib, kib);
+        ts_store_release(&ring->at[i].id, id);
+        return true;
+    }
+    return false;
+}
+
+static uint32_t resident_kib(void) {
+    uint64_t kib = ts_os->resident_bytes() >> 10;
+    return kib < UINT32_MAX ? (uint32_t)kib : UINT32_MAX;
+}
+
+void ts_past_measure_before(void) { ts_thread.resident_kib = resident_kib(); }
+
+void ts_past_measure(void) {
+    uint64_t id = ts_thread.measured;
+    ts_allocator *allocator = ts_allocator_find(ts_thread.measured_in);
+    ts_thread.measured = 0;
+    if (!allocator || !ts_allocator_read_begin(allocator, ts_thread.measured_in)) return;
+    uint32_t kib = resident_kib();
+    bool set = set_after(ts_load_acquire(&allocator->past), id, kib);
+    for (const ts_share *s = ts_load_acquire(&allocator->shares); s && !set; s = s->allocator_next)
+        set = set_after(ts_load_acquire(&s->past), id, kib);
+    ts_allocator_read_end(allocator);
+}
+
+/* Not before the end is over. The note makes the thread settle then; of an epoch that is over it says no more. */
+static void measure_later(const ts_epoch *epoch, const ts_allocator *allocator) {
+    ts_thread.measured = ts_load_relaxed(&epoch->record.id);
+    ts_thread.measured_in = ts_load_relaxed(&allocator->token);
+    if (ts_thread.drained_count < TS_DRAINED) ts_thread.drained[ts_thread.drained_count++] = epoch->record.index;
+}
+
 /* ---- what is noted of an epoch --------------------------------------------------------------------------- */
 
 uint32_t ts_epoch_held_kib(const ts_epoch *epoch) {
@@ -118,8 +161,9 @@ uint32_t ts_epoch_held_kib(const ts_epoch *epoch) {
     return bytes >> 10 < UINT32_MAX ? (uint32_t)(bytes >> 10) : UINT32_MAX;
 }
 
-/* p: a record that was begun. The memory that the epoch held at its close goes back with this end at the latest. */
-static void write_past(ts_past *p, const ts_epoch *epoch) {
+/* p: a record that was begun. measures: there was no close that measured. The memory that the epoch held at its close
+   goes back with this end at the latest. */
+static void write_past(ts_past *p, const ts_epoch *epoch, bool measures) {
     uint64_t opened = ts_load_relaxed(&epoch->open_since_ns), closed = ts_load_relaxed(&epoch->closed_at_ns);
     uint64_t now = ts_os->coarse_ns(), least = closed > opened ? closed : opened; /* times of a finer clock */
     uint32_t kib = closed ? ts_load_relaxed(&epoch->closed_kib) : ts_epoch_held_kib(epoch);
@@ -129,7 +173,10 @@ static void write_past(ts_past *p, const ts_epoch *epoch) {
     ts_store_relaxed(&p->closed_ns, closed);
     ts_store_relaxed(&p->ended_ns, now > least ? now : least);
     ts_store_relaxed(&p->returned_bytes, (uint64_t)kib << 10);
-    ts_store_relaxed(&p->rss_before_kib, ts_load_relaxed(&epoch->rss_before_kib));
+    uint32_t before = ts_load_relaxed(&epoch->rss_before_kib);
+    if (measures) before = ts_thread.resident_kib ? ts_thread.resident_kib : resident_kib();
+    ts_thread.resident_kib = 0;
+    ts_store_relaxed(&p->rss_before_kib, before);
     ts_store_relaxed(&p->rss_after_kib, ts_load_relaxed(&epoch->rss_after_kib));
     ts_store_relaxed(&p->flags, ts_load_relaxed(&epoch->flags));
     ts_store_release(&p->id, ts_load_relaxed(&epoch->record.id));
@@ -139,12 +186,15 @@ TS_NOINLINE void ts_epoch_note_end(const ts_epoch *epoch, const ts_block *only) 
     ts_allocator *allocator = ts_load_relaxed(&epoch->allocator);
     if (ts_load_relaxed(&epoch->state) == EPOCH_CLOSING) ts_fetch_add_relaxed(&allocator->draining, (uint64_t)-1);
     if (ts_load_relaxed(&allocator->record.id) == 0) return; /* nobody asks for its epochs any more */
-    if (only && ts_epoch_is_plain(epoch)) {
+    bool record_rss = allocator->settings.record_rss != 0;
+    if (only && ts_epoch_is_plain(epoch) && !record_rss) {
         ts_brief_ring *brief = ts_brief_ring_of(&only->share->brief);
         if (brief) ts_epoch_note_brief(brief, epoch, only);
         return;
     }
     ts_past_ring *ring = ts_past_ring_of(only ? &only->share->past : &allocator->past);
     ts_past *past = ring ? ts_past_begin(ring) : NULL;
-    if (past) write_past(past, epoch);
+    bool measures = record_rss && ts_load_relaxed(&epoch->closed_at_ns) == 0;
+    if (past) write_past(past, epoch, measures);
+    if (past && measures) measure_later(epoch, allocator);
 }

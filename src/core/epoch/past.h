@@ -11,6 +11,10 @@
  *     share->brief       written by the share's thread, for all other epochs that no other thread was in: mostly those
  *                        of domains. A record takes some instructions, and no clock
  *
+ * With the option record_rss there are no brief records. The record of an epoch that was not closed gets the resident
+ * memory before its end when it is written, and that after its end when the thread that ended it holds nothing any
+ * more (ts_epoch_settle).
+ *
  * A ring is made when the first record comes, and goes with the share or the allocator (supply/share.c, record.c).
  * Without memory for a ring there are no records.
  *
@@ -22,7 +26,9 @@
  *     them (release).
  *  3. A reader finds the id (acquire), reads the fields, and then the id again, behind an acquire fence. If it has read
  *     a field of a later record, it finds the mark or a later id. No id comes twice.
- *  4. Shares and rings stay while a reader is in the allocator (ts_allocator_read_begin). A writer has an epoch of the
+ *  4. The writer of the memory after an end takes the record as 1 says, but by an exchange of that id alone. So it
+ *     never writes into another epoch's record.
+ *  5. Shares and rings stay while a reader is in the allocator (ts_allocator_read_begin). A writer has an epoch of the
  *     allocator, or a share of it. Both keep the allocator's record.
  */
 /* Modelled in tests/model: orders. */
@@ -76,6 +82,9 @@ ts_past *ts_past_begin(ts_past_ring *ring);
 /* Finds an epoch in the allocator's rings. The caller is between ts_allocator_read_begin and ts_allocator_read_end,
    also in ts_past_newest. */
 bool ts_past_find(struct ts_allocator *allocator, uint64_t id, ts_past_note *out);
+/* Measures resident memory: before an end, and after it for the epoch that ts_thread.measured names. Hold nothing. */
+TS_COLD void ts_past_measure_before(void);
+TS_COLD void ts_past_measure(void);
 /* The epochs that ended last, newest first, of those whose end is known. Returns how many. */
 unsigned ts_past_newest(struct ts_allocator *allocator, ts_past_note *out, unsigned most);
 TS_ALWAYS_INLINE void ts_brief_write(ts_brief_ring *ring, uint64_t id, uint64_t opened_ns, uint32_t slabs,

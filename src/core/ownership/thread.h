@@ -50,6 +50,9 @@ typedef struct ts_tls {
     unsigned settled;         /* calls of ts_epoch_settle */
     uint64_t opened_ns;       /* when it opened its newest epoch */
     unsigned others;          /* calls for other allocators than that of `token`, which found their way without it */
+    uint64_t measured;        /* epoch that it ended, whose memory after the end is to be measured (epoch/past.h) */
+    uintptr_t measured_in;    /* its allocator */
+    uint32_t resident_kib;    /* before the end that it has begun; 0: not measured */
     const ts_block *freed_in; /* of the ended thread an object of which it freed last; only compared */
 } ts_tls;
 

@@ -284,8 +284,10 @@ const badgeOf = (row) => (ofWhich(row) ? element("span", { class: "badge", title
 
 function finding(f, i) {
   const sites = sitesOf(f), key = f.id + " " + (f.label || "") + " " + ofWhich(f);
+  const what = sentence("b", f.what);
+  what.append(" ", badgeOf(f));
   const lines = element("p", { class: "note" }, `Each place is FILE+OFFSET; tslab doctor ${about.pid || "PID"} has the lines of the source.`);
-  return element("div", { class: "finding " + f.severity }, element("span", { class: "severity" }, f.severity), sentence("b", f.what), badgeOf(f),
+  return element("div", { class: "finding " + f.severity }, element("span", { class: "severity" }, f.severity), what,
     sentence("div", f.evidence), element("div", { class: "note" }, f.advice), sites.length ? fold("stacks " + key, i === 0, "Where it was allocated", ...sites, lines) : "");
 }
 

@@ -3,6 +3,7 @@
  * a record is whole while others are written over it.
  */
 #include "check.h"
+#include "proc.h"
 #include "rng.h"
 #include "unit.h"
 
@@ -61,6 +62,64 @@ static void drained_at_its_close(void **state) {
     assert_true(slab_stats_epoch(a, (uint32_t)slab_class_of(1000), id, &s));
     assert_int_equal(s.object_size, slab_class_size((uint32_t)slab_class_of(1000)));
     assert_false(slab_stats_epoch(a, 999, id, &s));
+    slab_allocator_free(a);
+}
+
+static void *destroy(void *domain) {
+    epoch_domain_destroy(domain);
+    return NULL;
+}
+
+static void measured(SlabAllocator *a, EpochId id, bool recorded) {
+    SlabEpochStats s = ended(a, id);
+    assert_true((s.rss_before_close != 0) == recorded && (s.rss_after_close != 0) == recorded);
+    assert_true(s.returned_bytes != 0 && s.closing_for_ns == 0);
+}
+
+/* What ends without a close says the same of resident memory as what is closed: epochs, domains of one thread with a
+   label and without, shared ones that another thread ends, parents with their children, wrapped epochs. */
+static void destroyed_without_a_close(void **state) {
+    (void)state;
+    for (int on = 1; on >= 0; on--) {
+        SlabAllocator *a = make(on);
+        for (int i = 0; i < 400; i++) { /* more than are kept, so that places are used again */
+            EpochId id = epoch_open(a, i % 3 ? "epoch" : NULL, i % 2 ? EPOCH_SCOPE : EPOCH_CHURN);
+            assert_non_null(slab_malloc_epoch(a, 100, id));
+            assert_true(epoch_destroy(a, id));
+            measured(a, id, on);
+            EpochDomain *d = epoch_domain_create_ex(a, i % 3 ? "domain" : NULL, 0);
+            id = epoch_domain_epoch(d);
+            assert_non_null(epoch_domain_alloc(d, 100));
+            epoch_domain_destroy(d);
+            measured(a, id, on);
+        }
+        EpochDomain *shared = epoch_domain_create_ex(a, NULL, EPOCH_DOMAIN_SHARED);
+        EpochId id = epoch_domain_epoch(shared);
+        assert_non_null(epoch_domain_alloc(shared, 100));
+        sup_in_thread(destroy, shared);
+        measured(a, id, on);
+        EpochDomain *parent = epoch_domain_create(a), *child = epoch_domain_create_child(parent, NULL, 0);
+        EpochId ids[2] = {epoch_domain_epoch(parent), epoch_domain_epoch(child)};
+        assert_true(epoch_domain_alloc(parent, 100) && epoch_domain_alloc(child, 100000));
+        epoch_domain_destroy(parent);
+        measured(a, ids[0], on);
+        measured(a, ids[1], on);
+        slab_allocator_free(a);
+    }
+}
+
+/* The memory goes back in between. */
+static void less_after_the_end(void **state) {
+    (void)state;
+    enum { LARGE = 48 << 20 };
+    SlabOptions options = {.size = sizeof options, .record_rss = 1, .reclaim_policy = SLAB_RECLAIM_AT_ONCE};
+    SlabAllocator *a = slab_allocator_create_ex(&options);
+    EpochDomain *d = epoch_domain_create(a);
+    EpochId id = epoch_domain_epoch(d);
+    memset(epoch_domain_alloc(d, LARGE), 1, LARGE);
+    epoch_domain_destroy(d);
+    SlabEpochStats s = ended(a, id);
+    assert_true(s.rss_before_close >= LARGE && s.rss_after_close + LARGE / 2 < s.rss_before_close);
     slab_allocator_free(a);
 }
 
@@ -338,7 +397,8 @@ static void whole_while_others_write(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(drained_at_its_close),
+        cmocka_unit_test(drained_at_its_close), cmocka_unit_test(destroyed_without_a_close),
+        cmocka_unit_test(less_after_the_end),
         cmocka_unit_test(drained_later),
         cmocka_unit_test(destroyed),
         cmocka_unit_test(of_domains),

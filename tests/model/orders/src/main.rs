@@ -548,6 +548,27 @@ fn ring(s: &'static Steps) {
     assert_eq!(record.1.load(Relaxed), record.2.load(Relaxed), "halves of two records");
 }
 
+/// set_after against write_past: the memory after an end is not written into another epoch's record.
+fn after(s: &'static Steps) {
+    let record: Past = (word(1), word(1), word(1));
+    let writer = {
+        let record = record.clone();
+        thread::spawn(move || write_past(s, &record, 2))
+    };
+    let (id, _, second) = &record;
+    let taken = if s.lacks("exchange") {
+        id.load(Acquire) == 1
+    } else {
+        id.compare_exchange(1, TAKEN, s.order("exchange-acquire", Acquire), Relaxed).is_ok()
+    };
+    if taken {
+        second.store(1, Relaxed);
+        id.store(1, Release);
+    }
+    writer.join().unwrap();
+    assert_eq!(record.1.load(Relaxed), second.load(Relaxed), "halves of two records");
+}
+
 /// ts_block_flush against nothing_left: flushed, and then no slabs, means that nothing is left.
 fn flushed(s: &'static Steps) {
     let (slabs, flushed) = (word(0), word(0));
@@ -895,7 +916,7 @@ fn cell(s: &'static Steps) {
 
 fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let models: [(&str, fn(&'static Steps)); 28] = [
+    let models: [(&str, fn(&'static Steps)); 29] = [
         ("bracket", bracket),
         ("taken", taken),
         ("foreign", foreign),
@@ -915,6 +936,7 @@ fn main() {
         ("past", past),
         ("ring", ring),
         ("brief", brief),
+        ("after", after),
         ("flushed", flushed),
         ("bump", bump),
         ("magazine", magazine),
