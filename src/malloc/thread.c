@@ -14,10 +14,28 @@
 #include <pthread.h>
 
 #ifdef TSLAB_MALLOC_STATIC
-/* pthread_create is a weak name of it. */
-extern int __pthread_create(pthread_t *, const pthread_attr_t *, void *(*)(void *), void *);
+
+#include <dlfcn.h>
+#include <string.h>
+#include <threads.h>
+
+/*
+ * In libc's archive pthread_create is a weak name of __pthread_create, which comes into the program with thrd_create.
+ * The shared libc does not show it: in a program that is linked with that, the function behind this one is asked for by
+ * its name.
+ */
+typedef int create_function(pthread_t *, const pthread_attr_t *, void *(*)(void *), void *);
+extern create_function __pthread_create __attribute__((weak));
+extern __typeof__(dlsym) dlsym __attribute__((weak));
+__attribute__((used)) static int (*const brings_it)(thrd_t *, thrd_start_t, void *) = thrd_create;
+
 static int create(pthread_t *thread, const pthread_attr_t *attributes, void *(*run)(void *), void *arg) {
-    return __pthread_create(thread, attributes, run, arg);
+    if (__pthread_create) return __pthread_create(thread, attributes, run, arg);
+    void *symbol = dlsym ? dlsym(RTLD_NEXT, "pthread_create") : NULL;
+    if (!symbol) return ENOSYS;
+    create_function *function;
+    memcpy(&function, &symbol, sizeof function); /* ISO C has no conversion of a pointer to a function's */
+    return function(thread, attributes, run, arg);
 }
 #else
 

@@ -75,6 +75,46 @@ END
     run "$work/static_cmake/build/program"
 fi
 
+# The archive in a program that is linked with the shared libc: threads are libc's, what they allocate is this library's.
+mkdir "$work/archive_cmake"
+cat >"$work/archive_cmake/program.c" <<'END'
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <tslab/malloc.h>
+#include <unistd.h>
+static void *copy(void *text) { return strdup(text); }
+static int in_thread(void) {
+    pthread_t thread;
+    void *text = NULL;
+    if (pthread_create(&thread, NULL, copy, "allocated by libc") != 0 || pthread_join(thread, &text) != 0) return 1;
+    if (!text || !slab_owns(slab_malloc_allocator(), text)) return 1;
+    free(text);
+    return 0;
+}
+int main(void) {
+    int status = 0;
+    pid_t child = in_thread() == 0 ? fork() : -1;
+    if (child == 0) _exit(in_thread());
+    return child > 0 && waitpid(child, &status, 0) == child && status == 0 && slab_malloc_active() ? 0 : 1;
+}
+END
+cat >"$work/archive_cmake/CMakeLists.txt" <<'END'
+cmake_minimum_required(VERSION 3.21)
+project(consumer C)
+find_package(tslab REQUIRED COMPONENTS malloc)
+find_package(Threads REQUIRED)
+add_executable(program program.c)
+target_compile_definitions(program PRIVATE _GNU_SOURCE)
+target_link_libraries(program PRIVATE tslab::malloc_static Threads::Threads)
+END
+run "$cmake" -S "$work/archive_cmake" -B "$work/archive_cmake/build" -DCMAKE_PREFIX_PATH="$prefix" -DCMAKE_C_COMPILER="${CC:-gcc}" \
+    -DCMAKE_FIND_USE_PACKAGE_REGISTRY=OFF
+run "$cmake" --build "$work/archive_cmake/build"
+readelf -d "$work/archive_cmake/build/program" | grep -q 'NEEDED.*libc\.so' || fail "the program has no shared libc"
+run "$work/archive_cmake/build/program"
+
 # Preloaded, by its path alone: it finds its core beside it.
 TSLAB_ON_MISUSE=report LD_PRELOAD=$libdir/libtslab-malloc.so sh -c 'echo preloaded; true | true' >"$work/log" 2>&1 || fail "sh fails"
 [ "$(cat "$work/log")" = preloaded ] || fail "sh says: $(cat "$work/log")"
