@@ -64,6 +64,7 @@ help:
 	@echo "make dist          a release: tarball, checksum, bill of materials (build/dist)"
 	@echo "make deb-test      installs mmdebstrap: Debian packages, built and tested in clean chroots (as root)"
 	@echo "make install PREFIX=DIR   libraries, headers, tslab.pc, CMake package, man pages (DESTDIR works)"
+	@echo "make uninstall PREFIX=DIR removes what the last make install has put there"
 	@echo "make demo-leak     from a leak to the alert that names it: Prometheus, the page, stats_dump"
 	@echo "make check-observability   every query of the Grafana dashboard against a real Prometheus"
 	@echo "make docs          writes docs/stats.md and the Grafana dashboard from their lists"
@@ -296,10 +297,17 @@ abi-update: setup-test-all | build
 deb-test: setup-deb
 	@packaging/deb_test.sh
 
-# The libraries and tools alone: nothing that only the workloads, tests and benchmarks need.
-install: setup-install | build
+# The libraries and tools alone: nothing that only the workloads, tests and benchmarks need, and no package is installed.
+# A folder of another compiler is made anew.
+install: | build
+	@[ "$$(cat build/install.cc 2>/dev/null)" = "$(CC)" ] || rm -rf build/install
+	@echo "$(CC)" >build/install.cc
 	$(call build,install)
 	@cmake --install build/install --prefix "$(PREFIX)"
+
+# What the last make install has put there; the same PREFIX and DESTDIR.
+uninstall:
+	@tools/uninstall.sh build/install/install_manifest.txt "$(PREFIX)"
 
 demo-leak: setup-observability | build
 	$(call build,release,-DTSLAB_BUILD_TESTS=OFF)
@@ -323,5 +331,5 @@ clean:
 	@rm -rf build
 
 .PHONY: synthetic_bench benchmark_accurate churn_test vm-test vm-coverage zones-agree test-valgrind programs bench-programs bench-capture nightly fuzz fuzz-afl fuzz-corpus all help build-release run run-smoke bench-all bench-gate trial-gate report mutation soak t test test-all test-rest test-release test-long test-asan test-tsan test-clang test-cxx test-adapt cross coverage model \
-    bench bench-smoke abi-update install demo-leak check-observability docs format format-check clean
+    bench bench-smoke abi-update install uninstall demo-leak check-observability docs format format-check clean
 .NOTPARALLEL:

@@ -19,6 +19,12 @@ assert port["name"] == "tslab" and options, port
 unknown = {o for o in options if "option(%s " % o not in open("CMakeLists.txt").read()}
 assert not unknown, "packaging/vcpkg/portfile.cmake: CMakeLists.txt has no %s" % unknown
 END
+# What the tools leave in the tree would stop `make dist`.
+if git rev-parse --git-dir >/dev/null 2>&1; then
+    for left in packaging/conan/test_package/build/x result bindings/python/dist/x bindings/python/build/x bindings/rust/target/x; do
+        git check-ignore -q "$left" || { echo "recipes_test: git does not ignore $left" >&2; exit 1; }
+    done
+fi
 if has rpmlint; then run rpmlint packaging/tslab.spec; fi
 if has nix-instantiate; then run nix-instantiate --parse packaging/default.nix; fi
 if has conan; then

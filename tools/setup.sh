@@ -1,6 +1,6 @@
 #!/bin/sh
 # Installs the Debian packages that a purpose needs and that are missing. Silent when nothing is.
-# usage: tools/setup.sh install|run|test|test-all|clang|cxx|adapt|fuzz|afl|bench|plot|valgrind|vm|cross|coverage|programs|model|rust|deb|http|observability|apr
+# usage: tools/setup.sh run|test|test-all|clang|cxx|adapt|fuzz|afl|bench|plot|valgrind|vm|cross|coverage|programs|model|rust|deb|http|observability|apr
 set -eu
 
 run="make gcc libc6-dev cmake pkg-config libjansson-dev iso-codes python3"
@@ -13,7 +13,6 @@ cross="gcc-aarch64-linux-gnu libc6-dev-arm64-cross gcc-riscv64-linux-gnu libc6-d
 cross="$cross gcc-s390x-linux-gnu libc6-dev-s390x-cross gcc-arm-linux-gnueabihf libc6-dev-armhf-cross"
 cross="$cross gcc-i686-linux-gnu libc6-dev-i386-cross qemu-user musl-tools xz-utils"
 case "$#:${1-}" in
-    1:install) wanted="make gcc libc6-dev cmake" ;;
     1:run) wanted="$run $beside" optional=" $beside " ;;
     1:test) wanted="$run libcmocka-dev $http ninja-build" ;;
     1:test-all) wanted="$run libcmocka-dev $http ninja-build gdb abigail-tools meson" ;;
@@ -36,7 +35,7 @@ case "$#:${1-}" in
     1:apr) wanted="$run libapr1-dev apache2 apache2-dev subversion wrk" ;;
     1:rust) wanted="cargo-web" ;; # Debian 12: the newer of its two; cargo of any origin will do
     *)
-        echo "tools/setup.sh: unknown purpose '$*': install, run, test, test-all, clang, cxx, adapt, fuzz, afl, bench, plot, valgrind, vm, cross, coverage, programs, model, rust, deb, http, observability or apr" >&2
+        echo "tools/setup.sh: unknown purpose '$*': run, test, test-all, clang, cxx, adapt, fuzz, afl, bench, plot, valgrind, vm, cross, coverage, programs, model, rust, deb, http, observability or apr" >&2
         exit 2
         ;;
 esac
