@@ -1,6 +1,6 @@
 #!/bin/sh
 # Projects that fetch the sources as a tarball: by FetchContent of CMake, which builds the library and nothing that was
-# not asked for, and by a wrap file of Meson. Then a program is built by pkg-config with the library that Meson installs.
+# not asked for and installs it when told to, and by a wrap file of Meson; both as a unity build. Then a program is built by pkg-config with the library that Meson installs.
 # Meson is named and left out where it is missing.
 # Arguments: SOURCE_DIR VERSION. Environment: CC, CMAKE.
 set -eu
@@ -11,7 +11,7 @@ tar -C "$source_dir" --exclude=./build --exclude=./.git --transform "s#^\.#tslab
 cp -r "$source_dir/tests/install/subproject" "$work/parent"
 cp "$source_dir/tests/install/consumer.c" "$work/parent/consumer.c"
 # What a debug build leaves out of optimization is not the matter here.
-run "$cmake" -S "$work/parent" -B "$work/cmake" -DTSLAB_TARBALL="$work/tslab.tar.gz" -DCMAKE_BUILD_TYPE=Debug
+run "$cmake" -S "$work/parent" -B "$work/cmake" -DTSLAB_TARBALL="$work/tslab.tar.gz" -DCMAKE_BUILD_TYPE=Debug -DCMAKE_UNITY_BUILD=ON
 run "$cmake" --build "$work/cmake" -j "${JOBS:-2}"
 run "$work/cmake/consumer"
 made=$(find "$work/cmake" -path '*/CMakeFiles/*' -prune -o -path '*/tslab-src/*' -prune -o \
@@ -19,6 +19,12 @@ made=$(find "$work/cmake" -path '*/CMakeFiles/*' -prune -o -path '*/tslab-src/*'
 [ "$made" = "consumer libtslab.a libtslab.so.$version " ] || fail "FetchContent: this was built: $made"
 (cd "$work/cmake" && ctest -N) >"$work/log" 2>&1
 grep -q "Total Tests: 0" "$work/log" || fail "FetchContent: tests: $(cat "$work/log")"
+run "$cmake" --install "$work/cmake" --prefix "$work/parent_only"
+made=$(cd "$work/parent_only" && find . -type f)
+[ "$made" = ./bin/consumer ] || fail "FetchContent: the parent installs: $made"
+run "$cmake" -DTSLAB_INSTALL=ON "$work/cmake"
+run "$cmake" --install "$work/cmake" --prefix "$work/with_tslab"
+[ -n "$(find "$work/with_tslab" -name tslab-config.cmake)" ] || fail "FetchContent: TSLAB_INSTALL=ON installs nothing"
 
 command -v meson >/dev/null && command -v ninja >/dev/null ||
     { echo "subproject_test: CMake; left out: there is no meson"; exit 0; }
@@ -33,7 +39,7 @@ source_hash = $(sha256sum "$work/tslab.tar.gz" | cut -d ' ' -f 1)
 [provide]
 dependency_names = tslab
 END
-run meson setup --wrap-mode=forcefallback "$work/meson" "$work/parent"
+run meson setup --unity on --wrap-mode=forcefallback "$work/meson" "$work/parent"
 run ninja -C "$work/meson"
 run "$work/meson/consumer"
 run env DESTDIR="$work/installed" meson install -C "$work/meson"
