@@ -200,6 +200,7 @@ def main():
     banner += "".join(f" * {line}".rstrip() + "\n" for line in licence.split("\n")) + " */\n"
     parts = [
         banner,
+        '#ifdef __cplusplus\n#error "tslab.c is C11: compile it by a C compiler; tslab.h is C++, too"\n#endif\n',
         "#define _GNU_SOURCE 1\n#define TSLAB_BUILDS 1\n",
         '#include "tslab.h"\n',
         '#pragma GCC diagnostic ignored "-Wunused-function" /* inline functions of the former headers */\n',

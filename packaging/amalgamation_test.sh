@@ -38,5 +38,10 @@ for cc in gcc clang; do
     try $cc $cc.o -std=c11 program.c
     if command -v g++ >/dev/null; then try g++ $cc.o -x c++ program.c -x none; else echo "left out: g++"; fi
 done
+# By a C++ compiler one error, which says it.
+if command -v g++ >/dev/null; then
+    if g++ -fmax-errors=1 -x c++ -c tslab.c -o wrong.o 2>said; then echo "amalgamation_test: g++ takes tslab.c" >&2; exit 1; fi
+    grep -q 'error: #error "tslab.c is C11' said || { cat said >&2; exit 1; }
+fi
 [ $ways -gt 0 ] || { echo "amalgamation_test: no compiler" >&2; exit 1; }
 echo "amalgamation_test: $ways ways"
