@@ -319,7 +319,7 @@ static void look_at_resized_at_all_steps(size_t size, EpochId epoch) {
     SUP_CHECK(step > 4, "%zu bytes: %u steps of the look", size, step);
 }
 
-/* ---- an object that is freed twice at once, and its span is one of an aligned object before the second free is done */
+/* ---- freed twice at once, and the span is an aligned object's before the second free is done --------------------- */
 
 static char *aligned;
 

@@ -76,7 +76,7 @@ MODELS = [
             "src/core/ownership/thread.h": ["ts_op_begin_bump", "ts_is_in_op", "ts_set_scope"],
             "src/core/ownership/heap.c": ["revoke_heap"],
             "src/core/cache/allocate.h": ["ts_fast_bump"],
-            "src/core/api/objects.c": ["alloc_missed"],
+            "src/core/api/objects.c": ["alloc_missed", "alloc_renewing"],
             "src/core/object/find.h": ["ts_take_innermost", "ts_take_in_next_slab"],
         },
     },

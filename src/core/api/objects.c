@@ -61,6 +61,11 @@ TS_ENTRY TS_NOINLINE static void *malloc_epoch_other(uintptr_t token, size_t siz
 TS_ENTRY TS_NOINLINE static void *malloc_epoch_missed(ts_bin *bin, size_t size, EpochId epoch) {
     ts_tls *tls = &ts_thread;
     if (bin) return malloc_epoch_more(ts_bound_token(tls), size, epoch, (ts_found){tls->block, NULL});
+    void *counted = ts_take_counted(tls, size, epoch);
+    if (counted) {
+        ts_op_end(tls);
+        return counted;
+    }
     ts_found found = ts_find_block(tls, tls->share_key, epoch, true);
     void *p = ts_take_at_hand(found, size);
     if (TS_UNLIKELY(p == NULL)) return malloc_epoch_more(ts_bound_token(tls), size, epoch, found);
@@ -107,7 +112,11 @@ TS_ENTRY TS_NOINLINE static void *malloc_more(uintptr_t token, size_t size, ts_c
 TS_ENTRY TS_NOINLINE static void *malloc_missed(uintptr_t token, size_t size) {
     ts_tls *tls = &ts_thread;
     ts_churn_block *block = ts_find_rolling(tls, token);
-    void *p = TS_LIKELY(block != NULL) ? ts_take_slot(block, size) : NULL;
+    void *p = NULL;
+    if (TS_LIKELY(block != NULL))
+        p = ts_take_slot(block, size);
+    else if (ts_is_relaxed_64(&tls->counted->b.rolling, token) && !ts_is_other_relaxed_64(&tls->token, token))
+        p = ts_take_counted_slot(tls, tls->counted, size);
     if (TS_UNLIKELY(p == NULL)) return malloc_more(token, size, block);
     ts_op_end(tls);
     return p;
@@ -127,14 +136,9 @@ TS_ENTRY void *slab_malloc(SlabAllocator *allocator, size_t size) {
 
 /* ---- in the innermost domain ------------------------------------------------------------------------------- */
 
-/* The current slab has no room, or the thread is in no scope domain, or the size is 0. */
-TS_ENTRY TS_NOINLINE static void *alloc_missed(size_t size) {
-    ts_tls *tls = &ts_thread;
-    ts_op_begin(tls);
-    ts_scope_block *block = ts_load_relaxed(&tls->scope);
-    void *p = ts_take_in_next_slab(tls, block, size);
-    if (TS_LIKELY(p != NULL)) return ts_taken_object(tls, p);
-    ts_op_end(tls);
+/* The slow path. */
+TS_ENTRY TS_NOINLINE static void *alloc_slowly(size_t size) {
+    const ts_tls *tls = &ts_thread;
     if (tls->domain) {
         /* A churn epoch's: as slab_malloc_epoch. */
         uintptr_t token = tls->domain->allocator;
@@ -145,6 +149,32 @@ TS_ENTRY TS_NOINLINE static void *alloc_missed(size_t size) {
     }
     SlabAllocator *allocator = ts_outside_of_domains(TS_CALLER());
     return allocator ? slab_malloc(allocator, size) : NULL;
+}
+
+/* The thread is in no scope domain, or in one of an allocator that samples stacks. */
+TS_ENTRY TS_NOINLINE static void *alloc_counted(size_t size) {
+    ts_tls *tls = &ts_thread;
+    const ts_domain_scope *domain = tls->domain;
+    if (TS_UNLIKELY(domain == NULL)) return alloc_slowly(size);
+    ts_op_begin(tls);
+    void *p = NULL;
+    if (!ts_is_other_relaxed_64(&tls->token, domain->allocator)) p = ts_take_counted(tls, size, domain->epoch);
+    ts_op_end(tls);
+    return p ? p : alloc_slowly(size);
+}
+
+/* The current slab of the scope has no room, or the size is 0. */
+TS_ENTRY TS_NOINLINE static void *alloc_renewing(size_t size) {
+    ts_tls *tls = &ts_thread;
+    ts_op_begin(tls);
+    void *p = ts_take_in_next_slab(tls, ts_load_relaxed(&tls->scope), size);
+    if (TS_LIKELY(p != NULL)) return ts_taken_object(tls, p);
+    ts_op_end(tls);
+    return alloc_slowly(size);
+}
+
+TS_ENTRY TS_NOINLINE static void *alloc_missed(size_t size) {
+    return ts_load_relaxed(&ts_thread.scope) == &ts_no_scope ? alloc_counted(size) : alloc_renewing(size);
 }
 
 TS_ENTRY void *slab_alloc(size_t size) {

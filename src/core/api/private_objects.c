@@ -31,7 +31,8 @@ static void bind(ts_tls *tls, uintptr_t token, bool allocates) {
     EpochId epoch = ts_load_relaxed(&ts_kept_epoch);
     if (ts_is_other_relaxed_64(&tls->token, token) || epoch == EPOCH_NONE) return;
     ts_churn_block *block = tls->heap->map[(uint32_t)epoch % TS_HEAP_MAP];
-    if (block && ts_is_open_to(&block->b, tls->share_key, epoch)) ts_heap_bind_private(tls->heap, block, allocates);
+    if (!block || !ts_is_own_open(&block->b, tls->share_key, epoch) || (block->b.slow & TS_SLOW_ALWAYS)) return;
+    ts_heap_bind_private(tls->heap, block, allocates && !block->b.slow);
 }
 
 /* ---- allocation ------------------------------------------------------------------------------------------------- */
@@ -48,16 +49,30 @@ static void *malloc_large(const ts_share *share, size_t size) {
     return p;
 }
 
-/* Inside an operation, which ends here, as in all that miss. */
-TS_ENTRY TS_NOINLINE static void *malloc_missed(size_t size, ts_private_rest *rest, const void *caller) {
+/* No block is known, perhaps because the allocator samples stacks. Inside an operation, which ends here, as in all that
+   miss. */
+TS_ENTRY TS_NOINLINE static void *malloc_counted(size_t size, ts_private_rest *rest, const void *caller) {
     ts_tls *tls = &ts_thread;
-    ts_found found = {.churn = ts_load_relaxed(&tls->private_block)};
-    bool known = found.churn != &ts_no_block;
-    void *p = TS_LIKELY(known) ? ts_take_more(tls, found, size) : NULL;
+    void *p = NULL;
+    if (!ts_is_other_relaxed_64(&tls->token, ts_load_relaxed(&served)))
+        p = ts_take_counted(tls, size, ts_load_relaxed(&ts_kept_epoch));
+    ts_op_end(tls);
+    return p ? p : rest(size, caller);
+}
+
+TS_ENTRY TS_NOINLINE static void *malloc_more(ts_churn_block *block, size_t size, ts_private_rest *rest,
+                                              const void *caller) {
+    ts_tls *tls = &ts_thread;
+    void *p = ts_take_more(tls, (ts_found){block, NULL}, size);
     if (TS_LIKELY(p != NULL)) return ts_taken_object(tls, p);
     ts_op_end(tls);
-    if (known && size > TS_MAX_SLAB_BYTES) p = malloc_large(found.churn->b.share, size);
+    if (size > TS_MAX_SLAB_BYTES) p = malloc_large(block->b.share, size);
     return p ? p : rest(size, caller);
+}
+
+TS_ENTRY TS_NOINLINE static void *malloc_missed(size_t size, ts_private_rest *rest, const void *caller) {
+    ts_churn_block *block = ts_load_relaxed(&ts_thread.private_block);
+    return block == &ts_no_block ? malloc_counted(size, rest, caller) : malloc_more(block, size, rest, caller);
 }
 
 TS_ENTRY void *ts_private_malloc(size_t size, ts_private_rest *rest, const void *caller) {

@@ -19,7 +19,8 @@ TS_COLD void ts_sample_follow_stacks(ts_heap *heap, uint32_t turn) {
     ts_heap_enter(heap);
     for (ts_share *share = heap->shares; share; share = share->heap_next) {
         ts_share_set_slow(share);
-        for (ts_block *b = share->blocks; b; b = b->heap_next) b->slow = share->slow[b->scope] | ts_block_is_small(b);
+        for (ts_block *b = share->blocks; b; b = b->heap_next)
+            b->slow = share->slow[b->scope] | ts_block_slow_as_small(b);
     }
     ts_heap_unbind();
     ts_heap_leave(heap);

@@ -201,19 +201,25 @@ TS_COLD static void keep(ts_heap *heap, ts_allocator *allocator, EpochId epoch, 
     ts_stack_record_give(&s->record, ts_load_relaxed(&allocator->token), frame, count);
 }
 
-void ts_stacks_take(ts_heap *heap, ts_allocator *allocator, EpochId epoch, void *p, size_t bytes, void *caller) {
+/* Whole bytes suffice, as objects end on them. Not 0, and far from what overflows. */
+static int64_t draw(ts_heap *heap, const ts_allocator *allocator) {
+    double bytes = ts_exponential(&heap->stack_random) * (double)ts_load_relaxed(&allocator->stack_mean_bytes);
+    return bytes < (double)(INT64_MAX / 2) ? (int64_t)bytes + 1 : INT64_MAX / 2;
+}
+
+void ts_stacks_take(ts_heap *heap, ts_share *share, bool begins, EpochId epoch, void *p, size_t bytes, void *caller) {
     if (heap->stack_busy) return;
-    if (heap->stack_random == 0) {
-        heap->stack_random = seed(heap);
-        heap->stack_left += ts_exponential(&heap->stack_random);
-        if (heap->stack_left > 0) return;
+    if (heap->stack_random == 0) heap->stack_random = seed(heap);
+    if (begins) {
+        share->stack_left += draw(heap, share->allocator);
+        if (share->stack_left > 0) return;
     }
     int error = errno;
     heap->stack_busy = true;
-    keep(heap, allocator, epoch, p, bytes, caller);
+    keep(heap, share->allocator, epoch, p, bytes, caller);
     heap->stack_busy = false;
     /* The points have no memory: the rest of the object, beyond this point, need not be looked at. */
-    heap->stack_left = ts_exponential(&heap->stack_random);
+    share->stack_left = draw(heap, share->allocator);
     errno = error;
 }
 

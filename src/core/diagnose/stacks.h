@@ -10,11 +10,12 @@
  * that object is still live, as for a handle. So frees, destroys, resets and promotes of every kind know
  * nothing of samples, and no sample outlives its object. A place whose object has died is used again.
  *
- * While an allocator samples, none of its blocks is one that the fast paths allocate from (block->slow), so that
- * every allocation comes by the slow entry and is counted; frees keep their fast path. While it does not, nothing on
- * the fast paths knows of it. Where that changes in a running program (ts_stacks_set_rate), a turn of the process
- * goes on, and each thread tells its own blocks when it next takes the slow path (ts_sample_begin): so `slow` has one
- * writer.
+ * A thread counts the bytes down to its next sample, for each allocator (share->stack_left). While an allocator
+ * samples, no hit allocates from its blocks (block->slow). So every allocation misses, and is counted. Before the next
+ * sample it still takes an object at hand (ts_take_counted); the slow path has the rest. Frees keep their hits. While
+ * an allocator does not sample, no hit knows of it. Where that changes in a running program (ts_stacks_set_rate), a
+ * turn of the process goes on, and each thread tells its own blocks when it next takes the slow path (ts_sample_begin):
+ * so `slow` has one writer. The distance is then drawn anew, as the points have no memory.
  *
  * The process has one table of TS_STACK_SAMPLES places. A thread that makes the turn of a place odd, by a
  * compare-and-swap, writes the place (ts_stack_record). No lock; a thread that finds no place drops the sample.
@@ -72,11 +73,11 @@ static inline double ts_stacks_rate(const ts_allocator *allocator) {
 void ts_stacks_leave_out(const void *start, size_t bytes);
 /* The table, once. false: no memory. Holding nothing. */
 bool ts_stacks_start(void);
-/* Counts an allocation that the calling thread has just made, and samples it if its turn has come. errno is kept. Not
-   in an operation, no lock held. */
-static inline void ts_stacks_count(ts_heap *heap, ts_allocator *allocator, EpochId epoch, void *p, size_t size,
-                                   void *caller);
-void ts_stacks_take(ts_heap *heap, ts_allocator *allocator, EpochId epoch, void *p, size_t bytes, void *caller);
+/* Counts an allocation that the calling thread has just made, and samples it if its turn has come. share: the thread's,
+   of the allocator. errno is kept. Not in an operation, no lock held. */
+static inline void ts_stacks_count(ts_heap *heap, ts_share *share, EpochId epoch, void *p, size_t size, void *caller);
+/* begins: the distance to the next sample was not drawn before that object. */
+void ts_stacks_take(ts_heap *heap, ts_share *share, bool begins, EpochId epoch, void *p, size_t bytes, void *caller);
 /* Shows the stack of every sampled object of the allocator that is live. Any thread, without a lock. */
 void ts_stacks_walk(const ts_allocator *allocator, uintptr_t token, void (*fn)(void *arg, const ts_stack *stack),
                     void *arg);
@@ -88,11 +89,11 @@ extern TS_HIDDEN _Atomic uint64_t ts_stacks_seed;
 /* Bytes that an allocation counts as. */
 static inline size_t ts_stacks_bytes(size_t size) { return size <= 16 ? 16 : (size + 15) & ~(size_t)15; }
 
-static inline void ts_stacks_count(ts_heap *heap, ts_allocator *allocator, EpochId epoch, void *p, size_t size,
-                                   void *caller) {
+static inline void ts_stacks_count(ts_heap *heap, ts_share *share, EpochId epoch, void *p, size_t size, void *caller) {
     size_t bytes = ts_stacks_bytes(size);
-    heap->stack_left -= (double)bytes * ts_stacks_rate(allocator);
-    if (TS_UNLIKELY(heap->stack_left <= 0)) ts_stacks_take(heap, allocator, epoch, p, bytes, caller);
+    int64_t left = share->stack_left;
+    share->stack_left = left - (int64_t)bytes;
+    if (TS_UNLIKELY(share->stack_left <= 0)) ts_stacks_take(heap, share, left == 0, epoch, p, bytes, caller);
 }
 
 #endif

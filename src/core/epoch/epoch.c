@@ -166,7 +166,7 @@ ts_block *ts_epoch_join_as(ts_heap *heap, ts_allocator *allocator, EpochId id, t
         ts_epoch_release(epoch);
         block = ts_epoch_take_block(heap, share, epoch, id, scope || small);
         if (!block) return NULL;
-        block->slow |= small; /* before it is open */
+        if (small) block->slow |= TS_SLOW_ALWAYS; /* before it is open */
         epoch = find_active(share, allocator, id);
         if (!epoch) {
             give_untaken(heap, block);

@@ -146,6 +146,10 @@ static inline bool ts_block_is_small(const ts_block *block) {
     const ts_epoch *epoch = ts_load_relaxed(&block->epoch);
     return block->scope && epoch && !(ts_load_relaxed(&epoch->flags) & EPOCH_SCOPE);
 }
+/* What that adds to `slow` of the block. */
+static inline uint8_t ts_block_slow_as_small(const ts_block *block) {
+    return ts_block_is_small(block) ? TS_SLOW_ALWAYS : 0;
+}
 /* Whether the epoch takes objects. Caller has the lock. */
 static inline bool ts_epoch_is_active(const ts_epoch *epoch) { return ts_load_relaxed(&epoch->state) == EPOCH_ACTIVE; }
 /* As ts_epoch_find_locked, and NULL for one that takes none. */

@@ -35,7 +35,7 @@ bool ts_epoch_take_over(ts_heap *heap, ts_share *share, ts_block *block, EpochId
         ts_foreign_drain(old);
         ts_heap_unlink(block);
         block->share = share;
-        block->slow = share->slow[block->scope] | ts_block_is_small(block);
+        block->slow = share->slow[block->scope] | ts_block_slow_as_small(block);
         ts_store_release(&block->heap, heap);
         taken = true;
     }

@@ -24,6 +24,7 @@
 #include "object/object.h"
 #include "object/refill.h"
 #include "supply/piece.h"
+#include "supply/share.h"
 
 #include <errno.h>
 #include <string.h>
@@ -152,20 +153,18 @@ static void *alloc_in(ts_heap *heap, ts_allocator *allocator, EpochId id, size_t
     return p;
 }
 
-/* Does the work of the fast paths (objects.c) for an allocator that samples stacks. NULL: the slow path has to be
-   taken. */
-static void *alloc_fast_again(ts_heap *heap, const ts_allocator *allocator, EpochId id, ts_taken *t) {
+/* The next allocations in the thread's block of that epoch are counted without the slow path, if it is slow only for
+   that (ts_take_counted). */
+static void know_counted(const ts_heap *heap, uintptr_t token, EpochId id) {
     unsigned i = ts_table_index(&ts_epochs, id) % TS_HEAP_MAP;
-    ts_found found = {heap->map[i], heap->scope_map[i]};
-    if (t->size > ts_allocator_scope_bytes(allocator) || allocator->care || heap->sample_rate != 0) return NULL;
-    ts_op_begin(&ts_thread);
-    if (found.churn && !is_open(&found.churn->b, allocator, id)) found.churn = NULL;
-    if (found.scope && (!is_open(&found.scope->b, allocator, id) || ts_block_is_small(&found.scope->b)))
-        found.scope = NULL;
-    void *p = ts_take_at_hand(found, t->size);
-    if (p) ts_note_taken(allocator, p, TS_COUNT_SCOPE, t);
-    ts_op_end(&ts_thread);
-    return p;
+    uint64_t key = ts_thread.share_key;
+    if (ts_load_relaxed(&ts_thread.token) != token) return;
+    ts_churn_block *churn = heap->map[i];
+    ts_scope_block *scope = heap->scope_map[i];
+    if (churn && churn->b.slow == TS_SLOW_COUNTED && ts_is_own_open(&churn->b, key, id))
+        ts_thread.counted = churn;
+    else if (scope && scope->b.slow == TS_SLOW_COUNTED && ts_is_own_open(&scope->b, key, id))
+        ts_thread.counted_scope = scope;
 }
 
 /* caller: where the program goes on after its call. */
@@ -178,13 +177,13 @@ TS_ALWAYS_INLINE void *alloc_noted(uintptr_t token, size_t align, EpochId id, bo
     if (!heap) return NULL;
     if (id == EPOCH_NONE) return ts_fail_null(EINVAL);
     ts_timing timing = ts_sample_begin(heap, TS_SAMPLE_ALLOC);
-    void *p = NULL;
-    if (TS_UNLIKELY(ts_load_relaxed(&allocator->sampled)) && align == 16 && !zero)
-        p = alloc_fast_again(heap, allocator, id, t);
-    if (!p) p = alloc_in(heap, allocator, id, align, zero, t);
+    void *p = alloc_in(heap, allocator, id, align, zero, t);
     ts_sample_end(heap, &timing, TS_SAMPLE_ALLOC);
-    if (TS_UNLIKELY(ts_load_relaxed(&allocator->sampled)) && p)
-        ts_stacks_count(heap, allocator, id, p, t->size, caller);
+    if (TS_UNLIKELY(ts_load_relaxed(&allocator->sampled)) && p) {
+        ts_share *share = ts_share_of_mine(token);
+        if (share) ts_stacks_count(heap, share, id, p, t->size, caller);
+        know_counted(heap, token, id);
+    }
     if (TS_UNLIKELY(!p && errno == ENOMEM)) ts_fetch_add_relaxed(&allocator->allocation_failures, 1);
     ts_epoch_settle();
     if (p) errno = before;
@@ -218,6 +217,21 @@ TS_ENTRY void *ts_alloc_object(uintptr_t token, size_t size, EpochId id, SlabHan
     return ts_fail_null(ESTALE);
 }
 
+static char *bump_small(ts_scope_block *block, size_t size) {
+    return ts_scope_bump_aligned(block, small_alignment(size, 16), small_bytes(size));
+}
+
+/* As ts_take_counted_bytes. */
+TS_NOINLINE static char *bump_small_counted(ts_scope_block *block, size_t size) {
+    int64_t left;
+    size_t bytes = ts_stacks_bytes(size);
+    if (block->b.share->slow[true] != TS_SLOW_COUNTED || !ts_is_before_sample(&ts_thread, &block->b, bytes, &left))
+        return NULL;
+    char *p = bump_small(block, size);
+    if (p) block->b.share->stack_left = left;
+    return p;
+}
+
 /* "Starting small": an object of the thread's first block, where its slab has room. NULL: the slow path. Inside an
    operation, with no holder, the heap is as if held (heap.h). */
 static void *small_at_hand(uintptr_t token, size_t size, EpochId id) {
@@ -229,9 +243,8 @@ static void *small_at_hand(uintptr_t token, size_t size, EpochId id) {
     if (!block) return NULL;
     ts_op_begin(tls);
     if (ts_load_relaxed(&block->b.open_id) == id && ts_load_acquire(&heap->revoked) == 0 && /* as in ts_heap_enter */
-        (ts_load_relaxed(&block->b.key) ^ tls->share_key) >> TS_KEY_SHARE_SHIFT == 0 && !block->b.share->slow[true] &&
-        ts_block_is_small(&block->b))
-        p = ts_scope_bump_aligned(block, small_alignment(size, 16), small_bytes(size));
+        (ts_load_relaxed(&block->b.key) ^ tls->share_key) >> TS_KEY_SHARE_SHIFT == 0 && ts_block_is_small(&block->b))
+        p = TS_LIKELY(!block->b.share->slow[true]) ? bump_small(block, size) : bump_small_counted(block, size);
     ts_op_end(tls);
     return p;
 }
@@ -247,13 +260,16 @@ TS_ENTRY void *ts_alloc(uintptr_t token, size_t size, EpochId id) {
 static void make_rolling(ts_heap *heap, uintptr_t token, EpochId id) {
     unsigned i = ts_table_index(&ts_epochs, id) % TS_HEAP_MAP;
     ts_churn_block *block = heap->map[i];
-    if (!block || block->b.slow || ts_load_relaxed(&ts_thread.token) != token ||
+    if (!block || (block->b.slow & TS_SLOW_ALWAYS) || ts_load_relaxed(&ts_thread.token) != token ||
         ts_load_relaxed(&block->b.open_id) != id)
         return;
     if (ts_load_relaxed(&block->b.rolling) != token)
         atomic_exchange_explicit(&block->b.rolling, token, memory_order_acq_rel);
     if (ts_load_relaxed(&block->b.open_id) != id) ts_store_relaxed(&block->b.rolling, 0);
-    ts_thread.rolling = block;
+    if (block->b.slow)
+        ts_thread.counted = block;
+    else
+        ts_thread.rolling = block;
 }
 
 static bool is_inside_of(uintptr_t token) {

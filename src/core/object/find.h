@@ -34,8 +34,13 @@ TS_ALWAYS_INLINE const ts_share *ts_find_share(ts_tls *tls, uintptr_t token) {
     return TS_LIKELY(share && !share->care) ? share : NULL;
 }
 
-/* Whether a block is open in that epoch to the share of that key, so to this thread and without care, and the fast
-   paths may use it. */
+/* Whether a block is open in that epoch to the share of that key, so to this thread and without care. */
+TS_ALWAYS_INLINE bool ts_is_own_open(const ts_block *block, uint64_t share_key, EpochId epoch) {
+    return ts_is_relaxed_64(&block->open_id, epoch) &&
+           (ts_load_relaxed(&block->key) ^ share_key) >> TS_KEY_SHARE_SHIFT == 0;
+}
+
+/* And whether the fast paths may use it. */
 TS_ALWAYS_INLINE bool ts_is_open_to(const ts_block *block, uint64_t share_key, EpochId epoch) {
     return ts_is_relaxed_64(&block->open_id, epoch) && !block->slow &&
            (ts_load_relaxed(&block->key) ^ share_key) >> TS_KEY_SHARE_SHIFT == 0;
@@ -150,6 +155,45 @@ TS_ALWAYS_INLINE void *ts_take_more(const ts_tls *tls, ts_found found, size_t si
     if (found.scope) return ts_take_in_next_slab(tls, found.scope, size);
     ts_bin *bin = ts_bin_of(found.churn, size);
     return TS_LIKELY(bin != NULL) ? ts_fast_claim(tls, found.churn, bin) : NULL;
+}
+
+/* ---- while the allocator samples stacks (diagnose/stacks.h) ---------------------------------------------------- */
+
+/* Whether a block that is open is so to this thread (ts_is_own_open), and the next sample is beyond so many bytes.
+   *left: the bytes from there to that sample. The key comes first: a block that is another thread's may end. */
+TS_ALWAYS_INLINE bool ts_is_before_sample(const ts_tls *tls, const ts_block *block, size_t bytes, int64_t *left) {
+    if (TS_UNLIKELY((ts_load_relaxed(&block->key) ^ tls->share_key) >> TS_KEY_SHARE_SHIFT != 0)) return false;
+    *left = block->share->stack_left - (int64_t)bytes;
+    return *left > 0;
+}
+
+/* An object at hand of an open block that is slow only because samples are taken. The hint may be old: the block can
+   have another use. NULL: the slow path, which counts what it allocates. */
+TS_ALWAYS_INLINE void *ts_take_counted_slot(const ts_tls *tls, ts_churn_block *block, size_t size) {
+    int64_t left;
+    if (TS_UNLIKELY(size - 1 >= TS_MAX_CLASS_BYTES)) return NULL; /* the rest is rare */
+    if (TS_UNLIKELY(block->b.slow != TS_SLOW_COUNTED)) return NULL;
+    if (TS_UNLIKELY(!ts_is_before_sample(tls, &block->b, (size + 15) & ~(size_t)15, &left))) return NULL;
+    void *p = ts_take_slot(block, size);
+    if (TS_LIKELY(p != NULL)) block->b.share->stack_left = left;
+    return p;
+}
+TS_ALWAYS_INLINE void *ts_take_counted_bytes(const ts_tls *tls, ts_scope_block *block, size_t size) {
+    int64_t left;
+    if (TS_UNLIKELY(size - 1 >= TS_UNIT_BYTES) || TS_UNLIKELY(block->b.slow != TS_SLOW_COUNTED)) return NULL;
+    if (TS_UNLIKELY(!ts_is_before_sample(tls, &block->b, (size + 15) & ~(size_t)15, &left))) return NULL;
+    void *p = ts_take_bytes(block, size);
+    if (TS_LIKELY(p != NULL)) block->b.share->stack_left = left;
+    return p;
+}
+
+/* The same in an epoch of the allocator that the thread is bound to, where it is that of the last such block. */
+TS_ALWAYS_INLINE void *ts_take_counted(const ts_tls *tls, size_t size, EpochId epoch) {
+    if (TS_LIKELY(ts_is_relaxed_64(&tls->counted->b.open_id, epoch)))
+        return ts_take_counted_slot(tls, tls->counted, size);
+    if (ts_is_relaxed_64(&tls->counted_scope->b.open_id, epoch))
+        return ts_take_counted_bytes(tls, tls->counted_scope, size);
+    return NULL;
 }
 
 /* The end of an operation with that object, which may have left something to settle. */

@@ -94,6 +94,12 @@ enum { TS_OPEN, TS_CLOSING };
 #define TS_LEFT_COUNT ((uintptr_t)4)
 #define TS_LEFT_MARKS (TS_LEFT_SHUT | TS_LEFT_DEAD | TS_LEFT_COUNT)
 
+/* Why no fast path allocates in a block. COUNTED: the allocator samples stacks, so bytes are counted (object/find.h).
+   ALWAYS: there are hints; or it guards large objects, and this is a scope, whose fast path takes any size; or it is
+   the first block of a churn domain (object/alloc.c, "Starting small"). */
+#define TS_SLOW_COUNTED 1u
+#define TS_SLOW_ALWAYS 2u
+
 typedef struct ts_block {
     /* Every free reads these. They are written when the block changes hands or ends. */
     _Atomic uint64_t key; /* [26:0] era in the UNIT words of its slabs  [27] 1, see ts_fast_free  [63:32] line of its
@@ -106,8 +112,7 @@ typedef struct ts_block {
         uint64_t handle;           /* (h) scope: a handle of its current slab without the place; 0: none was made */
     };
     uint8_t scope;                  /* constant */
-    uint8_t slow;                   /* owner only: no fast path allocates here, because the allocator samples stacks; or
-                                         it guards large objects, and this is a scope, whose fast path takes any size */
+    uint8_t slow;                   /* owner only: TS_SLOW_*; 0: the fast paths allocate here */
     uint8_t closing;                /* (h) TS_CLOSING: flushed, and frees go straight to the slabs */
     _Atomic uint8_t flushed;        /* `closing` is TS_CLOSING and the flush is done */
     _Atomic uint32_t resets;        /* (h) how many eras before this one were of the same epoch; for messages */

@@ -51,6 +51,8 @@ void ts_heap_drop_hints(ts_heap *heap, const ts_block *block) {
     if (is_dropped(&ts_thread.block->b, block)) ts_thread.block = &ts_no_block;
     if (is_dropped(&ts_thread.rolling->b, block)) ts_thread.rolling = &ts_no_block;
     if (is_dropped(&ts_thread.last->b, block)) ts_thread.last = &ts_no_scope;
+    if (is_dropped(&ts_thread.counted->b, block)) ts_thread.counted = &ts_no_block;
+    if (is_dropped(&ts_thread.counted_scope->b, block)) ts_thread.counted_scope = &ts_no_scope;
     if (is_dropped(&ts_load_relaxed(&ts_thread.scope)->b, block)) ts_set_scope(&ts_thread, &ts_no_scope);
 }
 

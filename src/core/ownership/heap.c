@@ -34,6 +34,8 @@ _Thread_local ts_tls ts_thread = {.private_block = &ts_no_block,
                                   .rolling = &ts_no_block,
                                   .scope = &ts_no_scope,
                                   .last = &ts_no_scope,
+                                  .counted = &ts_no_block,
+                                  .counted_scope = &ts_no_scope,
                                   .serial = TS_NO_SERIAL,
                                   .token = UINTPTR_MAX,
                                   .share_key = TS_KEY_NO_SHARE};
@@ -255,6 +257,8 @@ void ts_heap_unbind(void) {
     ts_thread.block = &ts_no_block;
     ts_thread.rolling = &ts_no_block;
     ts_thread.last = &ts_no_scope;
+    ts_thread.counted = &ts_no_block;
+    ts_thread.counted_scope = &ts_no_scope;
     ts_set_scope(&ts_thread, &ts_no_scope);
 }
 
@@ -265,6 +269,8 @@ void ts_heap_bind(ts_heap *heap, const ts_share *share) {
     ts_thread.block = &ts_no_block;
     ts_thread.rolling = &ts_no_block;
     ts_thread.last = &ts_no_scope;
+    ts_thread.counted = &ts_no_block;
+    ts_thread.counted_scope = &ts_no_scope;
     ts_compiler_fence(); /* partner: barrier_all in revoke_heap */
     if (TS_UNLIKELY(ts_load_acquire(&heap->revoked) != 0)) ts_heap_call_thread(heap); /* acquire: partner of let_in */
 }

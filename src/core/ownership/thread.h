@@ -29,6 +29,9 @@ typedef struct ts_tls {
     ts_churn_block *rolling;         /* block of the rolling epoch used last */
     _Atomic(ts_scope_block *) scope; /* block of the innermost domain, if that is a scope; read by others */
     ts_scope_block *last;            /* block of the scope epoch that was used last by its id, or by its domain */
+    /* As `block` and `last`, of an allocator that samples stacks. No hit allocates there (find.h, ts_take_counted). */
+    ts_churn_block *counted;
+    ts_scope_block *counted_scope;
     _Atomic uintptr_t token; /* allocator used last. UINTPTR_MAX: none, so no fast paths (no heap, or timing is on).
                                 TS_TOKEN_CALLED: none in this call (heap.h). Written by its thread, and by a caller */
     uint64_t share_key;      /* of this thread's share of that allocator, or TS_KEY_NO_SHARE */

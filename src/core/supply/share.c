@@ -92,9 +92,12 @@ bool ts_heap_share_of_home(ts_heap *home, ts_allocator *allocator) {
 }
 
 void ts_share_set_slow(ts_share *share) {
-    uint8_t sampled = ts_load_relaxed(&share->allocator->sampled) | (share->allocator->settings.hints != 0);
-    share->slow[false] = sampled;
-    share->slow[true] = sampled | (share->allocator->settings.guard_spans != 0);
+    const ts_settings *settings = &share->allocator->settings;
+    share->slow[false] = ts_load_relaxed(&share->allocator->sampled) ? TS_SLOW_COUNTED : 0;
+    if (settings->hints) share->slow[false] |= TS_SLOW_ALWAYS;
+    share->slow[true] = share->slow[false];
+    if (settings->guard_spans) share->slow[true] |= TS_SLOW_ALWAYS;
+    share->stack_left = 0;
 }
 
 uint64_t ts_share_give_retained(ts_share *share) {

@@ -21,7 +21,7 @@ static inline ts_share *ts_share_of_mine(uintptr_t token) {
 /* Makes the share of a heap without a thread (orphan.c). It stays until the allocator ends, unless another thread
    holds the heap. false: no memory, or it has ended. Holds nothing. */
 bool ts_heap_share_of_home(ts_heap *home, ts_allocator *allocator);
-/* Sets `slow` of the share's blocks: whether fast paths allocate in them. */
+/* Sets `slow` of the share's blocks: whether fast paths allocate in them. The next sample is drawn anew. */
 void ts_share_set_slow(ts_share *share);
 /* Drops the shares of allocators that have ended and in which the heap has no block any more. Caller: the owner, in no
    allocation; or the holder of an ended thread's heap. Only there no call can be using a share. */
