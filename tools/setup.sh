@@ -161,5 +161,5 @@ apt update || true
 # shellcheck disable=SC2086 # names are words
 if ! apt install -y --no-install-recommends $missing && { [ "$needed" = "$missing" ] || [ -z "$needed" ] || ! apt install -y --no-install-recommends $needed; }; then
     [ -z "$needed" ] || tail -n 20 "$log" >&2
-    cannot "apt-get failed, see above"
+    cannot "apt-get failed"
 fi
