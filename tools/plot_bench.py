@@ -299,7 +299,7 @@ def latency_comparison(data):
     """The description's chart of this name: its workload frees the oldest."""
     name = "benchmark_accurate"
     names = data.allocators(name)
-    figure, axis = plt.subplots(figsize=(9, 4.6))
+    figure, axis = plt.subplots(figsize=(11, 4.6))
     values = {a: [data.median(name, a, column, size_class=SIZE, op="fifo_alloc") for column, _ in PERCENTILES] for a in names}
     if not any(value for each in values.values() for value in each):
         raise NoData(f"{name}.csv has no fifo_alloc of {SIZE} bytes")
@@ -317,7 +317,7 @@ def latency_comparison(data):
 def rss_comparison(data):
     """The description's chart of this name: resident memory at the first and the last cycle of the churn."""
     names = data.allocators("churn_test")
-    figure, axis = plt.subplots(figsize=(9, 4.4))
+    figure, axis = plt.subplots(figsize=(11, 4.4))
     cycles = {name: data.numbers("churn_test", name, "rss_mib") for name in names}
     most = max(map(len, cycles.values()))
     bars(axis, ["the first cycle", f"cycle {most:,}"], names, {name: [values[0], values[-1]] for name, values in cycles.items()})
