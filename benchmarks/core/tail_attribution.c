@@ -447,22 +447,26 @@ static void print_sampled(const SlabThreadStats *s) {
 static void write_rows(FILE *file) {
     fputs("allocator,version,rank,op,bytes,path,verdict,wall_ns,cpu_ns,wait_ns,minor_faults,major_faults,voluntary_"
           "switches,"
-          "involuntary_switches,path_p50_ns,path_p99_ns,operation,operations,empty_as_slow,beyond_fast\n",
+          "involuntary_switches,path_p50_ns,path_p99_ns,operation,operations,empty_as_slow,allocations,slow_"
+          "allocations\n",
           file);
-    uint64_t beyond = 0;
-    for (size_t i = 0; i < path_count; i++)
-        if (paths[i].op != OP_EMPTY && paths[i].steps != 0) beyond += paths[i].count;
+    uint64_t allocations = 0, slow = 0; /* slow: looked for a slab */
+    for (size_t i = 0; i < path_count; i++) {
+        if (paths[i].op != OP_ALLOC) continue;
+        allocations += paths[i].count;
+        if (paths[i].steps & TAIL_STEP_REFILL) slow += paths[i].count;
+    }
     for (size_t i = 0; i < top.count; i++) {
         const record *r = &top.records[i];
         const path *p = path_of(r->op, r->steps);
-        fprintf(file, "tslab,%s,%zu,%s,%u,%s,%s,%llu,%llu,%llu,%llu,%llu,%llu,%llu,%llu,%llu,%llu,%llu,%zu,%llu\n",
+        fprintf(file, "tslab,%s,%zu,%s,%u,%s,%s,%llu,%llu,%llu,%llu,%llu,%llu,%llu,%llu,%llu,%llu,%llu,%zu,%llu,%llu\n",
                 slab_version(), i + 1, op_names[r->op], r->bytes, steps_text(r->steps), verdict_names[judge(r)],
                 (unsigned long long)r->wall_ns, (unsigned long long)r->cpu_ns, (unsigned long long)wait_ns(r),
                 (unsigned long long)r->minor_faults, (unsigned long long)r->major_faults,
                 (unsigned long long)r->voluntary, (unsigned long long)r->involuntary,
                 (unsigned long long)path_percentile_ns(p, 0.5), (unsigned long long)path_percentile_ns(p, 0.99),
                 (unsigned long long)r->index, (unsigned long long)done_ops, empty_as_slow(r),
-                (unsigned long long)beyond);
+                (unsigned long long)allocations, (unsigned long long)slow);
     }
 }
 

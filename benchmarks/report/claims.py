@@ -58,7 +58,7 @@ CLAIMS = [
     Claim("random: p99.99, ns", "-", "", LATENCY, "alloc_p9999_ns", ACCURATE),
     Claim("random: p99.999, ns", "-", "", LATENCY, "alloc_p99999_ns", ACCURATE),
     Claim("random: variance, p99.999 over p50", "-", "", LATENCY, "alloc_p99999_over_p50", ACCURATE),
-    Claim("share of slow paths, allocations and frees, %", "below 1", "", f"{SUITE}tail_attribution",
+    Claim("share of slow paths: allocations that looked for a slab, % (here in epochs that are filled and closed)", "below 1", "", f"{SUITE}tail_attribution",
           "slow_share_pct", "tail_attribution", said=1),
     Claim("growth of a mixed load without boundaries, % (theirs: a load whose working set grows)", "1,027", "1,109",
           f"{SUITE}mixed_load", "rss_growth_pct", CHURN),

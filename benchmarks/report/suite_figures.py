@@ -102,7 +102,7 @@ STEP_OF = {"latency_cdf": "benchmark_accurate", "fragmentation": "benchmark_accu
 OPTIONAL = {"round": "count", "p95_ns": "from 0", "p99999_ns": "positive", "samples": "count",  # may be missing
             "ns_of_rounds": "several", "drop_ns_of_rounds": "several", "machine": "text", "date": "text",
             "returned_asked_pct": "number?", "returned_rested_pct": "number?", "ops_per_sec": "from 0", "floor_ns": "from 0", "p99_ns_per_scope": "from 0",
-            "timed_scopes": "amount", "beyond_fast": "amount"}
+            "timed_scopes": "amount", "allocations": "amount", "slow_allocations": "amount"}
 # What the lines before the heading must say.
 HEADERS = {"run": ["machine", "mode", "command", "date", "allocators"],
            "core_bench_raw": ["machine", "date", "allocators", "commit"],
@@ -539,11 +539,11 @@ def closes(suite):
 
 
 def slow_paths(suite):
-    """The share of the operations that took steps beyond the fast path."""
-    row = next((row for row in suite.rows("tail_attribution") if row.get("beyond_fast")), None)
+    """The share of the allocations that looked for a slab."""
+    row = next((row for row in suite.rows("tail_attribution") if row.get("slow_allocations") and row["allocations"] != "0"), None)
     if row:
-        beyond, all_of_them = (suite.number("tail_attribution", row, column) for column in ("beyond_fast", "operations"))
-        yield measurement({**row, "round": 1}, "tail_attribution", "slow_share_pct", 100 * beyond / all_of_them, "%")
+        slow, all_of_them = (suite.number("tail_attribution", row, column) for column in ("slow_allocations", "allocations"))
+        yield measurement({**row, "round": 1}, "tail_attribution", "slow_share_pct", 100 * slow / all_of_them, "%")
 
 
 PARTS = [latency, space, memory, threads, survivors, scopes, soak, observability, closes, slow_paths]
