@@ -164,7 +164,7 @@ bench-gate: setup-bench | build
 	$(call build,release,-DTSLAB_BUILD_TESTS=OFF -DTSLAB_BENCH_CARGO=ON)
 	@benchmarks/run_all.sh --quick --gate --out build/bench-gate $(ARGS)
 
-trial-gate: setup-bench | build
+trial-gate: setup-run | build
 	$(call build,release,-DTSLAB_BUILD_TESTS=OFF)
 	@benchmarks/suite/trial_gate.py $(ARGS)
 
