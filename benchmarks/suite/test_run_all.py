@@ -565,6 +565,20 @@ class StandIns(unittest.TestCase):
             run_all.BENCHMARKS = here
 
 
+class AWordBeforeAFileIsReplaced(unittest.TestCase):
+    def test_scripts(self):
+        for script in ("programs/phases_bench.py", "programs/programs_bench.py", "suite/soak_counts.py", "core/observability.py",
+                       "watched/watched_bench.py", "capture/capture_bench.py"):
+            with tempfile.NamedTemporaryFile("w", suffix=".csv") as file:
+                said = []
+                for text in ("", "old\n"):
+                    file.write(text)
+                    file.flush()
+                    said.append(subprocess.run([sys.executable, "-B", str(BENCHMARKS / script), "--csv", file.name, "--help"], capture_output=True,
+                                               text=True, check=True, timeout=60).stderr)
+                self.assertEqual(said, ["", f"'{file.name}' is there, and is replaced at the end\n"], script)
+
+
 @unittest.skipUnless(os.environ.get("SUITE_DIR"), "SUITE_DIR is not set")
 class Smoke(unittest.TestCase):
     """Every step for a moment, with the real programs."""

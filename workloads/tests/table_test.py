@@ -139,6 +139,14 @@ with tempfile.TemporaryDirectory() as directory:
     code, out, err, log = run_table(directory, "--smoke")
     w.check(code == 0 and all("=0.2" in line for line in log), "smoke %r" % log)
 
+    # A file of results is not replaced without a word.
+    old = os.path.join(directory, "old.csv")
+    for text, said in (("", ""), ("old", "'%s' is there, and is replaced at the end\n" % old)):
+        with open(old, "w") as file:
+            file.write(text)
+        code, out, err, log = run_table(directory, "--quick", "--csv=" + old, "steady")
+        w.check((code, err) == (0, said), "%r %r" % (code, err))
+
     # Rows by name are the only ones.
     code, out, err, log = run_table(directory, "--quick", "steady", "XML tree", w.HERE)
     w.check(code == 0 and [line.split()[0] for line in log] == 2 * ["xml_tree"] + 2 * [rows.PATTERN], "rows %r" % log)
