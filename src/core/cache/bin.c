@@ -352,6 +352,7 @@ TS_ALWAYS_INLINE void fetch_next_claim(const ts_bin *bin, bool fine) {
 bool ts_bin_claim(ts_churn_block *block, unsigned cls) {
     ts_bin *bin = &block->bin[cls];
     bool fine = ts_class_is_fine(cls);
+    ts_counters *count = &block->b.share->count[cls];
     ts_assert(2, ts_load_relaxed(&bin->word) == 0);
     uint32_t unit = bin->head;
     if (!unit) return false;
@@ -373,8 +374,7 @@ bool ts_bin_claim(ts_churn_block *block, unsigned cls) {
         unlink_slab(bin, slab, unit);
         push_tail(bin, slab, unit);
         ts_add_owned(&bin->full, 1);
-        /* after `full`: snapshot.c, `rising` */
-        ts_count_release(&block->b.share->count[cls].list_move_partial_to_full, 1);
+        ts_count_release(&count->list_move_partial_to_full, 1); /* after `full`: snapshot.c, `rising` */
     }
     fetch_next_claim(bin, fine);
     return true;
