@@ -125,6 +125,15 @@ def check_tests(page, lines):
                 fail(page, number, "there is no test %s" % name)
 
 
+def check_readme(lines):
+    """Two minutes are enough for the README: 130 lines and 1,250 words, and one table."""
+    words = sum(len(line.split()) for line in lines)
+    tables = sum(line.startswith("|---") for line in lines)
+    if len(lines) > 130 or words > 1250 or tables > 1:
+        fail("README.md", len(lines), "%d lines, %d words and %d tables" % (len(lines), words, tables))
+
+
+check_readme(read("README.md"))
 shown, count, links = set(), 0, 0
 for page in pages():
     lines = read(page)
