@@ -51,6 +51,7 @@ static void *raise_and_end(void *unused) {
 
 static void *fork_and_end(void *unused) {
     int status = 0;
+    use_memory();
     pid_t pid = fork();
     if (pid == 0) {
         use_memory();
