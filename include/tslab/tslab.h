@@ -479,7 +479,8 @@ TSLAB_API bool slab_reserve(SlabAllocator *allocator, size_t bytes);
 /* Gives all that can be given back to the system now: retained memory of every thread, what idle threads hold of closed
    epochs, and unused pages in the calling thread's slabs. What other live threads keep in their open epochs stays.
    Returns bytes, those of the allocator's own records not counted.
-   Cost: some ns for each slab there ever was, a barrier for each thread (epoch_close), 0.5 to 2 us a system call. */
+   Cost: some ns for each slab of this thread that is not full, a barrier for each thread (epoch_close), 0.5 to 2 us a
+   system call. */
 TSLAB_API size_t slab_trim(SlabAllocator *allocator);
 /* A hard limit on committed bytes, in units of 16 KiB and one at least; 0: none.
    If more is committed now, retained memory goes back first; beyond that the limit stops growth only. false: EINVAL. */

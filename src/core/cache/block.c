@@ -167,7 +167,7 @@ static uint32_t flush_bin(ts_churn_block *block, unsigned cls, uint64_t *recycle
     uint32_t scanned = 0;
     uint32_t before = ts_load_relaxed(&bin->slabs);
     return_slots(block, bin);
-    for (uint32_t unit = bin->head; unit;) {
+    for (uint32_t unit = bin->head; unit && block->empty[cls] != 0;) {
         ts_slab *slab = ts_slab_at(unit);
         uint32_t next = slab->next;
         scanned++;

@@ -82,12 +82,78 @@ static bool give_of(ts_heap *heap, ts_allocator *allocator, uint32_t unit) {
     return gone == pages;
 }
 
-void ts_hollow_give(ts_heap *heap, ts_allocator *allocator) {
-    if (ts_os_page_bytes() != TS_SLAB_PAGE_BYTES || allocator->care) return;
-    uint32_t end = ts_pool_highest(TS_NORMAL);
+/* ---- the bins of the calling thread ------------------------------------------------------------------------------ */
+
+#define BINS 128u /* found at a time */
+#define BEGINS 8u /* of a look at one bin, where its slabs leave it meanwhile */
+
+/* A look at a bin, which goes on while the heap is not held. */
+typedef struct look {
+    const ts_bin *bin;
+    uint32_t unit; /* the last slab with hollow pages, 0: none yet */
+    unsigned begins;
+} look;
+
+/* The bins behind the first `skip` that may have hollow pages. Caller holds the heap. */
+static unsigned find_bins(const ts_heap *heap, const ts_allocator *allocator, unsigned skip,
+                          const ts_bin *found[BINS]) {
+    unsigned n = 0;
+    for (const ts_share *s = heap->shares; s; s = s->heap_next) {
+        for (ts_block *b = s->allocator == allocator ? s->blocks : NULL; b; b = b->heap_next) {
+            uint64_t used = b->scope ? 0 : ts_load_relaxed(&b->bins_used) >> TS_FINE_CLASSES << TS_FINE_CLASSES;
+            for (; used; used &= used - 1) {
+                const ts_bin *bin = &ts_churn(b)->bin[ts_ctz64(used)];
+                if (bin->head == 0 || ts_slab_at(bin->head)->free_count == 0) continue;
+                if (skip > 0) {
+                    skip--;
+                    continue;
+                }
+                if (n == BINS) return n;
+                found[n++] = bin;
+            }
+        }
+    }
+    return n;
+}
+
+/* The next slab of the bin with hollow pages, 0: there is none. Caller holds the heap. */
+static uint32_t next_hollow(const ts_heap *heap, const ts_allocator *allocator, look *l) {
     uint64_t word;
-    for (uint32_t unit = 1; unit < end; unit++)
-        if (my_bin(heap, allocator, unit, &word) && !give_of(heap, allocator, unit)) break;
+    uint32_t unit = l->unit;
+    /* It may have left the bin meanwhile, or have become a full slab, or the block is another's. */
+    bool there = unit && my_bin(heap, allocator, unit, &word) == l->bin && ts_slab_at(unit)->free_count != 0;
+    if (!there && (l->begins++ == BEGINS || ts_load_relaxed(&ts_bin_block(l->bin)->b.heap) != heap)) return 0;
+    for (unit = there ? ts_slab_at(unit)->next : l->bin->head; unit; unit = ts_slab_at(unit)->next) {
+        if (ts_slab_at(unit)->free_count == 0) return 0; /* the slabs behind it are full, too */
+        if (hollow_pages(l->bin, unit) != 0 && my_bin(heap, allocator, unit, &word)) return l->unit = unit;
+    }
+    return 0;
+}
+
+/* false: as give_of. */
+static bool give_bin(ts_heap *heap, ts_allocator *allocator, const ts_bin *bin) {
+    look l = {.bin = bin};
+    for (;;) {
+        if (!ts_heap_try_enter(heap)) return false;
+        uint32_t unit = next_hollow(heap, allocator, &l);
+        ts_heap_leave(heap);
+        if (!unit) return true;
+        if (!give_of(heap, allocator, unit)) return false;
+    }
+}
+
+/* Slabs with free slots come first in a bin: so the cost is that of these, and of the bins. Bins that come or go
+   meanwhile may be missed. */
+void ts_hollow_give(ts_heap *heap, ts_allocator *allocator) {
+    const ts_bin *bins[BINS];
+    if (ts_os_page_bytes() != TS_SLAB_PAGE_BYTES || allocator->care) return;
+    for (unsigned skip = 0, n = BINS; n == BINS; skip += n) {
+        if (!ts_heap_try_enter(heap)) return;
+        n = find_bins(heap, allocator, skip, bins);
+        ts_heap_leave(heap);
+        for (unsigned i = 0; i < n; i++)
+            if (!give_bin(heap, allocator, bins[i])) return;
+    }
 }
 
 /* ---- closed blocks ---------------------------------------------------------------------------------------------- */
