@@ -44,7 +44,8 @@ typedef struct SlabHttpOptions {
 /*
  * Starts the server of this process, with one thread of its own. allocator: whose statistics; NULL: of all
  * allocators of the process (of more than 8 of those that hold most), or with ?allocator=N of one.
- * address: "HOST:PORT", "[IPV6]:PORT", ":PORT" or "PORT", the last two on the loopback interface; port 0: any that is free; NULL: "127.0.0.1:9464".
+ * address: "HOST:PORT", "[IPV6]:PORT", ":PORT" or "PORT", the last two on the loopback interface; port 0: any that is
+ * free; NULL: "127.0.0.1:9464".
  *
  * Who may read: there is no access control. An address other than the loopback's shows the figures to everybody who
  * reaches it. On the loopback interface a web page elsewhere could have its own name resolve to this machine and read

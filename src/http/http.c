@@ -392,5 +392,9 @@ __attribute__((constructor)) static void begin(void) {
     (void)pthread_atfork(NULL, NULL, in_child);
     const char *address = environment("TSLAB_HTTP");
     if (!address || !*address || strcmp(address, "0") == 0) return;
-    if (!slab_http_start(NULL, address)) say("tslab: TSLAB_HTTP=\"%.64s\": %s", address, strerror(errno));
+    if (slab_http_start(NULL, address)) return;
+    /* tslab run says which process is to serve. Those that this one starts find the port taken, as they should. */
+    const char *owner = environment("TSLAB_HTTP_OWNER");
+    if (errno != EADDRINUSE || !owner || strtol(owner, NULL, 10) == (long)getpid())
+        say("tslab: TSLAB_HTTP=\"%.64s\": %s", address, strerror(errno));
 }

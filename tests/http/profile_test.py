@@ -88,6 +88,8 @@ class Profile:
         self.locations = {l[1]: l for l in map(dict, map(fields, all_fields[4]))}
         self.comment = [self.text[number] for number in (numbers(all_fields[13][0]) if all_fields[13] else [])]
         self.default = self.text[all_fields[14][0]]
+        self.period, self.period_type = all_fields[12][0] if all_fields[12] else 0, (name(all_fields[11][0], 1), name(all_fields[11][0], 2))
+        assert all(l[2] in self.mappings for l in self.locations.values()), "a location without a mapping"
         self.samples = [self.sample(s) for s in all_fields[2]]
 
     def function(self, location):
@@ -149,6 +151,7 @@ class Profiles(unittest.TestCase):
             profile = Profile(p.get("/debug/pprof/allocs")[2])
             labels = [labels["epoch"] for _, values, labels, _ in profile.samples if values[0]]
             self.assertIn("(other)", labels)
+            self.assertEqual((profile.period, profile.period_type), (1, ("space", "bytes")))
             self.assertLess(len(labels), 2100)
             self.assertEqual(sum(values[0] for _, values, _, _ in profile.samples), 3310)
 

@@ -280,7 +280,8 @@ void prog_measure_seldom(void) {
 
 static void all_but_limits_and_hints(const char *line, size_t bytes, void *argument) {
     (void)argument;
-    if (strstr(line, "tslab: limit of ") != line && strstr(line, "tslab: hint") != line) {
+    if (strstr(line, "tslab: limit of ") != line && strstr(line, "tslab: budget of ") != line &&
+        strstr(line, "tslab: hint") != line) {
         (void)fwrite(line, 1, bytes, stderr);
     }
 }

@@ -3,6 +3,7 @@
 import json
 import os
 import shutil
+import socket
 import subprocess
 import sys
 import tempfile
@@ -190,6 +191,16 @@ class Run(unittest.TestCase):
         self.assertGreaterEqual(len(holders["functions"]), 3)
         for function in holders["functions"][:3]:
             self.assertTrue(function["frames"] and set(function["frames"]) <= frames, holders)
+
+    @unittest.skipIf(HTTP == "-", "there is no libtslab-http")
+    def test_children_that_cannot_have_the_port_say_nothing(self):
+        with socket.socket() as s:
+            s.bind(("127.0.0.1", 0))
+            port = s.getsockname()[1]
+            taken = tslab("run", "--http", f"127.0.0.1:{port}", "sh", "-c", ":")
+            self.assertIn("Address already in use", taken.stderr)  # the program itself says so
+        answer = tslab("run", "--http", f"127.0.0.1:{port}", "sh", "-c", "sh -c 'echo one'; sh -c 'echo two'; :")
+        self.assertEqual((answer.returncode, answer.stdout, answer.stderr), (0, "one\ntwo\n", ""))
 
     @unittest.skipIf(HTTP == "-", "there is no libtslab-http")
     def test_serves_who_holds_what(self):

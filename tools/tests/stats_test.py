@@ -539,6 +539,27 @@ class Page(unittest.TestCase):
                     self.assertIn(f" {program.pid}  tools_target", answer.stderr)
 
 
+class Lines(unittest.TestCase):
+    """What the library says of its variables, one line each."""
+
+    def said(self, **variables):
+        with Program(shm="0", **variables) as program:
+            program.tell("end")
+            return program.process.stderr.read()
+
+    def test_http_without_its_library(self):
+        self.assertEqual(self.said(TSLAB_HTTP="127.0.0.1:0"), "tslab: TSLAB_HTTP: libtslab-http is not in this process: "
+                         "link or preload it, or use tslab run --http\n")
+        for off in ("0", ""):
+            self.assertEqual(self.said(TSLAB_HTTP=off), "")
+
+    def test_budget(self):
+        env = {**{k: v for k, v in os.environ.items() if not k.startswith("TSLAB_")}, "TSLAB_BUDGET": "64K"}
+        program = subprocess.run([TARGET], env=env, input="second\n", capture_output=True, text=True, timeout=60)
+        self.assertEqual(program.returncode, 1)  # it has not the memory that it wants
+        self.assertRegex(program.stderr, r"^tslab: budget of 65536 bytes reached: no memory for an object of \d+ bytes\n$")
+
+
 class Usage(unittest.TestCase):
     def test_help_and_version(self):
         for tool in (DUMP, TSLAB):

@@ -230,7 +230,11 @@ int command_run(int argc, char **argv) {
     if (http && *http && strcmp(http, "0") != 0) {
         int code = find_library("libtslab-http.so." TSLAB_SOVERSION, library);
         if (code >= 0) return code;
-        if (!preload(library)) return fail(EXIT_CANNOT, "%s", strerror(errno));
+        /* The processes that the program starts say nothing of the port, which it has. */
+        char self[24];
+        snprintf(self, sizeof self, "%ld", (long)getpid());
+        if (!preload(library) || setenv("TSLAB_HTTP_OWNER", self, 1) != 0)
+            return fail(EXIT_CANNOT, "%s", strerror(errno));
     }
     int code = find_library("libtslab-malloc.so." TSLAB_SOVERSION, library);
     if (code >= 0) return code;

@@ -319,6 +319,7 @@ bool slab_set_budget(SlabAllocator *allocator, size_t bytes) {
     ts_allocator *a = ts_api_find_pinned(allocator);
     if (!a) return false;
     ts_store_relaxed(&a->budget_bytes, bytes);
+    ts_store_relaxed(&a->budget_told, 0);
     uint64_t units = ts_allocator_budget_units(a);
     if (units && ts_load_relaxed(&a->committed_units) > units) {
         ts_store_relaxed(&a->reserved_units, 0); /* it goes back with the rest */

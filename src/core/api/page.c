@@ -8,6 +8,7 @@
 #include "os/os.h"
 #include "os/own_threads.h"
 #include "os/shared.h"
+#include "os/stack.h"
 #include "os/text.h"
 
 #include <errno.h>
@@ -73,9 +74,27 @@ void ts_page_fork_child(void) {
     errno = before;
 }
 
+static void find_http(void *found, const ts_os_module *m) {
+    const char *slash = strrchr(m->path, '/');
+    if (strncmp(slash ? slash + 1 : m->path, "libtslab-http", strlen("libtslab-http")) == 0) *(bool *)found = true;
+}
+
+/* TSLAB_HTTP is for a library that is not here. */
+static void look_for_http(void) {
+    static _Atomic uint32_t looked;
+    const char *address = ts_env("TSLAB_HTTP");
+    bool found = false;
+    if (!address || !*address || strcmp(address, "0") == 0 || atomic_exchange(&looked, 1)) return;
+    ts_os_modules(find_http, &found);
+    if (found) return;
+    ts_tell("TSLAB_HTTP: libtslab-http is not in this process: link or preload it, or use tslab run --http");
+}
+
 void ts_private_start_page(void) {
     static _Atomic uint32_t started;
     int before = errno;
+    look_for_http();
+    errno = before;
     if (!ts_settings_want_page() || atomic_exchange(&started, 1)) return;
     ts_growth_watch();
     start_or_say();

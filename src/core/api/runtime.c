@@ -399,6 +399,7 @@ ts_allocator *ts_allocator_make(const ts_settings *settings) {
     ts_stacks_set_rate(a, settings->sample_stacks);
     start_numa(a);
     ts_store_relaxed(&a->budget_bytes, settings->budget_bytes);
+    ts_store_relaxed(&a->budget_told, 0);
     ts_retain_init(&a->retain, settings->retain_bytes / TS_UNIT_BYTES,
                    !settings->retain_given && settings->reclaim_policy == SLAB_RECLAIM_BUDGET);
     ts_table_publish(a, id);

@@ -4,6 +4,7 @@
 #include "base/probe.h"
 #include "diagnose/diagnose.h"
 #include "diagnose/listen.h"
+#include "os/stack.h"
 
 #include <stdlib.h>
 
@@ -96,9 +97,30 @@ static bool is_news(uintptr_t caller) {
     return true;
 }
 
+typedef struct place {
+    ts_text *line;
+    uint64_t address;
+    bool found;
+} place;
+
+static void put_place(void *arg, const ts_os_module *m) {
+    place *p = arg;
+    if (p->found || p->address < m->start || p->address >= m->end || !m->path[0]) return;
+    p->found = true;
+    ts_text_put(p->line, m->path);
+    ts_text_add(p->line, "+%#" PRIx64, p->address - m->base);
+}
+
+/* The place as FILE+OFFSET, which addr2line takes; of code in no file the address. */
 TS_COLD void ts_hint(const char *call, const char *what, const void *caller) {
-    if (is_news((uintptr_t)caller))
-        ts_tell("hint: %s: %s (called before %#" PRIx64 ")", call, what, (uint64_t)(uintptr_t)caller);
+    ts_text line = {.used = 0};
+    place at = {&line, (uint64_t)(uintptr_t)caller, false};
+    if (!is_news((uintptr_t)caller)) return;
+    ts_text_add(&line, "tslab: hint: %s: %s (called before ", call, what);
+    ts_os_modules(put_place, &at);
+    if (!at.found) ts_text_add(&line, "%#" PRIx64, at.address);
+    ts_text_put(&line, ")");
+    ts_text_write(&line);
 }
 
 /* Misuse that is ignored. */

@@ -23,7 +23,9 @@
 #include "object/find.h"
 #include "object/object.h"
 #include "object/refill.h"
+#include "os/text.h"
 #include "supply/piece.h"
+#include "supply/retained.h"
 #include "supply/share.h"
 
 #include <errno.h>
@@ -167,6 +169,16 @@ static void know_counted(const ts_heap *heap, uintptr_t token, EpochId id) {
         ts_thread.counted_scope = scope;
 }
 
+/* An allocation that failed. That the budget does not allow it is said once for each budget. */
+TS_COLD static void note_failure(ts_allocator *allocator, size_t size) {
+    uint64_t budget = ts_allocator_budget_units(allocator), units = size / TS_UNIT_BYTES + 1;
+    ts_fetch_add_relaxed(&allocator->allocation_failures, 1);
+    if (budget == 0 || ts_load_relaxed(&allocator->committed_units) + units <= budget) return;
+    if (atomic_exchange_explicit(&allocator->budget_told, 1, memory_order_relaxed)) return;
+    ts_tell("budget of %" PRIu64 " bytes reached: no memory for an object of %" PRIu64 " bytes",
+            ts_load_relaxed(&allocator->budget_bytes), (uint64_t)size);
+}
+
 /* caller: where the program goes on after its call. */
 TS_ALWAYS_INLINE void *alloc_noted(uintptr_t token, size_t align, EpochId id, bool zero, ts_taken *t, void *caller) {
     int before = errno; /* a failed try sets it, and the next try may succeed */
@@ -185,7 +197,11 @@ TS_ALWAYS_INLINE void *alloc_noted(uintptr_t token, size_t align, EpochId id, bo
         know_counted(heap, token, id);
     }
     if (TS_UNLIKELY(!p && errno == ENOMEM)) ts_fetch_add_relaxed(&allocator->allocation_failures, 1);
+    if (TS_UNLIKELY(ts_load_relaxed(&allocator->sampled)) && p)
+        ts_stacks_count(heap, allocator, id, p, t->size, caller);
+    bool failed = !p && errno == ENOMEM;
     ts_epoch_settle();
+    if (TS_UNLIKELY(failed)) note_failure(allocator, t->size);
     if (p) errno = before;
     return p;
 }

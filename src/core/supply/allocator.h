@@ -67,6 +67,7 @@ typedef struct ts_allocator {
     _Atomic uint64_t cut_units;    /* of them */
     _Atomic uint64_t taken_units;  /* ever taken from the pool */
     _Atomic uint64_t budget_bytes; /* 0: none; whole units of it count, one at least */
+    _Atomic uint32_t budget_told;  /* that an allocation failed because of it */
     _Atomic uint64_t pins;         /* 1 + references to the record, which is given back at 0 */
     /* Counters of the whole allocator: added to atomically, none of them on a fast path. */
     _Atomic uint64_t rejected_frees, cas_retries, overflowed, allocation_failures;

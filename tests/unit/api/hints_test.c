@@ -5,6 +5,7 @@
 
 #include <errno.h>
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
@@ -81,6 +82,9 @@ static void outside_of_domains(void **state) {
     bool ended = waitpid(child, &status, 0) == child;
     const char *said = heard();
     assert_true(child > 0 && ended && WIFEXITED(status) && WEXITSTATUS(status) == 0);
+    char place[256]; /* FILE+OFFSET */
+    (void)snprintf(place, sizeof place, "/%s+0x", program_invocation_short_name);
+    assert_non_null(strstr(said, place));
     check_told(said, "tslab: hint: slab_alloc: outside of any domain", 2);
 }
 

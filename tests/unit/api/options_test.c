@@ -244,7 +244,7 @@ static void run_variable(const struct variable *variable) {
 static void environment(void **state) {
     static const struct variable good[] = {
         {"defaults", NULL, NULL, 0},
-        {"budget", "TSLAB_BUDGET", "4194304", 0},
+        {"budget", "TSLAB_BUDGET", "4194304", 1},
         {"budget", "TSLAB_BUDGET", "4096k", 0},
         {"budget", "TSLAB_BUDGET", "4096K", 0},
         {"budget", "TSLAB_BUDGET", "4m", 0},
