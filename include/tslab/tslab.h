@@ -168,7 +168,7 @@ typedef struct SlabOptions {
     int poison_on_free;   /* TSLAB_POISON=0|1: fill what is free with 0xDB. Unless on_misuse is ignore, report what was
                              written to it when it is given out again. No fast paths then; default 0 */
     int record_rss;       /* TSLAB_RECORD_RSS=0|1: measure the process's resident memory before and after each
-                             epoch_close(), about 35 us each in a small process; default 0 */
+                             close and end of an epoch, about 35 us each in a small process; default 0 */
     int guard_spans;      /* TSLAB_GUARD=0|1: objects above 4096 bytes lie between inaccessible pages. Costs each five
                              or six system calls and 32 KiB of address space and budget; default 0 */
     int memory_tools;     /* TSLAB_TOOLS=on|off|leaks: a SlabMemoryTools. Under these tools slab_usable_size() is the
