@@ -123,7 +123,7 @@ END
 python_program() {
     python3 -m pip download --quiet --dest "$test_in/wheels" 'scikit-build-core>=0.10' >"$work/log" 2>&1 ||
         { say "Python left out: pip has no scikit-build-core"; return 0; }
-    cp -r bindings/python "$test_in/python"
+    cp -rL bindings/python "$test_in/python" # its links lead out of it
     cat >"$test_in/program.py" <<'END'
 import tslab
 domain = tslab.Domain("request")
