@@ -24,7 +24,10 @@ void ts_private_serve(SlabAllocator *allocator) {
     ts_store_release(&served, ts_token(allocator));
 }
 
-void ts_private_elsewhere(void) { ts_store_relaxed(&ts_thread.private_block, &ts_no_block); }
+void ts_private_elsewhere(void) {
+    ts_store_relaxed(&ts_thread.private_block, &ts_no_block);
+    ts_thread.private_counted = false;
+}
 
 /* Binds the thread if its fast paths are for that allocator, and it has a block in the epoch. */
 static void bind(ts_tls *tls, uintptr_t token, bool allocates) {
@@ -32,6 +35,7 @@ static void bind(ts_tls *tls, uintptr_t token, bool allocates) {
     if (ts_is_other_relaxed_64(&tls->token, token) || epoch == EPOCH_NONE) return;
     ts_churn_block *block = tls->heap->map[(uint32_t)epoch % TS_HEAP_MAP];
     if (!block || !ts_is_own_open(&block->b, tls->share_key, epoch) || (block->b.slow & TS_SLOW_ALWAYS)) return;
+    if (allocates) tls->private_counted = block->b.slow;
     ts_heap_bind_private(tls->heap, block, allocates && !block->b.slow);
 }
 
@@ -54,7 +58,7 @@ static void *malloc_large(const ts_share *share, size_t size) {
 TS_ENTRY TS_NOINLINE static void *malloc_counted(size_t size, ts_private_rest *rest, const void *caller) {
     ts_tls *tls = &ts_thread;
     void *p = NULL;
-    if (!ts_is_other_relaxed_64(&tls->token, ts_load_relaxed(&served)))
+    if (tls->private_counted && !ts_is_other_relaxed_64(&tls->token, ts_load_relaxed(&served)))
         p = ts_take_counted(tls, size, ts_load_relaxed(&ts_kept_epoch));
     ts_op_end(tls);
     return p ? p : rest(size, caller);

@@ -25,8 +25,9 @@ typedef struct ts_tls {
     _Atomic(ts_churn_block *) private_block;
     _Atomic uint64_t private_word;
     ts_churn_block *private_bins;
-    ts_churn_block *block;           /* block of the epoch used last */
-    ts_churn_block *rolling;         /* block of the rolling epoch used last */
+    bool private_counted;    /* malloc allocates in that block, but no hit does, as samples are taken; owner only */
+    ts_churn_block *block;   /* block of the epoch used last */
+    ts_churn_block *rolling; /* block of the rolling epoch used last */
     _Atomic(ts_scope_block *) scope; /* block of the innermost domain, if that is a scope; read by others */
     ts_scope_block *last;            /* block of the scope epoch that was used last by its id, or by its domain */
     /* As `block` and `last`, of an allocator that samples stacks. No hit allocates there (find.h, ts_take_counted). */

@@ -57,6 +57,10 @@ static void *rest(size_t size, const void *caller) {
     (void)caller;
     return ts_private_malloc_epoch(allocator, size, other);
 }
+static void *nothing(size_t size, const void *caller) {
+    (void)size, (void)caller;
+    return NULL;
+}
 static void *by_private_malloc(size_t size) { return ts_private_malloc(size, rest, NULL); }
 
 typedef void *allocate(size_t size);
@@ -119,6 +123,11 @@ static void malloc_counts_once(void **state) {
     count("malloc", by_private_malloc, 1000, 2000, 300);
     assert_ptr_equal(ts_load_relaxed(&ts_thread.private_block), &ts_no_block);
     assert_true(ts_load_relaxed(&ts_thread.private_word) != TS_WORD_NONE);
+    /* From now on it allocates elsewhere, as in a domain that captures. */
+    ts_private_elsewhere();
+    int64_t left = share()->stack_left;
+    for (unsigned i = 0; i < 10; i++) assert_null(ts_private_malloc(100, nothing, NULL));
+    assert_int_equal(share()->stack_left, left);
     ts_private_serve(NULL);
     ts_private_keep(EPOCH_NONE);
 }
