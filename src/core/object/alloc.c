@@ -196,9 +196,6 @@ TS_ALWAYS_INLINE void *alloc_noted(uintptr_t token, size_t align, EpochId id, bo
         if (share) ts_stacks_count(heap, share, id, p, t->size, caller);
         know_counted(heap, token, id);
     }
-    if (TS_UNLIKELY(!p && errno == ENOMEM)) ts_fetch_add_relaxed(&allocator->allocation_failures, 1);
-    if (TS_UNLIKELY(ts_load_relaxed(&allocator->sampled)) && p)
-        ts_stacks_count(heap, allocator, id, p, t->size, caller);
     bool failed = !p && errno == ENOMEM;
     ts_epoch_settle();
     if (TS_UNLIKELY(failed)) note_failure(allocator, t->size);
