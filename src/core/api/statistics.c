@@ -176,13 +176,21 @@ size_t slab_stack_totals(SlabAllocator *allocator, SlabStackTotal *out, size_t c
     return count;
 }
 
+/* Without memory for the list there is no text. */
+static size_t render_epochs(const ts_shown *shown, unsigned count, SlabEpochOrder order, size_t limit, char *buffer,
+                            size_t capacity) {
+    ts_sink sink = ts_sink_buffer(buffer, buffer ? capacity : 0);
+    if (count == 0 || ts_render_epochs(&sink, shown, count, order, limit)) return ts_sink_end(&sink);
+    errno = ENOMEM;
+    if (buffer && capacity > 0) *buffer = 0;
+    return 0;
+}
+
 size_t slab_stats_epochs_json(SlabAllocator *allocator, SlabEpochOrder order, size_t limit, char *buffer,
                               size_t capacity) {
-    ts_sink sink = ts_sink_buffer(buffer, buffer ? capacity : 0);
     ts_shown shown;
-    if (!ts_api_find(allocator) || !ts_shown_one(ts_token(allocator), &shown)) return ts_sink_end(&sink);
-    if (!ts_render_epochs(&sink, &shown, 1, order, limit)) errno = ENOMEM;
-    return ts_sink_end(&sink);
+    unsigned count = ts_api_find(allocator) && ts_shown_one(ts_token(allocator), &shown);
+    return render_epochs(&shown, count, order, limit, buffer, capacity);
 }
 
 size_t slab_stats_view(SlabAllocator *allocator, char *buffer, size_t capacity) {
@@ -264,8 +272,5 @@ size_t ts_private_render(ts_private_text what, const SlabAllocator *one, char *b
 
 size_t ts_private_render_epochs(const SlabAllocator *one, int order, size_t limit, char *buffer, size_t capacity) {
     ts_shown shown[TS_VIEWS];
-    ts_sink sink = ts_sink_buffer(buffer, buffer ? capacity : 0);
-    unsigned count = shown_of(one, shown);
-    if (count > 0 && !ts_render_epochs(&sink, shown, count, (SlabEpochOrder)order, limit)) errno = ENOMEM;
-    return ts_sink_end(&sink);
+    return render_epochs(shown, shown_of(one, shown), (SlabEpochOrder)order, limit, buffer, capacity);
 }
