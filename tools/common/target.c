@@ -260,7 +260,7 @@ static int open_pid(target *t, const char *text) {
             "rights that root has not here",
             pid, strerror(error));
     else if (denied)
-        say("process %ld: its statistics page may be read by its own user and root only", pid);
+        say("process %ld is another user's: a statistics page, if it has one, is for that user and root only", pid);
     else if (stat(path, &st) != 0)
         say("there is no process %ld", pid);
     else

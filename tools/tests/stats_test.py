@@ -518,7 +518,7 @@ class Page(unittest.TestCase):
             with Program() as program:
                 answer = run(DUMP, program.pid, user=65534, group=65534, extra_groups=[])
                 self.assertEqual(answer.returncode, 3)
-                self.assertIn("may be read by its own user and root only", answer.stderr)
+                self.assertIn("a statistics page, if it has one, is for that user and root only", answer.stderr)
         try:
             for fd in os.listdir("/proc/1/fd"):
                 os.readlink(f"/proc/1/fd/{fd}")
