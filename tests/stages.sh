@@ -128,6 +128,7 @@ case $what in
         fi
         stage "Rust" bindings/rust/test.sh
         stage "Python" bindings/python/test.sh
+        stage "programs on APR" integrations/apr/test.sh programs
         # Other versions of it lay out some lines otherwise.
         if clang-format --version 2>/dev/null | grep -q "version 14\."; then
             stage "make format-check" make -s format-check
@@ -136,6 +137,7 @@ case $what in
         fi
         ;;
     packages)
+        stage "APR's own tests" integrations/apr/test.sh suite
         stage "Debian packages" packaging/deb_test.sh
         ;;
     *)

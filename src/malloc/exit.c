@@ -1,6 +1,6 @@
 /*
- * __cxa_atexit, on_exit and at_quick_exit are libc's. The names are here for programs that were linked when this library
- * did more: they may have them as its own.
+ * __cxa_atexit, on_exit and at_quick_exit are libc's. The names are here for programs that were linked when this
+ * library did more: they may have them as its own.
  */
 #define _GNU_SOURCE
 #include "malloc/entry.h"
