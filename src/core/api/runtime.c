@@ -349,8 +349,8 @@ static void reset_record(ts_allocator *a) {
     ts_store_relaxed(&a->nodes, NULL);
     ts_store_relaxed(&a->shares, NULL);
     ts_store_relaxed(&a->past, NULL);
-    _Atomic uint64_t *from = &a->current_epoch, *to = &a->span_miss;
-    for (_Atomic uint64_t *w = from; w <= to; w++) ts_store_relaxed(w, 0);
+    for (unsigned i = 0; i < TS_ALLOCATOR_WORDS; i++) ts_store_relaxed(&a->words[i], 0);
+    ts_store_relaxed(&a->budget_told, 0);
     ts_store_relaxed(&a->span_retained_units, 0);
     ts_store_relaxed(&a->reserved_units, 0);
     ts_store_relaxed(&a->pins, 1);
@@ -399,7 +399,6 @@ ts_allocator *ts_allocator_make(const ts_settings *settings) {
     ts_stacks_set_rate(a, settings->sample_stacks);
     start_numa(a);
     ts_store_relaxed(&a->budget_bytes, settings->budget_bytes);
-    ts_store_relaxed(&a->budget_told, 0);
     ts_retain_init(&a->retain, settings->retain_bytes / TS_UNIT_BYTES,
                    !settings->retain_given && settings->reclaim_policy == SLAB_RECLAIM_BUDGET);
     ts_table_publish(a, id);

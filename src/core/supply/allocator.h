@@ -37,6 +37,9 @@ typedef struct ts_settings {
     bool hints_given;    /* hints is not the default */
 } ts_settings;
 
+/* 64-bit words in the order of the record: its state, its counters, spans, the highest figures shown, samples. */
+#define TS_ALLOCATOR_WORDS \
+    (6 + 13 + sizeof(ts_span_counts) / 8 + 2 * (TS_COUNT_KINDS + 1) + TS_COUNT_KINDS + TS_COUNT_SPAN + TS_CLASSES + 6)
 typedef struct ts_allocator {
     ts_table_record record;
     _Atomic uintptr_t token;           /* public value; constant during a use; may be read without a use */
@@ -62,30 +65,37 @@ typedef struct ts_allocator {
     _Atomic(ts_share *) shares;          /* grows at its head, under lock; walked by readers without it */
     _Atomic(struct ts_past_ring *) past; /* past.h; NULL: none */
     _Atomic uint32_t readers;            /* threads between ts_allocator_read_begin and _end; and TS_READERS_OVER */
-    _Atomic uint64_t current_epoch;      /* written under lock, read by anyone */
-    _Atomic uint64_t committed_units;
-    _Atomic uint64_t cut_units;    /* of them */
-    _Atomic uint64_t taken_units;  /* ever taken from the pool */
-    _Atomic uint64_t budget_bytes; /* 0: none; whole units of it count, one at least */
-    _Atomic uint32_t budget_told;  /* that an allocation failed because of it */
-    _Atomic uint64_t pins;         /* 1 + references to the record, which is given back at 0 */
-    /* Counters of the whole allocator: added to atomically, none of them on a fast path. */
-    _Atomic uint64_t rejected_frees, cas_retries, overflowed, allocation_failures;
-    _Atomic uint64_t madvise_calls, madvise_bytes, madvise_failures;
-    _Atomic uint64_t close_calls, close_scanned, close_recycled, close_ns;
-    _Atomic uint64_t left;      /* blocks that an end has left to their threads */
-    _Atomic uint64_t draining;  /* its epochs that are CLOSING */
-    ts_span_counts span_counts; /* by threads without a share of it */
-    /* Highest figures that statistics have shown, per kind and in all; see snapshot.c. */
-    _Atomic uint64_t shown_allocated[TS_COUNT_KINDS + 1], shown_freed[TS_COUNT_KINDS + 1],
-        shown_foreign[TS_COUNT_KINDS], shown_recycled[TS_COUNT_SPAN], shown_unfilled[TS_CLASSES];
-    _Atomic uint64_t stack_samples, stack_drops;
-    _Atomic uint64_t total_drops, total_objects_dropped, total_bytes_dropped; /* stack_totals.h */
-    _Atomic uint64_t span_miss;
+    _Atomic uint32_t budget_told;        /* that an allocation failed because of the budget */
+    union {
+        _Atomic uint64_t words[TS_ALLOCATOR_WORDS]; /* all of the following, which begin at 0 in each use */
+        struct {
+            _Atomic uint64_t current_epoch; /* written under lock, read by anyone */
+            _Atomic uint64_t committed_units;
+            _Atomic uint64_t cut_units;    /* of them */
+            _Atomic uint64_t taken_units;  /* ever taken from the pool */
+            _Atomic uint64_t budget_bytes; /* 0: none; whole units of it count, one at least */
+            _Atomic uint64_t pins;         /* 1 + references to the record, which is given back at 0 */
+            /* Counters of the whole allocator: added to atomically, none of them on a fast path. */
+            _Atomic uint64_t rejected_frees, cas_retries, overflowed, allocation_failures;
+            _Atomic uint64_t madvise_calls, madvise_bytes, madvise_failures;
+            _Atomic uint64_t close_calls, close_scanned, close_recycled, close_ns;
+            _Atomic uint64_t left;      /* blocks that an end has left to their threads */
+            _Atomic uint64_t draining;  /* its epochs that are CLOSING */
+            ts_span_counts span_counts; /* by threads without a share of it */
+            /* Highest figures that statistics have shown, per kind and in all; see snapshot.c. */
+            _Atomic uint64_t shown_allocated[TS_COUNT_KINDS + 1], shown_freed[TS_COUNT_KINDS + 1],
+                shown_foreign[TS_COUNT_KINDS], shown_recycled[TS_COUNT_SPAN], shown_unfilled[TS_CLASSES];
+            _Atomic uint64_t stack_samples, stack_drops;
+            _Atomic uint64_t total_drops, total_objects_dropped, total_bytes_dropped; /* stack_totals.h */
+            _Atomic uint64_t span_miss;
+        };
+    };
     _Atomic uint32_t maintain_share; /* where ts_allocator_maintain goes on; any value will do */
     ts_seen seen;                    /* whether all of its threads rest; as in a share */
 } ts_allocator;
 _Static_assert(sizeof(ts_allocator) <= TS_ALLOCATOR_STRIDE, "one record of a table");
+_Static_assert(offsetof(ts_allocator, span_miss) == offsetof(ts_allocator, words[TS_ALLOCATOR_WORDS - 1]),
+               "a new use zeroes each counter, and nothing else");
 _Static_assert(TS_MAX_ALLOCATORS <= UINT16_MAX + 1u, "a slab's record has 16 bits for the index");
 
 /* As the record of a slab has it. */
