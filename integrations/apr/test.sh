@@ -6,7 +6,7 @@ set -euo pipefail
 cd "$(dirname "$0")/../.."
 case "${1-}" in "" | suite | programs) ;; *) echo "test.sh: unknown argument '$1': suite or programs" >&2; exit 2 ;; esac
 tools/setup.sh apr
-tools/build.sh release -- tslab_apr tslab_tool
+tools/build.sh release -DTSLAB_BUILD_TESTS=ON -- tslab_apr tslab_tool integrations.apr_pools_test
 library=$PWD/build/release/integrations/apr/libtslab-apr.so
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
@@ -37,7 +37,10 @@ suite() {
     return $failed
 }
 
-programs() { python3 -B integrations/apr/test.py "$library" "$PWD/build/release"; }
+programs() {
+    TSLAB_LOG=$work/messages LD_PRELOAD=$library build/release/integrations/apr/integrations.apr_pools_test || return 1
+    python3 -B integrations/apr/test.py "$library" "$PWD/build/release"
+}
 
 code=0
 for part in ${1:-programs suite}; do
