@@ -473,7 +473,8 @@ TSLAB_API void *slab_promote(EpochDomain *to, void *pointer) TSLAB_USED;
 /* Populates bytes ahead, so that hot paths do not fault, and keeps them retained beyond the retain budget. They last
    until slab_trim(), an epoch_domain_reset() that gives memory back, or a budget that is met or set below what is
    committed. They serve objects of up to 16384 bytes in churn epochs, and of up to 8192 in scopes (man 3 tslab has
-   exceptions). Some MiB of what the process's cgroups and the machine have left are not taken.
+   exceptions). Some MiB of what the process's cgroups and the machine have left are not taken. It
+   reads files of /proc and of cgroups, which a filter of system calls has to allow.
    false with ENOMEM: what could be had is kept (nothing, if there are no addresses for so much). */
 TSLAB_API bool slab_reserve(SlabAllocator *allocator, size_t bytes);
 /* Gives all that can be given back to the system now: retained memory of every thread, what idle threads hold of closed

@@ -77,8 +77,12 @@ static void objects(void) {
     free(aligned);
 }
 
+/* Made before: slab_reserve, and with TSLAB_RESERVE the allocator, read how much memory there is. */
+static SlabAllocator *reserved;
+
 static void epochs(void) {
-    SlabAllocator *a = slab_malloc_allocator(), *own = slab_allocator_create();
+    SlabAllocator *a = slab_malloc_allocator();
+    SlabAllocator *own = strcmp(variable, "TSLAB_RESERVE=8M") == 0 ? reserved : slab_allocator_create();
     CHECK(own != NULL);
     for (unsigned i = 0; i < 200; i++) {
         EpochDomain *d = epoch_domain_create_ex(i % 2 ? a : own, "sandbox", i % 4 < 2 ? 0 : EPOCH_CHURN);
@@ -88,7 +92,6 @@ static void epochs(void) {
         epoch_domain_destroy(d);
         CHECK(epoch_advance(own) != EPOCH_NONE && slab_malloc(own, 100));
     }
-    CHECK(slab_reserve(own, (size_t)8 << 20));
     (void)slab_trim(own);
     (void)slab_maintain(a, UINT64_MAX);
     slab_thread_idle();
@@ -116,6 +119,7 @@ static void ends_well(pid_t child) {
 static int one(void) {
     variable = getenv("SANDBOX_OPTION");
     objects();
+    CHECK((reserved = slab_allocator_create()) && slab_reserve(reserved, (size_t)8 << 20));
     pid_t child = fork();
     if (child == 0) inside();
     ends_well(child);
