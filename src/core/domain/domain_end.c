@@ -246,9 +246,15 @@ TS_ALWAYS_INLINE bool end_usually(uint64_t id, bool (*other)(uint64_t id)) {
         return other(id);
     }
     ts_share *share = block->share;
+    ts_brief_ring *ring = ts_load_relaxed(&share->brief);
+    if (TS_UNLIKELY(!ring) && share->allocator->settings.record_rss) { /* it measures before it takes the lock */
+        ts_heap_leave(heap);
+        ts_epoch_release(epoch);
+        return other(id);
+    }
     uint32_t slabs = ts_load_relaxed(&block->slabs);
     ts_heap_give_record(&ts_domains, TS_TABLE_DOMAIN, d);
-    bool over = ts_epoch_end_only(heap, epoch, block);
+    bool over = ts_epoch_end_only(heap, epoch, block, ring);
     return leave_usual(heap, share, over, slabs);
 }
 

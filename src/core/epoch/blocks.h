@@ -191,11 +191,10 @@ TS_ALWAYS_INLINE void ts_epoch_note_brief(ts_brief_ring *ring, const ts_epoch *e
    Caller has the lock. */
 void ts_epoch_note_end(const ts_epoch *epoch, const ts_block *only);
 
-/* The usual end, of a domain's epoch mostly: `block` is its ts_epoch_enter_only. Caller has the lock, which is
-   released, and is still inside of its heap afterwards. true: as of ts_scope_empty. */
-TS_ALWAYS_INLINE bool ts_epoch_end_only(ts_heap *heap, ts_epoch *epoch, ts_block *block) {
+/* The usual end, of a domain's epoch mostly: `block` is its ts_epoch_enter_only, ring that of its share. Caller has the
+   lock, which is released, and is still inside of its heap afterwards. true: as of ts_scope_empty. */
+TS_ALWAYS_INLINE bool ts_epoch_end_only(ts_heap *heap, ts_epoch *epoch, ts_block *block, ts_brief_ring *ring) {
     bool plain = ts_epoch_is_plain(epoch);
-    ts_brief_ring *ring = ts_load_relaxed(&block->share->brief);
     if (TS_LIKELY(plain) && TS_LIKELY(ring != NULL))
         ts_epoch_note_brief(ring, epoch, block);
     else

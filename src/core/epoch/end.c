@@ -10,7 +10,7 @@
  *     thread.
  *  3. No heap is waited for, and nothing is taken apart, with the lock. So the lock is held for some fifty
  *     instructions, also by a thread that has lost its processor in them: that is the one wait of an end for another
- *     thread's. (The usual end of a domain looks into /proc meanwhile, with the option record_rss.)
+ *     thread's.
  *  4. While the epoch is pinned no block leaves the list. The last unpin takes apart what a destroy has left.
  *  5. A CLOSING epoch is ended by the thread that finds, under the lock, that nothing is left in it.
  *
@@ -98,7 +98,7 @@ static void kill_locked(ts_epoch *epoch) {
     if (TS_LIKELY(only != NULL)) {
         ts_share *share = only->share;
         ts_thread.released += ts_load_relaxed(&only->slabs);
-        if (ts_epoch_end_only(heap, epoch, only)) ts_share_overflow(share);
+        if (ts_epoch_end_only(heap, epoch, only, ts_load_relaxed(&share->brief))) ts_share_overflow(share);
         ts_heap_leave(heap);
         return;
     }
@@ -121,10 +121,7 @@ bool ts_epoch_destroy(ts_allocator *allocator, EpochId id) {
     if (TS_UNLIKELY(ts_care_on_asan)) ts_care_call_ends(allocator->care, id);
     if (TS_UNLIKELY(allocator->settings.record_rss)) ts_past_measure_before();
     ts_epoch *epoch = ts_epoch_find_locked(allocator, id);
-    if (!epoch) {
-        ts_thread.resident_kib = 0;
-        return false;
-    }
+    if (!epoch) return false;
     uint64_t released = ts_thread.released;
     kill_locked(epoch);
     ts_epoch_settle_end(ts_thread.released - released);

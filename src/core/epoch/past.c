@@ -161,7 +161,7 @@ uint32_t ts_epoch_held_kib(const ts_epoch *epoch) {
     return bytes >> 10 < UINT32_MAX ? (uint32_t)(bytes >> 10) : UINT32_MAX;
 }
 
-/* p: a record that was begun. measures: there was no close that measured. The memory that the epoch held at its close
+/* p: a record that was begun. measures: there was no close that measured, but this thread has. The memory that the epoch held at its close
    goes back with this end at the latest. */
 static void write_past(ts_past *p, const ts_epoch *epoch, bool measures) {
     uint64_t opened = ts_load_relaxed(&epoch->open_since_ns), closed = ts_load_relaxed(&epoch->closed_at_ns);
@@ -173,10 +173,7 @@ static void write_past(ts_past *p, const ts_epoch *epoch, bool measures) {
     ts_store_relaxed(&p->closed_ns, closed);
     ts_store_relaxed(&p->ended_ns, now > least ? now : least);
     ts_store_relaxed(&p->returned_bytes, (uint64_t)kib << 10);
-    uint32_t before = ts_load_relaxed(&epoch->rss_before_kib);
-    if (measures) before = ts_thread.resident_kib ? ts_thread.resident_kib : resident_kib();
-    ts_thread.resident_kib = 0;
-    ts_store_relaxed(&p->rss_before_kib, before);
+    ts_store_relaxed(&p->rss_before_kib, measures ? ts_thread.resident_kib : ts_load_relaxed(&epoch->rss_before_kib));
     ts_store_relaxed(&p->rss_after_kib, ts_load_relaxed(&epoch->rss_after_kib));
     ts_store_relaxed(&p->flags, ts_load_relaxed(&epoch->flags));
     ts_store_release(&p->id, ts_load_relaxed(&epoch->record.id));

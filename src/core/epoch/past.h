@@ -12,8 +12,8 @@
  *                        of domains. A record takes some instructions, and no clock
  *
  * With the option record_rss there are no brief records. The record of an epoch that was not closed gets the resident
- * memory before its end when it is written, and that after its end when the thread that ended it holds nothing any
- * more (ts_epoch_settle).
+ * memory before its end, and that after its end, each read when the thread that ends it holds nothing: no lock is held
+ * across a read of /proc (ts_epoch_destroy, ts_epoch_settle).
  *
  * A ring is made when the first record comes, and goes with the share or the allocator (supply/share.c, record.c).
  * Without memory for a ring there are no records.

@@ -56,7 +56,7 @@ typedef struct ts_tls {
     unsigned others;          /* calls for other allocators than that of `token`, which found their way without it */
     uint64_t measured;        /* epoch that it ended, whose memory after the end is to be measured (epoch/past.h) */
     uintptr_t measured_in;    /* its allocator */
-    uint32_t resident_kib;    /* before the end that it has begun; 0: not measured */
+    uint32_t resident_kib;    /* before the end that it has begun (epoch/past.h) */
     const ts_block *freed_in; /* of the ended thread an object of which it freed last; only compared */
 } ts_tls;
 

@@ -381,6 +381,43 @@ static void close_keeps_the_record(void **state) {
     slab_allocator_free(made_in_a_close);
 }
 
+static unsigned measures, held_in_a_measure;
+
+static uint64_t look_at_locks(void) {
+    uint32_t high = ts_table_high(&ts_epochs);
+    measures++;
+    for (uint32_t i = 1; i < high; i++) {
+        ts_lock *lock = ts_epoch_lock(ts_table_at(&ts_epochs, i));
+        if (ts_lock_try(lock))
+            ts_lock_release(lock);
+        else
+            held_in_a_measure++;
+    }
+    return ts_os_native.resident_bytes();
+}
+
+/* A thread that reads /proc for record_rss has no epoch's lock, however the epoch ends. */
+static void measured_without_a_lock(void **state) {
+    (void)state;
+    measures = held_in_a_measure = 0;
+    for (unsigned i = 0; i < 12; i++) {
+        if (i == 1) table.resident_bytes = look_at_locks; /* from the second use of this thread's records on */
+        EpochDomain *d = epoch_domain_create_ex(allocator, i % 2 ? "domain" : NULL, i < 6 ? 0 : EPOCH_CHURN);
+        assert_non_null(epoch_domain_alloc(d, i % 3 ? 100 : 100000));
+        if (i % 4 < 2)
+            epoch_domain_destroy(d);
+        else
+            assert_true(epoch_domain_end(d));
+        epoch = epoch_open(allocator, NULL, i % 2 ? EPOCH_CHURN : EPOCH_SCOPE);
+        assert_non_null(slab_malloc_epoch(allocator, 100, epoch));
+        assert_true(i % 3 ? epoch_destroy(allocator, epoch) : epoch_close(allocator, epoch));
+        if (i % 3 == 0) assert_true(epoch_destroy(allocator, epoch));
+    }
+    table.resident_bytes = stop_in_resident;
+    assert_true(measures >= 4 * 11); /* before and after each end */
+    assert_int_equal(held_in_a_measure, 0);
+}
+
 /* slab_alloc in a domain: one that is refused counts once, and a churn epoch's takes no lock once the thread is in
    it. */
 static void allocations_in_domains(void **state) {
@@ -724,6 +761,7 @@ int main(void) {
         WITH_ALLOCATOR(allocations_in_domains),
         WITH_ALLOCATOR(record_in_its_next_use),
         WITH_ALLOCATOR(close_keeps_the_record),
+        WITH_ALLOCATOR(measured_without_a_lock),
         WITH_ALLOCATOR(blocks),
         WITH_ALLOCATOR(eras_of_a_block),
         WITH_ALLOCATOR(spans),
