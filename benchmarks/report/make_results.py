@@ -81,56 +81,69 @@ BURST = "memory after a burst"  # the first row of make run
 
 # ---- where we are -------------------------------------------------------------------------------
 
-# What a reader asks for first: in a few words, the work and the metric.
+# What a reader asks for first: the row in two or three words for the README, in more for docs/results.md, the work and the metric.
 HEADLINES = [
-    ("a request of 80 to 200 objects", "request", "object_ns"),
-    ("2,000 live objects of 16 to 128 bytes", "small_16_128", "pair_ns"),
-    ("100,000 live objects, the oldest replaced", "fifo_replace", "pair_ns"),
-    ("large objects, 64 KiB to 1 MiB", "large_100", "pair_ns"),
-    ("16 threads", "threads_16", "pair_ns"),
-    ("one thread allocates, another frees", "producer_consumer", "object_ns"),
-    ("a mixed load for minutes", f"{SUITE}soak", "op_ns"),
-    ("p99.9 of an allocation, FIFO", LATENCY, "fifo_alloc_p999_ns"),
-    ("p99.9 of an allocation, random victims", LATENCY, "alloc_p999_ns"),
-    ("a scope of 10 objects", f"{SUITE}scope_10x1", "object_ns"),
-    ("a scope of 1,000 objects", f"{SUITE}scope_1000x1", "object_ns"),
-    ("memory beyond the payload", f"{SUITE}space_128", "overhead_pct"),
-    ("memory right after a 256 MiB spike", f"{SUITE}phase_shifts", "kept_pct"),
-    ("memory a second later", f"{SUITE}phase_shifts", "kept_rested_pct"),
+    ("a request", "a request of 80 to 200 objects", "request", "object_ns"),
+    ("2,000 small objects", "2,000 live objects of 16 to 128 bytes", "small_16_128", "pair_ns"),
+    ("100,000 objects, FIFO", "100,000 live objects, the oldest replaced", "fifo_replace", "pair_ns"),
+    ("large objects", "large objects, 64 KiB to 1 MiB", "large_100", "pair_ns"),
+    ("16 threads", "16 threads", "threads_16", "pair_ns"),
+    ("cross-thread frees", "one thread allocates, another frees", "producer_consumer", "object_ns"),
+    ("mixed load", "a mixed load for minutes", f"{SUITE}soak", "op_ns"),
+    ("p99.9, FIFO", "p99.9 of an allocation, FIFO", LATENCY, "fifo_alloc_p999_ns"),
+    ("p99.9, random", "p99.9 of an allocation, random victims", LATENCY, "alloc_p999_ns"),
+    ("scopes of 10", "a scope of 10 objects", f"{SUITE}scope_10x1", "object_ns"),
+    ("scopes of 1,000", "a scope of 1,000 objects", f"{SUITE}scope_1000x1", "object_ns"),
+    ("memory beyond payload", "memory beyond the payload", f"{SUITE}space_128", "overhead_pct"),
+    ("memory after spikes", "memory right after a 256 MiB spike", f"{SUITE}phase_shifts", "kept_pct"),
+    ("a second after spikes", "memory a second later", f"{SUITE}phase_shifts", "kept_rested_pct"),
 ]
 
 
 def placed(suite, summary):
-    """{-1, 0, 1: rows in words}: ahead of the best other, level with it, behind it."""
+    """{-1, 0, 1: rows}: ahead of the best other, level with it, behind it. A row: its brief name, its name, the ratio, if it is one and
+    not level, and the distance and the best other in words."""
     found = {-1: [], 0: [], 1: []}
-    for text, work, metric in HEADLINES:
+    for brief, text, work, metric in HEADLINES:
         entries = summary.get((work, metric), {})
         best = report.best_peer(entries)
         if OURS in entries and best is not None and not in_the_noise(summary, work, metric):
             distance, _, worse, better = compare(entries[OURS], entries[best], metric)
-            found[1 if worse else -1 if better else 0].append(f"{text} ({distance}, {label(best)})" if worse or better else f"{text} ({label(best)})")
+            apart = worse or better
+            found[1 if worse else -1 if better else 0].append(
+                (brief, text, distance if apart and distance.endswith(" x") else "", f"{distance}, {label(best)}" if apart else label(best)))
     programs = tables.programs_ratio(suite)
     if programs:
-        found[1 if programs > 1 + EQUAL else -1 if programs < 1 - EQUAL else 0].append(
-            f"real programs that are not compiled anew ({number(programs)} x the time of the fastest of each)")
+        at = beside(programs)
+        found[at].append(("unmodified programs", "real programs that are not compiled anew", f"{number(programs)} x" if at else "",
+                          f"{number(programs)} x the time of the fastest of each"))
     rows = {row["allocator"]: suite.number("make_run", row, "memory_bytes") for row in suite.rows("make_run") if row["row"] == BURST}
     if OURS in rows and len(rows) > 1:
         best = min((name for name in rows if name != OURS), key=rows.get)
         ratio = rows[OURS] / rows[best]
-        found[1 if ratio > 1 + EQUAL else -1 if ratio < 1 - EQUAL else 0].insert(0, f"{BURST} ({number(max(ratio, 1 / ratio))} x, {label(best)})")
+        distance = f"{number(max(ratio, 1 / ratio))} x"
+        found[beside(ratio)].insert(0, (BURST, BURST, distance if beside(ratio) else "", f"{distance}, {label(best)}"))
     return found
+
+
+def beside(ratio):
+    """-1, 0, 1: less than, equal to, more than the best other."""
+    return 1 if ratio > 1 + EQUAL else -1 if ratio < 1 - EQUAL else 0
 
 
 def standing_lines(suite, summary):
     """Three lines: where temporal-slab is ahead, level and behind."""
     found = placed(suite, summary)
-    return [f"- **{word}**: {', '.join(found[at]) if found[at] else 'in no row'}."
+    return [f"- **{word}**: {', '.join(f'{text} ({said})' for _, text, _, said in found[at]) or 'in no row'}."
             for word, at in (("Ahead of all others", -1), ("Level with the best", 0), ("Behind the best", 1))]
 
 
 def standing_block(suite, summary):
-    return [*standing_lines(suite, summary), *rust_line(suite), "", f"The best other allocator of each row stands in brackets, with the distance (scopes: arenas that "
-            f"cannot free single objects). {measured(suite)} All rows: [docs/results.md](docs/results.md)."]
+    """The same in 75 words at most, and the one sentence of the README about the run."""
+    found = placed(suite, summary)
+    lines = [f"- **{word}**: {'; '.join(f'{brief} ({ratio})' if ratio else brief for brief, _, ratio, _ in found[at]) or 'in no row'}."
+             for word, at in (("Ahead", -1), ("Level", 0), ("Behind", 1))]
+    return [*lines, "", f"Each beside the best other allocator of its row. {measured(suite)}"]
 
 
 # ---- docs/results.md ----------------------------------------------------------------------------
@@ -165,7 +178,7 @@ def burst_block(suite, _summary):
     cells = {name: f"{suite.number('make_run', rows[name], 'memory_bytes') / 2**20:.0f} MiB" for name in names}
     cells[OURS] = f"**{cells[OURS]}**"
     return [*markdown([[with_version(name, versions) for name in names], [cells[name] for name in names]]), "",
-            f"`make run` measures this row and ten others on your machine. {measured(suite, 'make_run')}", "",
+            "[In figures](#in-figures) names the run. `make run` measures this row and ten others on your machine.", "",
             "![Eleven rows: time and memory beside malloc and the newest allocators](docs/images/run.png)"]
 
 
@@ -190,16 +203,6 @@ def rust_block(suite, _summary):
         others = [value for side, value in found.items() if side != OURS]
         table.append([work, *(number(found[side]) if side in found else "-" for side in sides), number(found[OURS] / min(others))])
     return [*markdown(table), "", f"An arena is kept and reset; the calls are inlined. {measured(suite, 'rust')}"]
-
-
-def rust_line(suite):
-    """A line of the README: scopes in Rust beside bumpalo."""
-    rows = {}
-    for row in suite.rows("rust"):
-        if match := re.fullmatch(r"scope of (\d+) objects of 40 bytes", row["work"]):
-            rows.setdefault(int(match[1]), {})[row["side"]] = suite.number("rust", row, "ns")
-    said = [f"{number(found[OURS] / found['bumpalo'])} for {count:,} objects" for count, found in rows.items() if {OURS, "bumpalo"} <= found.keys()]
-    return [f"- **In Rust**, with every call inlined, a scope takes so many times bumpalo's time: {', '.join(said)}."] if said else []
 
 
 BLOCKS = {"standing": standing_block, "burst": burst_block, "rust": rust_block}

@@ -450,7 +450,9 @@ class Document(Folder):
         self.assertNotIn("quick", text)
         lines = readme.read_text(encoding="utf-8").split("\n")
         self.assertEqual((lines[0], lines[-2]), ("before", "after"))
-        self.assertIn("- **Behind the best**: a mixed load for minutes (1.25 x, mimalloc).", lines)
+        at = lines.index("- **Ahead**: memory beyond payload.")
+        self.assertEqual(lines[at + 1:at + 4], ["- **Level**: in no row.", "- **Behind**: mixed load (1.25 x).", ""])
+        self.assertTrue(lines[at + 4].startswith("Each beside the best other allocator of its row. Measured "), lines[at + 4])
         self.assertNotIn("old", lines)
         self.assertIn("soak,op_ns,ns,mimalloc,1,4,4,4,2", (self.folder / "all_figures.csv").read_text(encoding="utf-8").split("\n"))
         self.assertIn("# commit: abc", (self.folder / "aims.csv").read_text(encoding="utf-8").split("\n"))
@@ -484,9 +486,18 @@ class Document(Folder):
         self.assertEqual(self.make(readme=self.BLOCK + burst + rust).returncode, 0)
         text = (self.folder / "README.md").read_text(encoding="utf-8")
         for said in ("| malloc 2 | gperftools 2.10 | jemalloc 5.3.1 | jemalloc 5.3.1 with its background thread | temporal-slab |",
-                     "| 100 MiB | 90 MiB | 80 MiB | 60 MiB | **30 MiB** |", "memory after a burst (2.00 x, jemalloc-5.3.1 bg)",
-                     "scope takes so many times bumpalo's time: 3.00 for 10 objects.", "| scope of 10 objects of 40 bytes | 6.00 | 2.00 | 40.0 | 3.00 |"):
+                     "| 100 MiB | 90 MiB | 80 MiB | 60 MiB | **30 MiB** |", "- **Ahead**: memory after a burst (2.00 x)", "| scope of 10 objects of 40 bytes | 6.00 | 2.00 | 40.0 | 3.00 |"):
             self.assertIn(said, text)
+        self.assertEqual(text.count("; commit "), 1)
+        self.assertIn("memory after a burst (2.00 x, jemalloc-5.3.1 bg)", (self.folder / "docs" / "results.md").read_text(encoding="utf-8"))
+
+    def test_where_we_are_takes_75_words_at_most(self):
+        rows = [(brief, "", "" if metric.endswith("_pct") else "12.3 x", "") for brief, _, _, metric in make_results.HEADLINES]
+        rows += [(brief, "", "12.3 x", "") for brief in (make_results.BURST, "unmodified programs")]
+        with mock.patch.object(make_results, "placed", return_value={-1: rows[::2], 0: rows[1::4], 1: rows[3::4]}), \
+                mock.patch.object(make_results, "measured", return_value=""):
+            bullets = make_results.standing_block(None, None)[:3]
+        self.assertLessEqual(len(" ".join(bullets).split()), 75)
 
     def test_every_claim_has_its_verdict(self):
         head = ACCURATE.replace("p9999_ns,", "p9999_ns,p99999_ns,")
