@@ -11,8 +11,9 @@
  *
  * Threads: any, at any time. No lock is taken that an allocation can wait for.
  *
- * Signal handlers: all functions but slab_stats_json, slab_stats_doctor, slab_stats_view, slab_stacks_text and
- * slab_stacks_json, which show places in programs and may take the loader's lock. An alternate stack needs 32 KiB.
+ * Signal handlers: all functions but slab_stats_node, and slab_stats_json, slab_stats_doctor, slab_stats_view,
+ * slab_stacks_text and slab_stacks_json, which show places in programs and may take the loader's lock. An alternate
+ * stack needs 32 KiB.
  *
  * Cost (figures in docs/stats.md): slab_stats_class and slab_stats_global are proportional to the threads and open
  * epochs of the process, and to the memory it ever used at once. slab_stats_epoch is proportional to the threads that
@@ -328,7 +329,7 @@ TSLAB_API size_t slab_stats_view(SlabAllocator *allocator, char *buffer, size_t 
 TSLAB_API size_t slab_allocators(SlabAllocator **out, size_t capacity);
 /* Writes slab_stats_text to a file descriptor. Can be called in a signal handler.
    false with errno: no live allocator, no memory for the snapshot, or a write failed.
-   Cost: about 1.7 MB mapped for the moment, 5 MB more with sample_stacks. */
+   Cost: about 3.7 MB mapped for the moment, 5 MB more with sample_stacks. */
 TSLAB_API bool slab_stats_dump_fd(SlabAllocator *allocator, int fd);
 
 #ifndef TSLAB_BUILDS

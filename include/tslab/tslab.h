@@ -162,8 +162,7 @@ typedef struct SlabOptions {
     size_t reserve_bytes; /* TSLAB_RESERVE: populated at creation, as by slab_reserve(); default 0.
                              Creation succeeds without what cannot be had */
     size_t budget_bytes;  /* TSLAB_BUDGET: hard limit on committed memory; 0 none (default) */
-    int huge_pages;       /* TSLAB_HUGE_PAGES=default|on|off: a SlabHugePages. Not for the slabs of objects of up to 48
-                             bytes outside of scopes */
+    int huge_pages;       /* TSLAB_HUGE_PAGES=default|on|off: a SlabHugePages */
     int on_misuse;        /* TSLAB_ON_MISUSE=ignore|report|abort: a SlabOnMisuse */
     int poison_on_free;   /* TSLAB_POISON=0|1: fill what is free with 0xDB. Unless on_misuse is ignore, report what was
                              written to it when it is given out again. No fast paths then; default 0 */
@@ -317,7 +316,7 @@ TSLAB_API bool epoch_close(SlabAllocator *allocator, EpochId epoch);
    No other thread may still write to an object of the epoch, nor be in slab_calloc_epoch, slab_realloc or slab_promote
    of one: the memory can be another object's at once.
    A domain's epoch that its thread is emptying or ending at this moment dies before that call of it returns.
-   Cost: constant in the number of objects of up to 16 KiB (4 in a scope); some 20 ns for each larger one; what
+   Cost: constant in the number of objects of up to 16 KiB (8 in a scope); some 20 ns for each larger one; what
    epoch_close says for other threads; and the system's work for what exceeds the retain budget. */
 TSLAB_API bool epoch_destroy(SlabAllocator *allocator, EpochId epoch);
 /* EPOCH_ACTIVE, EPOCH_CLOSING, EPOCH_CLOSED or EPOCH_SPILLED. */
@@ -483,7 +482,8 @@ TSLAB_API bool slab_reserve(SlabAllocator *allocator, size_t bytes);
    Cost: some ns for each slab of this thread that is not full, a barrier for each thread (epoch_close), 0.5 to 2 us a
    system call. */
 TSLAB_API size_t slab_trim(SlabAllocator *allocator);
-/* A hard limit on committed bytes, in units of 16 KiB and one at least; 0: none.
+/* A hard limit on committed bytes, in units of 16 KiB and one at least; 0: none. The first allocation that it refuses
+   is told of in one line.
    If more is committed now, retained memory goes back first; beyond that the limit stops growth only. false: EINVAL. */
 TSLAB_API bool slab_set_budget(SlabAllocator *allocator, size_t bytes);
 /* Settles what is due, for max_ns nanoseconds at most, and one step: takes back what threads keep that have not needed
@@ -502,8 +502,9 @@ TSLAB_API void slab_thread_idle(void);
 
 /* ---- messages --------------------------------------------------------------------------------- */
 /*
- * The library says little: what is wrong with an option or variable, misuse if on_misuse asks for it, and what the
- * system refuses where that matters. Each message is one line of up to 512 bytes and begins with "tslab: ".
+ * The library says little: what is wrong with an option or variable, misuse if on_misuse asks for it, a budget or limit
+ * that is reached, and what the system refuses where that matters. Each message is one line of up to 512 bytes and
+ * begins with "tslab: ".
  */
 
 /*

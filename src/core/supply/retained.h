@@ -8,8 +8,7 @@
 #include "base/probe.h"
 #include "supply/allocator.h"
 
-#define TS_LOCAL_RETAINED_UNITS \
-    64u /* 1 MiB: retained units of each part and allocator that a thread keeps for itself */
+#define TS_LOCAL_RETAINED_UNITS 64u /* 1 MiB: retained units of each allocator that a thread keeps for itself */
 #define TS_RETAINED_UNITS_MOVED 16u /* 256 KiB: units that a thread gives to the allocator, or takes, at a time */
 
 /* ---- lists; the caller has what guards the list ------------------------------------------------ */
