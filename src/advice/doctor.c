@@ -256,7 +256,7 @@ const char *ts_severity_name(ts_severity severity) {
 }
 
 int ts_render_doctor(ts_sink *s, const ts_views *views) {
-    ts_found found[TS_FOUND];
+    ts_view_finding found[TS_FOUND];
     unsigned n = ts_views_findings(views, found);
     for (unsigned i = 0; i < n; i++) {
         const ts_finding *f = found[i].finding;

@@ -254,7 +254,7 @@ static void json_sites(ts_sink *s, const ts_view *view, const ts_finding *f, uin
 }
 
 static void json_findings(ts_sink *s, const ts_views *views) {
-    ts_found found[TS_FOUND];
+    ts_view_finding found[TS_FOUND];
     unsigned count = ts_views_findings(views, found);
     ts_json_begin(s, "findings", '[');
     for (unsigned i = 0; i < count; i++) {

@@ -35,13 +35,13 @@ static bool is_worse(const ts_finding *a, const ts_finding *b) {
 }
 
 /* The one finding that is of the whole process. */
-static bool is_said(const ts_found *found, unsigned count, const ts_finding *f) {
+static bool is_said(const ts_view_finding *found, unsigned count, const ts_finding *f) {
     for (unsigned i = 0; i < count && strcmp(f->id, "region_near") == 0; i++)
         if (strcmp(found[i].finding->id, f->id) == 0) return true;
     return false;
 }
 
-unsigned ts_views_findings(const ts_views *views, ts_found out[TS_FOUND]) {
+unsigned ts_views_findings(const ts_views *views, ts_view_finding out[TS_FOUND]) {
     unsigned count = 0;
     for (unsigned i = 0; i < views->count; i++) {
         const ts_view *v = views->at[i];
@@ -50,7 +50,7 @@ unsigned ts_views_findings(const ts_views *views, ts_found out[TS_FOUND]) {
             if (is_said(out, count, f)) continue;
             unsigned at = count++;
             for (; at > 0 && is_worse(f, out[at - 1].finding); at--) out[at] = out[at - 1];
-            out[at] = (ts_found){i, f};
+            out[at] = (ts_view_finding){i, f};
         }
     }
     return count;

@@ -15,13 +15,13 @@ static inline ts_views ts_views_of(const ts_view *view) { return (ts_views){1, {
 SlabGlobalStats ts_views_global(const ts_views *views);
 
 /* A finding, and of which of the views it is. */
-typedef struct ts_found {
+typedef struct ts_view_finding {
     unsigned view;
     const ts_finding *finding;
-} ts_found;
+} ts_view_finding;
 #define TS_FOUND (TS_VIEWS * TS_FINDINGS)
 /* All of them, worst first; what each says of the whole process is there once. Returns how many. */
-unsigned ts_views_findings(const ts_views *views, ts_found out[TS_FOUND]);
+unsigned ts_views_findings(const ts_views *views, ts_view_finding out[TS_FOUND]);
 
 /* "allocator 1 (default)" */
 void ts_put_allocator(ts_sink *sink, const ts_view *view);

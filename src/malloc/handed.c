@@ -7,6 +7,7 @@
  * alone. libc does the work, and then the memory is moved into the domain.
  */
 #define _GNU_SOURCE
+#define __NO_INLINE__ 1 /* getline is a function here, and not an inline one of stdio.h */
 #include "malloc/entry.h"
 #include "malloc/next.h"
 #include "malloc/runtime.h"

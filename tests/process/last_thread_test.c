@@ -40,7 +40,7 @@ static void begin(void) {
 
 int main(int argc, char **argv) {
 #if defined(__SANITIZE_THREAD__)
-    (void)argc, (void)argv, (void)begin;
+    (void)argc, (void)argv, (void)begin, (void)last_thread_main, (void)by_another;
     puts("last_thread_test: skipped, ThreadSanitizer has a thread of its own");
     return 77;
 #else
