@@ -100,7 +100,11 @@ inline alloc() {
     store(IN_OP, (r == 0 -> 0 : AT + r));
 #endif
     if
-    :: s == 0 -> store(IN_OP, 1); store(IN_OP, 0) /* the thread's scope is none, which is never open */
+    :: s == 0 -> /* the thread's scope is none, which is never open: another operation (alloc_counted), or none before the next */
+       if
+       :: store(IN_OP, 1); store(IN_OP, 0)
+       :: skip
+       fi
     :: s == 1 ->
        if
 #ifndef WITHOUT_OPEN

@@ -208,18 +208,20 @@ static int64_t draw(ts_heap *heap, const ts_allocator *allocator) {
 }
 
 void ts_stacks_take(ts_heap *heap, ts_share *share, bool begins, EpochId epoch, void *p, size_t bytes, void *caller) {
-    if (heap->stack_busy) return;
+    ts_allocator *allocator = share->allocator;
     if (heap->stack_random == 0) heap->stack_random = seed(heap);
     if (begins) {
-        share->stack_left += draw(heap, share->allocator);
+        share->stack_left += draw(heap, allocator);
         if (share->stack_left > 0) return;
     }
+    if (heap->stack_busy) return;
+    /* The points have no memory: the rest of the object, beyond this point, need not be looked at. And it is drawn
+       first: what the sampling allocates may drop the share, if the allocator has ended. */
+    share->stack_left = draw(heap, allocator);
     int error = errno;
     heap->stack_busy = true;
-    keep(heap, share->allocator, epoch, p, bytes, caller);
+    keep(heap, allocator, epoch, p, bytes, caller);
     heap->stack_busy = false;
-    /* The points have no memory: the rest of the object, beyond this point, need not be looked at. */
-    share->stack_left = draw(heap, share->allocator);
     errno = error;
 }
 

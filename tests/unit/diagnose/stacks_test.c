@@ -403,6 +403,19 @@ static void slabs_used_again(void **state) {
     slab_allocator_free(a);
 }
 
+/* An allocator's first object, which the taking of another one's sample allocates, begins the distance to a sample. */
+static void begun_in_a_sample(void **state) {
+    (void)state;
+    SlabAllocator *a = make(1 << 30);
+    assert_non_null(ts_heap_mine());
+    ts_thread.heap->stack_busy = true;
+    assert_non_null(slab_malloc(a, 16));
+    ts_thread.heap->stack_busy = false;
+    assert_non_null(slab_malloc(a, 16));
+    assert_int_equal(samples(a, EPOCH_NONE), 0); /* there is one in thirty million runs */
+    slab_allocator_free(a);
+}
+
 /* ---- estimates --------------------------------------------------------------------------------------------------- */
 
 struct truth {
@@ -718,6 +731,7 @@ int main(void) {
         cmocka_unit_test(realloc_moves_one_sample),
         cmocka_unit_test(ends_of_epochs),
         cmocka_unit_test(slabs_used_again),
+        cmocka_unit_test(begun_in_a_sample),
         cmocka_unit_test(estimates_are_unbiased),
         cmocka_unit_test(stacks_begin_at_the_caller),
         cmocka_unit_test(deep_stacks_are_cut),
