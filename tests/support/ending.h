@@ -25,7 +25,7 @@
 #include "steps.h"
 
 /* The domain has ended by then, its epoch not yet. */
-#define ts_epoch_end_only(h, e, b) (step(), (ts_epoch_end_only)((h), (e), (b)))
+#define ts_epoch_end_only(h, e, b, r) (step(), (ts_epoch_end_only)((h), (e), (b), (r)))
 #define ts_epoch_destroy(a, id) (step(), (ts_epoch_destroy)((a), (id)))
 #define ts_epoch_close(a, id) (step(), (ts_epoch_close)((a), (id)))
 #include "domain/domain.c"
