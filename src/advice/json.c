@@ -341,14 +341,15 @@ static void json_listed(void *arg, const SlabEpochStats *list, size_t count, uin
 
 bool ts_render_epochs(ts_sink *s, const ts_shown *shown, unsigned count, SlabEpochOrder order, size_t limit) {
     listing l = {s, shown, 0};
-    bool memory = true;
+    bool any = false;
     ts_json_begin(s, NULL, '{');
     ts_json_u64(s, "version", SLAB_STATS_VERSION);
     ts_json_begin(s, "epochs", '[');
     for (; l.of < shown + count; l.of++)
-        memory &= ts_view_epochs(l.of->allocator, l.of->token, order, limit, json_listed, &l);
+        any |= ts_view_epochs(l.of->allocator, l.of->token, order, limit, json_listed, &l);
     ts_json_end(s, ']');
     ts_json_u64(s, "epoch_count", l.all);
     ts_json_end(s, '}');
-    return memory;
+    if (!any) s->length = 0;
+    return any;
 }
