@@ -19,8 +19,8 @@ int ts_render_doctor(ts_sink *sink, const ts_views *views);
 void ts_render_json(ts_sink *sink, const ts_views *views);
 void ts_render_prometheus(ts_sink *sink, const ts_view *view, bool openmetrics);
 void ts_render_text(ts_sink *sink, const ts_views *views);
-/* JSON of epochs alone, into a buffer: the `limit` largest or oldest of each allocator for which there is memory. false:
-   there is none for any, and the text is empty. */
+/* JSON of epochs alone, into a buffer: the `limit` largest or oldest of each allocator for which there is memory.
+   false: there is none for any, and the text is empty. */
 bool ts_render_epochs(ts_sink *sink, const ts_shown *shown, unsigned count, SlabEpochOrder order, size_t limit);
 void ts_render_stacks_json(ts_sink *sink, const char *key, const ts_views *views);
 void ts_render_stacks(ts_sink *sink, const ts_views *views);

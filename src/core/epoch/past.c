@@ -161,8 +161,8 @@ uint32_t ts_epoch_held_kib(const ts_epoch *epoch) {
     return bytes >> 10 < UINT32_MAX ? (uint32_t)(bytes >> 10) : UINT32_MAX;
 }
 
-/* p: a record that was begun. measures: there was no close that measured, but this thread has. The memory that the epoch
-   held at its close goes back with this end at the latest. */
+/* p: a record that was begun. measures: there was no close that measured, but this thread has. The memory that the
+   epoch held at its close goes back with this end at the latest. */
 static void write_past(ts_past *p, const ts_epoch *epoch, bool measures) {
     uint64_t opened = ts_load_relaxed(&epoch->open_since_ns), closed = ts_load_relaxed(&epoch->closed_at_ns);
     uint64_t now = ts_os->coarse_ns(), least = closed > opened ? closed : opened; /* times of a finer clock */
