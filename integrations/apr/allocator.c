@@ -49,9 +49,9 @@ APR_DECLARE(apr_memnode_t *) apr_allocator_alloc(apr_allocator_t *allocator, apr
 
 APR_DECLARE(void) apr_allocator_free(apr_allocator_t *allocator, apr_memnode_t *node) {
     (void)allocator;
-    for (apr_memnode_t *next; node; node = next) {
-        next = node->next;
-        (void)slab_free(ta_allocator, node);
+    for (apr_memnode_t *at = node, *next; at; at = next) {
+        next = at->next;
+        (void)slab_free(ta_allocator, at);
     }
 }
 
