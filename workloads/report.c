@@ -113,7 +113,8 @@ void report_print_allocator(const SlabGlobalStats *stats) {
            "\n",
            stats->current_partial_null + stats->current_partial_full, stats->current_partial_null,
            stats->current_partial_full);
-    printf("slabs                   %" PRIu64 " made, %" PRIu64 " recycled, %" PRIu64 " given back, %.1f MiB retained\n",
+    printf("slabs                   %" PRIu64 " made, %" PRIu64 " recycled, %" PRIu64
+           " given back, %.1f MiB retained\n",
            stats->new_slab_count, stats->empty_slab_recycled, stats->empty_slab_overflowed,
            (double)stats->retained_bytes / MIB);
     printf("purges                  %" PRIu64 " calls, %.1f MiB, %" PRIu64 " failures\n", stats->madvise_calls,

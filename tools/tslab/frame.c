@@ -171,9 +171,9 @@ enum { OPEN, CLOSING, SPILLED, OBJECTS, LIVE, SLABS, GROWTH, AGE, AFTER_CLOSE, O
 static const struct {
     const char *title;
     unsigned width, rank;
-} COLUMN[COLUMNS] = {{"OPEN", 8, 2},   {"CLOSING", 9, 4},   {"SPILLED", 10, 0}, {"OBJECTS", 11, 5},    {"LIVE", 10, 1},
-                     {"SLABS", 10, 8}, {"A MINUTE", 11, 7}, {"AGE", 8, 3},      {"AFTER CLOSE", 12, 6},
-                     {"ALLOCATOR", 12, 9}};
+} COLUMN[COLUMNS] = {{"OPEN", 8, 2},         {"CLOSING", 9, 4},   {"SPILLED", 10, 0},  {"OBJECTS", 11, 5},
+                     {"LIVE", 10, 1},        {"SLABS", 10, 8},    {"A MINUTE", 11, 7}, {"AGE", 8, 3},
+                     {"AFTER CLOSE", 12, 6}, {"ALLOCATOR", 12, 9}};
 static bool has[COLUMNS]; /* spilled: there are such epochs; allocator: there are several */
 #define LABEL_WIDTH 31u
 #define LABEL_WIDTH_MIN 22u
@@ -239,7 +239,7 @@ static void holder_line(void *arg, const char *text, bool is_title) { line(arg, 
 
 /* The three worst, on as many lines as they take. */
 static void findings(frame *f, const ts_views *views) {
-    ts_found found[TS_FOUND];
+    ts_view_finding found[TS_FOUND];
     unsigned count = ts_views_findings(views, found);
     char text[512];
     for (unsigned i = 0; i < count && i < 3; i++) {
@@ -251,10 +251,7 @@ static void findings(frame *f, const ts_views *views) {
             ts_put_allocator(&s, views->at[found[i].view]);
         }
         (void)ts_sink_end(&s);
-        wrapped(f, text,
-                one->severity == TS_CRITICAL  ? "\033[1;31m"
-                : one->severity == TS_WARNING ? "\033[33m"
-                                              : NULL);
+        wrapped(f, text, one->severity == TS_CRITICAL ? "\033[1;31m" : one->severity == TS_WARNING ? "\033[33m" : NULL);
     }
 }
 

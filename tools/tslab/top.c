@@ -174,10 +174,13 @@ static const char HELP[] =
 
 /* -1: go on; else the exit code. */
 static int parse(int argc, char **argv, options *o) {
-    static const struct option known[] = {
-        {"batch", no_argument, NULL, 'B'},       {"frames", required_argument, NULL, 'F'},
-        {"every", required_argument, NULL, 'E'}, {"sort", required_argument, NULL, 'S'},
-        {"allocator", required_argument, NULL, 'A'}, {"help", no_argument, NULL, 'h'}, {NULL, 0, NULL, 0}};
+    static const struct option known[] = {{"batch", no_argument, NULL, 'B'},
+                                          {"frames", required_argument, NULL, 'F'},
+                                          {"every", required_argument, NULL, 'E'},
+                                          {"sort", required_argument, NULL, 'S'},
+                                          {"allocator", required_argument, NULL, 'A'},
+                                          {"help", no_argument, NULL, 'h'},
+                                          {NULL, 0, NULL, 0}};
     for (int c; (c = option_next(argc, argv, known)) != -1;) {
         unsigned k = 0;
         unsigned long number;

@@ -151,7 +151,11 @@ static void warn_unknown(void) {
 #undef X
         /* read elsewhere */
         "TSLAB_HARDEN",
-        "TSLAB_HTTP", "TSLAB_HTTP_OWNER", "TSLAB_LOG", "TSLAB_HTTP_HOSTS", "TSLAB_SHM"};
+        "TSLAB_HTTP",
+        "TSLAB_HTTP_OWNER",
+        "TSLAB_LOG",
+        "TSLAB_HTTP_HOSTS",
+        "TSLAB_SHM"};
     for (char **e = environ; e && *e; e++) {
         if (strncmp(*e, "TSLAB_", 6) != 0) continue;
         size_t n = strcspn(*e, "=");

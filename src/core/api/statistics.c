@@ -235,8 +235,7 @@ static void render_views(ts_sink *s, ts_private_text what, const ts_views *views
     case TS_TEXT_STACKS: ts_render_stacks(s, views); break;
     case TS_TEXT_STACKS_JSON: ts_render_stacks_json(s, NULL, views); break;
     case TS_TEXT_VIEWS:
-        for (unsigned i = 0; i < views->count; i++)
-            ts_put_bytes(s, (const char *)views->at[i], sizeof *views->at[i]);
+        for (unsigned i = 0; i < views->count; i++) ts_put_bytes(s, (const char *)views->at[i], sizeof *views->at[i]);
         break;
     default: ts_render_text(s, views); break;
     }

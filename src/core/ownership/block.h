@@ -111,13 +111,13 @@ typedef struct ts_block {
         _Atomic uintptr_t rolling; /* churn: the public value while its epoch is the allocator's rolling one, else 0 */
         uint64_t handle;           /* (h) scope: a handle of its current slab without the place; 0: none was made */
     };
-    uint8_t scope;                  /* constant */
-    uint8_t slow;                   /* owner only: TS_SLOW_*; 0: the fast paths allocate here */
-    uint8_t closing;                /* (h) TS_CLOSING: flushed, and frees go straight to the slabs */
-    _Atomic uint8_t flushed;        /* `closing` is TS_CLOSING and the flush is done */
-    _Atomic uint32_t resets;        /* (h) how many eras before this one were of the same epoch; for messages */
-    _Atomic(struct ts_heap *) heap; /* (h) */
-    struct ts_share *share;         /* (h) */
+    uint8_t scope;                    /* constant */
+    uint8_t slow;                     /* owner only: TS_SLOW_*; 0: the fast paths allocate here */
+    uint8_t closing;                  /* (h) TS_CLOSING: flushed, and frees go straight to the slabs */
+    _Atomic uint8_t flushed;          /* `closing` is TS_CLOSING and the flush is done */
+    _Atomic uint32_t resets;          /* (h) how many eras before this one were of the same epoch; for messages */
+    _Atomic(struct ts_heap *) heap;   /* (h) */
+    struct ts_share *share;           /* (h) */
     _Atomic(struct ts_epoch *) epoch; /* constant during a use */
     /* (h) unless said otherwise */
     _Atomic(struct ts_block *) epoch_next; /* written under the epoch's lock, walked by readers without it */

@@ -24,7 +24,7 @@
 #define TS_VIEW_STACKS 64u /* the largest; a quarter is for those of closed epochs, if there are so many */
 #define TS_VIEW_MODULES 32u
 #define TS_VIEW_MAGIC 0x33776569766c7374u /* "tslview3" */
-#define TS_VIEWS 8u /* allocators that are shown at once: those that hold most */
+#define TS_VIEWS 8u                       /* allocators that are shown at once: those that hold most */
 
 /* What the doctor finds. */
 typedef enum ts_severity { TS_INFO, TS_WARNING, TS_CRITICAL } ts_severity;

@@ -397,7 +397,8 @@ static void whole_while_others_write(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(drained_at_its_close), cmocka_unit_test(destroyed_without_a_close),
+        cmocka_unit_test(drained_at_its_close),
+        cmocka_unit_test(destroyed_without_a_close),
         cmocka_unit_test(less_after_the_end),
         cmocka_unit_test(drained_later),
         cmocka_unit_test(destroyed),

@@ -83,8 +83,7 @@ static void check_rows(SlabAllocator *a) {
         snprintf(json + strlen(json), sizeof json - strlen(json),
                  "%s{\"node\":%d,\"committed_bytes\":%llu,\"remote_frees_total\":%llu,"
                  "\"allocator\":{\"number\":0,\"name\":\"created\"}}",
-                 i ? "," : "", nodes[i],
-                 committed, frees_there);
+                 i ? "," : "", nodes[i], committed, frees_there);
         snprintf(want, sizeof want, "\ntemporal_slab_node_committed_bytes{node=\"%d\"} %llu\n", nodes[i], committed);
         SUP_CHECK(says(slab_stats_prometheus, a, want), "no %s in %s", want, text);
         snprintf(want, sizeof want, "\ntemporal_slab_node_remote_frees_total{node=\"%d\"} %llu\n", nodes[i],
