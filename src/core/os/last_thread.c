@@ -75,11 +75,11 @@ static void take_signals(void) {
 enum { UNKNOWN, LIVES, ENDS };
 static _Atomic uint32_t leader_state;
 static _Atomic uint32_t leader_known;
-static pthread_t leader;          /* constant once it is known, in each process */
+static _Atomic(pthread_t) leader; /* constant once it is known, in each process */
 static _Thread_local bool begins; /* its end calls ts_last_thread_ends */
 
 void ts_last_thread_leads(void) {
-    leader = pthread_self();
+    ts_store_relaxed(&leader, pthread_self());
     ts_store_relaxed(&leader_state, begins ? LIVES : UNKNOWN);
     ts_store_release(&leader_known, 1); /* partner: is_leader */
 }
@@ -89,7 +89,8 @@ TS_AT_LOAD static void see_leader(void) {
 }
 
 static bool is_leader(void) {
-    return ts_load_acquire(&leader_known) && pthread_equal(leader, pthread_self()); /* partner: ts_last_thread_leads */
+    /* partner: ts_last_thread_leads */
+    return ts_load_acquire(&leader_known) && pthread_equal(ts_load_relaxed(&leader), pthread_self());
 }
 
 void ts_last_thread_begins(void) {
