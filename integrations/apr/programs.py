@@ -91,7 +91,7 @@ def httpd(root, preload, extra=None, lines=""):
     configuration.write_text(CONFIGURATION.format(root=root, port=port, user=user, group=group, modules=modules) + lines)
     with open(root / "output.log", "ab") as output:
         server = subprocess.Popen(["/usr/sbin/apache2", "-DFOREGROUND", "-f", configuration], env=environment(preload, extra),
-                                  stdout=output, stderr=output)
+                                  stdout=output, stderr=output, start_new_session=True)
     try:
         wait_for(port, server)
         yield port, server
@@ -101,9 +101,9 @@ def httpd(root, preload, extra=None, lines=""):
         if status != 0 or "exit signal" in log:
             raise RuntimeError("httpd ended with %d: %s" % (status, log))
     finally:
-        if server.poll() is None:
-            server.kill()
-            server.wait()
+        with contextlib.suppress(ProcessLookupError):  # what is left of it, its children too
+            os.killpg(server.pid, signal.SIGKILL)
+        server.wait()
 
 
 def wait_for(port, server):
