@@ -327,8 +327,8 @@ def command_of(unit, options, programs, allocators, target, resumed):
         return [str(BENCHMARKS / "suite" / "soak_counts.py"), *extra, "--build", str(programs.parent), "--csv",
                 str(target / "soak_counts.csv")]
     if step.name == "rust":
-        return [cargo, "run", "--quiet", "--release", "--locked", "--manifest-path", str(ROOT / "bindings" / "rust" / "Cargo.toml"), "--target-dir", str(ROOT / "build" / "rust"), "-p",
-                "bench", "--", "--csv", str(target / "rust.csv")] if (cargo := shutil.which("cargo")) and "tslab" in allocators else None
+        return ["cargo", "run", "--quiet", "--release", "--locked", "--manifest-path", str(ROOT / "bindings" / "rust" / "Cargo.toml"), "--target-dir", str(ROOT / "build" / "rust"), "-p",
+                "bench", "--", "--csv", str(target / "rust.csv")] if shutil.which("cargo") and "tslab" in allocators else None
     if step.name == "zones":  # its device is a file beside its figures
         program = programs / "zones_bench"
         return [str(program), *extra, "--csv", str(target / "zones.csv"), str(target / "zones.device")] if program.is_file() else None
