@@ -6,8 +6,6 @@
 #include <apr_time.h>
 #include <signal.h>
 
-apr_pool_t *ta_root(void);
-
 /* A cleanup may register another, which runs next. */
 void ta_run_cleanups(ta_cleanup **list) {
     for (ta_cleanup *c; (c = *list) != NULL;) {

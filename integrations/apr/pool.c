@@ -311,5 +311,4 @@ APR_DECLARE(void) apr_pool_tag(apr_pool_t *pool, const char *tag) {
     if (pool->epoch != EPOCH_NONE) (void)slab_epoch_set_label(ta_allocator, pool->epoch, tag);
 }
 
-/* For apr_pool_cleanup_for_exec, in cleanup.c. */
 apr_pool_t *ta_root(void) { return root; }
