@@ -14,7 +14,7 @@ import sys
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 SRC = ROOT / "src"
 LAYERS = """core/base core/os core/region core/slab core/memtools core/ownership core/supply core/cache core/epoch core/diagnose
-core/object core/domain core/spill core/stats advice core/api""".split()
+core/object core/domain core/spill observe advice core/api""".split()
 
 # A comment, a text, a character: whatever is not code. Then the words of the code.
 TOKEN = re.compile(
@@ -141,7 +141,7 @@ def renamed(text, names, ending):
 
 
 def header_of(name):
-    return SRC / name if name.startswith("advice/") else SRC / "core" / name
+    return SRC / name if name.startswith(("core/", "observe/", "advice/")) else SRC / "core" / name
 
 
 class Amalgamation:
@@ -185,7 +185,7 @@ def main():
         print("usage: packaging/amalgamation.py OUTPUT_FOLDER", file=sys.stderr)
         return 2
     sources = [p for layer in LAYERS for p in sorted((SRC / layer).glob("*.c"))]
-    if len(sources) != len(list(SRC.glob("core/*/*.c"))) + len(list(SRC.glob("advice/*.c"))):
+    if len(sources) != sum(len(list(SRC.glob(f"{d}/*.c"))) for d in ("core/*", "observe", "advice")):
         raise SystemExit("amalgamation.py: src/core has a folder that is not in LAYERS")
     texts = {p: p.read_text(encoding="utf-8") for p in sources}
     own = {p: own_names(t) for p, t in texts.items()}

@@ -10,6 +10,9 @@
 
 /* A view with its findings. NULL: no memory, or the allocator has ended. */
 ts_view *ts_advised_view(ts_allocator *allocator, uintptr_t token);
+/* The same with the allocator's number and name. places: the modules of its stacks, too, which takes the loader's
+   lock. */
+ts_view *ts_shown_view(const ts_shown *shown, bool places);
 /* Fills the findings of a view from its other figures and, token not 0, the history of that allocator (growth.h). */
 void ts_doctor(ts_view *view, uintptr_t token);
 const char *ts_severity_name(ts_severity severity);
@@ -61,5 +64,21 @@ typedef struct ts_holder_row {
 unsigned ts_holders_of(const ts_view *view, ts_holder_row out[TS_HOLDERS_SHOWN]);
 uint64_t ts_view_samples(const ts_view *view); /* in all rows of stacks */
 const char *ts_thread_share_name(const ts_thread_share *thread);
+
+/* ---- for libtslab-http ------------------------------------------------------------------------------------------- */
+
+/* Texts of an allocator, NULL: of all of the process, as one: like snprintf. 0: there is none, or no memory. */
+typedef enum ts_private_text {
+    TS_TEXT_JSON,
+    TS_TEXT_TEXT,
+    TS_TEXT_DOCTOR,
+    TS_TEXT_STACKS,
+    TS_TEXT_STACKS_JSON,
+    TS_TEXT_VIEWS /* no text: the views one behind the other */
+} ts_private_text;
+TS_PRIVATE size_t ts_private_render(ts_private_text what, const SlabAllocator *one, char *buffer, size_t capacity);
+/* order: a SlabEpochOrder; limit: epochs of each allocator. */
+TS_PRIVATE size_t ts_private_render_epochs(const SlabAllocator *one, int order, size_t limit, char *buffer,
+                                           size_t capacity);
 
 #endif

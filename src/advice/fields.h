@@ -1,6 +1,6 @@
 /*
  * The one list of all figures. From it come the JSON keys, the names of the metrics, the text view and docs/stats.md
- * (tools/stats_docs/stats_docs.c, compared by a test). figures.c and a test (unit/stats/conservation_test.c) compare
+ * (tools/stats_docs/stats_docs.c, compared by a test). figures.c and a test (unit/observe/conservation_test.c) compare
  * it with the structures.
  *
  *     X(field, type, scope, unit, metric, meaning, worry)

@@ -4,7 +4,7 @@
 
 #include "advice/fields.h"
 #include "advice/sink.h"
-#include "stats/view.h"
+#include "observe/observe.h"
 
 #include <string.h>
 

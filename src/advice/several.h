@@ -3,7 +3,7 @@
 #define TS_ADVICE_SEVERAL_H
 
 #include "advice/sink.h"
-#include "stats/view.h"
+#include "observe/observe.h"
 
 typedef struct ts_views {
     unsigned count;

@@ -3,6 +3,7 @@
  */
 #include "http/answers.h"
 
+#include "advice/advice.h"
 #include "api/private.h"
 #include "http/assets.h"
 #include "http/history.h"

@@ -1,8 +1,9 @@
 #include "http/history.h"
 
+#include "advice/advice.h"
 #include "advice/sink.h"
 #include "api/private.h"
-#include "stats/view.h"
+#include "observe/observe.h"
 
 #include <pthread.h>
 #include <signal.h>

@@ -4,7 +4,7 @@
 #include "http/loaded.h"
 #include "os/room.h"
 #include "os/small_file.h"
-#include "stats/view.h"
+#include "observe/observe.h"
 
 #include <stdio.h>
 #include <stdlib.h>

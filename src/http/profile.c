@@ -9,7 +9,7 @@
 #include "http/profile.h"
 
 #include "http/loaded.h"
-#include "stats/view.h"
+#include "observe/observe.h"
 
 #include "profile.pb-c.h"
 

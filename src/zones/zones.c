@@ -3,7 +3,7 @@
 #include "base/fail.h"
 
 #include "api/private.h"
-#include "stats/zones.h"
+#include "observe/zones.h"
 #include "zones/emulated.h"
 #include "zones/say.h"
 #include "zones/zoned.h"

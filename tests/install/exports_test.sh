@@ -23,7 +23,7 @@ declared=$(cat "$source_dir"/include/tslab/tslab.h "$source_dir"/include/tslab/s
 # libraries use has another, and is what headers of the core declare with TS_PRIVATE.
 "${NM:-nm}" -D --defined-only "$library" | awk '$2 != "A" { print $3 }' | sort >"$work/all"
 sed -n 's/@@TSLAB_PRIVATE$//p' "$work/all" >"$work/private"
-cat "$source_dir"/src/core/*/*.h | sed -n 's/^TS_PRIVATE .*[ *]\(ts_[a-z_]*\)[([].*/\1/p' | sort >"$work/private_declared"
+cat "$source_dir"/src/core/*/*.h "$source_dir"/src/observe/*.h "$source_dir"/src/advice/*.h | sed -n 's/^TS_PRIVATE .*[ *]\(ts_[a-z_]*\)[([].*/\1/p' | sort >"$work/private_declared"
 cmp -s "$work/private" "$work/private_declared" ||
     fail "TSLAB_PRIVATE is not what the headers declare: $(comm -3 "$work/private" "$work/private_declared" | tr -d '\t' | tr '\n' ' ')"
 grep -v '@@TSLAB_PRIVATE$' "$work/all" >"$work/versioned"

@@ -8,7 +8,7 @@
 #include "rng.h"
 #include "unit.h"
 
-#include "diagnose/diagnose.h"
+#include "observe/diagnose.h"
 #include "region/region.h"
 #include "slab/slab.h"
 

@@ -264,7 +264,7 @@ MODELS += [
            "src/core/cache/bin.c": ["ts_bin_free_bits"]}),
     order("publish", "Who reads a new UNIT word sees the reset slab.", "word-acquire word-release",
           {"src/core/cache/bin.c": ["ts_bin_add"], "src/core/cache/allocate.h": ["ts_scope_append", "ts_scope_next"], "src/core/slab/slab.c": ["reset_states"],
-           "src/core/stats/snapshot.c": ["look_at_slabs"]}),
+           "src/observe/snapshot.c": ["look_at_slabs"]}),
     order("look", "A look at one's own object takes no state of the slab's next use for one of this, nor what a close has taken in for live.",
           "reset-fence look-fence second-look flag-release word-acquire",
           {"src/core/cache/free.h": ["ts_fast_look"], "src/core/slab/slab.h": ["ts_slab_next_use"],

@@ -56,7 +56,7 @@ def tests_of(mutant):
 
 
 def library_sources(tree):
-    folders = ("src/core/*", "src/advice", "tests/walk", "tests/support")
+    folders = ("src/core", "src/core/*", "src/observe", "src/advice", "tests/walk", "tests/support")
     return [str(p.relative_to(tree)) for folder in folders for p in sorted(tree.glob(folder + "/*.c"))]
 
 

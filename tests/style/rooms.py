@@ -1,4 +1,4 @@
-"""Which tests exercise a room of src/core or src/advice: a source with its header, or a header with functions.
+"""Which tests exercise a room of src/core, src/observe or src/advice: a source with its header, or a header with functions.
 
 A test is one of the room if it has the room's name, if a mutant of one of the room's functions names it, if it calls
 such a function, or if its first comment names the room's file.
@@ -16,7 +16,7 @@ def rooms_of(src):
     """{floor/room: names of its functions}, in the order of the files."""
     found = collections.defaultdict(set)
     for file, text in src.items():
-        if file.startswith(("src/core/", "src/advice/")):
+        if file.startswith(("src/core/", "src/observe/", "src/advice/")):
             names = {name for name, _, _ in functions(text)}
             if names:
                 found["/".join(os.path.splitext(file)[0].split("/")[-2:])] |= names

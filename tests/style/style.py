@@ -23,7 +23,7 @@ from c_text import code, comments, functions  # noqa: E402
 import rooms  # noqa: E402
 
 HERE = pathlib.Path(__file__).resolve().parent
-FLOORS = ("base os region slab memtools ownership supply cache epoch diagnose object domain spill stats advice "
+FLOORS = ("base os region slab memtools ownership supply cache epoch diagnose object domain spill observe advice "
           "api").split()
 RANK = {floor: rank for rank, floor in enumerate(FLOORS)}
 COLUMNS, FILE_LINES, FUNCTION_LINES, CIRCLE, WORDS_IN_10000 = 120, 500, 60, 6, 5
@@ -130,7 +130,7 @@ class Tree:
     def includes_upwards(self):
         """A floor includes headers of itself and of the floors below. Calls to the system are the floor os's."""
         for file, text in self.src.items():
-            mine = self.floor(file) if file.startswith(("src/core/", "src/advice/")) else None
+            mine = self.floor(file) if file.startswith(("src/core/", "src/observe/", "src/advice/")) else None
             for header in re.findall(r'^#\s*include "([^"]+)"', text, re.M) if mine is not None else ():
                 its = self.floor(header)
                 if its is not None and its > mine:

@@ -3,7 +3,7 @@
 #include "support.h"
 
 #include "advice/advice.h"
-#include "stats/view.h"
+#include "observe/observe.h"
 
 #include <sys/wait.h>
 

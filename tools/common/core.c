@@ -1,6 +1,6 @@
 #include "common/core.h"
 
-#include "api/page.h"
+#include "advice/page.h"
 
 #include <elf.h>
 #include <link.h>

@@ -6,7 +6,7 @@
 #define TARGET_H
 
 #include "advice/several.h"
-#include "api/page.h"
+#include "advice/page.h"
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -2,7 +2,7 @@
 #ifndef TSLAB_HOLDERS_H
 #define TSLAB_HOLDERS_H
 
-#include "stats/view.h"
+#include "observe/observe.h"
 
 #include <sys/types.h>
 

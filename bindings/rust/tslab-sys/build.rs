@@ -48,10 +48,13 @@ fn files(folder: &Path, ending: &str, found: &mut Vec<PathBuf>) {
 
 fn vendored() {
     let root = Path::new(&env::var("CARGO_MANIFEST_DIR").unwrap()).join("vendor");
-    let (include, core, advice) = (root.join("include"), root.join("src/core"), root.join("src/advice"));
+    let (include, core) = (root.join("include"), root.join("src/core"));
     println!("cargo:rerun-if-changed={}", include.display());
     println!("cargo:rerun-if-changed={}", core.display());
-    println!("cargo:rerun-if-changed={}", advice.display());
+    let others = ["src/observe", "src/advice"].map(|folder| root.join(folder));
+    for folder in &others {
+        println!("cargo:rerun-if-changed={}", folder.display());
+    }
 
     // The name of the build, by which the project's C libraries know that they belong together: no other is built here.
     let generated = PathBuf::from(env::var("OUT_DIR").unwrap()).join("generated");
@@ -61,7 +64,9 @@ fn vendored() {
 
     let mut sources = Vec::new();
     files(&core, "c", &mut sources);
-    files(&advice, "c", &mut sources);
+    for folder in &others {
+        files(folder, "c", &mut sources);
+    }
     assert!(!sources.is_empty(), "tslab-sys: no C sources in {}", core.display());
     let mut build = cc::Build::new();
     build

@@ -2,7 +2,6 @@
 /* Modelled in tests/model: record, orders. */
 #include "api/private.h"
 #include "api/runtime.h"
-#include "api/views.h"
 #include "cache/life.h"
 #include "epoch/end.h"
 #include "epoch/label.h"
@@ -10,7 +9,8 @@
 #include "supply/retained.h"
 
 #include "diagnose/misuse.h"
-#include "diagnose/stacks.h"
+#include "observe/observe.h"
+#include "diagnose/sample.h"
 #include "domain/mark.h"
 #include "domain/tree.h"
 #include "epoch/decay.h"

@@ -3,7 +3,7 @@
 #include "api/runtime.h"
 
 #include "epoch/limit.h"
-#include "stats/node.h"
+#include "observe/observe.h"
 #include "supply/nodes.h"
 
 #include <tslab/stats.h>
@@ -55,7 +55,7 @@ bool slab_stats_node_sized(SlabAllocator *allocator, int node, SlabNodeStats *ou
         errno = !out || error == 0 ? EINVAL : error;
         return false;
     }
-    ts_api_give(out, bytes, &stats, sizeof stats);
+    ts_copy_out(out, bytes, &stats, sizeof stats);
     errno = before;
     return true;
 }

@@ -10,7 +10,7 @@
 #include "cache/allocate.h"
 #include "cache/free.h"
 #include "diagnose/misuse.h"
-#include "diagnose/stacks.h"
+#include "diagnose/sample.h"
 #include "object/find.h"
 #include "object/object.h"
 

@@ -1,17 +1,17 @@
 #include "api/private.h"
+#include "advice/page.h"
 #include "diagnose/object.h"
 #include "supply/retained.h"
 
 #include "api/runtime.h"
 #include "cache/free.h"
 #include "diagnose/misuse.h"
-#include "diagnose/stacks.h"
 #include "object/object.h"
 #include "os/last_thread.h"
 #include "os/own_threads.h"
 #include "region/pool.h"
 #include "spill/spill.h"
-#include "stats/zones.h"
+#include "observe/observe.h"
 
 #include <tslab_build.h>
 
@@ -61,6 +61,8 @@ void ts_private_report(SlabAllocator *allocator, const char *call, const void *p
 }
 
 int ts_private_misuse_mode(SlabAllocator *allocator) { return ts_misuse_mode(ts_token(allocator)); }
+
+void ts_private_start_page(void) { ts_page_start(ts_settings_want_page()); }
 
 bool ts_private_has_heap(void) { return ts_thread.heap != NULL; }
 

@@ -1,7 +1,7 @@
 /*
  * The interface of the core for the project's own libraries, beside the public one, with the functions of
- * spill/spill.h and stats/zones.h that are TS_PRIVATE, too. libtslab.so exports it under the version node
- * TSLAB_PRIVATE. It is no promise to other programs, nor from one build to the next. A library that uses it first
+ * spill/spill.h, observe/zones.h and advice/advice.h that are TS_PRIVATE, too. libtslab.so exports it under the version
+ * node TSLAB_PRIVATE. It is no promise to other programs, nor from one build to the next. A library that uses it first
  * compares ts_private_build with its own TSLAB_BUILD.
  */
 #ifndef TS_API_PRIVATE_H
@@ -109,19 +109,6 @@ TS_PRIVATE void ts_private_thread_made(void);
 TS_PRIVATE bool ts_private_threads_rest(void);
 TS_PRIVATE void ts_private_threads_go_on(void);
 
-/* Texts of an allocator, NULL: of all of the process, as one: like snprintf. 0: there is none, or no memory. */
-typedef enum ts_private_text {
-    TS_TEXT_JSON,
-    TS_TEXT_TEXT,
-    TS_TEXT_DOCTOR,
-    TS_TEXT_STACKS,
-    TS_TEXT_STACKS_JSON,
-    TS_TEXT_VIEWS /* no text: the views one behind the other */
-} ts_private_text;
-TS_PRIVATE size_t ts_private_render(ts_private_text what, const SlabAllocator *one, char *buffer, size_t capacity);
-/* order: a SlabEpochOrder; limit: epochs of each allocator. */
-TS_PRIVATE size_t ts_private_render_epochs(const SlabAllocator *one, int order, size_t limit, char *buffer,
-                                           size_t capacity);
 /* For threads of a library above the core: as in os/last_thread.h. *before: a sigset_t. */
 TS_PRIVATE void ts_private_signals_block(void *before);
 TS_PRIVATE void ts_private_threads_count(int more);

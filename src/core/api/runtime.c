@@ -6,17 +6,15 @@
 #include "supply/share.h"
 
 #include "api/layout.h"
-#include "api/page.h"
+#include "advice/page.h"
 #include "api/private.h"
-#include "diagnose/listen.h"
 #include "diagnose/misuse.h"
 #include "diagnose/sample.h"
-#include "diagnose/stacks.h"
 #include "domain/tree.h"
-#include "epoch/contention.h"
 #include "epoch/limit.h"
 #include "memtools/care.h"
 #include "memtools/leaks.h"
+#include "observe/observe.h"
 #include "os/assert.h"
 #include "os/last_thread.h"
 #include "os/message.h"
@@ -255,12 +253,12 @@ static bool start_locked(void) {
         ts_region_limit_far(ts_care_far_log2());
         if (!ts_region_init(ts_care_on_memcheck() ? MEMCHECK_UNITS_LOG2 : TS_MAX_UNITS_LOG2)) return false;
         ts_care_start();
-        if (ts_care_on_asan) ts_listen_start();
         ts_class_init();
         ts_slab_init_templates();
         ts_pool_init();
         ts_lines_init();
         note_process();
+        ts_observe_start();
         region_made = true;
     }
     if (!tables_made) {
@@ -268,7 +266,6 @@ static bool start_locked(void) {
         if (!ts_heap_init(&ts_cache_duties)) return false;
         ts_account_init(ts_epoch_account);
         ts_epoch_init();
-        ts_contention_start();
         ts_domain_init();
         ts_leaks_start(ts_domain_show_cleanups);
         tables_made = true;
@@ -321,18 +318,6 @@ ts_allocator *ts_api_find_pinned(const SlabAllocator *allocator) {
     ts_allocator *a = ts_api_find(allocator);
     if (!a || ts_allocator_pin_use(a, ts_token(allocator))) return a;
     return ts_fail_null(EINVAL);
-}
-
-ts_allocator *ts_api_find_to_read(const SlabAllocator *allocator) {
-    ts_allocator *a = ts_api_find(allocator);
-    if (!a || ts_allocator_read_begin(a, ts_token(allocator))) return a;
-    return ts_fail_null(EINVAL);
-}
-
-void ts_api_give(void *out, size_t bytes, const void *from, size_t filled) {
-    size_t both = bytes < filled ? bytes : filled;
-    memcpy(out, from, both);
-    memset((char *)out + both, 0, bytes - both);
 }
 
 static void reset_record(ts_allocator *a) {

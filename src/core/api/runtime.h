@@ -2,9 +2,9 @@
 #ifndef TS_API_RUNTIME_H
 #define TS_API_RUNTIME_H
 
-#include "base/fail.h"
 #include "domain/domain.h"
 #include "epoch/epoch.h"
+#include "core/read.h"
 #include "supply/allocator.h"
 
 #include <tslab/tslab.h>
@@ -50,23 +50,11 @@ void ts_allocator_end(ts_allocator *allocator);
 /* The default allocator, for an allocation outside of any domain. NULL: errno says why. */
 SlabAllocator *ts_outside_of_domains(const void *caller);
 
-static inline uintptr_t ts_token(const SlabAllocator *allocator) { return (uintptr_t)allocator; }
-static inline SlabAllocator *ts_public(uintptr_t token) { return (SlabAllocator *)token; }
-
 /* The epoch of the process's malloc, which does not end; EPOCH_NONE: there is none. Written once. */
 extern TS_HIDDEN _Atomic EpochId ts_kept_epoch;
 
-/* NULL: there is none such; errno is EINVAL, as in the next two. */
-static inline ts_allocator *ts_api_find(const SlabAllocator *allocator) {
-    ts_allocator *a = ts_allocator_find(ts_token(allocator));
-    return a ? a : ts_fail_null(EINVAL);
-}
-/* For calls that use the record itself: another thread may free the allocator meanwhile, and the record stays until
-   ts_allocator_unpin. */
+/* As ts_api_find, for calls that use the record itself: another thread may free the allocator meanwhile, and the record
+   stays until ts_allocator_unpin. */
 ts_allocator *ts_api_find_pinned(const SlabAllocator *allocator);
-/* The same until ts_allocator_read_end, for a call that reads statistics. */
-ts_allocator *ts_api_find_to_read(const SlabAllocator *allocator);
-/* Copies a structure to a caller that knows `bytes` of it; 0 in those that only he knows. */
-void ts_api_give(void *out, size_t bytes, const void *from, size_t filled);
 
 #endif

@@ -38,7 +38,7 @@
 #define TS_AT_LINE __attribute__((aligned(64)))
 
 /* The functions that a program calls lie in a section of their own. Call stacks leave them out by the bounds of that
-   section (diagnose/stacks.h), because the library may be linked statically, and is entered by jumps. */
+   section (observe/stacks.h), because the library may be linked statically, and is entered by jumps. */
 #define TS_ENTRY __attribute__((section("tslab_entry"))) TS_AT_LINE
 
 /* Runs when the library is loaded, before main. */

@@ -2,13 +2,12 @@
 #include "epoch/label.h"
 
 #include "base/probe.h"
-#include "diagnose/diagnose.h"
-#include "diagnose/listen.h"
 #include "os/stack.h"
 
 #include <stdlib.h>
 
 _Atomic int ts_misuse_default;
+_Atomic(const ts_misuse_words *) ts_misuse_finder;
 
 int ts_misuse_mode(uintptr_t token) {
     const ts_allocator *a = ts_allocator_find(token);
@@ -36,11 +35,25 @@ static void add_epoch(ts_text *line, const char *before, EpochId epoch) {
     ts_text_put(line, ")");
 }
 
+/* What is wrong with it. Before there is a region nothing is known of any pointer or handle. */
 static void diagnose(ts_text *line, uintptr_t token, const void *p, const SlabHandle *handle) {
-    if (handle)
-        ts_diagnose_handle(line, token, *handle);
+    const ts_misuse_words *find = ts_load_acquire(&ts_misuse_finder);
+    if (!find)
+        ts_text_put(line, handle ? "not a handle" : "not memory of temporal-slab");
+    else if (handle)
+        find->handle(line, token, *handle);
     else
-        ts_diagnose_pointer(line, token, p);
+        find->pointer(line, token, p);
+}
+
+void ts_misuse_put_kind(ts_text *line, uint32_t kind, uint64_t bytes) {
+    const char *name = kind == TS_COUNT_SCOPE ? "scope" : "span";
+    if (kind < TS_CLASSES)
+        ts_text_add(line, "class %" PRIu64, (uint64_t)ts_class_bytes[kind]);
+    else if (bytes != 0)
+        ts_text_add(line, "%s of %" PRIu64, name, bytes);
+    else
+        ts_text_put(line, name);
 }
 
 static void report(uintptr_t token, int mode, const char *call, const void *p, const SlabHandle *handle,
@@ -58,7 +71,8 @@ static void report(uintptr_t token, int mode, const char *call, const void *p, c
     else
         diagnose(&line, token, p, handle);
     ts_text_write(&line);
-    if (TS_UNLIKELY(ts_origin_is_kept) && p && !why) ts_listen_tell(p);
+    const ts_misuse_words *find = ts_load_acquire(&ts_misuse_finder);
+    if (find && p && !why) find->origin(p);
     if (mode == SLAB_MISUSE_ABORT) abort();
 }
 
@@ -173,7 +187,7 @@ void ts_misuse_written(uintptr_t token, const void *p, uint64_t at, uint32_t kin
     if (!begin(&line, mode, "allocation")) return;
     ts_text_add(&line, "pointer %#" PRIx64 ": written %s, at byte %" PRIu64 " (", (uint64_t)(uintptr_t)p,
                 freed ? "after free" : "before it was allocated", at);
-    ts_diagnose_kind(&line, kind, bytes);
+    ts_misuse_put_kind(&line, kind, bytes);
     add_epoch(&line, ", ", epoch);
     end(&line, mode);
 }

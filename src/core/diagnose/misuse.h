@@ -4,9 +4,18 @@
 #define TS_DIAGNOSE_MISUSE_H
 
 #include "epoch/epoch.h"
+#include "os/text.h"
 
 /* The mode of the environment, for calls that concern no known allocator. */
 extern _Atomic int ts_misuse_default;
+
+/* Finds words for what was refused. src/observe sets it when there is a region. */
+typedef struct ts_misuse_words {
+    void (*pointer)(ts_text *line, uintptr_t allocator, const void *p);
+    void (*handle)(ts_text *line, uintptr_t allocator, SlabHandle handle);
+    void (*origin)(const void *p); /* writes the stacks that are kept of the pointer's object, in lines of their own */
+} ts_misuse_words;
+extern TS_HIDDEN _Atomic(const ts_misuse_words *) ts_misuse_finder;
 
 /* In place of a token: any allocator might have had the pointer. */
 #define TS_ANY_ALLOCATOR UINTPTR_MAX
@@ -32,6 +41,9 @@ void ts_misuse_written(uintptr_t allocator, const void *p, uint64_t at, uint32_t
                        bool freed);
 /* A byte of a slab that is taken again was written: the slab was free or dead when it went back. */
 void ts_misuse_written_free(uintptr_t allocator, const void *at);
+
+/* Adds "class N" and the like. bytes: of an object of a scope slab or of a span. */
+void ts_misuse_put_kind(ts_text *line, uint32_t kind, uint64_t bytes);
 
 /* Hints: mistakes of new users that are no errors, told once a call site, by the option `hints`. Never an abort. */
 static inline bool ts_hints(const ts_allocator *allocator) { return TS_UNLIKELY(allocator->settings.hints != 0); }

@@ -1,7 +1,9 @@
 #include "diagnose/sample.h"
 #include "supply/share.h"
 
-#include "epoch/epoch.h"
+#include "base/exponential.h"
+
+#include <errno.h>
 
 _Atomic uint32_t ts_sample_rate;
 
@@ -43,4 +45,50 @@ void ts_sample_add(ts_heap *heap, const ts_timing *timing, unsigned what) {
     if (cpu > mine[TS_SAMPLE_CPU_MAX]) mine[TS_SAMPLE_CPU_MAX] = cpu;
     if (wall > ts_load_relaxed(&s[TS_SAMPLE_WALL_MAX])) ts_store_relaxed(&s[TS_SAMPLE_WALL_MAX], wall);
     if (cpu > ts_load_relaxed(&s[TS_SAMPLE_CPU_MAX])) ts_store_relaxed(&s[TS_SAMPLE_CPU_MAX], cpu);
+}
+
+/* ---- stacks ---------------------------------------------------------------------------------------------------- */
+
+_Atomic(ts_stacks_keep_fn *) ts_stacks_keep;
+_Atomic uint64_t ts_stacks_seed;
+
+void ts_stacks_set_rate(ts_allocator *allocator, size_t bytes) {
+    ts_store_relaxed(&allocator->stack_mean_bytes, bytes);
+    ts_store_relaxed(&allocator->sampled, bytes != 0);
+    /* release: a thread that sees the turn sees the new rate */
+    atomic_fetch_add_explicit(&ts_stacks_turn, 1, memory_order_release);
+}
+
+static uint64_t seed(const ts_heap *heap) {
+    uint64_t x = ts_load_relaxed(&ts_stacks_seed);
+    x = (x ? x : ts_os->wall_ns() ^ (uintptr_t)heap) + heap->serial * 0x9e3779b97f4a7c15u;
+    /* splitmix64 (Steele, Lea, Flood) */
+    x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
+    x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
+    x ^= x >> 31;
+    return x ? x : 1;
+}
+
+/* Whole bytes suffice, as objects end on them. Not 0, and far from what overflows. */
+static int64_t draw(ts_heap *heap, const ts_allocator *allocator) {
+    double bytes = ts_exponential(&heap->stack_random) * (double)ts_load_relaxed(&allocator->stack_mean_bytes);
+    return bytes < (double)(INT64_MAX / 2) ? (int64_t)bytes + 1 : INT64_MAX / 2;
+}
+
+void ts_stacks_take(ts_heap *heap, ts_share *share, bool begins, EpochId epoch, void *p, size_t bytes, void *caller) {
+    ts_allocator *allocator = share->allocator;
+    if (heap->stack_random == 0) heap->stack_random = seed(heap);
+    if (begins) {
+        share->stack_left += draw(heap, allocator);
+        if (share->stack_left > 0) return;
+    }
+    if (heap->stack_busy) return;
+    /* The points have no memory: the rest of the object, beyond this point, need not be looked at. And it is drawn
+       first: what the sampling allocates may drop the share, if the allocator has ended. */
+    share->stack_left = draw(heap, allocator);
+    int error = errno;
+    heap->stack_busy = true;
+    ts_load_acquire(&ts_stacks_keep)(heap, allocator, epoch, p, bytes, caller);
+    heap->stack_busy = false;
+    errno = error;
 }

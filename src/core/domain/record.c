@@ -1,5 +1,4 @@
 /* The table of domains: reading a domain, and refusing one that the caller may not use. */
-#include "diagnose/diagnose.h"
 #include "domain/domain_parts.h"
 
 ts_table ts_domains;

@@ -13,7 +13,7 @@
 #include "cache/scope.h"
 #include "diagnose/misuse.h"
 #include "diagnose/object.h"
-#include "diagnose/stacks.h"
+#include "diagnose/sample.h"
 #include "epoch/end.h"
 #include "epoch/entered.h"
 #include "epoch/epoch.h"

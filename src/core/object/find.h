@@ -157,7 +157,7 @@ TS_ALWAYS_INLINE void *ts_take_more(const ts_tls *tls, ts_found found, size_t si
     return TS_LIKELY(bin != NULL) ? ts_fast_claim(tls, found.churn, bin) : NULL;
 }
 
-/* ---- while the allocator samples stacks (diagnose/stacks.h) ---------------------------------------------------- */
+/* ---- while the allocator samples stacks (observe/stacks.h) ---------------------------------------------------- */
 
 /* Whether a block that is open is so to this thread (ts_is_own_open), and the next sample is beyond so many bytes.
    *left: the bytes from there to that sample. The key comes first: a block that is another thread's may end. */

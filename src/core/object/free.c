@@ -18,7 +18,6 @@
 #include "diagnose/misuse.h"
 #include "diagnose/object.h"
 #include "diagnose/sample.h"
-#include "epoch/contention.h"
 #include "epoch/end.h"
 #include "epoch/epoch.h"
 #include "epoch/span.h"
@@ -139,6 +138,13 @@ static ts_heap *heap_to_free(void) {
     return heap;
 }
 
+/* Other threads changed the foreign word meanwhile. allocator: NULL: it has ended. */
+TS_COLD static void count_repeated(ts_allocator *allocator, uint64_t times) {
+    if (allocator) ts_fetch_add_relaxed(&allocator->cas_retries, times);
+    ts_cas_repeated_fn *repeated = ts_load_relaxed(&ts_cas_repeated);
+    if (repeated) repeated(times);
+}
+
 static verdict free_foreign(uint32_t unit, uint64_t entry, uintptr_t token, uint32_t generation, void *p) {
     ts_allocator *allocator = ts_allocator_find(token);
     uint64_t retries = 0;
@@ -162,10 +168,7 @@ static verdict free_foreign(uint32_t unit, uint64_t entry, uintptr_t token, uint
     ts_foreign_result r = ts_foreign_free(unit, entry, token, generation, &retries);
     if (bracket) ts_heap_leave(heap);
     if (TS_UNLIKELY(owner != NULL)) ts_heap_drop(owner);
-    if (TS_UNLIKELY(retries)) {
-        ts_fetch_add_relaxed(&allocator->cas_retries, retries);
-        ts_contention_retried(retries);
-    }
+    if (TS_UNLIKELY(retries)) count_repeated(allocator, retries);
     if (r != TS_FOREIGN_FREED) return NOT_LIVE;
     ts_foreign_give_closed(unit, entry);
     return FREED;
@@ -324,8 +327,7 @@ TS_NOINLINE static bool free_slowly(uintptr_t token, uint64_t entry, uint64_t w)
 /* Another thread changed the foreign word meanwhile. */
 TS_COLD static bool free_retried(uintptr_t token, uint64_t entry, uint64_t w) {
     ts_allocator *allocator = ts_allocator_find(token);
-    if (allocator) ts_fetch_add_relaxed(&allocator->cas_retries, 1);
-    ts_contention_retried(1);
+    count_repeated(allocator, 1);
     return free_slowly(token, entry, w);
 }
 

@@ -45,11 +45,6 @@ bool ts_has_as_span(const ts_allocator *allocator, EpochId id, size_t size);
    of it or more would be wasted. */
 TS_ALWAYS_INLINE bool ts_realloc_stays(size_t bytes, size_t size) { return size >= bytes / 2 || bytes <= 64; }
 
-/* Shows each live object of the epoch until fn returns false. Returns how many were shown. An object that is
-   allocated or dies meanwhile is shown or not. Takes a lock for large objects only. Cost: a look at each unit that
-   was ever used. */
-size_t ts_epoch_walk(uintptr_t allocator, EpochId epoch, bool (*fn)(void *, size_t, void *), void *arg);
-
 /* ---- inside an operation -------------------------------------------------------------------------------- */
 
 /* The allocator of the thread's last operation on a fast path. The share tells it: another thread may have

@@ -6,6 +6,7 @@
 
 TS_ALIGNED(TS_CACHE_LINE) _Atomic uint64_t ts_lock_waits;
 _Atomic(ts_lock_waited_fn *) ts_lock_waited;
+_Atomic(ts_cas_repeated_fn *) ts_cas_repeated;
 
 #if TSLAB_ASSERT >= 2
 static _Thread_local uint32_t held_ranks; /* bit r: a lock of rank r is held */

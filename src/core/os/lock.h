@@ -53,6 +53,9 @@ extern TS_HIDDEN _Atomic uint64_t ts_lock_waits;
    is there before anything runs. */
 typedef void ts_lock_waited_fn(void);
 extern TS_HIDDEN _Atomic(ts_lock_waited_fn *) ts_lock_waited;
+/* The same for a thread that repeats a compare-and-swap, with how often. */
+typedef void ts_cas_repeated_fn(uint64_t times);
+extern TS_HIDDEN _Atomic(ts_cas_repeated_fn *) ts_cas_repeated;
 
 void ts_lock_init(ts_lock *lock, ts_rank rank);
 /* For the next use of a record. No thread has or wants the lock. */

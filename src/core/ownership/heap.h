@@ -135,7 +135,7 @@ typedef struct ts_share {
     struct ts_heap *heap;
     uint64_t open_key;          /* the key of an open block of it without the era. 0 with care, because such a block is
                                         never open to fast frees */
-    int64_t stack_left;         /* bytes to the next sampled stack; 0: none is drawn (diagnose/stacks.h). Owner only */
+    int64_t stack_left;         /* bytes to the next sampled stack; 0: none is drawn (observe/stacks.h). Owner only */
     uint8_t slow[2];            /* `slow` of its churn and of its scope blocks; owner only */
     uint8_t care;               /* the allocator has care, or a tool listens; owner only */
     uint8_t looks;              /* a retained unit is looked at before it becomes a slab: for care, or for its home;
@@ -214,7 +214,7 @@ typedef struct ts_heap {
     _Atomic uint64_t sample[TS_SAMPLE_FIGURES]; /* of all threads that had this heap; read by anyone */
     uint64_t sample_start[TS_SAMPLE_FIGURES];   /* sums: when this thread began; maxima: of this thread */
     /* Sampling of stacks; owner only. */
-    uint64_t stack_random;          /* of diagnose/stacks.h; 0: not begun */
+    uint64_t stack_random;          /* of observe/stacks.h; 0: not begun */
     bool stack_busy;                /* the sampling itself allocates */
     uint64_t shed_ns;               /* owner only: when it looks at its bins next (epoch/decay.c) */
     uint32_t shed_unit;             /* (h) where ts_heap_shed goes on, 0: at the beginning */

@@ -46,7 +46,7 @@ typedef struct ts_allocator {
     ts_settings settings;              /* constant during a use, as is the next */
     uint8_t care;                      /* TS_CARE_*, 0: the usual case (care.h) */
     _Atomic int on_misuse;             /* as in the settings; may be read without a use, and after its end */
-    _Atomic uint8_t sampled;           /* its stacks are; see diagnose/stacks.h, as for the next */
+    _Atomic uint8_t sampled;           /* its stacks are; see observe/stacks.h, as for the next */
     _Atomic uint64_t stack_mean_bytes; /* for one sample of a stack; 0: none is taken */
     /* The end of a large epoch touches these fields, which are out of the caches by then. So they lie together. */
     TS_ALIGNED(64) ts_lock retained_lock; /* rank RETAINED: the lists of retained units and spans */

@@ -9,7 +9,7 @@
 #include "api/runtime.h"
 #include "os/os.h"
 #include "own_clock.h"
-#include "stats/view.h"
+#include "observe/observe.h"
 
 #include <pthread.h>
 #include <stdlib.h>

@@ -5,7 +5,7 @@
 #include "api/runtime.h"
 #include "os/os.h"
 #include "own_clock.h"
-#include "stats/view.h"
+#include "observe/observe.h"
 
 #include <stdlib.h>
 #include <string.h>

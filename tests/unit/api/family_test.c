@@ -1,5 +1,5 @@
 /* The calls that name no allocator, and those that name a domain: where their objects are, what they refuse, and why;
-   walks (object/walk.c). */
+   walks (observe/walk.c). */
 #include "unit.h"
 
 #include <errno.h>

@@ -7,7 +7,7 @@
 #include "api/runtime.h"
 #include "diagnose/sample.h"
 #include "os/os.h"
-#include "stats/snapshot.h"
+#include "observe/snapshot.h"
 
 /* Each reading of a clock is later by a step: what is timed takes exactly one step of each. */
 static ts_os_table table;

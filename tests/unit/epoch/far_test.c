@@ -13,7 +13,7 @@
 #include "unit.h"
 
 #include "api/runtime.h"
-#include "diagnose/diagnose.h"
+#include "observe/diagnose.h"
 #include "epoch/epoch.h"
 #include "os/os.h"
 #include "region/pool.h"

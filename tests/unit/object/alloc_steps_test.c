@@ -20,7 +20,7 @@
 #include "diagnose/misuse.h"
 #include "diagnose/object.h"
 #include "diagnose/sample.h"
-#include "diagnose/stacks.h"
+#include "observe/stacks.h"
 #include "epoch/epoch.h"
 #include "epoch/span.h"
 #include "memtools/care.h"

@@ -1,0 +1,83 @@
+#include "observe/contention.h"
+
+#include "base/bits.h"
+#include "epoch/entered.h"
+#include "epoch/epoch.h"
+#include "epoch/label.h"
+#include "os/lock.h"
+#include "ownership/heap.h"
+
+#include <string.h>
+
+#define LABEL_WORDS (SLAB_LABEL_BYTES / sizeof(uint64_t))
+
+typedef struct row {
+    _Atomic uint64_t hash; /* 0: nobody's */
+    _Atomic uint32_t ready;
+    _Atomic uint64_t label[LABEL_WORDS];
+    _Atomic uint64_t lock_waits, cas_retries;
+} row;
+
+static row rows[TS_CONTENTION_ROWS];
+
+/* What it reads may be an epoch that has ended, or its record's next use: then the label is of that one. */
+static void label_of_thread(char label[SLAB_LABEL_BYTES]) {
+    const ts_domain_scope *top = ts_thread.domain;
+    const ts_epoch *epoch = top ? ts_epoch_at_id(top->epoch) : ts_load_relaxed(&ts_thread.block->b.epoch);
+    memset(label, 0, SLAB_LABEL_BYTES);
+    if (epoch) ts_epoch_read_label(epoch, label);
+    ts_label_show(label);
+}
+
+static row *row_of_thread(void) {
+    char label[SLAB_LABEL_BYTES];
+    uint64_t word[LABEL_WORDS];
+    label_of_thread(label);
+    if (strcmp(label, TS_LABEL_OTHER) == 0) return &rows[TS_CONTENTION_LABELS];
+    uint64_t hash = ts_hash(0, label, strlen(label)) | 1;
+    for (unsigned i = 0; i < TS_CONTENTION_LABELS; i++) {
+        row *r = &rows[i];
+        uint64_t found = ts_load_relaxed(&r->hash);
+        if (found == hash) return r;
+        if (found != 0) continue;
+        /* relaxed: the hash publishes nothing; `ready` does */
+        if (!atomic_compare_exchange_strong_explicit(&r->hash, &found, hash, memory_order_relaxed,
+                                                     memory_order_relaxed)) {
+            if (found == hash) return r;
+            continue;
+        }
+        memcpy(word, label, sizeof word);
+        for (unsigned k = 0; k < LABEL_WORDS; k++) ts_store_relaxed(&r->label[k], word[k]);
+        ts_store_release(&r->ready, 1); /* the label is there; partner: ts_contention_rows */
+        return r;
+    }
+    return &rows[TS_CONTENTION_LABELS];
+}
+
+TS_COLD static void waited(void) { ts_fetch_add_relaxed(&row_of_thread()->lock_waits, 1); }
+
+TS_COLD static void repeated(uint64_t times) { ts_fetch_add_relaxed(&row_of_thread()->cas_retries, times); }
+
+void ts_contention_start(void) {
+    ts_store_relaxed(&ts_lock_waited, waited);
+    ts_store_relaxed(&ts_cas_repeated, repeated);
+}
+
+unsigned ts_contention_rows(ts_contention out[TS_CONTENTION_ROWS]) {
+    unsigned n = 0;
+    for (unsigned i = 0; i < TS_CONTENTION_ROWS; i++) {
+        bool is_other = i == TS_CONTENTION_LABELS;
+        uint64_t word[LABEL_WORDS] = {0};
+        if (!is_other && !ts_load_acquire(&rows[i].ready)) continue; /* partner: row_of_thread */
+        for (unsigned k = 0; k < LABEL_WORDS; k++) word[k] = ts_load_relaxed(&rows[i].label[k]);
+        ts_contention *to = &out[n];
+        memset(to, 0, sizeof *to);
+        memcpy(to->label, word, SLAB_LABEL_BYTES);
+        to->is_other = is_other;
+        if (is_other) strcpy(to->label, TS_LABEL_OTHER);
+        to->lock_waits = ts_load_relaxed(&rows[i].lock_waits);
+        to->cas_retries = ts_load_relaxed(&rows[i].cas_retries);
+        if (to->lock_waits + to->cas_retries > 0) n++;
+    }
+    return n;
+}

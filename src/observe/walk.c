@@ -1,0 +1,71 @@
+/*
+ * A walk over the objects of an epoch goes by the UNIT words, which lead to blocks and so to epochs. It looks at each
+ * place where an object may start as at any pointer (object.c). So beside other threads a walk may miss an object,
+ * but never shows a place without one.
+ */
+#include "diagnose/object.h"
+#include "observe/observe.h"
+
+#include "base/bits.h"
+#include "region/pool.h"
+
+typedef struct walk {
+    uintptr_t token;
+    EpochId epoch;
+    bool (*fn)(void *, size_t, void *);
+    void *arg;
+    size_t shown;
+    bool stopped;
+} walk;
+
+static void look(walk *w, char *p) {
+    ts_object object;
+    if (!ts_object_at(w->token, p, &object) || object.epoch != w->epoch) return;
+    w->shown++;
+    w->stopped = !w->fn(p, ts_object_usable(&object), w->arg);
+}
+
+static void walk_scope(walk *w, uint32_t unit) {
+    const ts_scope_bits *bits = ts_slab_scope_bits(unit);
+    for (uint32_t i = ts_scope_first_word(unit); i < ts_scope_end_word(unit); i++)
+        for (uint64_t start = ts_load_acquire(&bits->start[i]); start && !w->stopped; start &= start - 1)
+            look(w, ts_slab_unit_address(unit) + (i * 64 + ts_ctz64(start)) * 16);
+}
+
+static void walk_churn(walk *w, uint32_t unit, bool fine) {
+    const _Atomic uint16_t *state = ts_unit_states(unit, fine);
+    uint64_t first = (uint64_t)unit * ts_granules_per_unit(fine);
+    for (uint32_t i = 0; i < ts_granules_per_unit(fine) && !w->stopped; i++) {
+        uint32_t s = ts_load_acquire(&state[i]);
+        if (!(s & TS_STATE_LIVE)) continue;
+        uint64_t entry = ts_granule_entry(fine, first + i);
+        if (!fine) entry += (s & TS_STATE_START) >> TS_STATE_START_SHIFT;
+        look(w, ts_entry_address(&ts_region.part[TS_NORMAL], entry));
+    }
+}
+
+/* A hint: `look` looks at each object in it. */
+static bool is_of_epoch(const walk *w, uint64_t word) {
+    if (word == 0 || (word & (TS_UNIT_ZOMBIE | TS_UNIT_SPAN))) return false;
+    const ts_block *block = ts_block_of_word(word);
+    return ts_era(block) == ts_word_era(word) && ts_load_relaxed(&block->epoch_id) == w->epoch;
+}
+
+size_t ts_epoch_walk(uintptr_t token, EpochId epoch, bool (*fn)(void *, size_t, void *), void *arg) {
+    walk w = {.token = token, .epoch = epoch, .fn = fn, .arg = arg};
+    for (unsigned part = 0; part < TS_PARTS; part++) {
+        uint32_t end = ts_pool_highest(part), first = ts_region.part[part].first_unit;
+        for (uint32_t u = first + 1; ts_unit_of(u) < first + end && !w.stopped; u = ts_slab_after(u)) {
+            uint64_t word =
+                ts_load_acquire(ts_unit_word(u)); /* acquire: the block is there (ts_bin_add, ts_scope_append) */
+            if (ts_word_is_cut(word)) continue;   /* its pieces come next */
+            if (word & TS_UNIT_SPAN)
+                look(&w, ts_unit_address(u));
+            else if (is_of_epoch(&w, word) && (word & TS_UNIT_SCOPE))
+                walk_scope(&w, u);
+            else if (is_of_epoch(&w, word))
+                walk_churn(&w, u, ts_word_is_fine(word));
+        }
+    }
+    return w.shown;
+}
