@@ -25,6 +25,7 @@ ROOT = BENCHMARKS.parent
 sys.path.insert(0, str(BENCHMARKS))
 
 from harness import ending  # noqa: E402
+from harness.peers import BUILT, NEWEST, SYSTEM  # noqa: E402
 from report import suite_figures as figures  # noqa: E402
 from report.bench_report import InputError  # noqa: E402
 from suite import run_all  # noqa: E402
@@ -126,10 +127,12 @@ def build(options, held):
 
 
 def newest_peers(held):
-    """The newest allocators of crates.io. Where they cannot be built the figures are those beside Debian's alone."""
-    place = ROOT / "build" / "peers"
-    if not any(place.glob("*-*.so")) and call([BENCHMARKS / "peers" / "newest.sh", place], held) != 0:
-        say("left out: the newest jemalloc, mimalloc and snmalloc (cargo, cmake, a C++ compiler and crates.io are needed)")
+    """The newest allocators of crates.io. Where one cannot be built the figures are beside Debian's."""
+    if not all((NEWEST / f"{name}.log").is_file() for name in BUILT) and call([BENCHMARKS / "peers" / "newest.sh", NEWEST], held) != 0:
+        say("not built: the newest allocators (cargo, cmake, a C++ compiler and crates.io are needed)")
+    for name in BUILT:
+        if not any(NEWEST.glob(f"{name}-*.so")):
+            say(f"{name}: the newest was not built; {'that of the system takes part' if name in SYSTEM else 'left out'}")
 
 
 def measure(options, work, held, commit):

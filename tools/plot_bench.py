@@ -49,6 +49,8 @@ STYLES = {
     "jemalloc": (COLOURS["jemalloc"], "^", (0, (6, 2, 1, 2)), "\\\\"),
     "tcmalloc": (COLOURS["tcmalloc"], "D", (0, (1, 1.5)), "xx"),
     "mimalloc": (COLOURS["mimalloc"], "v", (0, (3, 1, 1, 1, 1, 1)), ".."),
+    "snmalloc": (COLOURS["snmalloc"], "<", (0, (4, 1)), "++"),
+    "google": (COLOURS["google"], ">", (0, (2, 1)), "oo"),
 }
 SCOPES = {  # scope_bench's further ones, in this order
     "apr": (COLOURS["apr"], "P", (0, (6, 2)), "//"),
@@ -57,7 +59,7 @@ SCOPES = {  # scope_bench's further ones, in this order
     "talloc": (COLOURS["talloc"], "*", (0, (3, 1, 1, 1, 1, 1)), ".."),
 }
 NAMES = {"tslab": "temporal-slab", "malloc": "malloc (glibc)", "apr": "APR pools", "pmr": "pmr monotonic",
-         "mimalloc_heap": "mi_heap", "jemalloc_arena": "jemalloc arenas", "tcmalloc_free": "gperftools, each freed", "tcmalloc": "gperftools",
+         "mimalloc_heap": "mi_heap", "jemalloc_arena": "jemalloc arenas", "tcmalloc_free": "gperftools, each freed", "tcmalloc": "gperftools", "google": "Google's tcmalloc",
          "tslab_reset": "temporal-slab, kept", "apr_clear": "APR pools, kept", "bumpalo_reset": "bumpalo, kept",
          "jemalloc_free": "jemalloc, each freed", "mimalloc_free": "mimalloc, each freed"}
 SIZE = figures.SIZE
@@ -773,7 +775,7 @@ def summary(data):
     return figure
 
 
-SHORT = {"tslab": "temporal-slab", "tcmalloc": "gperftools"}
+SHORT = {"tslab": "temporal-slab", "tcmalloc": "gperftools", "google": "Google's"}
 # APR, bumpalo and std::pmr cannot free a single object. The mallocs free each, which is quicker than their own arenas and heaps.
 WAYS = {"tslab": "temporal-slab", "apr": "APR pool", "bumpalo": "bumpalo", "pmr": "std::pmr", "malloc": "malloc, free",
         "jemalloc": "jemalloc, free", "tcmalloc": "gperftools, free", "mimalloc": "mimalloc, free"}

@@ -1,6 +1,5 @@
 """Runs a row with one allocator, in a process of its own, and returns its figures."""
 
-import glob
 import json
 import os
 import shutil
@@ -10,11 +9,13 @@ import sys
 import tempfile
 import time
 
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "benchmarks"))
+
+from harness import peers
+
 OURS = "temporal-slab"
-# Debian's names of the libraries that are preloaded.
-PEERS = {"jemalloc": "libjemalloc.so.2", "mimalloc": "libmimalloc.so.2", "gperftools": "libtcmalloc_minimal.so.4"}
 BACKGROUND = " bg"  # jemalloc with background_thread:true, in the rows whose programs rest
-PLACES = ("/usr/lib/*/", "/usr/lib/", "/usr/local/lib/")
+SHOWN = {"tcmalloc": "gperftools"}
 PYTHON = """import json, random
 random.seed(1)
 for k in range(%d):
@@ -36,22 +37,9 @@ class Missing(Exception):
 
 
 def find_peers(newest=None):
-    """({name: library}, [names that are not installed]). newest: a directory of NAME-VERSION.so (benchmarks/peers/newest.sh builds
-    them), the newest of which takes the place of an installed one of its name."""
-    found, absent = {}, []
-    for name, library in PEERS.items():
-        paths = [path for place in PLACES for path in sorted(glob.glob(place + library))]
-        if paths:
-            found[name] = paths[0]
-        else:
-            absent.append(name)
-    for path in sorted(glob.glob(os.path.join(newest, "*-*.so"))) if newest else []:
-        version = os.path.basename(path)[:-3]
-        name = version.split("-")[0]
-        found = {each: library for each, library in found.items() if each.split("-")[0] != name}
-        absent = [each for each in absent if each != name]
-        found[version] = os.path.abspath(path)
-    return found, absent
+    """peers.find(), by the names that a reader sees."""
+    found, absent = peers.find(newest)
+    return {SHOWN.get(name, name): path for name, path in found.items()}, [SHOWN.get(name, name) for name in absent]
 
 
 def with_background(allocators):
@@ -69,7 +57,7 @@ def environment(library, background=False):
     if "TSLAB_HTTP" in os.environ:
         clean["TSLAB_HTTP"] = os.environ["TSLAB_HTTP"]
     if library:
-        clean["LD_PRELOAD"] = library
+        clean.update(peers.settings(os.path.basename(library), library))
     if background:
         clean["MALLOC_CONF"] = "background_thread:true"
     return clean
@@ -112,7 +100,7 @@ def run_program(row, allocator, library, options, said):
 
 # What a child used, told by the child's own parent, so that this process's memory is no part of it.
 WAITER = """import os, sys
-pid = os.posix_spawnp(sys.argv[2], sys.argv[2:], dict(os.environ, **({"LD_PRELOAD": sys.argv[1]} if sys.argv[1] else {})))
+pid = os.posix_spawnp(sys.argv[1], sys.argv[1:], os.environ)
 _, status, usage = os.wait4(pid, 0)
 print(usage.ru_utime + usage.ru_stime, usage.ru_maxrss * 1024)
 sys.exit(os.waitstatus_to_exitcode(status) != 0)
@@ -128,7 +116,8 @@ def run_unmodified(row, allocator, library, options, said):
         if not os.path.exists(library):
             raise Missing("%s: %s is not built" % (row.name, os.path.basename(library)))
     amount = max(1, round(20 * options.seconds))
-    line = [python, "-E", "-S", "-c", WAITER, library or "", "env", "PYTHONMALLOC=malloc", "PYTHONHASHSEED=0", python, "-E", "-S", "-c"]
+    settings = ["%s=%s" % pair for pair in peers.settings(os.path.basename(library), library).items()] if library else []
+    line = [python, "-E", "-S", "-c", WAITER, "env", *settings, "PYTHONMALLOC=malloc", "PYTHONHASHSEED=0", python, "-E", "-S", "-c"]
     what = "%s with %s" % (row.name, allocator)
     seconds, memory = start(line + [PYTHON % amount], what, None, said).split()
     _, empty = start(line + ["import json, random"], what, None, said).split()

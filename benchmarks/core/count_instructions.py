@@ -18,6 +18,7 @@ BENCHMARKS = pathlib.Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(BENCHMARKS))
 
 from core import run_bench  # noqa: E402
+from harness import peers  # noqa: E402
 
 FUNCTIONS = {
     "alloc": {"slab_malloc_epoch", "slab_alloc", "malloc", "tc_malloc", "mi_malloc"},
@@ -47,12 +48,18 @@ def read_profile(path):
     return totals
 
 
-def profile(program, work, reps, folder):
+def settings(name, program):
+    """What makes the program measure that allocator at once: valgrind does not follow it where it starts itself again."""
+    library = run_bench.call(program, "--identify").stdout.split(",")[2]
+    return peers.settings(name, library) if name not in (run_bench.report.OURS, "glibc") else {}
+
+
+def profile(name, program, work, reps, folder):
     out = folder / f"callgrind.{reps}"
     command = ["valgrind", "--tool=callgrind", f"--callgrind-out-file={out}", "--compress-strings=no",
                "--compress-pos=no", str(program), "--work", work, "--reps", str(reps)]
     try:
-        answer = subprocess.run(command, capture_output=True, text=True, env=run_bench.clean_environment(), check=False)
+        answer = subprocess.run(command, capture_output=True, text=True, env={**run_bench.clean_environment(), **settings(name, program)}, check=False)
     except FileNotFoundError:
         run_bench.fail("valgrind is not installed")
     if answer.returncode != 0:
@@ -73,8 +80,8 @@ def main(arguments):
     for work in works:
         for name, program in programs.items():
             with tempfile.TemporaryDirectory() as folder:
-                few = profile(program, work, 1, pathlib.Path(folder))
-                many = profile(program, work, 3, pathlib.Path(folder))
+                few = profile(name, program, work, 1, pathlib.Path(folder))
+                many = profile(name, program, work, 3, pathlib.Path(folder))
             for kind in FUNCTIONS:
                 calls = many[kind][0] - few[kind][0]
                 if calls > 0:

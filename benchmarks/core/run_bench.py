@@ -22,15 +22,15 @@ BENCHMARKS = pathlib.Path(__file__).resolve().parent.parent
 ROOT = BENCHMARKS.parent
 sys.path.insert(0, str(BENCHMARKS))
 
-from harness import ending, place  # noqa: E402
+from harness import ending, peers, place  # noqa: E402
+from harness.peers import clean_environment  # noqa: E402
 from report import bench_report as report  # noqa: E402
 
-PEERS = ["glibc", "jemalloc", "tcmalloc", "mimalloc"]
+PEERS = ["glibc", *peers.PEERS[1:]]
 ALLOCATORS = [report.OURS, *PEERS]
+EXIT_USAGE = 2
 EXIT_UNAVAILABLE = 3
 TIMEOUT_S = 180
-# Settings of the environment that would make an allocator another one than the installed one.
-FOREIGN_SETTINGS = ("LD_PRELOAD", "GLIBC_TUNABLES", "MALLOC_", "MIMALLOC_", "TCMALLOC_", "TSLAB_")
 
 
 def fail(message):
@@ -53,7 +53,7 @@ class Parser(argparse.ArgumentParser):
 
 def parse_arguments(arguments):
     parser = Parser(
-        prog="run_bench.sh", description="Speed and memory of tslab beside glibc, jemalloc, tcmalloc and mimalloc."
+        prog="run_bench.sh", description=f"Speed and memory of tslab beside {', '.join(PEERS)}."
     )
     parser.add_argument("--rounds", type=int, metavar="N", help="measurements of each work and allocator (default 7)")
     parser.add_argument("--quick", action="store_true", help="3 rounds of shorter measurements")
@@ -94,7 +94,7 @@ def find_programs(options):
     programs, notes = {}, {}
     for name in wanted:
         program = folder / f"core_bench_{name}"
-        if not program.is_file():
+        if not program.is_file() or (program.is_symlink() and call(program, "--identify").returncode == EXIT_USAGE):
             notes[name] = "not installed"
             continue
         programs[name] = program
@@ -111,10 +111,6 @@ def choose(text, known, what):
     if not chosen:
         fail(f"no {what} in '{text}'")
     return chosen
-
-
-def clean_environment():
-    return {key: value for key, value in os.environ.items() if not key.startswith(FOREIGN_SETTINGS)}
 
 
 def call(program, *arguments):

@@ -3,70 +3,114 @@
 #include "bench_util.h"
 
 #include <dlfcn.h>
+#include <errno.h>
+#include <glob.h>
+#include <gnu/libc-version.h>
+#include <limits.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #if defined(BENCH_PEER_TSLAB)
 #include <tslab/stats.h>
 #define ALLOCATION_SYMBOL "slab_malloc_epoch"
 #define FREE_SYMBOL "slab_free"
-#define LIBRARY_PREFIX "libtslab."
 #else
 #define ALLOCATION_SYMBOL "malloc"
 #define FREE_SYMBOL "free"
 #endif
 
-#if defined(BENCH_PEER_GLIBC)
-#include <gnu/libc-version.h>
-#define LIBRARY_PREFIX "libc."
-#elif defined(BENCH_PEER_JEMALLOC)
-#define LIBRARY_PREFIX "libjemalloc."
-int mallctl(const char *name, void *old_value, size_t *old_length, void *new_value, size_t new_length);
-#elif defined(BENCH_PEER_TCMALLOC)
-#define LIBRARY_PREFIX "libtcmalloc"
-const char *tc_version(int *major, int *minor, const char **patch);
-#elif defined(BENCH_PEER_MIMALLOC)
-#define LIBRARY_PREFIX "libmimalloc"
-int mi_version(void);
-#endif
+/* An allocator by the file that it comes from: STEM.so, libSTEM.so.2, STEM-1.2.so. */
+typedef struct peer {
+    const char *name;
+    const char *stem;   /* of its file */
+    const char *system; /* the file that a system's package has, and that package's name with Debian */
+    const char *package;
+    const char *tunables; /* of libc, that its own documentation asks for */
+} peer;
 
-static void ask_version(char *out, size_t capacity) {
-#if defined(BENCH_PEER_TSLAB)
-    snprintf(out, capacity, "%s", slab_version());
-#elif defined(BENCH_PEER_GLIBC)
-    snprintf(out, capacity, "%s", gnu_get_libc_version());
-#elif defined(BENCH_PEER_JEMALLOC)
-    const char *version = NULL;
-    size_t length = sizeof version;
-    if (mallctl("version", &version, &length, NULL, 0) != 0 || version == NULL)
-        bench_die(BENCH_EXIT_FAILED, "jemalloc does not answer mallctl(\"version\")");
-    snprintf(out, capacity, "%.*s", (int)strcspn(version, "-"), version);
-#elif defined(BENCH_PEER_TCMALLOC)
-    int major = 0, minor = 0;
-    const char *patch = "";
-    if (tc_version(&major, &minor, &patch) == NULL)
-        bench_die(BENCH_EXIT_FAILED, "tcmalloc does not answer tc_version()");
-    snprintf(out, capacity, "%d.%d%s", major, minor, patch ? patch : "");
-#elif defined(BENCH_PEER_MIMALLOC)
-    int version = mi_version();
-    if (version < 1000)
-        snprintf(out, capacity, "%d.%d.%d", version / 100, version / 10 % 10, version % 10);
-    else
-        snprintf(out, capacity, "%d", version);
-#endif
+static const peer peers[] = {
+    {.name = "tslab", .stem = "tslab"},
+    {.name = "glibc", .stem = "c"},
+    {"jemalloc", "jemalloc", "libjemalloc.so.2", "libjemalloc2", NULL},
+    {.name = "tcmalloc", .stem = "gperftools"},
+    {"tcmalloc", "tcmalloc", "libtcmalloc_minimal.so.4", "libtcmalloc-minimal4", NULL},
+    {"mimalloc", "mimalloc", "libmimalloc.so.2", "libmimalloc2.0", NULL},
+    {.name = "snmalloc", .stem = "snmalloc"},
+    {.name = "google", .stem = "google", .tunables = "glibc.pthread.rseq=0"}, /* so that its caches are per processor */
+};
+enum { PEERS = sizeof peers / sizeof peers[0] };
+
+static const char *base_of(const char *path) {
+    const char *slash = strrchr(path, '/');
+    return slash ? slash + 1 : path;
 }
+
+/* The allocator that a file is of, or NULL. */
+static const peer *peer_of(const char *path) {
+    const char *stem = base_of(path);
+    stem += strncmp(stem, "lib", 3) == 0 ? 3 : 0;
+    size_t length = strcspn(stem, ".-_");
+    for (size_t i = 0; i < PEERS; i++)
+        if (strlen(peers[i].stem) == length && strncmp(peers[i].stem, stem, length) == 0) return &peers[i];
+    return NULL;
+}
+
+/* ---- who is it ---------------------------------------------------------------------------------- */
 
 static void find_library_of(const char *symbol, char *out, size_t capacity) {
     Dl_info info;
     void *address = dlsym(RTLD_DEFAULT, symbol);
     if (address == NULL || dladdr(address, &info) == 0 || info.dli_fname == NULL)
         bench_die(BENCH_EXIT_FAILED, "cannot find out where %s comes from", symbol);
-    const char *slash = strrchr(info.dli_fname, '/');
-    const char *name = slash ? slash + 1 : info.dli_fname;
-    if (strncmp(name, LIBRARY_PREFIX, strlen(LIBRARY_PREFIX)) != 0)
-        bench_die(BENCH_EXIT_FAILED, "%s comes from %s, not from %s*: this is no measurement of %s", symbol,
-                  info.dli_fname, LIBRARY_PREFIX, PEER_NAME);
+    if (peer_of(info.dli_fname) == NULL)
+        bench_die(BENCH_EXIT_FAILED, "%s comes from %s: that is no allocator that is known here", symbol, info.dli_fname);
     snprintf(out, capacity, "%s", info.dli_fname);
+}
+
+const char *peer_name(void) {
+    static const char *name;
+    char library[PATH_MAX];
+    if (name == NULL) {
+        find_library_of(ALLOCATION_SYMBOL, library, sizeof library);
+        name = peer_of(library)->name;
+    }
+    return name;
+}
+
+/* A function of the library, or NULL: each allocator has its own way to tell its version. */
+static void find_function(const char *symbol, void *function) {
+    void *address = dlsym(RTLD_DEFAULT, symbol);
+    memcpy(function, &address, sizeof address); /* as POSIX has it: no cast of C11 makes a function of an object */
+}
+
+static void ask_version(const char *library, char *out, size_t capacity) {
+    int (*mallctl)(const char *, void *, size_t *, void *, size_t);
+    const char *(*tc_version)(int *, int *, const char **);
+    int (*mi_version)(void);
+    const char *text = "", *dash = strrchr(base_of(library), '-');
+    int major = 0, minor = 0;
+    size_t length = sizeof text;
+    find_function("mallctl", &mallctl);
+    find_function("tc_version", &tc_version);
+    find_function("mi_version", &mi_version);
+#if defined(BENCH_PEER_TSLAB)
+    snprintf(out, capacity, "%s", slab_version());
+    return;
+#endif
+    if (strcmp(peer_name(), "glibc") == 0)
+        snprintf(out, capacity, "%s", gnu_get_libc_version());
+    else if (dash != NULL) /* NAME-VERSION.so */
+        snprintf(out, capacity, "%.*s", (int)(strlen(dash + 1) - strlen(".so")), dash + 1);
+    else if (mallctl != NULL && mallctl("version", &text, &length, NULL, 0) == 0)
+        snprintf(out, capacity, "%.*s", (int)strcspn(text, "-"), text);
+    else if (tc_version != NULL && tc_version(&major, &minor, &text) != NULL)
+        snprintf(out, capacity, "%d.%d%s", major, minor, text ? text : "");
+    else if (mi_version != NULL && mi_version() < 1000)
+        snprintf(out, capacity, "%d.%d.%d", mi_version() / 100, mi_version() / 10 % 10, mi_version() % 10);
+    else
+        bench_die(BENCH_EXIT_FAILED, "%s does not tell its version", library);
 }
 
 peer_identity peer_identify(void) {
@@ -77,7 +121,7 @@ peer_identity peer_identify(void) {
     if (strcmp(identity.library, free_library) != 0)
         bench_die(BENCH_EXIT_FAILED, "%s comes from %s but %s from %s", ALLOCATION_SYMBOL, identity.library,
                   FREE_SYMBOL, free_library);
-    ask_version(identity.version, sizeof identity.version);
+    ask_version(identity.library, identity.version, sizeof identity.version);
     return identity;
 }
 
@@ -123,5 +167,56 @@ peer_ref peer_open(void) {
 }
 
 void peer_close(peer_ref peer) { (void)peer; }
+
+/* ---- become another ------------------------------------------------------------------------------ */
+
+#define STARTED_AS "BENCH_PEER" /* in the environment of a process that was started again */
+
+/* The newest of the files that match, by their versions; or false. */
+static bool newest_of(const char *pattern, char *out, size_t capacity) {
+    glob_t found;
+    bool any = glob(pattern, 0, NULL, &found) == 0;
+    for (size_t i = 0; any && i < found.gl_pathc; i++)
+        if (i == 0 || strverscmp(found.gl_pathv[i], out) > 0) snprintf(out, capacity, "%s", found.gl_pathv[i]);
+    globfree(&found);
+    return any;
+}
+
+static bool find_library(const peer *p, const char *program, char *out, size_t capacity) {
+    static const char *const places[] = {"/usr/lib/*", "/usr/lib", "/usr/local/lib"};
+    const char *folder = getenv("BENCH_PEERS");
+    char pattern[PATH_MAX + 128];
+    if (folder)
+        snprintf(pattern, sizeof pattern, "%s/%s-*.so", folder, p->stem);
+    else /* beside the build that this program is of */
+        snprintf(pattern, sizeof pattern, "%.*s/../../peers/%s-*.so", (int)(base_of(program) - program), program, p->stem);
+    if (newest_of(pattern, out, capacity)) return true;
+    for (size_t i = 0; p->system && i < sizeof places / sizeof places[0]; i++) {
+        snprintf(pattern, sizeof pattern, "%s/%s", places[i], p->system);
+        if (newest_of(pattern, out, capacity)) return true;
+    }
+    return false;
+}
+
+void peer_become(const char *name, char **argv) {
+    char program[PATH_MAX], library[PATH_MAX];
+    const char *package = NULL;
+    if (strcmp(name, peer_name()) == 0) return;
+    if (strcmp(name, "glibc") == 0)
+        bench_die(BENCH_EXIT_FAILED, "malloc comes from %s: this is no measurement of glibc", peer_identify().library);
+    ssize_t length = readlink("/proc/self/exe", program, sizeof program - 1);
+    if (length < 0) bench_die(BENCH_EXIT_FAILED, "cannot find out where this program lies: %s", strerror(errno));
+    program[length] = '\0';
+    for (size_t i = 0; i < PEERS && getenv(STARTED_AS) == NULL; i++) {
+        if (strcmp(peers[i].name, name) != 0) continue;
+        package = package ? package : peers[i].package;
+        if (!find_library(&peers[i], program, library, sizeof library)) continue;
+        if (peers[i].tunables) setenv("GLIBC_TUNABLES", peers[i].tunables, 1);
+        if (setenv("LD_PRELOAD", library, 1) == 0 && setenv(STARTED_AS, name, 1) == 0) execv(program, argv);
+        bench_die(BENCH_EXIT_FAILED, "cannot start %s again: %s", program, strerror(errno));
+    }
+    bench_die(BENCH_EXIT_USAGE, "allocator '%s' is not installed%s%s%s", name, package ? " (Debian: " : "",
+              package ? package : "", package ? ")" : "");
+}
 
 #endif

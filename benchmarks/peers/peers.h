@@ -1,7 +1,7 @@
 /*
- * The allocator under test. Every benchmark program is built once per allocator from the same sources, with
- * one of BENCH_PEER_TSLAB, BENCH_PEER_GLIBC, BENCH_PEER_JEMALLOC, BENCH_PEER_TCMALLOC or BENCH_PEER_MIMALLOC
- * defined and linked against that allocator's shared library; all calls go through the dynamic linker.
+ * The allocator under test. Every benchmark program is built twice from the same sources: with BENCH_PEER_TSLAB defined, linked to
+ * temporal-slab's shared library; and without, for malloc. The latter measures libc's malloc, or another one that is preloaded:
+ * peer_become() starts it again so. All calls go through the dynamic linker.
  *
  * PEER_HAS_DOMAINS is 1 where a scope of objects can be dropped in one call.
  */
@@ -33,17 +33,8 @@ static inline bool peer_free(peer_ref peer, void *pointer) { return slab_free(pe
 
 #include <stdlib.h>
 
-#if defined(BENCH_PEER_GLIBC)
-#define PEER_NAME "glibc"
-#elif defined(BENCH_PEER_JEMALLOC)
-#define PEER_NAME "jemalloc"
-#elif defined(BENCH_PEER_TCMALLOC)
-#define PEER_NAME "tcmalloc"
-#elif defined(BENCH_PEER_MIMALLOC)
-#define PEER_NAME "mimalloc"
-#else
-#error "define one BENCH_PEER_*"
-#endif
+/* libc's, or the one that is preloaded. */
+#define PEER_NAME peer_name()
 #define PEER_HAS_DOMAINS 0
 
 typedef struct peer_ref {
@@ -67,8 +58,14 @@ typedef struct peer_identity {
     char library[256]; /* the file that the allocation function really comes from */
 } peer_identity;
 
-/* Asks the running process which allocator it has. Dies with BENCH_EXIT_FAILED if it is another one. */
+/* Asks the running process which allocator it has. Dies with BENCH_EXIT_FAILED if it is none that is known here. */
 peer_identity peer_identify(void);
+/* The name of that one: tslab, glibc, jemalloc, tcmalloc (that of gperftools), mimalloc, snmalloc, google (its own tcmalloc). */
+const char *peer_name(void);
+/* Returns in a process whose allocator is the one of that name. For this it starts the program again with the newest library of
+   build/peers preloaded (benchmarks/peers/newest.sh; another folder: BENCH_PEERS), or with the system's. Dies with
+   BENCH_EXIT_USAGE where there is neither, and with BENCH_EXIT_FAILED where libc's is wanted and another one preloaded. */
+void peer_become(const char *name, char **argv);
 
 /* Opens what the allocator needs. For tslab: an allocator with the default options and a churn epoch. */
 peer_ref peer_open(void);

@@ -1,6 +1,6 @@
 /*
  * malloc, and free of each object: what a program does that has no scopes. The list of the objects is the program's
- * own, as long as the scope. Built once per allocator, as the suite is: peers.h.
+ * own, as long as the scope. Built once per allocator, which it preloads: peers.h.
  */
 #include "bench_util.h"
 #include "peers.h"
@@ -9,11 +9,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#if defined(BENCH_PEER_GLIBC)
-#define SCOPE_NAME PEER_NAME
-#else
-#define SCOPE_NAME PEER_NAME "_free" /* NAME alone is its way to drop all objects at once */
-#endif
+/* SCOPE_PEER: the allocator. SCOPE_NAME: what this is called; of a peer NAME it is NAME_free, as NAME alone is its way to drop all
+   objects at once. */
 #define SCOPE_ALIGN 16
 
 typedef struct scope_ref {
@@ -23,6 +20,13 @@ typedef struct scope_ref {
 
 static void **lists;
 static size_t list_length, lists_given;
+
+/* Before main, which is the same for all ways. */
+__attribute__((constructor)) static void become_peer(int argc, char **argv, char **environment) {
+    (void)argc;
+    (void)environment;
+    peer_become(SCOPE_PEER, argv);
+}
 
 static void scope_version(char *out, size_t capacity) { snprintf(out, capacity, "%s", peer_identify().version); }
 

@@ -16,7 +16,6 @@ system counts for what it starts. An allocator or a program that is not there is
 """
 import argparse
 import csv
-import glob
 import math
 import os
 import pathlib
@@ -31,35 +30,25 @@ sys.path[:0] = [os.path.dirname(os.path.abspath(__file__)), os.path.join(os.path
 import rows
 import servers
 from core import run_bench
-from harness import place
+from harness import peers, place
 
 IDLE_SECONDS = 20
 OURS = ("tslab", "tslab hard")
 
 
-def allocators(library, hard, peers=None):
+def allocators(library, hard, newest=None):
     """Name: what is set in the environment. Ratios are to the first."""
     preload = [f"LD_PRELOAD={library}"]
     if hard:
         return {"tslab": preload, "tslab hard": preload + ["TSLAB_HARDEN=1"]}
     # By its name: a program may be linked with another malloc, as Debian's Redis is.
     found = {"glibc": ["LD_PRELOAD=libc.so.6"], "tslab": preload}
-    for name, pattern in (("jemalloc", "libjemalloc.so.2"), ("tcmalloc", "libtcmalloc_minimal.so.4"), ("mimalloc", "libmimalloc.so.2")):
-        paths = sorted(glob.glob(f"/usr/lib/*/{pattern}") + glob.glob(f"/usr/local/lib/{pattern}"))
-        if paths:
-            found[name] = [f"LD_PRELOAD={paths[0]}"]
-        else:
-            print(f"{name}: not installed")
-    if peers:
-        newest = sorted(pathlib.Path(peers).glob("*-*.so"))
-        if not newest:
-            sys.exit(f"programs_bench.py: no NAME-VERSION.so in {peers}: benchmarks/peers/newest.sh builds them")
-        for p in newest:  # the newest of each name takes the place of Debian's
-            name = p.stem.partition("-")[0]
-            for older in [a for a in found if a.partition("-")[0] == name]:
-                del found[older]
-            found[p.stem] = [f"LD_PRELOAD={p.resolve()}"]
-    return found
+    others, absent = peers.find(newest)
+    if newest and not any("-" in name for name in others):
+        sys.exit(f"programs_bench.py: no NAME-VERSION.so in {newest}: benchmarks/peers/newest.sh builds them")
+    for name in absent:
+        print(f"{name}: not installed")
+    return found | {name: [f"{key}={value}" for key, value in peers.settings(name, path).items()] for name, path in others.items()}
 
 
 def versions(found, tools):

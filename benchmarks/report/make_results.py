@@ -22,7 +22,7 @@ from report import tables  # noqa: E402
 from report.bench_report import OURS, SUITE  # noqa: E402
 from report.claims import LATENCY  # noqa: E402
 from report.suite_figures import Suite  # noqa: E402
-from report.words import EQUAL, GPERFTOOLS, compare, in_the_noise, label, markdown, number  # noqa: E402
+from report.words import EQUAL, compare, in_the_noise, label, markdown, number, others  # noqa: E402
 
 BLOCK = re.compile(r"(<!-- figures: (\S+) begin \(benchmarks/report/make_results\.py\) -->)\n(.*?)(<!-- figures: \2 end -->)", re.DOTALL)
 BEGIN = re.compile(r"<!-- figures: \S+ begin \(benchmarks/report/make_results\.py\) -->")
@@ -44,7 +44,7 @@ def about_the_run(suite):
     rows = suite.rows("run")
     spent = sum(suite.number("run", row, "seconds") for row in rows)
     return [f"{less(suite)}Machine: {suite.machines()}. Mode {header['mode']}, {len(rows)} runs in {spent / 60:.0f} minutes. "
-            f"{header['allocators'].replace('tcmalloc', 'gperftools')}.", "", *markdown([["commit", "measured (UTC)", "steps"], *measured_when(suite)])]
+            f"{', '.join(map(label, header['allocators'].split(', ')))}.", "", *markdown([["commit", "measured (UTC)", "steps"], *measured_when(suite)])]
 
 
 def measured_when(suite):
@@ -156,7 +156,7 @@ def document(suite, summary):
              "- A ratio (x) is the median of the quotients round by round. It may differ from the quotient of two cells.",
              "- The best peer is the one with the least median. `ahead` and `behind` name it.",
              "- All figures: [all_figures.csv](../benchmarks/results/all_figures.csv). All aims: [aims.csv](../benchmarks/results/aims.csv).",
-             "", GPERFTOOLS, "", *standing_lines(suite, summary), "", "In brackets: the best other allocator of the row, and the distance.", "",
+             "", others(suite.measured()), "", *standing_lines(suite, summary), "", "In brackets: the best other allocator of the row, and the distance.", "",
              *about_the_run(suite), "", "![Four figures, all allocators](images/summary.png)", ""]
     for heading, needs, table, charts in tables.PARTS:
         if needs is None or suite.path(needs).is_file():

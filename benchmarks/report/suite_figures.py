@@ -11,11 +11,11 @@ import re
 import statistics
 
 from report import bench_report as report
+from harness.peers import ALLOCATORS
 from report.analyze_epoch_tail_csv import NUMBER
 
 TARGETS = pathlib.Path(__file__).resolve().parent.parent / "targets.csv"
 OURS = report.OURS
-ALLOCATORS = ["tslab", "malloc", "jemalloc", "tcmalloc", "mimalloc"]
 # scope_bench: those that cannot free single objects, by whether the scope itself is kept and emptied.
 REGIONS = ["apr", "pmr", "pmr_pooled", "bumpalo"]
 KEPT_REGIONS = ["apr_clear", "bumpalo_reset"]

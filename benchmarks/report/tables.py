@@ -73,7 +73,8 @@ METRICS = {"p999_ns": " p99.9", "p9999_ns": " p99.99", "peak_per_byte": ": peak 
 
 def speed(suite, summary):
     """The works of core_bench that have an aim."""
-    names = ["tslab", "glibc", "jemalloc", "tcmalloc", "mimalloc"]
+    found = {name for (work, _), entries in summary.items() if not work.startswith(SUITE) for name in entries}
+    names = [name for name in ("tslab", "glibc", *figures.ALLOCATORS[2:]) if name in found]
     wanted = {key: value for key, value in targets().items() if not key[0].startswith(SUITE)}
     rows = [["work", *(label(name) for name in names), "ratio to the best, or figure", "aim"]]
     for (work, metric), (kind, limit) in wanted.items():

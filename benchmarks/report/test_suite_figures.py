@@ -583,7 +583,7 @@ class Document(Folder):
         self.assertTrue(rows["suite/soak", "op_ns"].endswith(" miss"))
         self.assertIn("mimalloc (fixed)", rows["suite/soak", "op_ns"])
         self.assertTrue(rows["suite/size_mix", "waste_pct"].endswith("not measured: no tslab"))
-        self.assertIn("judged without jemalloc, tcmalloc, mimalloc, apr, pmr, pmr_pooled, bumpalo, apr_clear, bumpalo_reset: ",
+        self.assertIn("judged without jemalloc, tcmalloc, mimalloc, snmalloc, google, apr, pmr, pmr_pooled, bumpalo, apr_clear, bumpalo_reset: ",
                       answer.stdout)
         self.assertIn("gate: FAILED", answer.stdout)
 

@@ -2,13 +2,17 @@
 
 import math
 
+from harness.peers import label
 from report import bench_report as report
 from report.bench_report import OURS
 from report.suite_figures import ALLOCATORS
 
-LABELS = {"tslab": "temporal-slab", "malloc": "malloc"}
-GPERFTOOLS = ("`gperftools` is Debian's `libtcmalloc-minimal4`, the tcmalloc of the project gperftools: `tcmalloc` in CSV files and options. "
-              "Google's own, newer TCMalloc is in no package registry, and not measured.")
+# What a reader has to know of an allocator that was measured, by its name in CSV files and options.
+NOTES = {
+    "tcmalloc": "`gperftools` (`tcmalloc` in CSV files and options) is Debian's `libtcmalloc-minimal4`: no registry carries newer sources.",
+    "google": "`Google's tcmalloc` (`google`) is that of the crate libtcmalloc-sys. It has `GLIBC_TUNABLES=glibc.pthread.rseq=0`, without which it "
+              "has no caches per processor.",
+}
 # What is nearer than this is called equal: a share, and points of per cent.
 EQUAL = 0.03
 POINTS = 0.5
@@ -44,6 +48,12 @@ def markdown(rows):
 
 def times(ratio):
     return f"{ratio:.2f}" if ratio < 9.995 else f"{ratio:,.0f}"
+
+
+def others(names):
+    """Which versions were measured, and what has to be known of some."""
+    return " ".join(["An allocator is the newest that crates.io has, or Debian's where that was not built; the run's line names the versions.",
+                     *(NOTES[name] for name in names if name in NOTES)])
 
 
 def judged_ratio(row):
@@ -90,10 +100,6 @@ def in_the_noise(summary, work, metric):
 def where(summary, work, metric, kind=""):
     """standing() of a row; a dash where its ratio is noise."""
     return "-" if in_the_noise(summary, work, metric) else standing(summary.get((work, metric), {}), kind)
-
-
-def label(name):
-    return LABELS.get(name, name.replace("tcmalloc", "gperftools"))
 
 
 def present(summary):

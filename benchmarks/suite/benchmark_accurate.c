@@ -448,7 +448,7 @@ static void measure_fragmentation(const void *arg) {
         unsigned cls = 0;
         while (class_bounds[cls] < mix[i]) cls++;
         classes[cls].requested += mix[i];
-        classes[cls].rounded += usable + SUITE_HEADER_BYTES;
+        classes[cls].rounded += usable + suite_header_bytes();
     }
     for (size_t i = 0; i < SIZE_MIX_OBJECTS; i++) {
         if (!suite_verify(objects[i], mix[i], (uint32_t)i)) suite_fail("object %p was overwritten", objects[i]);
@@ -496,7 +496,7 @@ static void measure_space(const void *arg) {
         objects[i] = suite_alloc(epoch, size);
         suite_fill(objects[i], size, (uint32_t)i);
         payload += size;
-        rounded += suite_usable_size(epoch, objects[i]) + SUITE_HEADER_BYTES;
+        rounded += suite_usable_size(epoch, objects[i]) + suite_header_bytes();
     }
     size_t after = suite_resident_bytes();
     for (size_t i = 0; i < count; i++) peer_free(epoch, objects[i]);

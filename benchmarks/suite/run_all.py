@@ -36,11 +36,9 @@ sys.path.insert(0, str(BENCHMARKS))
 from core import run_bench  # noqa: E402
 from core.run_bench import clean_environment, describe_commit, describe_machine, shown  # noqa: E402
 from harness import ending  # noqa: E402
+from harness.peers import ALLOCATORS, NEWEST, PEERS  # noqa: E402
 
-ALLOCATORS = ["tslab", "malloc", "jemalloc", "tcmalloc", "mimalloc"]
-PEERS = ALLOCATORS[1:]
 MODES = ["full", "quick", "smoke"]
-NEWEST = ROOT / "build" / "peers"  # what benchmarks/peers/newest.sh has built there takes part in make_run and programs
 EXIT_UNAVAILABLE = 3
 EXIT_JUDGED = 4  # all is measured, and a program says that its figures are not as they should be
 EXIT_NO_PROGRAM = 127
@@ -49,7 +47,7 @@ IDENTIFY_S = 60  # how long a program may take to say who it is
 # What scope_bench calls the ways of an allocator to drop objects together.
 SCOPES = {"tslab": ["tslab", "tslab_keep", "tslab_reset"], "malloc": ["glibc"],
           "jemalloc": ["jemalloc", "jemalloc_tcache", "jemalloc_free"], "tcmalloc": ["tcmalloc_free"],
-          "mimalloc": ["mimalloc", "mimalloc_free"]}
+          "mimalloc": ["mimalloc", "mimalloc_free"], "snmalloc": [], "google": []}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -65,13 +63,13 @@ class Step:
 
 
 # A full run has seven rounds, and five of what takes a minute a round. Memory that a step measures hundreds of times in one
-# process has one. Times are those of two quiet processors; all of it is some 37 minutes.
+# process has one. Times are those of two quiet processors; all of it is some 45 minutes.
 WAYS = ["tslab", "tslab_reset", "apr", "apr_clear", "bumpalo", "bumpalo_reset", "pmr", "talloc", "mimalloc", "mimalloc3", "glibc",
         "jemalloc_free", "tcmalloc_free", "mimalloc_free"]  # of scope_bench, those that a page or a picture shows
 
 STEPS = [
     #    name                       kind    rounds     seconds of a run
-    Step("core_bench",              "all",  (1, 1, 1), (310, 45, 5), {"full": ["--rounds", "5"], "quick": ["--rounds", "2"]},
+    Step("core_bench",              "all",  (1, 1, 1), (434, 63, 7), {"full": ["--rounds", "5"], "quick": ["--rounds", "2"]},
          "the table of the core: speed, threads, tails, memory"),
     Step("benchmark_accurate",      "each", (7, 1, 1), (6, 4, 1), {"full": ["--sizes", "128", "--cycles", "100"], "quick": ["--sizes", "128"]},
          "latency of single calls, fragmentation, bytes per object"),
@@ -89,11 +87,11 @@ STEPS = [
          "objects dropped together, beside pools and arenas"),
     Step("tail_attribution",        "ours", (1, 1, 1), (18, 5, 1), {},
          "the slowest operations: which path, ours or the scheduler's"),
-    Step("soak",                    "all",  (1, 1, 1), (205, 102, 1), {"full": ["--seconds", "40"]},
+    Step("soak",                    "all",  (1, 1, 1), (285, 142, 1), {"full": ["--seconds", "40"]},
          "the mixed load in windows of a second"),
     Step("observability",           "all",  (1, 1, 0), (30, 30, 0), {},
          "instructions with and without the counters of the statistics"),
-    Step("soak_counts",             "all",  (1, 1, 0), (12, 12, 0), {"full": ["--windows", "100", "1000"], "quick": ["--windows", "100", "1000"]},
+    Step("soak_counts",             "all",  (1, 1, 0), (17, 17, 0), {"full": ["--windows", "100", "1000"], "quick": ["--windows", "100", "1000"]},
          "what a call of the soak does, by count"),
     Step("zones",                   "ours", (1, 1, 0), (30, 3, 0), {"full": ["--mib", "512"], "quick": ["--mib", "64"]},
          "closed epochs in zones and back: bytes, time, memory that stays"),

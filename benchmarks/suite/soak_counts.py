@@ -23,9 +23,9 @@ ROOT = BENCHMARKS.parent
 sys.path.insert(0, str(BENCHMARKS))
 
 from core.run_bench import clean_environment, describe_commit, describe_machine  # noqa: E402
-from harness import ending, place  # noqa: E402
+from harness import ending, peers, place  # noqa: E402
+from suite import run_all  # noqa: E402
 
-ALLOCATORS = {"tslab": "", "malloc": "_malloc", "jemalloc": "_jemalloc", "tcmalloc": "_tcmalloc", "mimalloc": "_mimalloc"}
 COUNTS = {"instructions": r"I\s+refs", "accesses": r"D\s+refs", "l1_misses": r"D1\s+misses", "mispredicts": "Mispredicts"}
 VALGRIND = ["valgrind", "--tool=cachegrind", "--cache-sim=yes", "--branch-sim=yes", "--cachegrind-out-file=/dev/null",
             "--D1=32768,8,64", "--LL=1048576,8,64"]
@@ -35,27 +35,27 @@ class Failure(Exception):
     """A run that gave no counts."""
 
 
-def count(program, window_ms):
+def count(program, settings, window_ms):
     """(calls, {count: number}) of one run."""
     with tempfile.TemporaryDirectory() as folder:
         out = os.path.join(folder, "window.csv")
         try:
-            done = subprocess.run([*VALGRIND, program, "--windows", "1", "--window_ms", str(window_ms), "--csv", out],
-                                  capture_output=True, text=True, env=clean_environment(), check=False)
+            done = subprocess.run([*VALGRIND, *program, "--windows", "1", "--window_ms", str(window_ms), "--csv", out],
+                                  capture_output=True, text=True, env={**clean_environment(), **settings}, check=False)
         except FileNotFoundError as error:
             raise Failure("valgrind is not installed (tools/setup.sh valgrind)") from error
         if done.returncode != 0:
-            raise Failure(f"{program}: exit code {done.returncode}: {done.stderr.strip()[-300:]}")
+            raise Failure(f"{program[0]}: exit code {done.returncode}: {done.stderr.strip()[-300:]}")
         with open(out, encoding="utf-8") as file:
             row = list(csv.DictReader(line for line in file if not line.startswith("#")))[-1]
     numbers = {name: re.search(rf"{pattern}:\s+([\d,]+)", done.stderr) for name, pattern in COUNTS.items()}
     return int(row["allocations"]) + int(row["frees"]), {name: int(found[1].replace(",", "")) for name, found in numbers.items()}
 
 
-def of_a_call(program, short_ms, long_ms):
-    (calls, first), (more_calls, second) = count(program, short_ms), count(program, long_ms)
+def of_a_call(program, settings, short_ms, long_ms):
+    (calls, first), (more_calls, second) = count(program, settings, short_ms), count(program, settings, long_ms)
     if more_calls <= calls:
-        raise Failure(f"{program}: no more calls in {long_ms} ms than in {short_ms} ms")
+        raise Failure(f"{program[0]}: no more calls in {long_ms} ms than in {short_ms} ms")
     return {name: (second[name] - first[name]) / (more_calls - calls) for name in COUNTS}
 
 
@@ -64,17 +64,23 @@ def main(arguments):
     parser.add_argument("--csv", type=place.output, metavar="FILE", help="default: the standard output")
     parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build" / "release", help="default build/release")
     parser.add_argument("--windows", type=int, nargs=2, default=(200, 3000), metavar="MS", help="the two (default 200 3000)")
+    parser.add_argument("--allocators", metavar="A,B", help=f"only these of {','.join(peers.ALLOCATORS)}")
     options = parser.parse_args(arguments)
     lines = []
     try:
-        for name, suffix in ALLOCATORS.items():
-            program = options.build / "benchmarks" / f"soak_mixed{suffix}"
-            if not program.is_file():
-                if name == "tslab":
-                    raise Failure(f"{program} is not built: make bench")
+        ours = options.build / "benchmarks" / "soak_mixed"
+        if not ours.is_file():
+            raise Failure(f"{ours} is not built: make bench")
+        for name in options.allocators.split(",") if options.allocators else peers.ALLOCATORS:
+            said = run_all.ask(ours, name).stdout.split(",")
+            if len(said) != 4:
                 print(f"soak_counts: {name} is not installed: left out", file=sys.stderr)
                 continue
-            counts = of_a_call(str(program), *options.windows)
+            # valgrind does not follow a program that starts itself again with another allocator
+            program, settings = (ours, {}) if name == "tslab" else (ours.with_name("soak_mixed_malloc"), {})
+            if name not in ("tslab", "malloc"):
+                settings = peers.settings(name, said[2])
+            counts = of_a_call([str(program), "--allocator", name], settings, *options.windows)
             lines.append(",".join([name, *(f"{counts[key]:.3f}" for key in COUNTS)]))
     except Failure as failure:
         print(f"soak_counts: {failure}", file=sys.stderr)

@@ -20,11 +20,11 @@ ROOT = BENCHMARKS.parent
 sys.path.insert(0, str(BENCHMARKS))
 
 from core.run_bench import Progress, clean_environment, header_lines, lock_file, shown  # noqa: E402
+from harness.peers import ALLOCATORS  # noqa: E402
 from harness import ending, place  # noqa: E402
 from report import analyze_epoch_tail_csv as analyze  # noqa: E402
 from suite import run_all  # noqa: E402
 
-ALLOCATORS = ["tslab", "malloc", "jemalloc", "tcmalloc", "mimalloc"]
 END_S = 60  # how long a program may take to free everything
 HEADER = "allocator,epoch,throughput_ops_sec,seconds,allocations,frees,live_objects,rss_kib,floor_ns,version"
 

@@ -8,7 +8,6 @@
 #include <libgen.h>
 #include <limits.h>
 #include <signal.h>
-#include <spawn.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -25,18 +24,9 @@ suite_common suite = {.seed = 1};
 
 static const suite_program *program;
 
-static const struct {
-    const char *name;
-    const char *alias;
-    const char *package; /* of Debian */
-} allocators[] = {
-    {"tslab", NULL, NULL},
-    {"malloc", "glibc", NULL},
-    {"jemalloc", NULL, "libjemalloc2"},
-    {"tcmalloc", NULL, "libtcmalloc-minimal4"},
-    {"mimalloc", NULL, "libmimalloc2.0"},
-};
-enum { ALLOCATOR_COUNT = sizeof allocators / sizeof allocators[0] };
+#define ALLOCATORS "tslab, malloc, jemalloc, tcmalloc, mimalloc, snmalloc or google"
+static const char *const allocators[] = {"tslab",    "malloc",   "glibc",    "jemalloc",
+                                         "tcmalloc", "mimalloc", "snmalloc", "google"};
 
 /* ---- errors ----------------------------------------------------------------------------------- */
 
@@ -68,10 +58,7 @@ static bool wants_identity;
 
 static const suite_option common_options[] = {
     {.name = "--csv", .value = "FILE", .help = "write the results to FILE", .text = &suite.csv},
-    {.name = "--allocator",
-     .value = "NAME",
-     .help = "tslab, malloc, jemalloc, tcmalloc or mimalloc",
-     .text = &wanted_allocator},
+    {.name = "--allocator", .value = "NAME", .help = ALLOCATORS, .text = &wanted_allocator},
     {.name = "--seed",
      .value = "N",
      .help = "seed of sizes and order (default 1)",
@@ -158,53 +145,35 @@ static void parse(int argc, char **argv) {
     if (program->check) program->check();
 }
 
-/* Whether the program at path can be started at all: its libraries may have gone since it was built. */
-static bool can_start(const char *path) {
-    pid_t child;
-    int status = 0;
-    posix_spawn_file_actions_t actions;
-    char *arguments[] = {(char *)path, "--identify", NULL};
-    if (posix_spawn_file_actions_init(&actions) != 0) return false;
-    posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, "/dev/null", O_WRONLY, 0);
-    posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, "/dev/null", O_WRONLY, 0);
-    bool started = posix_spawn(&child, path, &actions, NULL, arguments, environ) == 0;
-    posix_spawn_file_actions_destroy(&actions);
-    while (started && waitpid(child, &status, 0) < 0)
-        if (errno != EINTR) return false;
-    return started && WIFEXITED(status) && WEXITSTATUS(status) != 127;
-}
+const char *suite_allocator(void) { return strcmp(PEER_NAME, "glibc") == 0 ? "malloc" : PEER_NAME; }
 
-static void become(size_t wanted, char **argv) {
+/* The program beside this one that is linked to temporal-slab, or the one for malloc. */
+static void become_other(bool ours, char **argv) {
     char self[PATH_MAX], path[PATH_MAX + 128];
-    const char *package = allocators[wanted].package;
     ssize_t length = readlink("/proc/self/exe", self, sizeof self - 1);
     if (length < 0) suite_fail("cannot find out where this program lies: %s", strerror(errno));
     self[length] = '\0';
-    bool ours = wanted == 0;
-    snprintf(path, sizeof path, "%s/%s%s%s", dirname(self), program->name, ours ? "" : "_",
-             ours ? "" : allocators[wanted].name);
-    if (access(path, X_OK) != 0 || !can_start(path))
-        suite_usage("allocator '%s' is not installed, or was not when this was built: no working %s%s%s%s",
-                    wanted_allocator, path, package ? " (Debian: " : "", package ? package : "", package ? ")" : "");
+    snprintf(path, sizeof path, "%s/%s%s", dirname(self), program->name, ours ? "" : "_malloc");
     execv(path, argv);
-    suite_usage("cannot run %s: %s", path, strerror(errno));
+    suite_usage("allocator '%s' is not installed, or was not when this was built: no %s", wanted_allocator, path);
 }
 
 static void choose_allocator(char **argv) {
-    if (wanted_allocator == NULL) return;
-    for (size_t i = 0; i < ALLOCATOR_COUNT; i++) {
-        if (strcmp(wanted_allocator, allocators[i].name) != 0 &&
-            (allocators[i].alias == NULL || strcmp(wanted_allocator, allocators[i].alias) != 0))
-            continue;
-        if (strcmp(allocators[i].name, SUITE_ALLOCATOR) != 0) become(i, argv);
-        return;
-    }
-    suite_usage("--allocator takes tslab, malloc, jemalloc, tcmalloc or mimalloc, not '%s'", wanted_allocator);
+    const char *wanted = wanted_allocator;
+    if (wanted == NULL) wanted = PEER_HAS_DOMAINS ? "tslab" : "malloc";
+    bool known = false;
+    for (size_t i = 0; i < sizeof allocators / sizeof allocators[0]; i++) known |= strcmp(wanted, allocators[i]) == 0;
+    if (!known) suite_usage("--allocator takes " ALLOCATORS ", not '%s'", wanted);
+    bool ours = strcmp(wanted, "tslab") == 0;
+    if (ours != PEER_HAS_DOMAINS) become_other(ours, argv);
+#if !PEER_HAS_DOMAINS
+    peer_become(strcmp(wanted, "malloc") == 0 ? "glibc" : wanted, argv);
+#endif
 }
 
 static void note_settings(void) {
     static const char *const prefixes[] = {"GLIBC_TUNABLES", "MALLOC_", "MIMALLOC_", "TCMALLOC_", "TSLAB_"};
-    for (char **entry = environ; *entry; entry++)
+    for (char **entry = environ; *entry && getenv("BENCH_PEER") == NULL; entry++) /* peer_become() has set its own */
         for (size_t i = 0; i < sizeof prefixes / sizeof prefixes[0]; i++)
             if (strncmp(*entry, prefixes[i], strlen(prefixes[i])) == 0)
                 fprintf(stderr, "%s: note: the environment has %s\n", program->name, *entry);

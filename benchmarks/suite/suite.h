@@ -2,8 +2,8 @@
  * What the programs of the suite share: benchmark_accurate, churn_test, smoke_tests, benchmark_threads,
  * fragmentation_over_time. (core_bench has a command line of its own.)
  *
- * Command line   one table of options per program; what is common to all is here. A program is built once per
- *                allocator; --allocator NAME replaces the process by the program that is linked to that one.
+ * Command line   one table of options per program; what is common to all is here. A program is built for temporal-slab and
+ *                for malloc; --allocator NAME replaces the process by one with that allocator (peers.h).
  * CSV            a file is there completely or not at all: the text is collected in the harness's own memory, and
  *                written to a temporary file that is renamed. An interrupted or failed program leaves nothing.
  * Progress       on stderr; results for people on stdout.
@@ -22,11 +22,8 @@
 #include <stdint.h>
 
 /* The allocator's name in file names, in CSV files and after --allocator. */
-#if defined(BENCH_PEER_GLIBC)
-#define SUITE_ALLOCATOR "malloc"
-#else
-#define SUITE_ALLOCATOR PEER_NAME
-#endif
+#define SUITE_ALLOCATOR suite_allocator()
+const char *suite_allocator(void);
 
 /* ---- command line ----------------------------------------------------------------------------- */
 
@@ -142,11 +139,7 @@ typedef struct suite_counters {
 suite_counters suite_count(peer_ref peer);
 /* Bytes that may be used at object, and those that the allocator keeps beside every object. */
 size_t suite_usable_size(peer_ref peer, void *object);
-#if defined(BENCH_PEER_GLIBC)
-#define SUITE_HEADER_BYTES sizeof(size_t) /* the size, before the object */
-#else
-#define SUITE_HEADER_BYTES 0
-#endif
+size_t suite_header_bytes(void);
 /* Anonymous memory of the process that is resident: heap and the allocator's own data, not program text, not what
    suite_csv_line collects. The kernel's count (smaps_rollup); takes about as long as the process has mappings. Dies
    where the kernel does not say. */

@@ -29,6 +29,8 @@ suite_counters suite_count(peer_ref peer) {
 
 size_t suite_usable_size(peer_ref peer, void *object) { return slab_usable_size(peer.allocator, object); }
 
+size_t suite_header_bytes(void) { return 0; }
+
 void suite_trim(peer_ref peer) { (void)slab_trim(peer.allocator); }
 
 peer_ref suite_epoch_open(peer_ref peer, const char *label, bool scope) {
@@ -41,16 +43,10 @@ bool suite_epoch_close(peer_ref epoch) { return epoch_close(epoch.allocator, epo
 
 #else
 
+#include <dlfcn.h>
 #include <malloc.h>
-
-#if defined(BENCH_PEER_JEMALLOC)
 #include <stdio.h>
-int mallctl(const char *name, void *old_value, size_t *old_length, void *new_value, size_t new_length);
-#elif defined(BENCH_PEER_TCMALLOC)
-void MallocExtension_ReleaseFreeMemory(void);
-#elif defined(BENCH_PEER_MIMALLOC)
-void mi_collect(bool force);
-#endif
+#include <string.h>
 
 suite_counters suite_count(peer_ref peer) {
     (void)peer;
@@ -62,20 +58,34 @@ size_t suite_usable_size(peer_ref peer, void *object) {
     return malloc_usable_size(object);
 }
 
+size_t suite_header_bytes(void) { return strcmp(SUITE_ALLOCATOR, "malloc") == 0 ? sizeof(size_t) : 0; }
+
+/* A function of the allocator by its name, to *function, which is NULL where there is none. */
+static bool find_function(const char *symbol, void *function) {
+    void *address = dlsym(RTLD_DEFAULT, symbol);
+    memcpy(function, &address, sizeof address);
+    return address != NULL;
+}
+
+/* snmalloc has nothing that could be asked for it. */
 void suite_trim(peer_ref peer) {
+    int (*mallctl)(const char *, void *, size_t *, void *, size_t);
+    void (*release)(void), (*release_bytes)(size_t), (*collect)(bool);
     (void)peer;
-#if defined(BENCH_PEER_JEMALLOC)
-    char name[64];
-    snprintf(name, sizeof name, "arena.%d.purge", 4096); /* MALLCTL_ARENAS_ALL */
-    mallctl("thread.tcache.flush", NULL, NULL, NULL, 0);
-    if (mallctl(name, NULL, NULL, NULL, 0) != 0) suite_fail("jemalloc refuses mallctl(\"%s\")", name);
-#elif defined(BENCH_PEER_TCMALLOC)
-    MallocExtension_ReleaseFreeMemory();
-#elif defined(BENCH_PEER_MIMALLOC)
-    mi_collect(true);
-#else
-    malloc_trim(0);
-#endif
+    if (strcmp(SUITE_ALLOCATOR, "malloc") == 0) {
+        malloc_trim(0);
+    } else if (find_function("mallctl", &mallctl)) {
+        char name[64];
+        snprintf(name, sizeof name, "arena.%d.purge", 4096); /* MALLCTL_ARENAS_ALL */
+        mallctl("thread.tcache.flush", NULL, NULL, NULL, 0);
+        if (mallctl(name, NULL, NULL, NULL, 0) != 0) suite_fail("jemalloc refuses mallctl(\"%s\")", name);
+    } else if (find_function("MallocExtension_ReleaseFreeMemory", &release)) {
+        release();
+    } else if (find_function("MallocExtension_Internal_ReleaseMemoryToSystem", &release_bytes)) {
+        release_bytes(SIZE_MAX);
+    } else if (find_function("mi_collect", &collect)) {
+        collect(true);
+    }
 }
 
 peer_ref suite_epoch_open(peer_ref peer, const char *label, bool scope) {

@@ -66,7 +66,7 @@ class StandIns(unittest.TestCase):
             path = self.build / name
             path.write_text(PROGRAM, encoding="utf-8")
             path.chmod(0o755)
-        for name in ("jemalloc", "tcmalloc"):
+        for name in ("jemalloc", "tcmalloc", "snmalloc", "google"):
             (self.build / f"absent.{name}").touch()
 
     def tearDown(self):

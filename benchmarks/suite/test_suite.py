@@ -19,13 +19,12 @@ import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
 
+from harness import peers  # noqa: E402
 from suite import run_all  # noqa: E402
 
 SUITE = pathlib.Path(os.environ.get("SUITE_DIR", "build/release/benchmarks")).resolve()
 PROGRAMS = ["benchmark_accurate", "benchmark_threads", "churn_test", "fragmentation_over_time", "smoke_tests"]
-PEERS = ["malloc", "jemalloc", "tcmalloc", "mimalloc"]
-INSTALLED = ["tslab"] + [name for name in PEERS if (SUITE / f"churn_test_{name}").exists()]
-FOREIGN_SETTINGS = ("LD_PRELOAD", "GLIBC_TUNABLES", "MALLOC_", "MIMALLOC_", "TCMALLOC_", "TSLAB_")
+INSTALLED = [name for name in peers.ALLOCATORS if (SUITE / "churn_test").exists() and run_all.ask(SUITE / "churn_test", name).returncode == 0]
 
 HEADERS = {
     "accurate.csv": "allocator,threads,size_class,op,avg_ns,p50_ns,p95_ns,p99_ns,p999_ns,ops_per_sec,p9999_ns,p99999_ns,"
@@ -50,8 +49,7 @@ HEADERS = {
 
 
 def run(program, *arguments, folder=SUITE, settings=None, cwd=None):
-    environment = {key: value for key, value in os.environ.items() if not key.startswith(FOREIGN_SETTINGS)}
-    environment.update(settings or {})
+    environment = {**peers.clean_environment(), **(settings or {})}
     return subprocess.run(
         [str(folder / program), *map(str, arguments)],
         capture_output=True, text=True, timeout=100, env=environment, cwd=cwd, check=False,
@@ -167,17 +165,25 @@ class CommandLine(InFolder):
         for program in PROGRAMS:
             shutil.copy(SUITE / program, self.folder / program)
         for program in PROGRAMS:
-            for name in PEERS:
+            for name in peers.PEERS:
                 answer = run(program, "--allocator", name, "--smoke", folder=self.folder)
                 self.assertEqual((answer.returncode, answer.stdout), (2, ""))
                 self.assertIn(f"'{name}' is not installed", answer.stderr)
-        # built, but its library has gone since: the loader ends it with 127
-        gone = self.folder / "churn_test_jemalloc"
-        gone.write_text("#!/bin/sh\nexit 127\n", encoding="ascii")
-        gone.chmod(0o755)
-        answer = run("churn_test", "--allocator", "jemalloc", "--smoke", folder=self.folder)
-        self.assertEqual(answer.returncode, 2)
-        self.assertIn("'jemalloc' is not installed", answer.stderr)
+        # what lies in build/peers is no library: the loader goes on with libc's malloc
+        (self.folder / "snmalloc-1.so").touch()
+        for folder in (self.folder, self.folder / "nothing"):
+            answer = run("churn_test", "--allocator", "snmalloc", "--smoke", settings={"BENCH_PEERS": str(folder)})
+            self.assertEqual(answer.returncode, 2)
+            self.assertIn("'snmalloc' is not installed", answer.stderr)
+
+    @unittest.skipUnless({"malloc", "jemalloc"} <= set(INSTALLED), "needs malloc and jemalloc")
+    def test_the_newest_takes_the_place_of_the_installed_one(self):
+        """By its version, of which 5.10 is newer than 5.9; and what is set for it does not reach a note about settings."""
+        library = run("churn_test", "--allocator", "jemalloc", "--identify").stdout.split(",")[2]
+        for version in ("5.9.0", "5.10.0"):
+            (self.folder / f"jemalloc-{version}.so").symlink_to(library)
+        answer = run("churn_test", "--allocator", "jemalloc", "--identify", settings={"BENCH_PEERS": str(self.folder)})
+        self.assertEqual(answer.stdout.split(",")[:3], ["jemalloc", "5.10.0", str(self.folder / "jemalloc-5.10.0.so")], answer.stderr)
 
     def test_identity(self):
         for program in PROGRAMS:
@@ -187,7 +193,7 @@ class CommandLine(InFolder):
                 fields = answer.stdout.rstrip("\n").split(",")
                 self.assertEqual((fields[0], len(fields)), (name, 4))
                 self.assertRegex(fields[1], r"^\d+\.\d+")
-                self.assertIn({"malloc": "libc."}.get(name, f"lib{name}"), fields[2])
+                self.assertIn({"malloc": "libc."}.get(name, name), fields[2])
         # the program of one allocator becomes that of another too, and glibc is a name of malloc
         if "malloc" in INSTALLED:
             self.assertTrue(run("churn_test_malloc", "--allocator", "tslab", "--identify").stdout.startswith("tslab,"))
@@ -345,7 +351,8 @@ class Results(InFolder):
         for row in self.rows("space.csv"):
             payload, resident = int(row["payload_bytes"]), int(row["resident_bytes"])
             self.assertAlmostEqual(float(row["overhead_pct"]), 100 * (resident / payload - 1), places=2)
-            self.assertGreater(resident, payload * 0.9)
+            if name in ("tslab", "malloc"):  # another one may have so little resident already, in huge pages
+                self.assertGreater(resident, payload * 0.9)
         kinds = {(row["work"], row["kind"]) for row in self.rows("space.csv")}
         wanted = {("128", "churn"), ("mix", "churn")}
         self.assertEqual(kinds, wanted | ({("128", "scope"), ("mix", "scope")} if name == "tslab" else set()))
@@ -443,7 +450,8 @@ class Results(InFolder):
             self.assertEqual([(row["placement"], row["moment"]) for row in rows],
                              [(placement, moment) for placement in placements for moment in moments])
             for row in rows:
-                self.assertLessEqual(float(row["returned_pct"]), 100)
+                if name in ("tslab", "malloc"):  # mimalloc 3 holds less at the end than before the first object
+                    self.assertLessEqual(float(row["returned_pct"]), 100)
                 self.assertGreaterEqual(float(row["rss_mib"]), float(row["payload_mib"]))
                 if row["moment"] == "full":
                     self.assertEqual(row["returned_pct"], "0.00")

@@ -21,7 +21,7 @@ ROOT = BENCHMARKS.parent
 sys.path.insert(0, str(BENCHMARKS))
 
 from core.run_bench import clean_environment  # noqa: E402
-from harness import ending  # noqa: E402
+from harness import ending, peers  # noqa: E402
 
 OURS = "tslab"
 THREADS = (1, 2, 4, 8, 16)
@@ -126,7 +126,7 @@ def main(arguments):
     parser = argparse.ArgumentParser(prog="trial_gate.py", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter,
                                      allow_abbrev=False)
     parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build" / "release", metavar="DIR")
-    parser.add_argument("--peer", default="malloc", choices=("malloc", "jemalloc", "tcmalloc", "mimalloc"), help="default malloc")
+    parser.add_argument("--peer", default="malloc", choices=peers.PEERS, help="default malloc")
     parser.add_argument("--trials", type=int, default=10, metavar="N", help="default 10")
     parser.add_argument("--smoke", action="store_true", help="tiny amounts, and times are not judged: does it work")
     options = parser.parse_args(arguments)
