@@ -5,12 +5,17 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <glob.h>
-#include <gnu/libc-version.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+
+#if defined(__GLIBC__)
+#include <gnu/libc-version.h>
+#else
+#define gnu_get_libc_version() "of another libc"
+#endif
 
 #if defined(BENCH_PEER_TSLAB)
 #include <tslab/stats.h>

@@ -322,7 +322,7 @@ def command_of(unit, options, programs, allocators, target, resumed):
             return None
         return [str(BENCHMARKS / "core" / "observability.py"), *build, "--csv", str(target / "observability.csv")]
     if step.name == "soak_counts":
-        return [str(BENCHMARKS / "suite" / "soak_counts.py"), *extra, "--build", str(programs.parent), "--csv",
+        return [str(BENCHMARKS / "suite" / "soak_counts.py"), *extra, "--allocators", ",".join(allocators), "--build", str(programs.parent), "--csv",
                 str(target / "soak_counts.csv")]
     if step.name == "rust":
         return ["cargo", "run", "--quiet", "--release", "--locked", "--manifest-path", str(ROOT / "bindings" / "rust" / "Cargo.toml"), "--target-dir", str(ROOT / "build" / "rust"), "-p",
