@@ -2,17 +2,20 @@
  * nginx's pools on temporal-slab: this file stands in for src/core/ngx_palloc.c, and ngx_palloc.h stays as it is.
  *
  * Where the memory of a pool lies:
- *   - The first block, as large as the creator asks, and each large allocation are objects of a churn epoch. All pools
- *     of one label share it: connections that wait are many, and ngx_pfree() gives a place back.
- *   - What the pool needs beyond its first block is cut from blocks in a domain of the pool. The domain is made then.
+ *   - Two blocks as large as the creator asks, and each large allocation, are objects of a churn epoch. All pools of one
+ *     label share it: connections that wait are many, and ngx_pfree() gives a place back.
+ *   - What the pool needs beyond two blocks is cut from blocks in a domain of the pool. The domain is made then.
+ *
+ * A domain for each pool took 9.4 KiB for an idle connection in place of 0.5, and one for what is beyond the first block
+ * cost a request for a small file, which needs 4.2 KiB, 5 % more instructions than nginx's own pools.
  *
  * The label of a pool says what made it: "connection", "request", "cycle", or the function that called
  * ngx_create_pool().
  *
  * Fields of ngx_pool_t. `d.last` and `d.end` are of the block that is cut now, `d.end` is aligned; nginx's arrays grow
  * at the end of what is cut.
- * `d.next` is the pool's domain, or NULL, and `d.failed` the number of its label: nginx itself uses neither, nor
- * `current`. The others are as in nginx. As there, one thread at a time uses a pool.
+ * `current` is the second block, or the pool; `d.next` the domain, or NULL; `d.failed` the number of the label. nginx
+ * itself uses none of the three. The others are as in nginx. As there, one thread at a time uses a pool.
  */
 #include <ngx_config.h>
 #include <ngx_core.h>
@@ -108,6 +111,7 @@ ngx_pool_t *ngx_create_pool(size_t size, ngx_log_t *log) {
 
 /* All but the first block. Any thread may end the domain of another one. */
 static void free_contents(ngx_pool_t *pool) {
+    if (pool->current != pool) (void)slab_free(slab_allocator_default(), pool->current);
     for (ngx_pool_large_t *large = pool->large; large; large = large->next)
         if (large->alloc) (void)slab_free(slab_allocator_default(), large->alloc);
     if (pool->d.next) (void)epoch_domain_end(domain_of(pool));
@@ -137,13 +141,22 @@ void ngx_reset_pool(ngx_pool_t *pool) {
 
 /* ---- allocation ----------------------------------------------------------------------------------------- */
 
-/* From a new block, which is the one that is cut from now on if more of it is left. */
-static void *alloc_in_next_block(ngx_pool_t *pool, size_t size) {
+static u_char *next_block(ngx_pool_t *pool, size_t bytes) {
     SlabAllocator *allocator = slab_allocator_default();
-    size_t bytes = pool->max == NGX_MAX_ALLOC_FROM_POOL ? ngx_pagesize : pool->max + sizeof(ngx_pool_t);
+    if (pool->current == pool) {
+        void *second = slab_malloc_epoch(allocator, bytes, places[pool->d.failed].epoch);
+        if (second) pool->current = second;
+        return second;
+    }
     if (!pool->d.next)
         pool->d.next = (ngx_pool_t *)(void *)epoch_domain_create_ex(allocator, places[pool->d.failed].label, 0);
-    u_char *block = pool->d.next ? slab_malloc_epoch(allocator, bytes, epoch_domain_epoch(domain_of(pool))) : NULL;
+    return pool->d.next ? slab_malloc_epoch(allocator, bytes, epoch_domain_epoch(domain_of(pool))) : NULL;
+}
+
+/* From a new block, which is the one that is cut from now on if more of it is left. */
+static void *alloc_in_next_block(ngx_pool_t *pool, size_t size) {
+    size_t bytes = pool->max == NGX_MAX_ALLOC_FROM_POOL ? ngx_pagesize : pool->max + sizeof(ngx_pool_t);
+    u_char *block = next_block(pool, bytes);
     if (!block) return no_memory(bytes, pool->log);
     if (bytes - size > (size_t)(pool->d.end - pool->d.last)) cut(pool, block + size, block + bytes);
     return block;

@@ -199,6 +199,8 @@ static void nothing_is_lost(void) {
     for (int i = 0; i < 1000; i++) {
         ngx_pool_t *pool = make(512 << i % 4);
         for (int j = 0; j < i % 50; j++) CHECK(ngx_palloc(pool, (size_t)j * 40));
+        void *p = ngx_palloc(pool, 20000), *q = ngx_palloc(pool, 20000);
+        CHECK(p && q && ngx_pfree(pool, p) == NGX_OK && ngx_pfree(pool, p) == NGX_DECLINED);
         if (i % 3 == 0) ngx_reset_pool(pool);
         ngx_destroy_pool(pool);
     }
@@ -315,6 +317,7 @@ static void labels(void) {
 }
 
 static void ours(void) {
+    pieces(1003); /* nginx hands out what lies beyond such a block */
     nothing_is_lost();
     destroyed_twice();
     labels();

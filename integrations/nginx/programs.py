@@ -21,6 +21,7 @@ daemon {daemon};
 worker_processes {workers};
 pid {root}/pid;
 error_log {root}/error.log notice;
+thread_pool default threads=2;
 {lines}
 events {{ worker_connections 12000; }}
 http {{
@@ -148,7 +149,7 @@ class Nginx:
 
 
 @contextlib.contextmanager
-def nginx(program, root, behind, extra=None, daemon=False, workers=1, lines="", location="", limits=()):
+def nginx(command, root, behind, extra=None, daemon=False, workers=1, lines="", location="", limits=()):
     """Ended by a graceful stop; a worker that ends by a signal is an error."""
     root.mkdir(parents=True, exist_ok=True)
     if not (root / "site").exists():
@@ -164,14 +165,13 @@ def nginx(program, root, behind, extra=None, daemon=False, workers=1, lines="", 
             resource.setrlimit(which, (bytes_, bytes_))
 
     with open(root / "output.log", "ab") as output:
-        started = subprocess.Popen([program, "-c", configuration, "-p", root], env=environment(extra), stdout=output, stderr=output,
+        started = subprocess.Popen([*command, "-c", configuration, "-p", root], env=environment(extra), stdout=output, stderr=output,
                                    start_new_session=True, preexec_fn=before)
     server = Nginx(root, port, started.pid)
     try:
         wait_for(server, started, daemon)
         yield server
-        os.kill(server.pid, signal.SIGQUIT)
-        until(lambda: gone(server.pid) if daemon else started.poll() is not None, "nginx does not stop")
+        stop(server, started, daemon)
         bad = [line for line in server.log().splitlines() if "exited on signal" in line or "exited with code" in line and "code 0" not in line]
         if bad or started.poll() != 0:
             raise RuntimeError("nginx ended with %s: %s" % (started.poll(), bad))
@@ -180,6 +180,16 @@ def nginx(program, root, behind, extra=None, daemon=False, workers=1, lines="", 
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
         started.wait()
+
+
+def stop(server, started, daemon):
+    """nginx can miss a signal that comes just before it waits for events: again."""
+    for _ in range(30):
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(server.pid, signal.SIGQUIT)
+        with contextlib.suppress(RuntimeError):
+            return until(lambda: gone(server.pid) if daemon else started.poll() is not None, "", 2)
+    raise RuntimeError("nginx does not stop")
 
 
 def until(done, what, seconds=30.0):
