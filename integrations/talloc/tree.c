@@ -1,0 +1,323 @@
+/* The tree: chunks made, freed, moved, referenced; and what is known of them. */
+#include "chunk.h"
+
+#include <string.h>
+
+/* ---- links ------------------------------------------------------------------------------------------------------ */
+
+void tt_link(Chunk *chunk, Chunk *parent) {
+    chunk->parent = parent;
+    chunk->previous = NULL;
+    chunk->next = parent ? parent->child : NULL;
+    if (!parent) return;
+    if (chunk->next) chunk->next->previous = chunk;
+    parent->child = chunk;
+}
+
+void tt_unlink(Chunk *chunk) {
+    if (chunk->next) chunk->next->previous = chunk->previous;
+    if (chunk->previous)
+        chunk->previous->next = chunk->next;
+    else if (chunk->parent)
+        chunk->parent->child = chunk->next;
+    chunk->parent = chunk->next = chunk->previous = NULL;
+}
+
+static bool limited(void) { return unlikely(atomic_load_explicit(&tt_limits, memory_order_relaxed)); /* see limit.c */ }
+
+/* NULL stands for the null context, if there is one. */
+static bool context_of(const void *context, Chunk **chunk) {
+    *chunk = context ? tt_chunk(context) : tt_null;
+    return *chunk || !context;
+}
+
+/* ---- made ------------------------------------------------------------------------------------------------------- */
+
+static void fill_in(Chunk *chunk, Chunk *parent, const char *name) {
+    chunk->child = NULL;
+    chunk->name = name;
+    chunk->destructor = NULL;
+    chunk->references = NULL;
+    chunk->limit = NULL;
+    tt_link(chunk, parent);
+}
+
+Chunk *tt_new(const void *context, size_t size, const char *name) {
+    Chunk *parent;
+    Home *home = NULL;
+    if (unlikely(size >= LARGEST) || !context_of(context, &parent)) return NULL;
+    if (parent != tt_null) {
+        home = parent->home ? parent->home : tt_make_home(parent);
+        if (unlikely(!home)) return NULL;
+    }
+    bool charge = parent && limited();
+    bool pooled = charge && home && home->pool && tt_extent(size) <= (size_t)(home->end - home->at);
+    size_t bytes = pooled ? 0 : size + CHARGED;
+    if (charge && !tt_charge(parent, bytes)) return NULL;
+    Chunk *chunk = tt_get_memory(home, size);
+    if (unlikely(!chunk)) {
+        if (charge) tt_refund(parent, bytes);
+        return NULL;
+    }
+    fill_in(chunk, parent, name);
+    return chunk;
+}
+
+static void *object_or_null(Chunk *chunk) { return chunk ? tt_object(chunk) : NULL; }
+
+void *talloc_named_const(const void *context, size_t size, const char *name) {
+    return object_or_null(tt_new(context, size, name));
+}
+
+void *_talloc(const void *context, size_t size) { return object_or_null(tt_new(context, size, NULL)); }
+
+void *_talloc_zero(const void *context, size_t size, const char *name) {
+    Chunk *chunk = tt_new(context, size, name);
+    return chunk ? memset(tt_object(chunk), 0, size) : NULL;
+}
+
+void *_talloc_memdup(const void *context, const void *from, size_t size, const char *name) {
+    Chunk *chunk = from || !size ? tt_new(context, size, name) : NULL;
+    if (chunk && size) memcpy(tt_object(chunk), from, size);
+    return object_or_null(chunk);
+}
+
+void *_talloc_array(const void *context, size_t size, unsigned count, const char *name) {
+    return size && count >= LARGEST / size ? NULL : talloc_named_const(context, size * count, name);
+}
+
+void *_talloc_zero_array(const void *context, size_t size, unsigned count, const char *name) {
+    return size && count >= LARGEST / size ? NULL : _talloc_zero(context, size * count, name);
+}
+
+static void *new_pool(const void *context, size_t size, size_t bytes, const char *name) {
+    Chunk *parent;
+    if (size >= LARGEST || bytes >= LARGEST || !context_of(context, &parent) || !tt_start()) return NULL;
+    size_t charged = tt_extent(size) - sizeof(Chunk) + bytes + POOL_CHARGED;
+    bool charge = parent && limited();
+    if (charge && !tt_charge(parent, charged)) return NULL;
+    Chunk *chunk = tt_get_pool(size, bytes);
+    if (!chunk) {
+        if (charge) tt_refund(parent, charged);
+        return NULL;
+    }
+    if (parent) tt_mix(parent->home);
+    fill_in(chunk, parent, name);
+    return tt_object(chunk);
+}
+
+void *talloc_pool(const void *context, size_t size) { return new_pool(context, 0, size, NULL); }
+
+void *_talloc_pooled_object(const void *context, size_t size, const char *type, unsigned objects, size_t bytes) {
+    size_t headers = (size_t)objects * (sizeof(Chunk) + 15);
+    return bytes >= LARGEST || headers >= LARGEST ? NULL : new_pool(context, size, bytes + headers, type);
+}
+
+/* ---- references --------------------------------------------------------------------------------------------------- */
+
+static Reference *reference_in(Chunk *handle) { return tt_object(handle); }
+static Chunk *handle_of(Reference *reference) { return (Chunk *)(void *)reference - 1; }
+
+void *_talloc_reference_loc(const void *context, const void *pointer, const char *location) {
+    Chunk *target = pointer ? tt_chunk(pointer) : NULL;
+    Chunk *handle = target ? tt_new(context, sizeof(Reference), NAME_OF_REFERENCE) : NULL;
+    if (!handle) return NULL;
+    Reference *reference = reference_in(handle);
+    handle->mark |= IS_REFERENCE;
+    *reference = (Reference){.next = target->references, .target = target, .location = location};
+    if (reference->next) reference->next->previous = reference;
+    target->references = reference;
+    if (handle->home != target->home) {
+        tt_mix(handle->home);
+        tt_mix(target->home);
+    }
+    if (handle->home) handle->home->careful += !tt_is_mixed(handle->home);
+    return (void *)(uintptr_t)pointer;
+}
+
+/* At the end of the handle. */
+static void leave_target(Chunk *handle) {
+    Reference *reference = reference_in(handle);
+    if (reference->next) reference->next->previous = reference->previous;
+    if (reference->previous)
+        reference->previous->next = reference->next;
+    else
+        reference->target->references = reference->next;
+    if (handle->home) handle->home->careful -= !tt_is_mixed(handle->home);
+}
+
+int talloc_increase_ref_count(const void *pointer) { return _talloc_reference_loc(NULL, pointer, "") ? 0 : -1; }
+
+size_t talloc_reference_count(const void *pointer) {
+    const Chunk *chunk = pointer ? tt_chunk(pointer) : NULL;
+    size_t count = 0;
+    for (const Reference *r = chunk ? chunk->references : NULL; r; r = r->next) count++;
+    return count;
+}
+
+static Reference *reference_of(const Chunk *context, const Chunk *target) {
+    Reference *reference = target->references;
+    while (reference && handle_of(reference)->parent != context) reference = reference->next;
+    return reference;
+}
+
+static void tell_references(const Chunk *chunk) {
+    for (const Reference *r = chunk->references; r; r = r->next) tt_log("\treference at %s\n", r->location);
+}
+
+/* ---- freed ---------------------------------------------------------------------------------------------------------- */
+
+static int is_running(void *object) { return object ? -1 : 0; }
+
+/* False: the destructor wants the object to live, or runs already. */
+static bool destroy(Chunk *chunk) {
+    int (*destructor)(void *) = chunk->destructor;
+    if (destructor == is_running) return false;
+    chunk->destructor = is_running;
+    if (destructor(tt_object(chunk)) == -1) {
+        if (chunk->destructor == is_running)
+            chunk->destructor = destructor;
+        return false;
+    }
+    if (chunk->destructor) tt_be_careful(chunk, -1);
+    chunk->destructor = NULL;
+    return true;
+}
+
+static bool is_below(const Chunk *chunk, const Chunk *above) {
+    for (int depth = 0; chunk && depth < TALLOC_MAX_DEPTH; depth++, chunk = chunk->parent)
+        if (chunk == above) return true;
+    return false;
+}
+
+/* One that cannot be freed now goes to the context of its newest reference, or up to the parent of its parent. One that is
+   being freed already, further up the stack, is nobody's. */
+void tt_free_children(Chunk *chunk, const char *location) {
+    while (chunk->child) {
+        Chunk *child = chunk->child;
+        Chunk *heir = child->references ? handle_of(child->references)->parent : NULL;
+        if (unlikely(!tt_chunk(tt_object(child)))) return; /* written over */
+        if (child->mark & IN_LOOP)
+            tt_steal(NULL, child);
+        else if (tt_free(child, location) == -1 && child->parent == chunk)
+            tt_steal(heir ? heir : chunk->parent ? chunk->parent : tt_null, child);
+    }
+}
+
+static void leave_limits(Chunk *chunk) {
+    tt_refund(chunk, chunk->mark & IS_POOL ? tt_charge_of(chunk) : tt_own_charge(chunk));
+    if (chunk->limit) (void)slab_free(tt_allocator, chunk->limit);
+    chunk->limit = NULL;
+}
+
+int tt_free(Chunk *chunk, const char *location) {
+    if (unlikely(!chunk)) return -1;
+    if (unlikely(chunk->references)) {
+        Chunk *handle = handle_of(chunk->references);
+        bool own = is_below(handle, chunk);
+        (void)tt_free(handle, location);
+        return own ? tt_free(chunk, location) : -1;
+    }
+    if (unlikely(chunk->mark & IN_LOOP)) return 0;
+    if (chunk->destructor && !destroy(chunk)) return -1;
+    if (unlikely(chunk->mark & IS_REFERENCE)) leave_target(chunk);
+    if (tt_ends_at_once(chunk) && !limited()) {
+        tt_unlink(chunk);
+        tt_end_home(chunk, location);
+        return 0;
+    }
+    chunk->mark |= IN_LOOP;
+    if (chunk->child) tt_free_children(chunk, location);
+    if (limited()) leave_limits(chunk);
+    tt_unlink(chunk);
+    tt_release_memory(chunk, location);
+    return 0;
+}
+
+int _talloc_free(void *object, const char *location) {
+    Chunk *chunk = object ? tt_chunk(object) : NULL;
+    if (unlikely(!chunk)) return -1;
+    if (unlikely(chunk->references)) {
+        bool one = !chunk->references->next && (!chunk->parent || chunk->parent == tt_null);
+        if (one) return talloc_unlink(NULL, object);
+        tt_log("ERROR: talloc_free with references at %s\n", location);
+        tell_references(chunk);
+        return -1;
+    }
+    return tt_free(chunk, location);
+}
+
+/* The name stays if it is a child's text. */
+void talloc_free_children(void *object) {
+    Chunk *chunk = object ? tt_chunk(object) : NULL;
+    if (!chunk) return;
+    Chunk *name = chunk->child;
+    while (name && (chunk->name != tt_object(name) || !name->name || strcmp(name->name, NAME_OF_TEXT) != 0)) name = name->next;
+    if (name) tt_unlink(name);
+    tt_free_children(chunk, "talloc_free_children");
+    if (name) tt_link(name, chunk);
+}
+
+int talloc_unlink(const void *context, void *object) {
+    Chunk *parent, *chunk = object ? tt_chunk(object) : NULL;
+    if (!chunk || !context_of(context, &parent)) return -1;
+    Reference *reference = reference_of(parent, chunk);
+    if (reference) return tt_free(handle_of(reference), "talloc_unlink");
+    if (chunk->parent != parent) return -1;
+    if (!chunk->references) return tt_free(chunk, "talloc_unlink");
+    Chunk *handle = handle_of(chunk->references);
+    Chunk *heir = handle->parent;
+    if (tt_free(handle, "talloc_unlink") == -1) return -1;
+    tt_steal(heir, chunk);
+    return 0;
+}
+
+void _talloc_set_destructor(const void *object, int (*destructor)(void *)) {
+    Chunk *chunk = object ? tt_chunk(object) : NULL;
+    if (!chunk) return;
+    tt_be_careful(chunk, (destructor != NULL) - (chunk->destructor != NULL));
+    chunk->destructor = destructor;
+}
+
+/* ---- moved ------------------------------------------------------------------------------------------------------------ */
+
+void tt_steal(Chunk *new_parent, Chunk *chunk) {
+    if (chunk == new_parent) return;
+    size_t held = limited() ? tt_charge_of(chunk) : 0;
+    if (held) tt_refund(chunk->parent, held);
+    tt_note_parents(chunk, new_parent);
+    tt_unlink(chunk);
+    tt_link(chunk, new_parent);
+    for (Chunk *c = held ? new_parent : NULL; c; c = c->parent)
+        if (c->limit) c->limit->held += held;
+}
+
+void *_talloc_steal_loc(const void *new_context, const void *object, const char *location) {
+    Chunk *parent, *chunk = object ? tt_chunk(object) : NULL;
+    if (!chunk || !context_of(new_context, &parent)) return NULL;
+    if (chunk->references && chunk->parent != parent) {
+        tt_log("WARNING: talloc_steal with references at %s\n", location);
+        tell_references(chunk);
+    }
+    tt_steal(parent, chunk);
+    return tt_object(chunk);
+}
+
+void *_talloc_move(const void *new_context, const void *from) {
+    void *const *place = from, *object = *place;
+    memset((void *)(uintptr_t)from, 0, sizeof object);
+    return _talloc_steal_loc(new_context, object, "talloc_move");
+}
+
+void *talloc_reparent(const void *old_context, const void *new_context, const void *object) {
+    Chunk *old_parent, *parent, *chunk = object ? tt_chunk(object) : NULL;
+    if (!chunk || !context_of(old_context, &old_parent) || !context_of(new_context, &parent)) return NULL;
+    Reference *reference = chunk->parent == old_parent ? NULL : reference_of(old_parent, chunk);
+    if (chunk->parent == old_parent)
+        tt_steal(parent, chunk);
+    else if (reference)
+        tt_steal(parent, handle_of(reference));
+    else
+        return NULL;
+    return tt_object(chunk);
+}
