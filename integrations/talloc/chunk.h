@@ -112,7 +112,8 @@ HIDDEN void tt_abort(const char *reason);
 HIDDEN Chunk *tt_not_a_chunk(const Chunk *);
 
 /* home.c */
-HIDDEN Chunk *tt_get_memory(Home *, size_t size); /* a chunk of which only mark, size and home are set */
+HIDDEN Chunk *tt_get_memory_slowly(Home *, size_t size, uint32_t *flags); /* of a small home, of a pool, of none */
+HIDDEN void tt_forget(Home *);                                            /* no chunk names it any more */
 HIDDEN Chunk *tt_get_pool(size_t size, size_t bytes);
 HIDDEN Chunk *tt_resize_memory(Chunk *, size_t size, bool stay); /* stay: in its pool, or not at all */
 HIDDEN void tt_release_memory(Chunk *, const char *location);
@@ -131,9 +132,6 @@ HIDDEN size_t tt_charge_of(const Chunk *); /* with all below it */
 HIDDEN Chunk *tt_new(const void *context, size_t size, const char *name);
 HIDDEN int tt_free(Chunk *, const char *location);
 HIDDEN void tt_steal(Chunk *new_parent, Chunk *);
-HIDDEN void tt_link(Chunk *, Chunk *parent);
-HIDDEN void tt_unlink(Chunk *);
-HIDDEN void tt_free_children(Chunk *, const char *location);
 
 static inline void *tt_object(const Chunk *chunk) { return (void *)(uintptr_t)(chunk + 1); }
 

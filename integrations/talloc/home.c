@@ -13,10 +13,13 @@ static uint64_t this_thread(void) {
     return number;
 }
 
-static void *allocate(size_t bytes, EpochId epoch) {
+static __attribute__((noinline)) void *allocate_first(size_t bytes) {
+    return !tt_allocator && tt_start() ? slab_malloc_epoch(tt_allocator, bytes, tt_shared) : NULL;
+}
+
+static inline void *allocate(size_t bytes, EpochId epoch) {
     void *p = slab_malloc_epoch(tt_allocator, bytes, epoch);
-    if (p || tt_allocator) return p;
-    return tt_start() ? slab_malloc_epoch(tt_allocator, bytes, tt_shared) : NULL;
+    return !unlikely(!p) ? p : allocate_first(bytes);
 }
 
 /* ---- pools ------------------------------------------------------------------------------------------------ */
@@ -87,7 +90,7 @@ Home *tt_make_home(Chunk *chunk) {
 }
 
 /* So many objects have a domain of their own, if there is memory for one. */
-static void make_domain(Home *home) {
+static __attribute__((noinline)) void make_domain(Home *home) {
     const char *name = home->root ? home->root->name : NULL;
     home->domain = epoch_domain_create_ex(tt_allocator, name ? name : "UNNAMED", EPOCH_CHURN);
     home->thread = this_thread();
@@ -109,8 +112,7 @@ static void end_domain(Home *home) {
         (void)epoch_domain_end(home->domain);
 }
 
-static void forget(Home *home) {
-    if (tt_count(home, &home->live, (size_t)-1) != 1) return;
+void tt_forget(Home *home) {
     end_domain(home);
     if (home->pool) (void)slab_free(tt_allocator, home->pool);
     home->mark = 0;
@@ -141,8 +143,8 @@ static void leave_early(Home *home, const Link *link) {
 
 static void *memory_of(Chunk *chunk) { return chunk->mark & IS_EARLY ? (void *)link_of(chunk) : (void *)chunk; }
 
-/* Of a home that is small yet, or a pool. */
-static __attribute__((noinline)) Chunk *get_slowly(Home *home, size_t size, uint32_t *flags) {
+Chunk *tt_get_memory_slowly(Home *home, size_t size, uint32_t *flags) {
+    if (!home) return allocate(sizeof(Chunk) + size, tt_shared);
     if (home->pool) {
         Chunk *chunk = get_in_pool(home, size);
         *flags = IN_POOL;
@@ -151,10 +153,11 @@ static __attribute__((noinline)) Chunk *get_slowly(Home *home, size_t size, uint
     }
     bool mixed = tt_is_mixed(home);
     uint32_t before = atomic_load_explicit(&home->made, memory_order_relaxed); /* a count */
-    if (before < OWN_DOMAIN_AT)
-        before = mixed ? atomic_fetch_add_explicit(&home->made, 1, memory_order_relaxed)
-                       : (atomic_store_explicit(&home->made, before + 1, memory_order_relaxed), before);
-    if (before == OWN_DOMAIN_AT - 1) make_domain(home);
+    if (before < OWN_DOMAIN_AT && mixed)
+        before = atomic_fetch_add_explicit(&home->made, 1, memory_order_relaxed);
+    else if (before < OWN_DOMAIN_AT)
+        atomic_store_explicit(&home->made, before + 1, memory_order_relaxed); /* of one thread */
+    if (unlikely(before == OWN_DOMAIN_AT - 1)) make_domain(home);
     if (before >= OWN_DOMAIN_AT && home->domain && home->pool)
         return allocate(sizeof(Chunk) + size, epoch_domain_epoch(home->domain));
     if (mixed) return allocate(sizeof(Chunk) + size, tt_shared);
@@ -162,32 +165,20 @@ static __attribute__((noinline)) Chunk *get_slowly(Home *home, size_t size, uint
     return get_early(home, size);
 }
 
-Chunk *tt_get_memory(Home *home, size_t size) {
-    uint32_t flags = 0;
-    Chunk *chunk;
-    /* acquire: partner is the release in make_domain */
-    EpochId direct = home ? atomic_load_explicit(&home->direct, memory_order_acquire) : tt_shared;
-    if (direct != EPOCH_NONE)
-        chunk = slab_malloc_epoch(tt_allocator, sizeof *chunk + size, direct);
-    else
-        chunk = home ? get_slowly(home, size, &flags) : allocate(sizeof *chunk + size, tt_shared);
-    if (unlikely(!chunk)) return NULL;
-    chunk->mark = tt_mark | flags;
-    chunk->size = (uint32_t)size;
-    chunk->home = home;
-    if (home) (void)tt_count(home, &home->live, 1);
-    return chunk;
+static void tell_free(Chunk *chunk, const char *location) {
+    chunk->name = location;
+    chunk->mark |= IS_FREE;
 }
 
 /* Out of a pool that is full. */
 static Chunk *leave_pool(Home *home, Chunk *chunk, size_t size) {
-    uint32_t flags;
-    Chunk *moved = get_slowly(home, size, &flags);
+    uint32_t flags = 0;
+    Chunk *moved = tt_get_memory_slowly(home, size, &flags);
     if (!moved) return NULL;
     memcpy(moved, chunk, sizeof *chunk + (chunk->size < size ? chunk->size : size));
     moved->mark = tt_mark | flags;
     release_in_pool(home, chunk);
-    chunk->mark |= IS_FREE;
+    tell_free(chunk, "talloc_realloc");
     return moved;
 }
 
@@ -217,11 +208,6 @@ Chunk *tt_resize_memory(Chunk *chunk, size_t size, bool stay) {
     return moved;
 }
 
-static void tell_free(Chunk *chunk, const char *location) {
-    chunk->name = location;
-    chunk->mark |= IS_FREE;
-}
-
 void tt_release_memory(Chunk *chunk, const char *location) {
     Home *home = chunk->home;
     uint32_t mark = chunk->mark;
@@ -234,7 +220,7 @@ void tt_release_memory(Chunk *chunk, const char *location) {
         if (mark & IS_EARLY && !tt_is_mixed(home)) leave_early(home, link_of(chunk));
         (void)slab_free(tt_allocator, memory_of(chunk));
     }
-    if (home) forget(home);
+    if (home && tt_count(home, &home->live, (size_t)-1) == 1) tt_forget(home);
 }
 
 /* All at once: tt_ends_at_once has said so. */
@@ -247,8 +233,7 @@ void tt_end_home(Chunk *root, const char *location) {
     }
     tell_free(root, location);
     if (!(root->mark & IS_POOL)) (void)slab_free(tt_allocator, root);
-    atomic_store_explicit(&home->live, 1, memory_order_relaxed); /* of one thread: it is not mixed */
-    forget(home);
+    tt_forget(home);
 }
 
 /* Before a chunk gets another parent. */

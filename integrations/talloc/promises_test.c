@@ -1,6 +1,7 @@
 /* The promises of talloc's header, manual and guide, by talloc's interface alone: under talloc and under libtslab-talloc
    alike. Prints what fails. With the argument `report` it prints reports and messages, which the two have to share. */
 #include <pthread.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <string.h>
 #include <sys/wait.h>
@@ -9,7 +10,8 @@
 
 static int failures;
 #define EXPECT(what) ((what) ? (void)0 : (void)(failures++, printf("line %d: %s\n", __LINE__, #what)))
-#define IS(text, expected) EXPECT((text) && strcmp((text), (expected)) == 0)
+#define IS(text, expected) EXPECT(is(text, expected))
+static bool is(const char *text, const char *expected) { return text && strcmp(text, expected) == 0; }
 
 static char logged[4096];
 static void note_log(const char *message) { strncat(logged, message, sizeof logged - strlen(logged) - 1); }
@@ -169,6 +171,12 @@ static void references(void) {
     EXPECT(talloc_reference(a, c) == c && talloc_steal(a, c) == c && talloc_parent(c) == a);
     EXPECT(strncmp(logged, "WARNING: talloc_steal with references at ", 41) == 0);
     EXPECT(talloc_reparent(a, b, c) == c && talloc_parent(c) == b && talloc_free(a) == 0);
+    /* One that only nobody references goes up to the parent of its parent, and with that. */
+    a = named(NULL, 1, "a"), c = named(named(a, 1, "x"), 1, "c");
+    talloc_set_destructor(c, note_name);
+    order[0] = '\0';
+    EXPECT(talloc_increase_ref_count(c) == 0 && talloc_free(a) == 0);
+    IS(order, "c");
     /* One that references what is above it. */
     a = named(b, 1, "a"), c = named(a, 1, "c");
     EXPECT(talloc_reference(c, a) == a && talloc_free(b) == 0);

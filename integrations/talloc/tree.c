@@ -5,7 +5,7 @@
 
 /* ---- links ------------------------------------------------------------------------------------------------------ */
 
-void tt_link(Chunk *chunk, Chunk *parent) {
+static inline void link_to(Chunk *chunk, Chunk *parent) {
     chunk->parent = parent;
     chunk->previous = NULL;
     chunk->next = parent ? parent->child : NULL;
@@ -14,7 +14,7 @@ void tt_link(Chunk *chunk, Chunk *parent) {
     parent->child = chunk;
 }
 
-void tt_unlink(Chunk *chunk) {
+static inline void unlink_chunk(Chunk *chunk) {
     if (chunk->next) chunk->next->previous = chunk->previous;
     if (chunk->previous)
         chunk->previous->next = chunk->next;
@@ -26,39 +26,61 @@ void tt_unlink(Chunk *chunk) {
 static bool limited(void) { return unlikely(atomic_load_explicit(&tt_limits, memory_order_relaxed)); /* see limit.c */ }
 
 /* NULL stands for the null context, if there is one. */
-static bool context_of(const void *context, Chunk **chunk) {
+static inline bool context_of(const void *context, Chunk **chunk) {
     *chunk = context ? tt_chunk(context) : tt_null;
     return *chunk || !context;
 }
 
 /* ---- made ------------------------------------------------------------------------------------------------------- */
 
-static void fill_in(Chunk *chunk, Chunk *parent, const char *name) {
+/* A chunk with mark, size and home. */
+static inline __attribute__((always_inline)) Chunk *get_memory(Home *home, size_t size) {
+    uint32_t flags = 0;
+    Chunk *chunk;
+    /* acquire: partner is the release in make_domain */
+    EpochId direct = home ? atomic_load_explicit(&home->direct, memory_order_acquire) : EPOCH_NONE;
+    if (direct != EPOCH_NONE)
+        chunk = slab_malloc_epoch(tt_allocator, sizeof *chunk + size, direct);
+    else
+        chunk = tt_get_memory_slowly(home, size, &flags);
+    if (unlikely(!chunk)) return NULL;
+    chunk->mark = tt_mark | flags;
+    chunk->size = (uint32_t)size;
+    chunk->home = home;
+    if (home) (void)tt_count(home, &home->live, 1);
+    return chunk;
+}
+
+static inline void fill_in(Chunk *chunk, Chunk *parent, const char *name) {
     chunk->child = NULL;
     chunk->name = name;
     chunk->destructor = NULL;
     chunk->references = NULL;
     chunk->limit = NULL;
-    tt_link(chunk, parent);
+    link_to(chunk, parent);
+}
+
+/* With limits: what is charged, first. */
+static __attribute__((noinline)) Chunk *new_within_limits(Chunk *parent, Home *home, size_t size) {
+    bool pooled = home && home->pool && tt_extent(size) <= (size_t)(home->end - home->at);
+    size_t bytes = pooled ? 0 : size + CHARGED;
+    if (!tt_charge(parent, bytes)) return NULL;
+    Chunk *chunk = get_memory(home, size);
+    if (!chunk) tt_refund(parent, bytes);
+    return chunk;
 }
 
 Chunk *tt_new(const void *context, size_t size, const char *name) {
-    Chunk *parent;
+    Chunk *parent = tt_null, *chunk;
     Home *home = NULL;
-    if (unlikely(size >= LARGEST) || !context_of(context, &parent)) return NULL;
+    if (unlikely(size >= LARGEST)) return NULL;
+    if (context && unlikely(!(parent = tt_chunk(context)))) return NULL;
     if (parent != tt_null) {
-        home = parent->home ? parent->home : tt_make_home(parent);
-        if (unlikely(!home)) return NULL;
+        home = parent->home;
+        if (unlikely(!home) && !(home = tt_make_home(parent))) return NULL;
     }
-    bool charge = parent && limited();
-    bool pooled = charge && home && home->pool && tt_extent(size) <= (size_t)(home->end - home->at);
-    size_t bytes = pooled ? 0 : size + CHARGED;
-    if (charge && !tt_charge(parent, bytes)) return NULL;
-    Chunk *chunk = tt_get_memory(home, size);
-    if (unlikely(!chunk)) {
-        if (charge) tt_refund(parent, bytes);
-        return NULL;
-    }
+    chunk = limited() ? new_within_limits(parent, home, size) : get_memory(home, size);
+    if (unlikely(!chunk)) return NULL;
     fill_in(chunk, parent, name);
     return chunk;
 }
@@ -190,17 +212,31 @@ static bool is_below(const Chunk *chunk, const Chunk *above) {
     return false;
 }
 
+/* Most chunks: with nothing below them and nothing to ask. False: it is another. */
+static inline bool free_leaf(Chunk *chunk, const char *location) {
+    Home *home = chunk->home;
+    bool plain = !chunk->references && !chunk->destructor && !chunk->child && chunk->mark == tt_mark;
+    if (!plain || !home || home->root == chunk || limited() || tt_fill >= 0) return false;
+    unlink_chunk(chunk);
+    chunk->name = location;
+    chunk->mark |= IS_FREE;
+    (void)slab_free(tt_allocator, chunk);
+    if (tt_count(home, &home->live, (size_t)-1) == 1) tt_forget(home);
+    return true;
+}
+
 /* One that cannot be freed now goes to the context of its newest reference, or up to the parent of its parent. One that is
    being freed already, further up the stack, is nobody's. */
-void tt_free_children(Chunk *chunk, const char *location) {
+static void free_children(Chunk *chunk, const char *location) {
     while (chunk->child) {
         Chunk *child = chunk->child;
+        if (free_leaf(child, location)) continue;
         Chunk *heir = child->references ? handle_of(child->references)->parent : NULL;
         if (unlikely(!tt_chunk(tt_object(child)))) return; /* written over */
         if (child->mark & IN_LOOP)
             tt_steal(NULL, child);
         else if (tt_free(child, location) == -1 && child->parent == chunk)
-            tt_steal(heir ? heir : chunk->parent ? chunk->parent : tt_null, child);
+            tt_steal(heir && heir != tt_null ? heir : chunk->parent ? chunk->parent : tt_null, child);
     }
 }
 
@@ -222,14 +258,14 @@ int tt_free(Chunk *chunk, const char *location) {
     if (chunk->destructor && !destroy(chunk)) return -1;
     if (unlikely(chunk->mark & IS_REFERENCE)) leave_target(chunk);
     if (tt_ends_at_once(chunk) && !limited()) {
-        tt_unlink(chunk);
+        unlink_chunk(chunk);
         tt_end_home(chunk, location);
         return 0;
     }
     chunk->mark |= IN_LOOP;
-    if (chunk->child) tt_free_children(chunk, location);
+    if (chunk->child) free_children(chunk, location);
     if (limited()) leave_limits(chunk);
-    tt_unlink(chunk);
+    unlink_chunk(chunk);
     tt_release_memory(chunk, location);
     return 0;
 }
@@ -244,7 +280,7 @@ int _talloc_free(void *object, const char *location) {
         tell_references(chunk);
         return -1;
     }
-    return tt_free(chunk, location);
+    return free_leaf(chunk, location) ? 0 : tt_free(chunk, location);
 }
 
 /* The name stays if it is a child's text. */
@@ -253,9 +289,9 @@ void talloc_free_children(void *object) {
     if (!chunk) return;
     Chunk *name = chunk->child;
     while (name && (chunk->name != tt_object(name) || !name->name || strcmp(name->name, NAME_OF_TEXT) != 0)) name = name->next;
-    if (name) tt_unlink(name);
-    tt_free_children(chunk, "talloc_free_children");
-    if (name) tt_link(name, chunk);
+    if (name) unlink_chunk(name);
+    free_children(chunk, "talloc_free_children");
+    if (name) link_to(name, chunk);
 }
 
 int talloc_unlink(const void *context, void *object) {
@@ -286,8 +322,8 @@ void tt_steal(Chunk *new_parent, Chunk *chunk) {
     size_t held = limited() ? tt_charge_of(chunk) : 0;
     if (held) tt_refund(chunk->parent, held);
     tt_note_parents(chunk, new_parent);
-    tt_unlink(chunk);
-    tt_link(chunk, new_parent);
+    unlink_chunk(chunk);
+    link_to(chunk, new_parent);
     for (Chunk *c = held ? new_parent : NULL; c; c = c->parent)
         if (c->limit) c->limit->held += held;
 }

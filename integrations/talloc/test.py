@@ -1,0 +1,104 @@
+#!/usr/bin/env python3
+"""libtslab-talloc beside talloc: the same functions, the same reports, notmuch with the same answers, and a leak that the
+doctor names.
+
+usage: test.py LIBRARY BUILD    LIBRARY: libtslab-talloc.so, BUILD: the folder with the program tslab and the tests
+"""
+
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+import time
+
+sys.dont_write_bytecode = True
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+import programs  # noqa: E402
+
+HERE = pathlib.Path(__file__).resolve().parent
+MISUSE_ENDS = {"TSLAB_ON_MISUSE": "abort"}
+failures = []
+
+
+def expect(what, good, shown=""):
+    print(("ok      " if good else "FAILED  ") + what)
+    if not good:
+        failures.append(what)
+        print(str(shown)[:4000])
+
+
+def functions(library):
+    """Names and versions that a library exports."""
+    shown = subprocess.run(["objdump", "-T", library], capture_output=True, text=True, check=True).stdout
+    return set(re.findall(r"DF \.text\s+\S+\s+\(?(TALLOC_[\d.]+)\)?\s+(\S+)", shown))
+
+
+def same_functions(library, promises):
+    linked = subprocess.run(["ldd", promises], capture_output=True, text=True, check=True).stdout
+    theirs = functions(re.search(r"libtalloc\.so\.2 => (\S+)", linked)[1])
+    expect("each of the %d functions of libtalloc is there, with its version" % len(theirs), theirs and theirs == functions(library),
+           theirs ^ functions(library))
+
+
+def same_promises(root, library, promises):
+    plain = subprocess.run([promises], env=programs.environment(None, root), capture_output=True, text=True, check=False, timeout=300)
+    expect("talloc keeps the promises that are tested", plain.returncode == 0, plain.stdout)
+    said = []
+    for preload in (None, library):
+        shown = subprocess.run([promises, "report"], env=programs.environment(preload, root), capture_output=True, text=True, check=False,
+                               timeout=60).stdout
+        said.append(re.sub(r"cur_size = \d+", "cur_size", re.sub(r"0x[0-9a-f]+", "POINTER", shown)))
+    expect("%d lines of reports and messages are the same" % said[0].count("\n"), said[0] == said[1] and said[0].count("\n") > 60,
+           [pair for pair in zip(*(s.split("\n") for s in said)) if pair[0] != pair[1]])
+
+
+def same_notmuch(root, library):
+    programs.mails(root, 1000)
+    plain = programs.conversation(root, None)
+    ours = programs.conversation(root, library, MISUSE_ENDS)
+    expect("notmuch: %d commands on a thousand mails say the same" % len(plain), ours == plain and "Added 1000 new messages" in plain[0],
+           [pair for pair in zip(plain, ours) if pair[0] != pair[1]] or plain[0])
+    maps = subprocess.run(["bash", "-c", "exec notmuch show --format=raw id:1.mail@example.org"], capture_output=True, text=True, check=False,
+                          env={**programs.environment(library, root), "LD_DEBUG": "bindings"}).stderr
+    bound = re.findall(r"binding file \S+ \[0\] to (\S+) \[0\]: normal symbol `_?talloc", maps)
+    expect("notmuch's talloc functions are ours, after exec too", bound and all("libtslab-talloc" in file for file in bound), bound)
+
+
+def leak_is_named(root, library, build):
+    leak = root / "leak"
+    subprocess.run(["gcc", "-o", leak, HERE / "leak.c", "-ltalloc"], check=True)
+    environment = programs.environment(library, root, {"TSLAB_SHM": "1", "TSLAB_BACKGROUND": "1"})
+    with subprocess.Popen([leak], env=environment) as process:
+        end, said, done = time.monotonic() + 60, "", False
+        while not done and time.monotonic() < end:
+            time.sleep(1)
+            found = subprocess.run([build / "tools/tslab", "doctor", str(process.pid)], capture_output=True, text=True, check=False)
+            said = found.stdout + found.stderr
+            done = "`sessions` leaks" in said
+        process.kill()
+    expect("tslab doctor names the context that grows: sessions", done and "`settings` leaks" not in said, said)
+
+
+def main():
+    library, build = (pathlib.Path(a).resolve() for a in sys.argv[1:])
+    promises = build / "integrations/talloc/integrations.talloc_promises_test"
+    with tempfile.TemporaryDirectory() as folder:
+        root = pathlib.Path(folder)
+        same_functions(library, promises)
+        same_promises(root, str(library), promises)
+        leak_is_named(root, str(library), build)
+        if programs.missing():
+            print("notmuch: left out: not installed")
+        else:
+            same_notmuch(root, str(library))
+    if failures:
+        return 1
+    return 77 if programs.missing() else 0
+
+
+if __name__ == "__main__":
+    if len(sys.argv) != 3:
+        print(__doc__, file=sys.stderr)
+        sys.exit(2)
+    sys.exit(main())
