@@ -21,7 +21,7 @@ import programs  # noqa: E402
 HERE = pathlib.Path(__file__).resolve().parent
 COMMANDS = (["new", "--quiet"], ["search", "*"], ["show", "--format=json", "--entire-thread=true", "*"], ["dump"])
 NAMES = ("notmuch new", "notmuch search", "notmuch show", "notmuch dump")
-TREES = ("one object made and freed, ns", "context of 4 objects, ns an object", "context of 1,000 objects, ns an object",
+TREES = ("one object made and freed, ns", "one object in a pool, ns", "context of 4 objects, ns an object", "context of 1,000 objects, ns an object",
          "context of 100,000 objects, ns an object")
 
 

@@ -145,6 +145,16 @@ static inline Chunk *tt_chunk(const void *pointer) {
 /* What it takes in a pool. */
 static inline size_t tt_extent(size_t size) { return (sizeof(Chunk) + size + 15) & ~(size_t)15; }
 
+static inline char *tt_start_of_pool(const Home *home) {
+    return home->pool + tt_extent(((const Chunk *)(const void *)home->pool)->size);
+}
+
+/* The last in the block gives its place back; the only one gives all back. */
+static inline void tt_leave_pool(Home *home, const Chunk *chunk) {
+    if (home->at == (const char *)chunk + tt_extent(chunk->size)) home->at = (char *)(uintptr_t)chunk;
+    if (--home->pooled == 0) home->at = tt_start_of_pool(home);
+}
+
 static inline size_t tt_own_charge(const Chunk *chunk) { return chunk->mark & IN_POOL ? 0 : chunk->size + CHARGED; }
 
 /* Counts in a home, which another thread may do, too, once it is mixed. Returns what was there before. */

@@ -22,6 +22,21 @@ static inline void *allocate(size_t bytes, EpochId epoch) {
     return !unlikely(!p) ? p : allocate_first(bytes);
 }
 
+/* Member by member: a compiler makes a string instruction of a whole structure, which takes longer than the rest. */
+static void begin_home(Home *home, Chunk *root, char *pool) {
+    home->mark = HOME_MARK;
+    atomic_init(&home->direct, EPOCH_NONE);
+    atomic_init(&home->live, 1);
+    atomic_init(&home->made, 0);
+    atomic_init(&home->mixed, root->child != NULL);
+    home->careful = 0;
+    home->root = root;
+    home->domain = NULL;
+    home->early = NULL;
+    home->pool = pool;
+    home->pooled = 0;
+}
+
 /* ---- pools ------------------------------------------------------------------------------------------------ */
 
 static Chunk *get_in_pool(Home *home, size_t size) {
@@ -33,13 +48,6 @@ static Chunk *get_in_pool(Home *home, size_t size) {
     return chunk;
 }
 
-static char *start_of(const Home *home) { return home->pool + tt_extent(((Chunk *)(void *)home->pool)->size); }
-
-static void release_in_pool(Home *home, const Chunk *chunk) {
-    if (home->at == (const char *)chunk + tt_extent(chunk->size)) home->at = (char *)(uintptr_t)chunk;
-    if (--home->pooled == 0) home->at = start_of(home);
-}
-
 /* Where a chunk of a pool can have the size without leaving the pool; NULL: nowhere. The only one moves to the start. */
 static Chunk *resize_in_pool(Home *home, Chunk *chunk, size_t size) {
     size_t old = tt_extent(chunk->size), bytes = tt_extent(size);
@@ -49,7 +57,7 @@ static Chunk *resize_in_pool(Home *home, Chunk *chunk, size_t size) {
         return chunk;
     }
     if (home->pooled == 1)
-        to = start_of(home);
+        to = tt_start_of_pool(home);
     else if (here + old != home->at)
         to = home->at;
     if (bytes > (size_t)(home->end - to)) return NULL;
@@ -67,9 +75,9 @@ Chunk *tt_get_pool(size_t size, size_t bytes) {
         return NULL;
     }
     Chunk *chunk = (Chunk *)(void *)block;
-    *home = (Home){.mark = HOME_MARK, .root = chunk, .pool = block, .live = 1};
     *chunk = (Chunk){.mark = tt_mark | IS_POOL, .size = (uint32_t)size, .home = home};
-    home->at = start_of(home);
+    begin_home(home, chunk, block);
+    home->at = tt_start_of_pool(home);
     home->end = home->at + bytes;
     return chunk;
 }
@@ -84,7 +92,7 @@ Home *tt_make_home(Chunk *chunk) {
         if (home) (void)tt_count(home, &home->live, 1);
     } else {
         home = allocate(sizeof *home, tt_shared);
-        if (home) *home = (Home){.mark = HOME_MARK, .root = chunk, .live = 1, .mixed = chunk->child != NULL};
+        if (home) begin_home(home, chunk, NULL);
     }
     return chunk->home = home;
 }
@@ -177,7 +185,7 @@ static Chunk *leave_pool(Home *home, Chunk *chunk, size_t size) {
     if (!moved) return NULL;
     memcpy(moved, chunk, sizeof *chunk + (chunk->size < size ? chunk->size : size));
     moved->mark = tt_mark | flags;
-    release_in_pool(home, chunk);
+    tt_leave_pool(home, chunk);
     tell_free(chunk, "talloc_realloc");
     return moved;
 }
@@ -215,7 +223,7 @@ void tt_release_memory(Chunk *chunk, const char *location) {
     if (unlikely(tt_fill >= 0)) memset(tt_object(chunk), tt_fill, chunk->size);
     if (unlikely(home && home->root == chunk)) home->root = NULL;
     if (mark & IN_POOL) {
-        release_in_pool(home, chunk);
+        tt_leave_pool(home, chunk);
     } else if (!(mark & IS_POOL)) {
         if (mark & IS_EARLY && !tt_is_mixed(home)) leave_early(home, link_of(chunk));
         (void)slab_free(tt_allocator, memory_of(chunk));

@@ -215,12 +215,16 @@ static bool is_below(const Chunk *chunk, const Chunk *above) {
 /* Most chunks: with nothing below them and nothing to ask. False: it is another. */
 static inline bool free_leaf(Chunk *chunk, const char *location) {
     Home *home = chunk->home;
-    bool plain = !chunk->references && !chunk->destructor && !chunk->child && chunk->mark == tt_mark;
+    bool plain = !chunk->references && !chunk->destructor && !chunk->child && (chunk->mark & ~(uint32_t)IN_POOL) == tt_mark;
     if (!plain || !home || home->root == chunk || limited() || tt_fill >= 0) return false;
     unlink_chunk(chunk);
+    bool pooled = chunk->mark & IN_POOL;
     chunk->name = location;
     chunk->mark |= IS_FREE;
-    (void)slab_free(tt_allocator, chunk);
+    if (pooled)
+        tt_leave_pool(home, chunk);
+    else
+        (void)slab_free(tt_allocator, chunk);
     if (tt_count(home, &home->live, (size_t)-1) == 1) tt_forget(home);
     return true;
 }
