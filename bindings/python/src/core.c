@@ -1,35 +1,22 @@
 /*
- * tslab._core: domains and their buffers.
+ * tslab._core: domains and their buffers. The arrays of NumPy are in arrays.c.
  *
- * A buffer's memory is its domain's. Each view of it that Python hands out (buffer protocol) counts in `exports` of the domain.
+ * A buffer's memory is its domain's. Each view of it that Python hands out (buffer protocol) counts in `exports` of the domain,
+ * and so does each array.
  *
  * Invariants
- *  1. A domain with exports does not end and is not reset: those calls raise BufferError. So a view never sees freed memory.
+ *  1. A domain with exports does not end and is not reset: those calls raise BufferError. So no view or array sees freed memory.
  *  2. A buffer of an older generation than its domain's is stale: nothing but StaleError comes of it.
  *  3. A domain whose end waits for its exports (`ending`) ends with the last of them. One that was left by `with` takes
- *     no new buffers meanwhile (`left`).
+ *     no new buffers meanwhile (`left`). Arrays of a task that was started inside may still come to it.
  *
  * The interpreter's lock guards every field. The C domain is a shared one, so any thread may allocate in it and end it.
  */
-#define PY_SSIZE_T_CLEAN
-#define Py_LIMITED_API 0x030B0000
-#include <Python.h>
+#include "core.h"
 
 #include <tslab/stats.h>
-#include <tslab/tslab.h>
 
 #include <errno.h>
-#include <stdbool.h>
-
-typedef struct Domain {
-    PyObject ob_base;    /* what PyObject_HEAD is */
-    EpochDomain *domain; /* NULL: it has ended */
-    uint64_t generation; /* how often it was emptied */
-    Py_ssize_t exports;
-    bool ending;
-    bool left;
-    PyObject *label; /* a text or NULL */
-} Domain;
 
 typedef struct Buffer {
     PyObject ob_base; /* what PyObject_HEAD is */
@@ -46,7 +33,7 @@ static PyTypeObject *buffer_type;
 
 static void end_now(Domain *self) {
     EpochDomain *domain = self->domain;
-    self->domain = NULL;
+    self->domain = self->arrays = NULL;
     self->generation++;
     self->ending = false;
     if (!domain) return;
@@ -55,15 +42,20 @@ static void end_now(Domain *self) {
     PyEval_RestoreThread(thread);
 }
 
-static bool is_open(const Domain *self) {
-    if (self->domain) return true;
-    PyErr_SetString(stale_error, "the domain has ended");
-    return false;
+void *ts_domain_is_stale(const char *why) {
+    PyErr_SetString(stale_error, why);
+    return NULL;
 }
+
+void ts_domain_release(Domain *self) {
+    if (--self->exports == 0 && self->ending) end_now(self);
+}
+
+static bool is_open(const Domain *self) { return self->domain || ts_domain_is_stale("the domain has ended"); }
 
 static bool is_unseen(const Domain *self) {
     if (self->exports == 0) return true;
-    PyErr_Format(PyExc_BufferError, "views of the domain's buffers are alive: %zd", self->exports);
+    PyErr_Format(PyExc_BufferError, "views or arrays of the domain are alive: %zd", self->exports);
     return false;
 }
 
@@ -77,7 +69,7 @@ static int domain_init(PyObject *object, PyObject *args, PyObject *keywords) {
         PyErr_SetString(PyExc_ValueError, "limit: bytes, or 0 for none");
         return -1;
     }
-    if (self->domain) {
+    if (self->domain || self->generation > 0) { /* one that has ended does not come back */
         PyErr_SetString(PyExc_TypeError, "a domain is made once");
         return -1;
     }
@@ -116,10 +108,7 @@ static PyObject *domain_buffer(PyObject *object, PyObject *arg) {
     if (size == -1 && PyErr_Occurred()) return NULL;
     if (size < 0) return PyErr_Format(PyExc_ValueError, "a buffer of %zd bytes", size);
     if (!is_open(self)) return NULL;
-    if (self->left) {
-        PyErr_SetString(stale_error, "the domain takes no new buffers: its block has ended");
-        return NULL;
-    }
+    if (self->left) return ts_domain_is_stale("the domain takes no new buffers: its block has ended");
     Buffer *buffer = PyObject_GC_New(Buffer, buffer_type);
     if (!buffer) return NULL;
     buffer->owner = NULL;
@@ -129,8 +118,7 @@ static PyObject *domain_buffer(PyObject *object, PyObject *arg) {
         int error = errno;
         Py_DECREF(buffer);
         if (error == ENOMEM) return no_memory(self, size);
-        PyErr_SetString(stale_error, "the domain's epoch is closed");
-        return NULL;
+        return ts_domain_is_stale("the domain's epoch is closed");
     }
     buffer->size = size;
     buffer->generation = self->generation;
@@ -156,18 +144,16 @@ static PyObject *domain_reset(PyObject *object, PyObject *none) {
     (void)none;
     if (!is_open(self) || !is_unseen(self)) return NULL; /* one that was left has views, or has ended */
     self->generation++;
+    self->arrays = NULL; /* ends with the reset */
     if (epoch_domain_reset(self->domain, SIZE_MAX)) Py_RETURN_NONE;
-    PyErr_SetString(stale_error, "the domain's epoch is closed");
-    return NULL;
+    return ts_domain_is_stale("the domain's epoch is closed");
 }
 
 static PyObject *domain_enter(PyObject *object, PyObject *none) {
     Domain *self = (Domain *)object;
     (void)none;
     if (!is_open(self)) return NULL;
-    if (!self->left) return Py_NewRef(object);
-    PyErr_SetString(stale_error, "the domain's block has ended");
-    return NULL;
+    return self->left ? ts_domain_is_stale("the domain's block has ended") : Py_NewRef(object);
 }
 
 static PyObject *domain_exit(PyObject *object, PyObject *args) {
@@ -210,13 +196,14 @@ static PyMethodDef domain_methods[] = {
      "met."},
     {"reset", domain_reset, METH_NOARGS,
      "reset($self, /)\n--\n\nEmpties the domain, which goes on. Its buffers are stale. BufferError while a view of one "
-     "is "
-     "alive."},
+     "or an array is alive."},
     {"end", domain_end, METH_NOARGS,
      "end($self, /)\n--\n\nEnds the domain: its memory goes back, its buffers are stale. BufferError while a view of "
-     "one is "
-     "alive;\n"
+     "one or an array is alive;\n"
      "then it ends with the last view, or when it is called again. A second end does nothing."},
+    {"_numpy_block", ts_arrays_block_new, METH_O, NULL},
+    {"_numpy_enter", ts_arrays_enter, METH_VARARGS, NULL},
+    {"_numpy_leave", ts_arrays_leave, METH_VARARGS, NULL},
     {"__enter__", domain_enter, METH_NOARGS, NULL},
     {"__exit__", domain_exit, METH_VARARGS, NULL},
     {NULL, NULL, 0, NULL},
@@ -243,8 +230,7 @@ static PyType_Spec domain_spec = {"tslab._core.Domain", sizeof(Domain), 0, Py_TP
 
 static bool is_live(const Buffer *self) {
     if (self->owner->domain && self->generation == self->owner->generation) return true;
-    PyErr_SetString(stale_error, "the buffer's domain has ended or was reset");
-    return false;
+    return ts_domain_is_stale("the buffer's domain has ended or was reset");
 }
 
 static void buffer_dealloc(PyObject *object) {
@@ -274,9 +260,8 @@ static int buffer_get(PyObject *object, Py_buffer *view, int flags) {
 }
 
 static void buffer_release(PyObject *object, Py_buffer *view) {
-    Domain *owner = ((Buffer *)object)->owner;
     (void)view;
-    if (--owner->exports == 0 && owner->ending) end_now(owner);
+    ts_domain_release(((Buffer *)object)->owner);
 }
 
 static Py_ssize_t buffer_length(PyObject *object) {

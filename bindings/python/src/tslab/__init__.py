@@ -11,6 +11,11 @@ Buffers that die with a domain::
         b = d.buffer(1000)
         b[:5] = b"hello"
     b[0]  # raises StaleError
+
+Arrays that NumPy makes, temporaries too::
+
+    with tslab.Domain("batch") as d, d.numpy() as out:
+        out.total = (numpy.arange(1000) ** 2).sum()
 """
 
 from __future__ import annotations
@@ -19,6 +24,7 @@ import math
 from operator import index
 from typing import TYPE_CHECKING, Any, Iterable, SupportsIndex
 
+from ._arrays import Arrays
 from ._core import Buffer, StaleError, version
 from ._core import Domain as _Domain
 from ._watch import TargetError, findings, frame, processes, stacks, stats, watch
@@ -27,6 +33,7 @@ if TYPE_CHECKING:
     import numpy
 
 __all__ = [
+    "Arrays",
     "Buffer",
     "Domain",
     "StaleError",
@@ -49,7 +56,7 @@ class Domain(_Domain):
     units of 16 KiB, and a limit above 0 lets it hold one unit: ``limit=1`` is 16 KiB.
 
     The end gives the memory back. Any use of a buffer afterwards raises StaleError. The end of a ``with`` block raises
-    nothing: while views of a buffer are alive (a memoryview, an array), the domain takes no new buffers, and ends with the
+    nothing: while views of a buffer (a memoryview, an array) or arrays of ``numpy()`` are alive, the domain takes no new buffers, and ends with the
     last of them. ``end()`` raises BufferError then, and the domain lives on until it is tried again, or the views are gone.
     A domain that nobody refers to any more ends, too. A child of fork has a copy of it, as of all memory.
     """
@@ -72,3 +79,14 @@ class Domain(_Domain):
         if size == 0:
             return numpy.zeros(lengths, dtype)
         return numpy.frombuffer(memoryview(buffer), dtype).reshape(lengths)
+
+    def numpy(self) -> Arrays:
+        """In the block ``with d.numpy() as out:`` every array that NumPy makes lies in the domain, temporaries too.
+
+        In this thread or task, and in the tasks that start inside. An array that lives on keeps the domain, whose end comes with
+        the last one. What is set on ``out`` (arrays, frames, lists and dicts of them: all that can be pickled) is replaced at the
+        end of the block by a copy outside of the domain, unless the block raises.
+
+        ImportError: there is no NumPy, or one before 1.22. StaleError: the domain has ended, or its block.
+        """
+        return Arrays(self)
