@@ -129,6 +129,9 @@ case $what in
         stage "Rust" bindings/rust/test.sh
         stage "Python" bindings/python/test.sh
         stage "programs on APR" integrations/apr/test.sh programs
+        stage "Arrow" integrations/arrow/test.sh
+        stage "NumPy's own tests, a third" integrations/numpy/test.sh short
+        stage "protobuf" integrations/protobuf/test.sh
         # Other versions of it lay out some lines otherwise.
         if clang-format --version 2>/dev/null | grep -q "version 14\."; then
             stage "make format-check" make -s format-check

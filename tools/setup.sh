@@ -1,6 +1,6 @@
 #!/bin/sh
 # Installs the Debian packages that a purpose needs and that are missing. Silent when nothing is.
-# usage: tools/setup.sh run|test|test-all|clang|cxx|adapt|fuzz|afl|bench|plot|valgrind|vm|cross|coverage|programs|model|rust|deb|http|observability|apr
+# usage: tools/setup.sh run|test|test-all|clang|cxx|adapt|fuzz|afl|bench|plot|valgrind|vm|cross|coverage|programs|model|rust|deb|http|observability|apr|protobuf
 set -eu
 
 run="make gcc libc6-dev cmake pkg-config libjansson-dev iso-codes python3"
@@ -20,7 +20,7 @@ case "$#:${1-}" in
     1:afl) wanted="$run libcmocka-dev clang afl++" ;;
     1:clang) wanted="$run libcmocka-dev clang" ;;
     1:cxx) wanted="$run libcmocka-dev g++ clang libc++-dev libc++abi-dev libclang-rt-dev" ;;
-    1:adapt) wanted="$run libcmocka-dev $adapt" ;;
+    1:adapt) wanted="$run libcmocka-dev g++ libprotobuf-dev $adapt" ;;
     1:fuzz) wanted="$run libcmocka-dev clang libclang-rt-dev" ;;
     1:http) wanted="$run $http" ;;
     1:observability) wanted="$run $http prometheus prometheus-pushgateway curl python3-yaml" ;;
@@ -33,9 +33,10 @@ case "$#:${1-}" in
     1:model) wanted="make gcc libc6-dev python3 spin" ;;
     1:deb) wanted="mmdebstrap" ;;
     1:apr) wanted="$run libapr1-dev apache2 apache2-dev subversion wrk" ;;
+    1:protobuf) wanted="$run libcmocka-dev g++ libprotobuf-dev" ;;
     1:rust) wanted="cargo-web" ;; # Debian 12: the newer of its two; cargo of any origin will do
     *)
-        echo "tools/setup.sh: unknown purpose '$*': run, test, test-all, clang, cxx, adapt, fuzz, afl, bench, plot, valgrind, vm, cross, coverage, programs, model, rust, deb, http, observability or apr" >&2
+        echo "tools/setup.sh: unknown purpose '$*': run, test, test-all, clang, cxx, adapt, fuzz, afl, bench, plot, valgrind, vm, cross, coverage, programs, model, rust, deb, http, observability, apr or protobuf" >&2
         exit 2
         ;;
 esac
@@ -86,6 +87,7 @@ present() {
         libssl-dev) pkg-config --exists openssl ;;
         libuv1-dev) pkg-config --exists libuv ;;
         libapr1-dev) pkg-config --exists apr-1 ;;
+        libprotobuf-dev) pkg-config --exists protobuf ;;
         libtalloc-dev) pkg-config --exists talloc ;;
         libcmocka-dev) pkg-config --exists cmocka ;;
         libzbd-dev) pkg-config --exists libzbd ;;

@@ -43,7 +43,7 @@ check_programs() { # DIR
 check_prefix() {
     prefix=$1
     out=$(mktemp -d "$work/out.XXXXXX")
-    for file in include/tslab/tslab.h include/tslab/stats.h include/tslab/tslab.hpp include/tslab/adapt.h share/man/man3/tslab.3 share/man/man3/slab_alloc.3 share/man/man3/tslab-domains.3 share/doc/tslab/LICENSE share/doc/tslab/README.md share/doc/tslab/docs/tutorial.md share/doc/tslab/docs/guarantees.md; do
+    for file in include/tslab/tslab.h include/tslab/stats.h include/tslab/tslab.hpp include/tslab/adapt.h include/tslab/arrow.hpp include/tslab/protobuf.hpp share/man/man3/tslab.3 share/man/man3/slab_alloc.3 share/man/man3/tslab-domains.3 share/doc/tslab/LICENSE share/doc/tslab/README.md share/doc/tslab/docs/tutorial.md share/doc/tslab/docs/guarantees.md; do
         [ -f "$prefix/$file" ] || fail "$stage: $file is not installed"
     done
     [ ! -e "$prefix/share/doc/tslab/docs/architecture.md" ] || fail "$stage: a page for developers is installed"

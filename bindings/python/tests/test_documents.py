@@ -34,7 +34,7 @@ def blocks(page):
 
 def needs(page):
     text = page.read_text(encoding="utf-8")
-    uses = {"numpy": ".array(", "pandas": "tslab.frame(", "matplotlib": "import matplotlib"}
+    uses = {"numpy": "numpy", "pandas": "tslab.frame(", "matplotlib": "import matplotlib"}
     return [module for module, use in uses.items() if use in text]
 
 
