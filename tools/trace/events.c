@@ -188,12 +188,14 @@ static void fill_from(trace_event *out, const trace_object *x) {
 static bool resize(trace *t, trace_cursor *c, const raw_event *r, trace_event *out) {
     trace_object x = c->moving;
     memset(&c->moving, 0, sizeof c->moving);
+    const uint64_t from = x.address;
     out->kind = TRACE_REALLOC;
-    out->from = x.address;
+    out->from = from;
     fill_from(out, &x);
     if (x.number == 0) return true;
     x.address = r->address;
-    x.size = r->size;
+    if (r->size > 0 || r->address != from) x.size = r->size; /* else it failed */
+    out->size = x.size;
     return r->address == 0 || insert(t, &x);
 }
 

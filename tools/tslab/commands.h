@@ -8,5 +8,6 @@ int command_stats(int argc, char **argv);
 int command_doctor(int argc, char **argv);
 /* Returns only if the program was not started. */
 int command_run(int argc, char **argv);
+int command_record(int argc, char **argv);
 
 #endif

@@ -6,23 +6,16 @@
 #include "common/options.h"
 #include "http/address.h"
 #include "tslab/commands.h"
+#include "tslab/launch.h"
 
-#include <dlfcn.h>
-#include <elf.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <limits.h>
-#include <link.h>
 #include <netdb.h>
-#include <stdarg.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
 #include <unistd.h>
-
-enum { EXIT_DONE = 0, EXIT_USAGE = 2, EXIT_CANNOT = 126, EXIT_NOT_FOUND = 127 };
 
 #define LEAST_BUDGET ((unsigned long long)1 << 20)
 
@@ -49,99 +42,6 @@ static void help(FILE *to) {
           "Programs that are linked statically, or have more rights than who starts them, keep their own malloc.\n"
           "Exit code: the program's; 2 wrong usage; 126 it cannot be run; 127 it is not found.\n",
           to);
-}
-
-__attribute__((format(printf, 2, 3))) static int fail(int code, const char *format, ...) {
-    va_list arguments;
-    va_start(arguments, format);
-    fputs("tslab run: ", stderr);
-    vfprintf(stderr, format, arguments);
-    fputc('\n', stderr);
-    va_end(arguments);
-    return code;
-}
-
-/* Whether the loader finds a library by its name: a process of its own tries. */
-static bool is_loadable(const char *name) {
-    int status = 1;
-    pid_t child = fork();
-    if (child == 0) {
-        (void)unsetenv("TSLAB_HTTP"); /* it is to start nothing */
-        (void)unsetenv("TSLAB_SHM");
-        _exit(dlopen(name, RTLD_LAZY) ? 0 : 1);
-    }
-    while (child > 0 && waitpid(child, &status, 0) < 0 && errno == EINTR) {
-    }
-    return child > 0 && status == 0;
-}
-
-/* The library by its path, if it is at one of the places; else by its name. -1: done; else an exit code. */
-static int find_library(const char *name, char out[PATH_MAX]) {
-    static const char *const places[] = {("../" TSLAB_LIBRARY_DIR), "../src/malloc", "../src/http"};
-    char self[PATH_MAX];
-    ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
-    self[n > 0 ? n : 0] = 0;
-    char *slash = strrchr(self, '/');
-    if (slash) *slash = 0;
-    for (size_t i = 0; slash && i < sizeof places / sizeof *places; i++) {
-        char path[PATH_MAX], whole[PATH_MAX];
-        int length = snprintf(path, sizeof path, "%s/%s/%s", self, places[i], name);
-        if (length < 0 || length >= PATH_MAX || !realpath(path, whole)) continue;
-        /* The loader takes it for the end of a name. */
-        if (strpbrk(whole, ": "))
-            return fail(EXIT_CANNOT, "%s: a path with a space or a colon cannot be preloaded; move it", whole);
-        snprintf(out, PATH_MAX, "%s", whole);
-        return -1;
-    }
-    snprintf(out, PATH_MAX, "%s", name);
-    return is_loadable(name) ? -1 : fail(EXIT_CANNOT, "%s is not found", name);
-}
-
-/* In front of what is preloaded already. */
-static bool preload(const char *library) {
-    const char *before = getenv("LD_PRELOAD");
-    char *text = NULL;
-    bool some = before && *before;
-    size_t bytes = strlen(library) + (some ? strlen(before) : 0) + 2;
-    text = malloc(bytes);
-    if (!text) return false;
-    snprintf(text, bytes, "%s%s%s", library, some ? ":" : "", some ? before : "");
-    bool done = setenv("LD_PRELOAD", text, 1) == 0;
-    free(text);
-    return done;
-}
-
-/* Whether the file is a program that no loader loads. */
-static bool is_static(const char *path) {
-    ElfW(Ehdr) head;
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    bool loaded = true;
-    if (fd < 0) return false;
-    if (read(fd, &head, sizeof head) == (ssize_t)sizeof head && memcmp(head.e_ident, ELFMAG, SELFMAG) == 0 &&
-        head.e_ident[EI_CLASS] == (sizeof(void *) == 8 ? ELFCLASS64 : ELFCLASS32)) {
-        loaded = false;
-        for (unsigned i = 0; i < head.e_phnum; i++) {
-            ElfW(Phdr) part;
-            if (pread(fd, &part, sizeof part, (off_t)(head.e_phoff + (size_t)i * head.e_phentsize)) ==
-                (ssize_t)sizeof part)
-                loaded |= part.p_type == PT_INTERP;
-        }
-    }
-    (void)close(fd);
-    return !loaded;
-}
-
-static bool is_static_program(const char *name) {
-    if (strchr(name, '/')) return is_static(name);
-    const char *path = getenv("PATH");
-    while (path && *path) {
-        char file[PATH_MAX];
-        size_t n = strcspn(path, ":");
-        if (snprintf(file, sizeof file, "%.*s/%s", (int)n, path, name) < PATH_MAX && access(file, X_OK) == 0)
-            return is_static(file);
-        path += n + (path[n] == ':');
-    }
-    return false;
 }
 
 /* The library would say that it does not know the value, and the program would run without. */
@@ -204,9 +104,9 @@ static const struct option KNOWN[] = {{"http", required_argument, NULL, 0},   {"
 static int set(int k) {
     const setting *s = &SETTINGS[k];
     const char *value = optarg ? optarg : s->value;
-    if (!*value) return fail(EXIT_USAGE, "--%s needs a value", KNOWN[k].name);
-    if (s->is_good && !s->is_good(value)) return fail(EXIT_USAGE, "--%s '%s': %s", KNOWN[k].name, value, s->wanted);
-    return setenv(s->variable, value, 1) == 0 ? -1 : fail(EXIT_CANNOT, "%s", strerror(errno));
+    if (!*value) return launch_fail(EXIT_USAGE, "--%s needs a value", KNOWN[k].name);
+    if (s->is_good && !s->is_good(value)) return launch_fail(EXIT_USAGE, "--%s '%s': %s", KNOWN[k].name, value, s->wanted);
+    return setenv(s->variable, value, 1) == 0 ? -1 : launch_fail(EXIT_CANNOT, "%s", strerror(errno));
 }
 
 int command_run(int argc, char **argv) {
@@ -216,8 +116,8 @@ int command_run(int argc, char **argv) {
             help(stdout);
             return EXIT_DONE;
         }
-        if (c == ':') return fail(EXIT_USAGE, "%s needs a value", option_text(argv));
-        if (c == '?') return fail(EXIT_USAGE, "unknown option '%s'; see tslab run --help", option_text(argv));
+        if (c == ':') return launch_fail(EXIT_USAGE, "%s needs a value", option_text(argv));
+        if (c == '?') return launch_fail(EXIT_USAGE, "unknown option '%s'; see tslab run --help", option_text(argv));
         int code = set(c);
         if (code >= 0) return code;
     }
@@ -228,22 +128,22 @@ int command_run(int argc, char **argv) {
     }
     const char *http = getenv("TSLAB_HTTP");
     if (http && *http && strcmp(http, "0") != 0) {
-        int code = find_library("libtslab-http.so." TSLAB_SOVERSION, library);
+        int code = launch_find_library("libtslab-http.so." TSLAB_SOVERSION, library);
         if (code >= 0) return code;
         /* The processes that the program starts say nothing of the port, which it has. */
         char self[24];
         snprintf(self, sizeof self, "%ld", (long)getpid());
-        if (!preload(library) || setenv("TSLAB_HTTP_OWNER", self, 1) != 0)
-            return fail(EXIT_CANNOT, "%s", strerror(errno));
+        if (!launch_preload(library) || setenv("TSLAB_HTTP_OWNER", self, 1) != 0)
+            return launch_fail(EXIT_CANNOT, "%s", strerror(errno));
     }
-    int code = find_library("libtslab-malloc.so." TSLAB_SOVERSION, library);
+    int code = launch_find_library("libtslab-malloc.so." TSLAB_SOVERSION, library);
     if (code >= 0) return code;
     /* The page has a thread anyway; memory then goes back while the program rests, too. Who holds it the stacks tell.
        */
-    if (!preload(library) || setenv("TSLAB_SHM", "1", 0) != 0 || setenv("TSLAB_BACKGROUND", "1", 0) != 0 ||
+    if (!launch_preload(library) || setenv("TSLAB_SHM", "1", 0) != 0 || setenv("TSLAB_BACKGROUND", "1", 0) != 0 ||
         setenv("TSLAB_SAMPLE_STACKS", "512K", 0) != 0)
-        return fail(EXIT_CANNOT, "%s", strerror(errno));
-    if (is_static_program(argv[i])) (void)fail(0, "%s is linked statically and keeps its own malloc", argv[i]);
+        return launch_fail(EXIT_CANNOT, "%s", strerror(errno));
+    if (launch_is_static(argv[i])) (void)launch_fail(0, "%s is linked statically and keeps its own malloc", argv[i]);
     execvp(argv[i], argv + i);
-    return fail(errno == ENOENT ? EXIT_NOT_FOUND : EXIT_CANNOT, "%s: %s", argv[i], strerror(errno));
+    return launch_fail(errno == ENOENT ? EXIT_NOT_FOUND : EXIT_CANNOT, "%s: %s", argv[i], strerror(errno));
 }

@@ -12,13 +12,15 @@ static const struct {
 } COMMANDS[] = {{"top", "tslab top", command_top},
                 {"stats", "tslab stats", command_stats},
                 {"doctor", "tslab doctor", command_doctor},
-                {"run", "tslab run", command_run}};
+                {"run", "tslab run", command_run},
+                {"record", "tslab record", command_record}};
 
 static const char HELP[] =
     "usage: tslab top [OPTIONS] [PID|URL|CORE]         the epochs of a program by label, like top\n"
     "       tslab stats [OPTIONS] [PID|URL|CORE]       all figures\n"
     "       tslab doctor [OPTIONS] [PID|URL|CORE]...   what is wrong, with evidence and advice\n"
     "       tslab run [OPTIONS] PROGRAM [ARGUMENTS]    a program with temporal-slab as its malloc\n"
+    "       tslab record [OPTIONS] PROGRAM [ARGUMENTS] what a program allocates and frees, to a file\n"
     "       tslab help [COMMAND] | --help | -h | --version\n"
     "\n"
     "`tslab COMMAND --help` has the options.\n";

@@ -436,7 +436,9 @@ class Trace:
             if kind == IN:
                 moved_from, it = moving.pop(thread, (0, None))
                 if it is not None:
-                    number, _, born, birth_stack, scope = it
+                    number, before, born, birth_stack, scope = it
+                    if size == 0 and address == moved_from:  # it failed
+                        size = before
                     live[process, address] = (number, size, born, birth_stack, scope)
             elif kind in BIRTHS:
                 last += 1
