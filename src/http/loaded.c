@@ -1,5 +1,7 @@
 #include "http/loaded.h"
 
+#include "elf/perf_map.h"
+
 #include <link.h>
 #include <stdlib.h>
 #include <string.h>
@@ -83,14 +85,20 @@ const http_segment *http_segment_of(const http_segments *segments, uint64_t addr
 
 /* Addresses are in order, so those of a segment are neighbours. */
 void http_segments_name(const http_segments *segments, elf_place *place, size_t count) {
+    char *map = perf_map_read(0, NULL); /* of code that a JIT has made */
     for (size_t i = 0, n; i < count; i += n) {
         const http_segment *s = http_segment_of(segments, place[i].address);
         n = 1;
-        if (!s) continue;
+        if (!s) {
+            while (i + n < count && !http_segment_of(segments, place[i + n].address)) n++;
+            if (map) perf_map_name(map, &place[i], n);
+            continue;
+        }
         while (i + n < count && place[i + n].address < s->end) n++;
         for (size_t k = i; k < i + n; k++) place[k].address -= s->base;
         /* The program's file may have another name by now. */
         elf_functions(s->base == segments->at[0].base ? "/proc/self/exe" : s->path, &place[i], n);
         for (size_t k = i; k < i + n; k++) place[k].address += s->base;
     }
+    free(map);
 }

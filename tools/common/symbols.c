@@ -3,6 +3,7 @@
 #include "common/target.h"
 #include "common/text.h"
 #include "elf/functions.h"
+#include "elf/perf_map.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -34,11 +35,11 @@ typedef struct places {
     size_t count, capacity;
 } places;
 
-/* "      at PATH+0xADDRESS\n" at the beginning of a line. */
+/* "      at PATH+0xADDRESS\n" at the beginning of a line; PATH is "?" of code that is in no file. */
 static bool parse_line(const char *line, const char *end, place *out) {
     size_t n = strlen(MARK);
     const char *plus = NULL;
-    if ((size_t)(end - line) <= n || strncmp(line, MARK, n) != 0 || line[n] != '/') return false;
+    if ((size_t)(end - line) <= n || strncmp(line, MARK, n) != 0 || (line[n] != '/' && line[n] != '?')) return false;
     for (const char *c = line + n; c + 2 < end; c++)
         if (strncmp(c, "+0x", 3) == 0) plus = c;
     if (!plus) return false;
@@ -205,9 +206,59 @@ static bool is_in_file(const place *a, const place *b) {
     return a->path_length == b->path_length && memcmp(a->path, b->path, a->path_length) == 0;
 }
 
-static void resolve(const places *all, pid_t pid) {
+static void say_missing(void) {
     static bool said;
+    if (!said) say("addr2line is not installed (package binutils): places are given as FILE+ADDRESS");
+    said = true;
+}
+
+/* Of code that a JIT has made: the names of the process's perf map. */
+static void resolve_jit(const places *all, pid_t pid) {
+    elf_place *at = calloc(all->count + 1, sizeof *at);
+    place **of = calloc(all->count + 1, sizeof *of);
+    size_t count = 0;
+    for (size_t i = 0; at && of && i < all->count; i++)
+        if (all->at[i].path_length == 1) of[count++] = &all->at[i];
+    char *map = count > 0 && pid ? perf_map_read(pid, NULL) : NULL;
+    if (map) {
+        qsort(of, count, sizeof *of, compare_places);
+        for (size_t i = 0; i < count; i++) at[i].address = of[i]->address - 1;
+        perf_map_name(map, at, count);
+    }
+    for (size_t i = 0; map && i < count; i++) {
+        size_t bytes = at[i].name ? strlen(at[i].name) + sizeof " at [JIT]\n" : 0;
+        of[i]->lines = bytes ? malloc(bytes) : NULL;
+        if (of[i]->lines) snprintf(of[i]->lines, bytes, "%s at [JIT]\n", at[i].name);
+        if (of[i]->lines) (void)text_tame(of[i]->lines, bytes - 2, false);
+        free(at[i].name);
+    }
+    free(map);
+    free(of);
+    free(at);
+}
+
+void symbols_of_file(const char *file, symbols_place *places_, size_t count) {
+    place *all = calloc(count + 1, sizeof *all), *of[AT_ONCE];
+    char name[PATH_MAX];
     bool missing = false;
+    size_t n = 0;
+    for (size_t i = 0; i < count && all; i++) all[i].address = places_[i].address;
+    for (size_t i = 0; i < count && all && !missing && (size_t)snprintf(name, sizeof name, "%s", file) < sizeof name;
+         i++) {
+        of[n++] = &all[i];
+        if (n < AT_ONCE && i + 1 < count) continue;
+        ask(of, n, name, &missing);
+        drop_wrong_names(of, n, file);
+        n = 0;
+    }
+    for (size_t i = 0; i < count && all; i++) places_[i].lines = all[i].lines;
+    if (missing) say_missing();
+    free(all);
+}
+
+static void resolve(const places *all, pid_t pid) {
+    bool missing = false;
+    resolve_jit(all, pid);
     for (size_t first = 0; first < all->count && !missing; first++) {
         place *of[AT_ONCE];
         char file[PATH_MAX + 64];
@@ -223,10 +274,7 @@ static void resolve(const places *all, pid_t pid) {
             }
         }
     }
-    if (missing && !said) {
-        say("addr2line is not installed (package binutils): places are given as FILE+ADDRESS");
-        said = true;
-    }
+    if (missing) say_missing();
 }
 
 /* ---- the text --------------------------------------------------------------------------------------------------- */

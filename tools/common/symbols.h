@@ -5,6 +5,8 @@
 #ifndef SYMBOLS_H
 #define SYMBOLS_H
 
+#include <stddef.h>
+#include <stdint.h>
 #include <sys/types.h>
 
 /*
@@ -14,5 +16,14 @@
  * addr2line that is said once, on stderr, and the lines stay. The caller frees the answer; NULL: no memory.
  */
 char *symbols_resolve(const char *text, pid_t pid);
+
+typedef struct symbols_place {
+    uint64_t address; /* a return address, as the file has it */
+    char *lines;      /* "FUNCTION at FILE:LINE\n", one for each that is inlined there, the innermost first; NULL: not
+                         known. FILE is "??" where the file has no lines. Of malloc */
+} symbols_place;
+
+/* The lines of places in a file, which have none yet. */
+void symbols_of_file(const char *file, symbols_place *places, size_t count);
 
 #endif

@@ -114,11 +114,11 @@ const trace_module *trace_module_of(const trace *t, uint32_t image, uint64_t add
 
 typedef struct trace_place {
     uint32_t image;
-    uint64_t address;  /* of the call: the frame - 1 */
-    char *function;    /* of malloc; NULL: not known */
-    char *file;        /* of the source; of malloc; NULL: not known */
-    unsigned line;     /* 0: not known */
-    bool is_inlined;   /* `function` is inlined into the one that the symbol table names */
+    uint64_t address; /* of the call: the frame - 1 */
+    char *function;   /* of malloc; NULL: not known */
+    char *outer;      /* of malloc: the function that `function` is inlined into; NULL: it is in none */
+    char *file;       /* of the source; of malloc; NULL: not known */
+    unsigned line;    /* 0: not known */
 } trace_place;
 
 /* Names the places, in any order, each file once. The files' build ids must be those of the trace. Functions come from

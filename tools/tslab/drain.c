@@ -1,5 +1,7 @@
 #include "tslab/drain.h"
 
+#include "elf/perf_map.h"
+
 #include <errno.h>
 #include <inttypes.h>
 #include <linux/futex.h>
@@ -8,7 +10,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
@@ -101,19 +102,10 @@ static uint32_t number_of_shared(const drain *d, uint32_t shared) {
 
 /* The symbols that a JIT has written down. */
 static void take_perf_map(drain *d, uint32_t number) {
-    char path[64];
-    struct stat s;
-    snprintf(path, sizeof path, "/tmp/perf-%ld.map", (long)d->processes[number].pid);
-    FILE *in = fopen(path, "re");
-    if (!in) return;
-    if (fstat(fileno(in), &s) == 0 && S_ISREG(s.st_mode) && (s.st_uid == geteuid() || geteuid() == 0)) {
-        char *text = malloc((size_t)s.st_size + 1);
-        size_t n = text ? fread(text, 1, (size_t)s.st_size, in) : 0;
-        while (n > 0 && text[n - 1] != '\n') n--;
-        if (n > 0) trace_writer_symbols(d->writer, number, text, n);
-        free(text);
-    }
-    (void)fclose(in);
+    size_t bytes;
+    char *text = perf_map_read(d->processes[number].pid, &bytes);
+    if (text && bytes) trace_writer_symbols(d->writer, number, text, bytes);
+    free(text);
 }
 
 static void end_process(drain *d, uint32_t number, int status) {
