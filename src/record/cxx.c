@@ -5,7 +5,16 @@
 #include "record/inside.h"
 #include "record/next.h"
 
+#include <stdlib.h>
+
 #if SIZE_MAX == UINT64_MAX
+
+/* Where the operators are a plugin's own, and so not found. */
+static void *plain(size_t size, size_t align) {
+    void *p = align > sizeof(void *) ? aligned_alloc(align, (size + align - 1) & ~(align - 1)) : malloc(size ? size : 1);
+    if (!p) abort();
+    return p;
+}
 
 static void leave(const bool *is_in) {
     if (*is_in) record_end();
@@ -17,7 +26,7 @@ static void leave(const bool *is_in) {
         static void *(*next) parameters;                                        \
         if (UNLIKELY(!next)) NEXT(next, #name);                                 \
         __attribute__((cleanup(leave))) const bool is_in = record_begin_birth(); \
-        void *p = next values;                                                  \
+        void *p = next ? next values : plain(size, align);                      \
         if (is_in && p) record_birth(p, size, align, 0, false);                 \
         return p;                                                               \
     }
@@ -29,7 +38,10 @@ static void leave(const bool *is_in) {
         if (UNLIKELY(!next)) NEXT(next, #name);                                  \
         __attribute__((cleanup(leave))) const bool is_in = record_begin_death(p); \
         if (is_in) record_death(p);                                              \
-        next values;                                                             \
+        if (next)                                                                \
+            next values;                                                         \
+        else                                                                     \
+            free(p);                                                             \
     }
 
 NEW(_Znwm, (size_t size), (size), 0)

@@ -72,6 +72,7 @@ void record_forget_sampled(void);
 /* tell.c: what a hook says */
 void record_birth(const void *object, size_t size, size_t align, uint64_t scope, bool has_scope);
 void record_death(const void *object);
+void record_death_at(const void *object, uint64_t time_ns);
 /* Before a resize: whether it is to be told of. Then one of these. */
 bool record_leave(const void *object);
 void record_arrive(const void *object, size_t size);

@@ -1,6 +1,6 @@
 /*
  * The memory that `tslab record` shares with the programs that it records. The tool makes it (memfd), and each program
- * maps it by the name in the variable TSLAB_RECORD. Programs put events into rings, and stacks into one table; the tool
+ * maps it by the name in the variable _TSLAB_RECORD. Programs put events into rings, and stacks into one table; the tool
  * takes them out and writes the file. So what a program has put there is written even if it is killed at once.
  *
  * 1. A ring has one writer, the thread that owns the slot, and one reader, the tool. Whoever claims a slot owns it.
@@ -24,7 +24,7 @@ enum {
     RECORD_THREAD_NAME = 16
 };
 
-#define RECORD_VARIABLE "TSLAB_RECORD"
+#define RECORD_VARIABLE "_TSLAB_RECORD" /* libtslab knows those that begin with TSLAB_, and says so of others */
 
 /* Kinds in a ring that the file does not have. */
 enum {

@@ -17,13 +17,15 @@ void record_birth(const void *object, size_t size, size_t align, uint64_t scope,
     record_put(&e);
 }
 
-void record_death(const void *object) {
-    raw_event e = {.address = (uintptr_t)object, .kind = RAW_FREE};
+void record_death_at(const void *object, uint64_t time_ns) {
+    raw_event e = {.time_ns = time_ns, .address = (uintptr_t)object, .kind = RAW_FREE};
     if (!is_all() && !record_remove_sampled(object)) return;
     e.stack = record_stack();
-    e.time_ns = record_now();
+    if (!time_ns) e.time_ns = record_now();
     record_put(&e);
 }
+
+void record_death(const void *object) { record_death_at(object, 0); }
 
 bool record_leave(const void *object) {
     raw_event e = {.address = (uintptr_t)object, .kind = RAW_OUT};
