@@ -44,15 +44,13 @@ static void look(count *c, uint32_t unit, uint32_t units) {
 /* Units of a retained run of the allocator that begins there; 0: none does. */
 static uint32_t retained_units(const count *c, uint32_t unit) {
     ts_allocator *allocator = c->allocator;
-    uint32_t index = ts_allocator_index(allocator), units = 0;
     const ts_run *run = &ts_region.run[unit];
-    if (ts_load_relaxed(&run->retained_of) != index) return 0;
+    if (ts_load_relaxed(&run->owner) == 0) return 0;
     ts_lock_acquire(&allocator->retained_lock);
-    if (ts_load_relaxed(&run->retained_of) == index) units = run->next;
-    /* The last unit of a run has the index of its allocator, too. */
-    if (units > 1 && (units > ts_pool_highest(ts_part_of_unit(unit)) - ts_unit_in_part(unit) ||
-                      ts_load_relaxed(&ts_region.run[unit + units - 1].retained_of) != index))
-        units = 0;
+    const ts_extents *runs = ts_runs_of(allocator, ts_part_of_unit(unit), ts_home_of(unit));
+    uint32_t units = ts_extent_at(runs, unit);
+    /* It can be the last unit of a run that has changed meanwhile. */
+    if (units > 1 && ts_extent_behind(runs, unit + units - 1) != units) units = 0;
     ts_lock_release(&allocator->retained_lock);
     return units;
 }

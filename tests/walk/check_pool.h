@@ -3,12 +3,12 @@
 #define TS_WALK_CHECK_POOL_H
 
 #include "region/pool.h"
+#include "walk/check_extents.h"
 
 /* Checks every list, length and cell of a part's pools, and shows each free run and cell to visit (may be NULL; false
    ends the walk). Returns the invariant that does not hold, or NULL. forked: the process is the child of a fork, in
    which units that another thread had in its hands may be nowhere. */
-typedef bool ts_pool_visit(void *arg, uint32_t first, uint32_t count);
-const char *ts_pool_walk(unsigned part, ts_pool_visit *visit, void *arg, bool forked);
+const char *ts_pool_walk(unsigned part, ts_extents_visit *visit, void *arg, bool forked);
 /* Walks the pools of both parts; aborts when an invariant does not hold. */
 void ts_pool_check(void);
 /* Units of both parts that are handed out, exactly. */

@@ -329,7 +329,7 @@ static void reset_record(ts_allocator *a) {
     ts_lock_reset_counts(&a->lock);
     memset(&a->retained, 0, sizeof a->retained);
     a->retained_group = 0;
-    memset(a->runs, 0, sizeof a->runs);
+    ts_runs_init(a);
     a->stuck = a->cut[0] = a->cut[1] = 0;
     ts_store_relaxed(&a->nodes, NULL);
     ts_store_relaxed(&a->shares, NULL);

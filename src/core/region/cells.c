@@ -23,7 +23,7 @@ uint32_t ts_cells_take(ts_pool *pool) {
 }
 
 bool ts_cells_want(const ts_pool *pool) {
-    if (ts_load_relaxed(&pool->first_bits) == 0) return false;
+    if (!ts_extents_some(&pool->free)) return false;
     bool wants = false;
     for (unsigned i = 0; i < TS_POOL_CELLS; i++) wants |= ts_cell_units(ts_load_relaxed(&pool->cell[i])) == 0;
     return wants;
@@ -32,10 +32,10 @@ bool ts_cells_want(const ts_pool *pool) {
 /* No empty cell changes without the lock. A fork holds the lock, so its child finds each cell filled or empty. */
 void ts_cells_fill(ts_pool *pool) {
     for (unsigned i = 0; i < TS_POOL_CELLS; i++) {
-        uint32_t first = ts_cell_units(ts_load_relaxed(&pool->cell[i])) == 0 ? ts_free_runs_find(pool, 1) : 0;
+        uint32_t first = ts_cell_units(ts_load_relaxed(&pool->cell[i])) == 0 ? ts_extents_find(&pool->free, 1) : 0;
         if (!first) continue;
-        uint32_t length = pool->run[first].length, units = length < CELL_UNITS ? length : CELL_UNITS;
-        ts_free_runs_cut(pool, (ts_range){first, length}, first, first + units);
+        uint32_t length = ts_region.run[first].length, units = length < CELL_UNITS ? length : CELL_UNITS;
+        ts_free_runs_cut(pool, first, first, first + units);
         /* release: publishes what the threads that gave the units back wrote before, under the lock */
         ts_store_release(&pool->cell[i], (uint64_t)first << 32 | units);
     }
@@ -49,8 +49,7 @@ bool ts_cells_empty(ts_pool *pool, uint32_t first, uint32_t end) {
         /* The exchange returns the units that are left: a unit that a thread took since the load is that thread's. */
         cell = atomic_exchange_explicit(&pool->cell[i], 0, memory_order_relaxed);
         if (ts_cell_units(cell) == 0) continue;
-        (void)ts_free_runs_merge(pool, ts_cell_first(cell), ts_cell_units(cell));
-        ts_pool_add_used(pool, (uint64_t)0 - ts_cell_units(cell));
+        (void)ts_free_runs_give(pool, ts_cell_first(cell), ts_cell_units(cell));
         some = true;
     }
     return some;

@@ -1,5 +1,5 @@
 /*
- * The cells of a pool: single units that any thread takes without the pool's lock (pool.h, 4).
+ * The cells of a pool: single units that any thread takes without the pool's lock (pool.h, 3).
  *
  * What could go wrong: two threads get one unit, or a unit is in no run and in no cell, and is lost. It does not. A
  * cell is one word: its first unit, and how many. A thread that takes a unit moves the word on by compare-and-swap. A

@@ -25,7 +25,7 @@ static bool make_accessible(unsigned part, uint32_t high, uint32_t count) {
 static uint32_t free_at_end(ts_pool *pool, uint32_t high) {
     if (high == 1) return 0; /* unit 0 may have no record yet */
     ts_lock_acquire(&pool->lock);
-    uint32_t length = ts_pool_owns(pool, high - 1) ? pool->run[high - 1].length : 0;
+    uint32_t length = ts_extent_at(&pool->free, ts_region.part[pool->part].first_unit + high - 1);
     ts_lock_release(&pool->lock);
     return length;
 }
@@ -60,7 +60,7 @@ bool ts_pool_grow(ts_pool *pool, uint32_t count, uint32_t seen) {
     if (got) {
         ts_lock_acquire(&pool->lock);
         ts_store_release(&pool->high, high + got); /* release: partner of ts_pool_highest */
-        (void)ts_free_runs_merge(pool, high, got);
+        (void)ts_extents_give(&pool->free, ts_region.part[pool->part].first_unit + high, got);
         ts_lock_release(&pool->lock);
     }
     ts_lock_release(&pool->grow_lock);
@@ -85,9 +85,9 @@ void ts_pool_freeze(ts_range run) {
 /* Caller has the lock. */
 static void freeze_runs(ts_pool *pool) {
     (void)ts_cells_empty(pool, 0, UINT32_MAX);
-    for (unsigned list = 0; list < TS_RUN_LEVELS * TS_RUN_LISTS; list++)
-        for (uint32_t u = pool->head[list / TS_RUN_LISTS][list % TS_RUN_LISTS]; u; u = pool->run[u].next) {
-            ts_range run = {u, pool->run[u].length};
+    for (unsigned list = 0; list < TS_EXTENT_LISTS; list++)
+        for (uint32_t u = pool->free.head[list]; u; u = ts_region.run[u].next) {
+            ts_range run = {u, ts_region.run[u].length};
             if (ts_pool_is_to_freeze(TS_NORMAL, run)) ts_pool_freeze(run);
         }
 }
@@ -113,9 +113,9 @@ void ts_growth_init(void) {
 
 /* A free run with units at `from` or behind; count 0: there is none. Caller has the lock. */
 static ts_range find_behind(const ts_pool *pool, uint32_t from) {
-    for (unsigned list = 0; list < TS_RUN_LEVELS * TS_RUN_LISTS; list++)
-        for (uint32_t u = pool->head[list / TS_RUN_LISTS][list % TS_RUN_LISTS]; u; u = pool->run[u].next)
-            if (u + pool->run[u].length > from) return (ts_range){u, pool->run[u].length};
+    for (unsigned list = 0; list < TS_EXTENT_LISTS; list++)
+        for (uint32_t u = pool->free.head[list]; u; u = ts_region.run[u].next)
+            if (u + ts_region.run[u].length > from) return (ts_range){u, ts_region.run[u].length};
     return (ts_range){0, 0};
 }
 
@@ -126,7 +126,7 @@ static ts_range take_away(ts_pool *pool, uint32_t from) {
     ts_range run = find_behind(pool, from);
     if (run.count > 0) {
         uint32_t first = run.first < from ? from : run.first, end = run.first + run.count;
-        ts_free_runs_cut(pool, run, first, end);
+        ts_free_runs_cut(pool, run.first, first, end);
         run = (ts_range){first, end - first};
         ts_pool_add_used(pool, (uint64_t)0 - run.count);
         pool->moved -= run.count;
@@ -146,7 +146,7 @@ void ts_pool_shrink(unsigned part, uint32_t units) {
     }
     ts_region_release_units(part, units > least ? units : least);
     ts_lock_release(&pool->grow_lock);
-    for (ts_range run; (run = take_away(pool, units)).count > 0;)
-        ts_region_release_tail(ts_region.part[part].base, ts_part_bytes(part, run.first),
-                               ts_part_bytes(part, run.first + run.count));
+    uint32_t first_unit = ts_region.part[part].first_unit;
+    for (ts_range run; (run = take_away(pool, first_unit + units)).count > 0;)
+        ts_region_release_tail(ts_unit_address(run.first), 0, ts_part_bytes(part, run.count));
 }

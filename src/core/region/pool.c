@@ -31,20 +31,20 @@ static uint32_t take_single(ts_pool *pool) {
     return unit;
 }
 
-static void give_units(unsigned part, uint32_t unit, uint32_t count);
+static void give_units(uint32_t first, uint32_t count);
 
-/* For units (numbered within the part) that the caller has just taken. false: the system has no memory for them, and
-   they are back in the pool. */
-static bool make_ready(unsigned part, uint32_t first, uint32_t count) {
-    if (!ts_pool_is_made_late(part) || ts_region_commit_data(part, first, count)) return true;
-    give_units(part, first, count);
+/* For units that the caller has just taken. false: the system has no memory for them, and they are back in the pool. */
+static bool make_ready(uint32_t first, uint32_t count) {
+    unsigned part = ts_part_of_unit(first);
+    if (!ts_pool_is_made_late(part) || ts_region_commit_data(part, ts_unit_in_part(first), count)) return true;
+    give_units(first, count);
     return false;
 }
 
 static uint32_t take_ready(ts_pool *pool, uint32_t count, uint32_t align) {
     ts_assert(1, count > 0 && ts_is_pow2(align));
     uint32_t unit = count == 1 && align == 1 ? take_single(pool) : ts_pool_take_run(pool, count, align);
-    return unit && make_ready(pool->part, unit, count) ? ts_region.part[pool->part].first_unit + unit : 0;
+    return unit && make_ready(unit, count) ? unit : 0;
 }
 
 uint32_t ts_pool_take(unsigned part, uint32_t count, uint32_t align) {
@@ -58,43 +58,42 @@ uint32_t ts_pool_take_of(unsigned home, uint32_t count, uint32_t align) {
     return unit ? unit : take_ready(ts_any_pool(TS_NORMAL), count, align);
 }
 
-/* Directly behind the caller's units lies a free run, or units in use, or the untouched end. */
+/* Directly behind the caller's units lies a free run, or a cell, or units in use, or the untouched end. */
 static bool take_at_locked(ts_pool *pool, uint32_t unit, uint32_t count) {
-    if (unit >= ts_pool_high_of(pool) || !ts_pool_owns(pool, unit)) return false;
-    const ts_run *r = &pool->run[unit];
-    if (r->length == 0 && !ts_cells_empty(pool, unit, unit + 1)) return false; /* in use */
-    if (r->length < count) (void)ts_cells_empty(pool, unit, unit + count);
-    if (r->length < count) return false;
-    ts_free_runs_cut(pool, (ts_range){unit, r->length}, unit, unit + count);
+    if (ts_extent_behind(&pool->free, unit) < count) (void)ts_cells_empty(pool, unit, unit + count);
+    /* A unit behind others in use is the first of a run, not its last, or the only one. */
+    if (ts_extent_behind(&pool->free, unit) < count) return false;
+    ts_free_runs_cut(pool, unit, unit, unit + count);
     return true;
 }
 
 /* Caller has the lock. */
 static bool has_run(ts_pool *pool, uint32_t length) {
-    return ts_free_runs_find(pool, length) || (ts_cells_empty(pool, 0, UINT32_MAX) && ts_free_runs_find(pool, length));
+    return ts_extents_find(&pool->free, length) ||
+           (ts_cells_empty(pool, 0, UINT32_MAX) && ts_extents_find(&pool->free, length));
 }
 
 /* The pool does not grow behind its last unit while it has a run for the whole: the caller can move there. Otherwise
    it would grow each time that a span comes to lie at its end, and never stop. */
 bool ts_pool_take_at(uint32_t first, uint32_t count, uint32_t whole) {
     unsigned part = ts_part_of_unit(first);
-    uint32_t unit = ts_unit_in_part(first);
-    ts_pool *pool = ts_pool_of(part, unit - 1);
+    uint32_t in_part = ts_unit_in_part(first);
+    ts_pool *pool = ts_pool_of(first - 1);
     ts_assert(1, count > 0 && whole > count);
     for (unsigned tries = 0; tries < 2; tries++) {
         ts_lock_acquire(&pool->lock);
-        bool taken = take_at_locked(pool, unit, count);
-        bool grows = !taken && unit == ts_pool_high_of(pool) && !has_run(pool, whole);
+        bool taken = take_at_locked(pool, first, count);
+        bool grows = !taken && in_part == ts_pool_high_of(pool) && !has_run(pool, whole);
         ts_lock_release(&pool->lock);
-        if (taken) return make_ready(part, unit, count);
+        if (taken) return make_ready(first, count);
         if (!grows || pool != ts_any_pool(part) || count > ts_region.part[part].units) return false;
-        if (!ts_pool_grow(pool, count, unit)) return false;
+        if (!ts_pool_grow(pool, count, in_part)) return false;
     }
     return false;
 }
 
 void ts_pool_take_around(uint32_t *first, uint32_t *count, uint32_t page_units) {
-    ts_pool *pool = ts_pool_of(TS_NORMAL, *first); /* a page has one home */
+    ts_pool *pool = ts_pool_of(*first); /* a page has one home */
     uint32_t unit = *first, end = unit + *count;
     uint64_t number = (uintptr_t)ts_region.part[TS_NORMAL].base / TS_UNIT_BYTES + unit;
     uint32_t before = (uint32_t)(number & (page_units - 1));
@@ -102,15 +101,15 @@ void ts_pool_take_around(uint32_t *first, uint32_t *count, uint32_t page_units) 
     ts_lock_acquire(&pool->lock);
     if (before) (void)ts_cells_empty(pool, unit - before, unit);
     if (after) (void)ts_cells_empty(pool, end, end + after);
-    uint32_t length = before ? pool->run[unit - 1].length : 0;
+    uint32_t length = before ? ts_extent_at(&pool->free, unit - 1) : 0;
     if (before && length >= before) {
-        ts_free_runs_cut(pool, (ts_range){unit - length, length}, unit - before, unit);
+        ts_free_runs_cut(pool, unit - length, unit - before, unit);
         *first -= before;
         *count += before;
     }
-    length = after && end < ts_pool_high_of(pool) ? pool->run[end].length : 0;
+    length = after ? ts_extent_behind(&pool->free, end) : 0;
     if (after && length >= after) {
-        ts_free_runs_cut(pool, (ts_range){end, length}, end, end + after);
+        ts_free_runs_cut(pool, end, end, end + after);
         *count += after;
     }
     ts_lock_release(&pool->lock);
@@ -125,20 +124,18 @@ static _Atomic bool tainted;
 bool ts_pool_is_zero(void) { return !ts_load_relaxed(&tainted) && ts_os_page_bytes() <= TS_UNIT_BYTES; }
 
 /* A run that becomes read-only is out of the pool while the system is asked: no other thread can take it then. */
-static void give_units(unsigned part, uint32_t unit, uint32_t count) {
-    ts_pool *pool = ts_pool_of(part, unit);
-    ts_assert(1, part == TS_FAR || ts_home_is_same(unit, unit + count - 1));
+static void give_units(uint32_t first, uint32_t count) {
+    ts_pool *pool = ts_pool_of(first);
+    ts_assert(1, ts_home_is_same(first, first + count - 1));
     ts_lock_acquire(&pool->lock);
-    ts_range run = ts_free_runs_merge(pool, unit, count);
-    ts_pool_add_used(pool, (uint64_t)0 - count);
-    bool freezes = ts_pool_is_to_freeze(part, run);
-    if (freezes) ts_free_runs_cut(pool, run, run.first, run.first + run.count);
+    ts_range run = ts_free_runs_give(pool, first, count);
+    bool freezes = ts_pool_is_to_freeze(pool->part, run);
+    if (freezes) ts_free_runs_cut(pool, run.first, run.first, run.first + run.count);
     ts_lock_release(&pool->lock);
     if (!freezes) return;
     ts_pool_freeze(run);
     ts_lock_acquire(&pool->lock);
-    (void)ts_free_runs_merge(pool, run.first, run.count);
-    ts_pool_add_used(pool, (uint64_t)0 - run.count);
+    (void)ts_free_runs_give(pool, run.first, run.count);
     ts_lock_release(&pool->lock);
 }
 
@@ -146,7 +143,7 @@ void ts_pool_give(uint32_t first, uint32_t count) {
     unsigned part = ts_part_of_unit(first);
     /* Where the system refuses, the units stay writable until they are handed out again. */
     if (part == TS_FAR) (void)ts_os->freeze(ts_unit_address(first), ts_part_bytes(part, count));
-    give_units(part, ts_unit_in_part(first), count);
+    give_units(first, count);
 }
 
 void ts_pool_give_unpurged(uint32_t first, uint32_t count) {

@@ -11,7 +11,8 @@
  * unit with one compare-and-swap. So a thread that needs a unit does not wait for one that has the lock and has lost
  * its processor.
  *
- *     free_runs    the record of a pool, and the lists of its free runs
+ *     extents      sets of free units in a row, with their merging: of pools, and of allocators
+ *     free_runs    the record of a pool
  *     cells        single units, taken without the lock
  *     growth       the untouched end, and the limits on it
  *     pool_homes   huge pages that pass from the pool of one home to that of another
@@ -21,10 +22,8 @@
  *  1. Each unit below `high` is in one free run, or in one cell, or handed out, or on its way from one pool to
  *     another in the hands of one thread. In the first three cases it belongs to the pool of its home. `high` only
  *     rises, and the part's mark (region.h) is never below it.
- *  2. No two free runs of one home touch: units that come back are merged with the free units beside them.
- *  3. run[first] and run[last] of a free run hold its length. The records between them are stale, and nothing reads
- *     them. Units that are handed out, or in a cell, have length 0.
- *  4. A cell gets units only while it is empty. A thread that finds no run, or wants units in a row that may lie in a
+ *  2. A free run is an extent of its pool's set (extents.h). Units that are handed out, or in a cell, are in none.
+ *  3. A cell gets units only while it is empty. A thread that finds no run, or wants units in a row that may lie in a
  *     cell, empties the cells first. So a cell keeps no run, and no page that could go back, from being whole.
  * One thread at a time makes the units of a range accessible. It holds no pool's lock then, and no other thread can
  * see the range yet.
@@ -35,19 +34,7 @@
 #include "base/atomic.h"
 #include "base/attr.h"
 #include "os/lock.h"
-
-/* The record of a unit. Units are numbered within their part here. */
-typedef struct ts_run {
-    uint32_t length; /* first and last unit of a free run: its units; else 0 */
-    uint32_t next;   /* first unit of a free run: the next run in its list. In a retained run: supply/runs.h */
-    uint32_t prev; /* first unit of a free run: the run before it. Handed out, with its slab on a queue of cross-thread
-                        frees: supply/nodes.h; written by the thread that set FOREIGN */
-    _Atomic uint32_t
-        retained_of; /* in a retained run: its allocator (supply/runs.h); of a lent FAR span: slab/lent.h; else 0 */
-    uint32_t
-        fine; /* the unit's FINE state words were written since they went back to the system; of the unit's owner */
-} ts_run;
-#define TS_RUN_LENT UINT32_MAX /* in retained_of: no allocator has this index */
+#include "region/extents.h"
 
 /* Sets up the pools; after ts_region_init. */
 void ts_pool_init(void);

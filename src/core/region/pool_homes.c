@@ -32,7 +32,7 @@ static uint32_t take_huge(const ts_pool *to, uint32_t units, bool from_homes) {
    leave. A thread that looks at the units beside them has that lock, or the other pool's. It finds no free run where
    they are. */
 static void move_units(ts_pool *to, uint32_t first, uint32_t units) {
-    ts_pool *from = ts_pool_of(TS_NORMAL, first);
+    ts_pool *from = ts_pool_of(first);
     ts_lock_acquire(&from->lock);
     ts_pool_add_used(from, (uint64_t)0 - units);
     from->moved -= units;
@@ -41,7 +41,7 @@ static void move_units(ts_pool *to, uint32_t first, uint32_t units) {
     (void)ts_home_bind(first, units, to->home); /* refused: the first touch decides, mostly for the right node */
     ts_lock_acquire(&to->lock);
     to->moved += units;
-    (void)ts_free_runs_merge(to, first, units);
+    (void)ts_extents_give(&to->free, first, units);
     ts_lock_release(&to->lock);
 }
 
@@ -70,8 +70,7 @@ uint32_t ts_pool_take_run(ts_pool *pool, uint32_t count, uint32_t align) {
     for (;;) {
         uint32_t seen, unit = take_free_run(pool, count, align, &seen);
         if (unit) return unit;
-        /* The search looks at lists all of whose runs fit, so growth covers the rounding, too. */
-        uint64_t need = ts_free_runs_rounded((uint64_t)count + align - 1);
+        uint64_t need = (uint64_t)count + align - 1;
         if (need > units || !ts_pool_extend(pool, (uint32_t)need, seen)) return 0;
     }
 }
@@ -80,8 +79,6 @@ void ts_pool_start_homes(void) {
     if (ts_pools_count() != TS_PARTS || ts_homes_count() == 0) return;
     for (unsigned home = 1; home < TS_HOMES; home++) {
         ts_free_runs_init(ts_home_pool(home), TS_NORMAL, home);
-        /* The table of homes says where the pool's units end. */
-        ts_store_relaxed(&ts_home_pool(home)->high, ts_region.part[TS_NORMAL].units);
     }
     ts_store_release(&ts_pools_in_use, (uint32_t)TS_POOLS);
 }

@@ -1,6 +1,6 @@
 /*
  * How a pool gets units that it does not have: from the untouched end (growth.h), or as huge pages of another home's
- * pool (home.h, 2). Units are numbered within their part.
+ * pool (home.h, 2).
  */
 #ifndef TS_REGION_POOL_HOMES_H
 #define TS_REGION_POOL_HOMES_H

@@ -3,7 +3,7 @@
  * inaccessible meanwhile. A free needs nothing in these pages, so the objects stay live, and are freed as before.
  *
  * A unit is LENT while its bit in ts_spilled_units is on. The unit is the first one of a span, or the unit of a slab.
- * A FAR unit has no such bit, because bits for 16 TiB would take 2 MiB: its record's retained_of is TS_RUN_LENT
+ * A FAR unit has no such bit, because bits for 16 TiB would take 2 MiB: its record's owner is TS_RUN_LENT
  * instead. The rules call that a bit, too.
  *
  * Invariants
@@ -49,13 +49,13 @@ static inline const ts_loan *ts_loan_of_lent(void) { return ts_load_relaxed(&ts_
    before. */
 static inline bool ts_is_lent(uint32_t unit) {
     if (TS_LIKELY(ts_load_acquire(&ts_spills) == 0) || ts_is_piece(unit)) return false;
-    if (ts_part_of_unit(unit) == TS_FAR) return ts_load_acquire(&ts_region.run[unit].retained_of) == TS_RUN_LENT;
+    if (ts_part_of_unit(unit) == TS_FAR) return ts_load_acquire(&ts_region.run[unit].owner) == TS_RUN_LENT;
     return (ts_load_acquire(&ts_spilled_units[unit / 64]) >> unit % 64 & 1) != 0;
 }
 /* acq_rel: the thread that turns the bit off sees what the lender wrote before. Its own writes come after. */
 static inline void ts_lend(uint32_t unit) {
     if (ts_part_of_unit(unit) == TS_FAR) {
-        atomic_exchange_explicit(&ts_region.run[unit].retained_of, TS_RUN_LENT, memory_order_acq_rel);
+        atomic_exchange_explicit(&ts_region.run[unit].owner, TS_RUN_LENT, memory_order_acq_rel);
         return;
     }
     atomic_fetch_or_explicit(&ts_spilled_units[unit / 64], (uint64_t)1 << unit % 64, memory_order_acq_rel);
@@ -64,7 +64,7 @@ static inline void ts_lend(uint32_t unit) {
 static inline bool ts_take_lent(uint32_t unit) {
     uint32_t lent = TS_RUN_LENT;
     if (ts_part_of_unit(unit) == TS_FAR)
-        return atomic_compare_exchange_strong_explicit(&ts_region.run[unit].retained_of, &lent, 0, memory_order_acq_rel,
+        return atomic_compare_exchange_strong_explicit(&ts_region.run[unit].owner, &lent, 0, memory_order_acq_rel,
                                                        memory_order_acquire);
     uint64_t bit = (uint64_t)1 << unit % 64;
     return (atomic_fetch_and_explicit(&ts_spilled_units[unit / 64], ~bit, memory_order_acq_rel) & bit) != 0;

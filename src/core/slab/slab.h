@@ -166,10 +166,6 @@ typedef struct ts_slab {
                 uint32_t number;  /* from then on: the upper half of ts_span_number */
             };
         } span; /* guarded by the epoch's lock while the UNIT word says SPAN; messages read the atomic fields, too */
-        struct {
-            uint64_t said[2];      /* of the last use, for messages: last_word, and the bytes of a span */
-            uint32_t newer, older; /* links of the runs by age (supply/runs.h) */
-        } run;
     } u; /* atomic: messages look at the slab of a refused pointer, in whatever use it is by then (diagnose.c) */
     uint32_t next; /* (o)(w) links of the list of its bin, block, epoch or retained units: slab numbers */
     uint32_t prev;

@@ -55,8 +55,8 @@ typedef struct ts_allocator {
     _Atomic uint64_t span_retained_units; /* in runs and stuck; read by anyone */
     _Atomic uint64_t reserved_units;      /* retained units kept beyond the retain budget, by slab_reserve */
     ts_retain retain;
-    ts_runs runs[TS_PARTS];
-    uint32_t oldest, newest; /* of the runs that have an age, 0: none */
+    ts_extents runs[TS_PARTS];
+    ts_ages ages; /* of all runs */
     _Atomic(struct ts_nodes *)
         nodes;       /* NULL: homes are not told apart (nodes.h), the usual case; written under retained_lock */
     uint32_t cut[2]; /* cut units with free pieces here, short and long ones, linked by next and prev (piece.h) */

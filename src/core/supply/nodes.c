@@ -7,6 +7,7 @@ bool ts_nodes_make(ts_allocator *allocator) {
     if (ts_nodes_of(allocator) || ts_homes_count() == 0) return true;
     ts_nodes *made = ts_lines_take(TS_LINES_NODES, sizeof *made);
     if (!made) return ts_fail(ENOMEM);
+    ts_runs_init_homes(allocator, made->runs);
     ts_lock_acquire(&allocator->retained_lock);
     bool first = ts_load_relaxed(&allocator->nodes) == NULL;
     if (first) ts_store_release(&allocator->nodes, made); /* partner: ts_nodes_of */

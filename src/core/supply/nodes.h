@@ -27,7 +27,7 @@
 #include "supply/allocator.h"
 
 typedef struct ts_nodes {
-    ts_runs runs[TS_HOMES]; /* guarded by the retained lock; runs of ANY are the allocator's own, and empty here */
+    ts_extents runs[TS_HOMES]; /* guarded by the retained lock; runs of ANY are the allocator's own, and empty here */
     _Atomic uint64_t committed_units[TS_HOMES]; /* ANY has none */
     _Atomic uint64_t remote_frees[TS_HOMES];    /* objects of that home */
 } ts_nodes;

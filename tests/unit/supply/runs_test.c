@@ -175,6 +175,21 @@ static void grows_into_a_retained_run(void **state) {
     assert_int_equal(a[20 * UNIT - 1], 7);
 }
 
+/* One that is too short stays whole, and the span moves. */
+static void grows_past_a_shorter_run(void **state) {
+    (void)state;
+    char *a = span(20), *b = span(20), *c = span(1);
+    assert_non_null(c);
+    memset(a, 7, 20 * UNIT);
+    assert_true(slab_free(allocator, b));
+    char *moved = slab_realloc(allocator, a, 45 * UNIT);
+    assert_non_null(moved);
+    assert_ptr_not_equal(moved, a);
+    memset(moved + 20 * UNIT, 9, 25 * UNIT);
+    assert_int_equal(moved[20 * UNIT - 1], 7);
+    assert_int_equal(runs_of(allocator).units, 40);
+}
+
 /* Over the budget, what is freed unit by unit goes back in pieces, though every second unit stays at first. */
 static void goes_back_in_pieces(void **state) {
     enum { SLABS = 3000, PER_SLAB = 4 };
@@ -332,6 +347,7 @@ int main(void) {
         RUNS(runs_are_an_allocators_own),
         RUNS(a_run_and_what_is_free_behind_it),
         RUNS(grows_into_a_retained_run),
+        RUNS(grows_past_a_shorter_run),
         RUNS(goes_back_in_pieces),
         RUNS(refused_it_stays_a_run),
         RUNS(the_oldest_goes_back_first),

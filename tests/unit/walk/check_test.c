@@ -11,6 +11,7 @@
 
 #include "bins.h"
 #include "domain/domain.h"
+#include "region/free_runs.h"
 #include "walk/check.h"
 #include "walk/check_pool.h"
 
@@ -175,7 +176,7 @@ static void put_back(void) {
 static ts_run *free_run(void) {
     uint32_t high = ts_pool_high(TS_NORMAL);
     for (uint32_t i = 1; i < high; i++)
-        if (ts_region.run[i].length > 1) return &ts_region.run[i];
+        if (ts_extent_at(&ts_pools[TS_NORMAL].free, i) > 1) return &ts_region.run[i];
     SUP_CHECK(false, "no free run");
     return NULL;
 }
@@ -185,14 +186,18 @@ static void pool_end_tag(void) {
     ts_run *r = free_run();
     ADD(r[r->length - 1].length, 1);
 }
-static void pool_tag_inside(void) { CHANGE(free_run()[-1].length, 1); }
+static void pool_tag_inside(void) {
+    ts_run *before = free_run() - 1;
+    CHANGE(before->length, 1);
+    CHANGE(before->owner, ts_pools[TS_NORMAL].free.number);
+}
 static void pool_prev(void) { CHANGE(free_run()->prev, 3); }
 static void pool_next(void) { CHANGE(free_run()->next, ts_region.part[TS_NORMAL].units); }
 static void pool_no_length(void) { CHANGE(free_run()->length, 0); }
 static void pool_too_long(void) { CHANGE(free_run()->length, ts_pool_high(TS_NORMAL)); }
 static void pool_other_length(void) { CHANGE(free_run()->length, 1); } /* its first unit is its last then */
 static bool is_cell(void *arg, uint32_t first, uint32_t count) {
-    if (count > 0 && ts_region.run[first].length == 0) *(uint32_t *)arg = first;
+    if (count > 0 && ts_load_relaxed(&ts_region.run[first].owner) == 0) *(uint32_t *)arg = first;
     return true;
 }
 static void pool_cell(void) {
@@ -200,6 +205,7 @@ static void pool_cell(void) {
     ts_pool_give(ts_pool_take(TS_NORMAL, 1, 1), 1); /* so that there is one */
     SUP_CHECK(!ts_pool_walk(TS_NORMAL, is_cell, &first, false) && first != 0, "no cell");
     CHANGE(ts_region.run[first].length, 1);
+    CHANGE(ts_region.run[first].owner, ts_pools[TS_NORMAL].free.number);
 }
 static void table_id(void) { ADD(epoch_of(churn)->record.id, (uint64_t)1 << ts_epochs.index_bits); }
 static void table_index(void) { ADD(epoch_of(churn)->record.index, 1); }
@@ -369,7 +375,7 @@ static void retained_spans(void) { ADD(record()->span_retained_units, 1); }
 /* The first of the shortest retained runs of part NORMAL. */
 static uint32_t *retained_run_list(void) {
     uint32_t *head = record()->runs[TS_NORMAL].head;
-    for (unsigned i = 0; i < TS_RETAINED_LISTS; i++)
+    for (unsigned i = 0; i < TS_EXTENT_LISTS; i++)
         if (head[i]) return &head[i];
     SUP_CHECK(false, "no retained run");
     return NULL;
@@ -387,12 +393,12 @@ static void kept_span_loop(void) {
 static void kept_span_owned(void) { CHANGE(*ts_unit_word(my_share()->spans[5] + 3), 5); }
 static void retained_run_off_its_list(void) { CHANGE(*retained_run_list(), 0); }
 static void retained_run_bit(void) { CHANGE(record()->runs[TS_NORMAL].some[0], 0); }
-static void retained_run_length(void) { ADD(retained_run()->next, 1); }
+static void retained_run_length(void) { ADD(retained_run()->length, 1); }
 static void retained_run_end(void) {
-    ADD(ts_region.run[*retained_run_list() + retained_run()->next - 1].retained_of, 1);
+    ADD(ts_region.run[*retained_run_list() + retained_run()->length - 1].owner, 1);
 }
-static void retained_run_begin(void) { ADD(retained_run()->retained_of, 1); }
-static void retained_run_link(void) { ADD(ts_slab_at(*retained_run_list())->prev, 1); }
+static void retained_run_begin(void) { ADD(retained_run()->owner, 1); }
+static void retained_run_link(void) { ADD(retained_run()->prev, 1); }
 static void allocator_committed(void) { ADD(record()->committed_units, 1); }
 static void allocator_pins(void) { ADD(record()->pins, 1); }
 static void domain_busy(void) { CHANGE(ts_domain_find((uintptr_t)domain)->busy, 1); }
@@ -708,15 +714,15 @@ static const struct {
 } cases[] = {
 #define CASE(fn, text) \
     { #fn, fn, text }
-    CASE(pool_length, "pool"),
-    CASE(pool_end_tag, "pool: a run with two lengths"),
-    CASE(pool_tag_inside, "two runs that touch"),
+    CASE(pool_length, "extent"),
+    CASE(pool_end_tag, "an extent with two lengths"),
+    CASE(pool_tag_inside, "two extents that touch"),
     CASE(pool_cell, "a cell in a run"),
-    CASE(pool_prev, "pool: a list that is broken"),
-    CASE(pool_next, "a run outside of its part"),
-    CASE(pool_no_length, "the length of a run"),
-    CASE(pool_too_long, "the length of a run"),
-    CASE(pool_other_length, "a run in the list of another length"),
+    CASE(pool_prev, "a list of extents that is broken"),
+    CASE(pool_next, "an extent outside of its part"),
+    CASE(pool_no_length, "the length of an extent"),
+    CASE(pool_too_long, "the length of an extent"),
+    CASE(pool_other_length, "an extent in the list of another length"),
     CASE(table_id, "table of epochs"),
     CASE(table_index, "table of epochs"),
     CASE(table_era, "table of epochs"),
@@ -814,16 +820,16 @@ static const struct {
     CASE(warm_loop, "retained and retained"),
     CASE(retained_owned, "belongs to somebody"),
     CASE(retained_spans, "retained runs"),
-    CASE(retained_run_off_its_list, "a list of retained runs and its bit"),
+    CASE(retained_run_off_its_list, "a list of extents and its bit"),
     CASE(kept_spans, "units in the spans that it keeps, "),
     CASE(kept_span_list, "units in the spans that it keeps, "),
     CASE(kept_span_loop, "more than 5 units in the spans that it keeps"),
     CASE(kept_span_owned, "is in a span that is kept, and has an owner"),
-    CASE(retained_run_bit, "a list of retained runs and its bit"),
-    CASE(retained_run_length, "a retained run with two lengths"),
-    CASE(retained_run_end, "a retained run with two lengths"),
-    CASE(retained_run_begin, "the length of a retained run"),
-    CASE(retained_run_link, "a list of retained runs that is broken"),
+    CASE(retained_run_bit, "a list of extents and its bit"),
+    CASE(retained_run_length, "an extent with two lengths"),
+    CASE(retained_run_end, "an extent with two lengths"),
+    CASE(retained_run_begin, "the length of an extent"),
+    CASE(retained_run_link, "a list of extents that is broken"),
     CASE(allocator_committed, "committed"),
     CASE(allocator_pins, "pins"),
     CASE(domain_busy, "being ended"),
@@ -943,7 +949,7 @@ static const struct {
     CASE(allocator_retained, "retained list"),
     CASE(group_elsewhere, "group of retained units"),
     CASE(stuck_of_a_block, "among the spans whose guards stay, and has none"),
-    CASE(retained_run_elsewhere, "the length of a retained run"),
+    CASE(retained_run_elsewhere, "the length of an extent"),
     CASE(retained_run_owned, "is in a retained run, and has an owner"),
     CASE(free_unit_owned, "is free, and its word is"),
     CASE(free_unit_zombie, "is a zombie, and somewhere else"),
