@@ -191,9 +191,9 @@ uint32_t ts_purge_take_run(ts_allocator *allocator, uint64_t keep, uint32_t leas
     ts_lock_acquire(&allocator->retained_lock);
     uint64_t have = ts_retained_shared(allocator), over = have > keep ? have - keep : 0;
     if (over < most) most = over;
-    if (most > TS_PURGE_BATCH) most = TS_PURGE_BATCH;
     unsigned homes = ts_nodes_of(allocator) ? TS_HOMES : 1;
-    if (most > 0) first = ts_runs_take_oldest(allocator, TS_PURGE_PIECE_UNITS, (uint32_t)most, over, units);
+    if (most > 0) first = ts_runs_take_oldest(allocator, TS_PURGE_PIECE_UNITS, most, units);
+    if (most > TS_EXTENT_AGED) most = TS_EXTENT_AGED; /* no run without an age is longer */
     for (unsigned home = 0; home < homes && !first && most > 0; home++)
         first = ts_runs_take_longest(allocator, TS_NORMAL, home, least, (uint32_t)most, units);
     ts_lock_release(&allocator->retained_lock);
@@ -268,31 +268,24 @@ uint64_t ts_allocator_look(ts_allocator *allocator, uint64_t most) {
     return units > 0 ? ts_purge_shared(allocator, keep, units) : 0;
 }
 
-static uint64_t settle_step(ts_allocator *allocator, uint64_t owed) {
+/* own: units of a span that the thread has just freed. */
+static uint64_t settle_step(ts_allocator *allocator, uint64_t owed, uint64_t own) {
     /* Whether the debt may wait for a piece: not where memory goes back at once, or a limit is to be kept. */
     bool piece =
         ts_purge_limit(allocator) > ts_load_relaxed(&allocator->reserved_units) && !ts_allocator_is_sparing(allocator);
     if (piece && owed < TS_PURGE_LEAST_UNITS) return owed;
     if (!ts_purge_is_over(allocator)) return 0;
     uint64_t limit = ts_purge_limit(allocator), retained = ts_retained_shared(allocator),
-             over = retained > limit ? retained - limit : 0;
+             over = retained > limit ? retained - limit : 0, most = own + TS_PURGE_PIECE_UNITS;
     if (owed > 2 * over) owed = 2 * over;
-    /* A piece. Where far too much is retained, a quarter of the debt, so that a thread that frees long spans keeps up;
-       all of it where little is left in use. */
-    uint64_t most = TS_PURGE_PIECE_UNITS;
-    unsigned calls = TS_PURGE_CALLS;
-    if (owed / 4 > most && over > allocator->retain.usual / 4) {
-        bool last = over / 4 > ts_units_in_use(allocator); /* few frees can follow */
-        most = last ? owed : owed / 4;
-        calls = last ? TS_PURGE_CALLS_LAST : TS_PURGE_CALLS_LONG;
-    }
     if (!piece || most > owed) most = owed;
     (void)ts_purge_gather(allocator, most < 2 * TS_PURGE_LEAST_UNITS ? most : 2 * TS_PURGE_LEAST_UNITS);
     uint32_t least = !piece || retained / 2 > limit    ? 1
                      : retained - retained / 3 > limit ? TS_PURGE_LEAST_UNITS
                                                        : TS_PURGE_PIECE_UNITS;
     if (piece && (owed < least || over < least)) return owed;
-    uint64_t given = purge_runs(allocator, limit, least, most, piece ? calls : UINT_MAX, piece);
+    unsigned calls = piece ? TS_PURGE_CALLS + (unsigned)(own / TS_PURGE_BATCH) : UINT_MAX;
+    uint64_t given = purge_runs(allocator, limit, least, most, calls, piece);
     /* No run is long enough. Later frees make longer ones, and note their debts anew. The end of a phase sees the
        note that stays. */
     if (given == 0) return piece ? 1 : 0;
@@ -308,20 +301,21 @@ void ts_note_retained(ts_allocator *allocator, uint64_t added) {
         ts_thread.settle_units = 0; /* later calls for the other allocator note its debt anew */
     ts_thread.settle = allocator;
     ts_thread.settle_token = ts_load_relaxed(&allocator->token);
-    ts_thread.settle_units += (added < TS_PURGE_PIECE_UNITS ? 2 : 8) * added;
+    ts_thread.settle_units += 2 * added;
+    if (added >= TS_PURGE_PIECE_UNITS && added > ts_thread.settle_own) ts_thread.settle_own = added;
 }
 
 void ts_purge_owed(uint64_t purge_units) {
     ts_allocator *allocator = ts_thread.settle;
     if (!allocator) return;
     ts_thread.settle = NULL;
-    uint64_t owed = ts_thread.settle_units;
-    ts_thread.settle_units = 0;
+    uint64_t owed = ts_thread.settle_units, own = ts_thread.settle_own;
+    ts_thread.settle_units = ts_thread.settle_own = 0;
     /* The note may be of an earlier call, and the allocator can have ended since. */
     if (!ts_allocator_pin_use(allocator, ts_thread.settle_token)) return;
     uint64_t left;
     if (purge_units == TS_PURGE_STEP) {
-        left = settle_step(allocator, owed);
+        left = settle_step(allocator, owed, own);
     } else {
         uint64_t given = ts_allocator_settle(allocator, purge_units);
         left = given == 0 || given > owed ? 0 : owed - given; /* 0: the limit is met meanwhile, or the system refused */

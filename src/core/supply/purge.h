@@ -3,15 +3,13 @@
  * the oldest first (runs.h), and go to the pool. A run that the system refuses to take stays retained. The callers hold
  * nothing.
  *
- * A thread that adds units to the allocator's while that is over its limit OWES twice as many, and eight times as many
- * where it adds a span of a megabyte or more: after the last of such frees, few calls follow. So retained memory
- * comes down, however fast objects are freed. The thread pays when it holds nothing:
+ * A thread that adds units to the allocator's while that is over its limit OWES twice as many. So retained memory comes
+ * down, however fast objects are freed. The thread pays when it holds nothing, and never much for others:
  *
  *     an allocation, a free    1 MiB of a run (TS_PURGE_PIECE_UNITS), by one system call of some 30 us. It waits until
  *                              that much is too much, or, beyond one and a half times the limit, TS_PURGE_LEAST_UNITS
  *                              are. Single units become runs meanwhile. Runs without an age wait for twice the limit.
- *                              After long spans it is a quarter of the debt; or all, where little is left in use.
- *                              Of a FAR run all that is too much goes back in one call, as munmap would give it
+ *                              A free of a long span pays for as many units more as the span had, as munmap would
  *     the end of an epoch      at most twice the units that the thread has released since the last such end, in runs
  *                              of any length
  *     a thread that rests      all
@@ -25,8 +23,6 @@
 #define TS_PURGE_LEAST_UNITS 16u
 #define TS_PURGE_PHASE_UNITS 512u /* released by the frees of a phase: its end pays for all that is too much */
 #define TS_PURGE_CALLS 2u         /* of the system in one allocation or free */
-#define TS_PURGE_CALLS_LONG 4u    /* the same in a free of a long span: as much as the longest of the NORMAL part */
-#define TS_PURGE_CALLS_LAST 6u    /* the same where four times what is in use is too much */
 #define TS_PURGE_STEP 0u          /* to ts_settle_now: an allocation or a free pays */
 #define TS_PURGE_BATCH 512u       /* units that become runs, or are purged, at a time */
 
@@ -60,7 +56,7 @@ uint64_t ts_allocator_look(ts_allocator *allocator, uint64_t most);
 void ts_uncommit_of(ts_allocator *allocator, unsigned home, uint64_t units);
 void ts_uncommit(ts_allocator *allocator, uint64_t units);
 /* Takes the oldest run, or one that has no age and `least` units; or of it `most` units, while more than `keep` are
-   retained; of a FAR run as many as are too many. 0: there is none. */
+   retained. 0: there is none. */
 uint32_t ts_purge_take_run(ts_allocator *allocator, uint64_t keep, uint32_t least, uint64_t most, uint32_t *units);
 /* A guarded span that waits for the system. 0: there is none. */
 uint32_t ts_purge_take_stuck(ts_allocator *allocator);

@@ -2,6 +2,7 @@
 
 #include "supply/allocator.h"
 #include "supply/nodes.h"
+#include "supply/purge.h"
 
 #define LOOKS 8u /* runs looked at, from the oldest on */
 
@@ -69,13 +70,14 @@ uint32_t ts_runs_take_longest(ts_allocator *allocator, unsigned part, unsigned h
     return first && ts_region.run[first].length >= least ? take_end(allocator, first, most, units) : 0;
 }
 
-uint32_t ts_runs_take_oldest(ts_allocator *allocator, uint32_t good, uint32_t most, uint64_t over, uint32_t *units) {
+uint32_t ts_runs_take_oldest(ts_allocator *allocator, uint32_t good, uint64_t most, uint32_t *units) {
     const ts_run *run = ts_region.run;
     uint32_t first = allocator->ages.oldest, looks = 0;
     while (first && looks++ < LOOKS && ts_units_weight(first, run[first].length) < good) first = run[first].newer;
     if (looks > LOOKS || !first) first = allocator->ages.oldest;
     if (!first) return 0;
-    return take_end(allocator, first, ts_part_of_unit(first) == TS_FAR ? ts_far_units(over) : most, units);
+    bool far = ts_part_of_unit(first) == TS_FAR;
+    return take_end(allocator, first, far ? ts_far_units(most) : most < TS_PURGE_BATCH ? (uint32_t)most : TS_PURGE_BATCH, units);
 }
 
 bool ts_runs_take_at(ts_allocator *allocator, uint32_t first, uint32_t units) {
