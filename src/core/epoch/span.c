@@ -124,8 +124,7 @@ TS_ALWAYS_INLINE void *alloc_in_part(const unsigned part, ts_allocator *allocato
     uint32_t unit =
         TS_UNLIKELY(allocator->settings.guard_spans)
             ? ts_span_acquire_guarded(allocator, part, home, (uint32_t)units, (uint32_t)align_units, size, &fresh)
-            : ts_span_acquire(allocator, share, account != NULL, part, home, (uint32_t)units, (uint32_t)align_units,
-                              &fresh);
+            : ts_span_acquire(allocator, share, part, home, (uint32_t)units, (uint32_t)align_units, &fresh);
     if (!unit) {
         ts_account_let_go(account, taken);
         return NULL;

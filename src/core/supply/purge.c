@@ -192,7 +192,7 @@ uint32_t ts_purge_take_run(ts_allocator *allocator, uint64_t keep, uint32_t leas
     uint64_t have = ts_retained_shared(allocator), over = have > keep ? have - keep : 0;
     if (over < most) most = over;
     unsigned homes = ts_nodes_of(allocator) ? TS_HOMES : 1;
-    if (most > 0) first = ts_runs_take_oldest(allocator, TS_PURGE_PIECE_UNITS, most, units);
+    if (most > 0) first = ts_runs_take_oldest(allocator, most, units);
     if (most > TS_EXTENT_AGED) most = TS_EXTENT_AGED; /* no run without an age is longer */
     for (unsigned home = 0; home < homes && !first && most > 0; home++)
         first = ts_runs_take_longest(allocator, TS_NORMAL, home, least, (uint32_t)most, units);

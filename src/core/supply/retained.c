@@ -304,7 +304,7 @@ void ts_slab_retire(ts_allocator *allocator, uint32_t unit, uint32_t units) {
 }
 
 uint32_t ts_slab_acquire_churn(ts_heap *heap, ts_share *share, unsigned cls, unsigned home, bool *fresh) {
-    if (ts_class_units(cls) > 1) return ts_slab_acquire_large(heap, share, cls, home, fresh);
+    if (ts_class_units(cls) > 1) return ts_slab_acquire_large(share, cls, home, fresh);
     for (;;) {
         uint32_t unit = ts_unit_acquire(heap, share, home, fresh);
         if (unit && ts_class_is_fine(cls) && !ts_region_commit_fine(unit)) {

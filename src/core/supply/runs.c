@@ -4,8 +4,6 @@
 #include "supply/nodes.h"
 #include "supply/purge.h"
 
-#define LOOKS 8u /* runs looked at, from the oldest on */
-
 static uint32_t number_of(const ts_allocator *allocator, unsigned home) {
     return (home + 1) << 16 | ts_allocator_index(allocator);
 }
@@ -70,14 +68,11 @@ uint32_t ts_runs_take_longest(ts_allocator *allocator, unsigned part, unsigned h
     return first && ts_region.run[first].length >= least ? take_end(allocator, first, most, units) : 0;
 }
 
-uint32_t ts_runs_take_oldest(ts_allocator *allocator, uint32_t good, uint64_t most, uint32_t *units) {
-    const ts_run *run = ts_region.run;
-    uint32_t first = allocator->ages.oldest, looks = 0;
-    while (first && looks++ < LOOKS && ts_units_weight(first, run[first].length) < good) first = run[first].newer;
-    if (looks > LOOKS || !first) first = allocator->ages.oldest;
+uint32_t ts_runs_take_oldest(ts_allocator *allocator, uint64_t most, uint32_t *units) {
+    uint32_t first = allocator->ages.oldest;
     if (!first) return 0;
-    bool far = ts_part_of_unit(first) == TS_FAR;
-    return take_end(allocator, first, far ? ts_far_units(most) : most < TS_PURGE_BATCH ? (uint32_t)most : TS_PURGE_BATCH, units);
+    if (ts_part_of_unit(first) == TS_FAR) return take_end(allocator, first, ts_far_units(most), units);
+    return take_end(allocator, first, most < TS_PURGE_BATCH ? (uint32_t)most : TS_PURGE_BATCH, units);
 }
 
 bool ts_runs_take_at(ts_allocator *allocator, uint32_t first, uint32_t units) {

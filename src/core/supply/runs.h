@@ -30,9 +30,8 @@ uint32_t ts_runs_take(struct ts_allocator *allocator, unsigned part, unsigned ho
 /* Takes up to `most` units of one of the longest runs, if it has `least` or more. 0: it has not. */
 uint32_t ts_runs_take_longest(struct ts_allocator *allocator, unsigned part, unsigned home, uint32_t least,
                               uint32_t most, uint32_t *units);
-/* Takes up to `most` units of 16 KiB of the oldest run, or of a younger one if the first with `good` units is among the
-   eight oldest. 0: no run has an age. */
-uint32_t ts_runs_take_oldest(struct ts_allocator *allocator, uint32_t good, uint64_t most, uint32_t *units);
+/* Takes up to `most` units of 16 KiB of the oldest run. 0: no run has an age. */
+uint32_t ts_runs_take_oldest(struct ts_allocator *allocator, uint64_t most, uint32_t *units);
 /* Takes `units` units at `first`, behind a span, if a run of its home begins there that has as many. */
 bool ts_runs_take_at(struct ts_allocator *allocator, uint32_t first, uint32_t units);
 

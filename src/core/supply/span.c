@@ -56,35 +56,20 @@ static uint32_t take_retained_span(ts_allocator *allocator, unsigned part, unsig
 
 /* ---- spans that a thread retains -------------------------------------------------------------------------- */
 
-/* Takes a retained span of *units to `most` units, shortest first, and stores its length in *units. 0: there is
-   none. */
-static uint32_t take_span(ts_share *share, uint32_t *units, uint32_t most) {
-    if (ts_load_relaxed(&share->span_units) < *units) return 0;
-    for (uint32_t n = *units; n <= most; n++) {
-        uint32_t unit = share->spans[n];
-        if (!unit) continue;
-        share->spans[n] = ts_slab_at(unit)->next;
-        ts_add_owned(&share->span_units, 0u - n);
-        *units = n;
-        return unit;
-    }
-    return 0;
-}
-
 uint32_t ts_share_take_span(ts_share *share, uint32_t units) {
-    uint32_t unit = take_span(share, &units, units);
-    if (unit) ts_slab_at(unit)->allocator = ts_allocator_index(share->allocator); /* as in ts_share_take */
+    uint32_t unit = units <= TS_LOCAL_SPAN_UNITS ? share->spans[units] : 0;
+    if (!unit) return 0;
+    share->spans[units] = ts_slab_at(unit)->next;
+    ts_add_owned(&share->span_units, 0u - units);
+    ts_slab_at(unit)->allocator = ts_allocator_index(share->allocator); /* as in ts_share_take */
     return unit;
 }
 
 /* The spans that a share retains are of share->home. */
-static bool may_take_span(const ts_share *share, unsigned home) { return home == TS_HOME_ANY || share->home == home; }
-
-static uint32_t take_own_span(ts_share *share, uint32_t *units, bool granted) {
-    uint32_t most = granted ? *units : *units + *units / 8;
-    if (most > TS_LOCAL_SPAN_UNITS) most = TS_LOCAL_SPAN_UNITS;
+static uint32_t take_own_span(ts_share *share, unsigned home, uint32_t units) {
+    if (home != TS_HOME_ANY && share->home != home) return 0;
     ts_heap_enter(ts_thread.heap);
-    uint32_t unit = take_span(share, units, most);
+    uint32_t unit = ts_share_take_span(share, units);
     ts_heap_leave(ts_thread.heap);
     return unit;
 }
@@ -133,13 +118,11 @@ uint32_t ts_share_give_spans(ts_share *share) {
 
 /* ---- slabs of several units ----------------------------------------------------------------------------- */
 
-uint32_t ts_slab_acquire_large(ts_heap *heap, ts_share *share, unsigned cls, unsigned home, bool *fresh) {
+uint32_t ts_slab_acquire_large(ts_share *share, unsigned cls, unsigned home, bool *fresh) {
     ts_allocator *allocator = share->allocator;
     uint32_t units = ts_class_units(cls);
     for (;;) {
-        ts_heap_enter(heap);
-        uint32_t unit = may_take_span(share, home) ? ts_share_take_span(share, units) : 0;
-        ts_heap_leave(heap);
+        uint32_t unit = take_own_span(share, home, units);
         if (!unit) unit = take_retained_span(allocator, TS_NORMAL, home, units);
         *fresh = unit == 0;
         if (!unit) unit = ts_units_take_fresh(allocator, TS_NORMAL, home, units, 1);
@@ -167,11 +150,11 @@ unsigned ts_span_part_of_large(const ts_allocator *allocator) {
     return near ? TS_NORMAL : TS_FAR;
 }
 
-uint32_t ts_span_acquire(ts_allocator *allocator, ts_share *share, bool granted, unsigned part, unsigned home,
-                         uint32_t units, uint32_t align_units, bool *fresh) {
+uint32_t ts_span_acquire(ts_allocator *allocator, ts_share *share, unsigned part, unsigned home, uint32_t units,
+                         uint32_t align_units, bool *fresh) {
     for (;;) {
-        bool own = align_units == 1 && share && part == TS_NORMAL && may_take_span(share, home);
-        uint32_t unit = own ? take_own_span(share, &units, granted) : 0;
+        bool own = align_units == 1 && share && part == TS_NORMAL;
+        uint32_t unit = own ? take_own_span(share, home, units) : 0;
         if (!unit && align_units == 1) unit = take_retained_span(allocator, part, home, units);
         size_t written = TS_CARE_CLEAN;
         *fresh = false;

@@ -10,10 +10,10 @@ static inline unsigned ts_span_part(const ts_allocator *allocator, size_t bytes)
     return TS_LIKELY(bytes <= ts_load_relaxed(&ts_region.far_bytes)) ? TS_NORMAL : ts_span_part_of_large(allocator);
 }
 /* Takes units in a row for a span, and resets its record, except for the epoch. share: this thread's share of the
-   allocator, or NULL; a span that it retains may be an eighth longer, unless an account has granted the units. home:
-   ANY for the FAR part. *fresh: the memory reads as zero. 0: no memory. Caller holds nothing. */
-uint32_t ts_span_acquire(ts_allocator *allocator, ts_share *share, bool granted, unsigned part, unsigned home,
-                         uint32_t units, uint32_t align_units, bool *fresh);
+   allocator, or NULL. home: ANY for the FAR part. *fresh: the memory reads as zero. 0: no memory. Caller holds
+   nothing. */
+uint32_t ts_span_acquire(ts_allocator *allocator, ts_share *share, unsigned part, unsigned home, uint32_t units,
+                         uint32_t align_units, bool *fresh);
 /* As ts_span_acquire, with inaccessible pages before the first unit and behind the page in which `size` bytes end.
    They are part of the span: a unit at least on either side, and `align_units` before it. */
 uint32_t ts_span_acquire_guarded(ts_allocator *allocator, unsigned part, unsigned home, uint32_t units,
@@ -44,7 +44,7 @@ void ts_run_keep(ts_allocator *allocator, uint32_t first, uint32_t units);
 /* ---- slabs of several units ---------------------------------------------------------------------- */
 
 /* As ts_slab_acquire_churn. Not for an allocator with care, whose large objects are spans. */
-uint32_t ts_slab_acquire_large(ts_heap *heap, ts_share *share, unsigned cls, unsigned home, bool *fresh);
+uint32_t ts_slab_acquire_large(ts_share *share, unsigned cls, unsigned home, bool *fresh);
 /* Retains an empty slab of `units` units, which are on no list. Caller holds the heap. */
 void ts_share_keep_slab(ts_share *share, uint32_t unit, uint32_t units);
 
