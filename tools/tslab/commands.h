@@ -9,5 +9,7 @@ int command_doctor(int argc, char **argv);
 /* Returns only if the program was not started. */
 int command_run(int argc, char **argv);
 int command_record(int argc, char **argv);
+/* Of a trace: where its boundaries are (tools/advise). */
+int command_advise(int argc, char **argv);
 
 #endif

@@ -13,7 +13,8 @@ static const struct {
                 {"stats", "tslab stats", command_stats},
                 {"doctor", "tslab doctor", command_doctor},
                 {"run", "tslab run", command_run},
-                {"record", "tslab record", command_record}};
+                {"record", "tslab record", command_record},
+                {"advise", "tslab advise", command_advise}};
 
 static const char HELP[] =
     "usage: tslab top [OPTIONS] [PID|URL|CORE]         the epochs of a program by label, like top\n"
@@ -21,6 +22,7 @@ static const char HELP[] =
     "       tslab doctor [OPTIONS] [PID|URL|CORE]...   what is wrong, with evidence and advice\n"
     "       tslab run [OPTIONS] PROGRAM [ARGUMENTS]    a program with temporal-slab as its malloc\n"
     "       tslab record [OPTIONS] PROGRAM [ARGUMENTS] what a program allocates and frees, to a file\n"
+    "       tslab advise [OPTIONS] FILE                of a recording: which allocations die together\n"
     "       tslab help [COMMAND] | --help | -h | --version\n"
     "\n"
     "`tslab COMMAND --help` has the options.\n";

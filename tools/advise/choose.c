@@ -1,0 +1,299 @@
+#include "advise/choose.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    SITES = 6,       /* of one instance that are tried */
+    LEAST_TURNS = 4, /* fewer are no turns */
+    LEAST_BIRTHS = 32,
+    SHARE = 500,    /* an instance with less than 1/SHARE of all births is not looked at */
+    MOST_TURNS = 12 /* that are shown */
+};
+
+/* ---- candidates -------------------------------------------------------------------------------------------------- */
+
+typedef struct counted_site {
+    uint32_t node;
+    uint64_t visits;
+} counted_site;
+
+static int fewest_visits(const void *a, const void *b) {
+    const counted_site *x = a, *y = b;
+    if (x->visits != y->visits) return x->visits < y->visits ? -1 : 1;
+    return (x->node > y->node) - (x->node < y->node);
+}
+
+static bool add_candidate(candidates *c, uint32_t instance, uint32_t node) {
+    if (c->count + 3 > c->capacity) {
+        size_t capacity = c->capacity ? 2 * c->capacity : 256;
+        candidate *one = realloc(c->one, capacity * sizeof *one);
+        if (!one) return false;
+        memset(one + c->capacity, 0, (capacity - c->capacity) * sizeof *one);
+        c->one = one;
+        c->capacity = capacity;
+    }
+    c->of[node] = c->count + 1;
+    for (int at_end = 0; at_end < 2; at_end++) {
+        c->one[++c->count] = (candidate){.node = node, .at_end = at_end != 0, .next = c->first[instance]};
+        c->first[instance] = c->count;
+    }
+    return true;
+}
+
+/* Sites with one number of visits cut the same rounds: the first and the last one of them are enough. */
+static bool pick_sites(candidates *c, const stack_tree *r, uint32_t instance, counted_site *all, size_t count, uint64_t births) {
+    unsigned picked = 0;
+    qsort(all, count, sizeof *all, fewest_visits);
+    for (size_t i = 0; i < count && picked < SITES; i++) {
+        bool is_first = i == 0 || all[i - 1].visits != all[i].visits;
+        bool is_last = i + 1 == count || all[i + 1].visits != all[i].visits;
+        if (all[i].visits < LEAST_TURNS || births / all[i].visits < 2 || !(is_first || is_last)) continue;
+        if (!add_candidate(c, instance, all[i].node)) return false;
+        picked++;
+    }
+    if (picked) {
+        uint32_t caller = trace_stack_caller(r->t, instance);
+        c->watched[caller] = true;
+        for (size_t i = c->first[instance]; i; i = c->one[i].next) c->watched[c->one[i].node] = true;
+    }
+    return true;
+}
+
+static bool make_tables(candidates *c, uint32_t nodes) {
+    c->first = calloc(nodes, sizeof *c->first);
+    c->of = calloc(nodes, sizeof *c->of);
+    c->watched = calloc(nodes, sizeof *c->watched);
+    return c->first && c->of && c->watched;
+}
+
+static bool of_each_instance(candidates *c, const stack_tree *r, const uint64_t *births, const uint64_t *visits, uint64_t all,
+                             const uint32_t *next, counted_site *sites) {
+    for (uint32_t i = 1; i < r->nodes; i++) {
+        if (r->instance[i] != i) continue;
+        size_t count = 0;
+        uint64_t sum = 0;
+        for (uint32_t at = i; at; at = next[at]) {
+            sites[count++] = (counted_site){at, visits[at]};
+            sum += births[at];
+        }
+        if (sum < LEAST_BIRTHS || sum < all / SHARE) continue;
+        if (!pick_sites(c, r, i, sites, count, sum)) return false;
+    }
+    return true;
+}
+
+bool candidates_find(candidates *c, const stack_tree *r, const uint64_t *births, const uint64_t *visits, uint64_t all) {
+    uint32_t *next = calloc(r->nodes, sizeof *next);
+    counted_site *sites = calloc(r->nodes, sizeof *sites);
+    bool done = next && sites && make_tables(c, r->nodes);
+    for (uint32_t i = done ? r->nodes - 1 : 0; i > 0; i--) { /* of each instance, behind its first node */
+        uint32_t head = r->instance[i];
+        if (!head || head == i) continue;
+        next[i] = next[head];
+        next[head] = i;
+    }
+    done = done && of_each_instance(c, r, births, visits, all, next, sites);
+    free(next);
+    free(sites);
+    return done;
+}
+
+void candidates_free(candidates *c) {
+    free(c->one);
+    free(c->first);
+    free(c->of);
+    free(c->watched);
+    *c = (candidates){0};
+}
+
+candidate *candidate_at(candidates *c, uint32_t node, bool at_end) {
+    return c->of[node] ? &c->one[c->of[node] + at_end] : NULL;
+}
+
+/* ---- turns ------------------------------------------------------------------------------------------------------- */
+
+typedef struct choice {
+    turn turn;
+    uint64_t address;   /* of the site */
+    uint64_t calls;     /* visits of the call of the function */
+    bool has_beginning; /* a site before this one is visited less often than its rounds: a loop */
+    bool is_entry;
+} choice;
+
+/* The code that starts threads and programs calls each of its functions once. */
+static bool is_start_code(const stack_tree *r, uint32_t node) {
+    if (!node) return true;
+    const trace_module *m = trace_module_of(r->t, trace_stack_image(r->t, node), trace_stack_address(r->t, node) - 1);
+    const char *slash = m ? strrchr(m->path, '/') : NULL, *name = slash ? slash + 1 : m ? m->path : "";
+    return !trace_stack_caller(r->t, node) || strncmp(name, "libc.so", 7) == 0 || strncmp(name, "libc-", 5) == 0 ||
+           strncmp(name, "libpthread", 10) == 0;
+}
+
+static uint64_t births_of(const stack_tree *r, const uint64_t *births, const uint32_t instance) {
+    uint64_t sum = 0;
+    for (uint32_t i = instance; i < r->nodes; i++)
+        if (r->instance[i] == instance) sum += births[i];
+    return sum;
+}
+
+static void look_for_beginning(choice *x, const stack_tree *r, uint32_t instance, const uint64_t *visits, uint64_t calls) {
+    for (uint32_t i = instance; i < x->turn.stack; i++)
+        if (r->instance[i] == instance && visits[i] <= calls && visits[i] < x->turn.count / 2) x->has_beginning = true;
+}
+
+static choice choice_of(const candidate *c, const stack_tree *r, const uint64_t *births, const uint64_t *bytes,
+                        const uint64_t *visits) {
+    uint32_t instance = r->instance[c->node], caller = trace_stack_caller(r->t, c->node);
+    choice x = {.address = trace_stack_address(r->t, c->node)};
+    x.turn = (turn){.function = r->function[c->node],
+                    .stack = c->node,
+                    .at_end = c->at_end,
+                    .count = visits[c->node],
+                    .births = births_of(r, births, instance),
+                    .bytes = births_of(r, bytes, instance),
+                    .covered = c->covered,
+                    .covered_bytes = c->covered_bytes,
+                    .held_byte_seconds = c->held,
+                    .held_peak = c->held_peak,
+                    .parent = -1};
+    memcpy(x.turn.lag, c->lag, sizeof x.turn.lag);
+    x.calls = caller ? visits[caller] : 1;
+    x.is_entry = is_start_code(r, caller);
+    look_for_beginning(&x, r, instance, visits, x.calls);
+    return x;
+}
+
+static int by_site(const void *a, const void *b) {
+    const choice *x = a, *y = b;
+    if (x->turn.function != y->turn.function) return x->turn.function < y->turn.function ? -1 : 1;
+    if (x->address != y->address) return x->address < y->address ? -1 : 1;
+    return (int)x->turn.at_end - (int)y->turn.at_end;
+}
+
+static void add_choice(choice *to, const choice *from) {
+    to->turn.count += from->turn.count;
+    to->turn.births += from->turn.births;
+    to->turn.bytes += from->turn.bytes;
+    to->turn.covered += from->turn.covered;
+    to->turn.covered_bytes += from->turn.covered_bytes;
+    for (unsigned i = 0; i < TURN_LAGS; i++) to->turn.lag[i] += from->turn.lag[i];
+    to->turn.held_byte_seconds += from->turn.held_byte_seconds;
+    if (from->turn.held_peak > to->turn.held_peak) to->turn.held_peak = from->turn.held_peak;
+    to->calls += from->calls;
+    to->has_beginning |= from->has_beginning;
+    to->is_entry |= from->is_entry;
+}
+
+/* One for each site of a function, whatever called it. Returns how many are left. */
+static size_t merge_sites(choice *all, size_t count) {
+    size_t kept = 0;
+    qsort(all, count, sizeof *all, by_site);
+    for (size_t i = 0; i < count; i++)
+        if (kept && by_site(&all[kept - 1], &all[i]) == 0)
+            add_choice(&all[kept - 1], &all[i]);
+        else
+            all[kept++] = all[i];
+    return kept;
+}
+
+static void price(choice *x, const turn_costs *costs) {
+    turn *t = &x->turn;
+    double escaped = (double)(t->births - t->covered);
+    t->saved_ns = (double)t->covered * (costs->malloc_free - costs->scope_alloc) - (double)t->count * costs->domain -
+                  escaped * costs->malloc_free / 2;
+    t->is_loop = x->turn.count > x->calls + x->calls / 20 + 1 && (x->has_beginning || x->is_entry);
+}
+
+/* Of one function: the cut that saves most; of equals, the one that escapes less, then the one with more turns. */
+static bool is_better(const turn *a, const turn *b) {
+    double most = a->saved_ns > b->saved_ns ? a->saved_ns : b->saved_ns;
+    if (a->saved_ns < b->saved_ns - most / 50 || b->saved_ns < a->saved_ns - most / 50)
+        return a->saved_ns > b->saved_ns;
+    if (a->covered != b->covered) return a->covered > b->covered;
+    return a->count > b->count;
+}
+
+static size_t best_of_functions(choice *all, size_t count) {
+    size_t kept = 0;
+    for (size_t i = 0; i < count; i++) {
+        if (all[i].turn.saved_ns <= 0 || all[i].turn.covered * 2 < all[i].turn.births) continue;
+        if (kept && all[kept - 1].turn.function == all[i].turn.function) {
+            if (is_better(&all[i].turn, &all[kept - 1].turn)) all[kept - 1] = all[i];
+        } else {
+            all[kept++] = all[i];
+        }
+    }
+    return kept;
+}
+
+static int most_saved(const void *a, const void *b) {
+    double x = ((const choice *)a)->turn.saved_ns, y = ((const choice *)b)->turn.saved_ns;
+    return (x < y) - (x > y);
+}
+
+static bool is_within(const stack_tree *r, const turn *inner, const turn *outer) {
+    for (uint32_t at = trace_stack_caller(r->t, inner->stack); at; at = trace_stack_caller(r->t, at))
+        if (r->function[at] == outer->function) return true;
+    return false;
+}
+
+static bool is_near(uint64_t a, uint64_t b) {
+    uint64_t most = a > b ? a : b, least = a > b ? b : a;
+    return most - least <= most / 20 + 1;
+}
+
+/* Functions that only pass a turn on have the same one: the inner one, which covers nearly as much, is shown. */
+static size_t without_twins(choice *all, size_t count, const stack_tree *r) {
+    size_t kept = 0;
+    for (size_t i = 0; i < count; i++) {
+        bool twin = false;
+        for (size_t k = 0; k < kept && !twin; k++) {
+            if (!is_near(all[k].turn.count, all[i].turn.count) || !is_near(all[k].turn.covered, all[i].turn.covered))
+                continue;
+            twin = true;
+            if (is_within(r, &all[i].turn, &all[k].turn))
+                all[k] = all[i];
+            else
+                twin = is_within(r, &all[k].turn, &all[i].turn);
+        }
+        if (!twin) all[kept++] = all[i];
+    }
+    return kept < MOST_TURNS ? kept : MOST_TURNS;
+}
+
+/* The nearest turn in whose function this one's is called. */
+static int parent_of(const turns *out, const stack_tree *r, const turn *of) {
+    for (uint32_t at = trace_stack_caller(r->t, of->stack); at; at = trace_stack_caller(r->t, at))
+        for (size_t i = 0; i < out->count; i++)
+            if (out->best[i].function == r->function[at] && out->best[i].function != of->function) return (int)i;
+    return -1;
+}
+
+static void bind_candidates(const turns *out, const candidates *c, const stack_tree *r, int *turn_of) {
+    for (size_t i = 0; i <= c->count; i++) {
+        turn_of[i] = -1;
+        for (size_t k = 0; i && k < out->count; k++)
+            if (r->function[c->one[i].node] == out->best[k].function && c->one[i].at_end == out->best[k].at_end &&
+                trace_stack_address(r->t, c->one[i].node) == trace_stack_address(r->t, out->best[k].stack))
+                turn_of[i] = (int)k;
+    }
+}
+
+bool choose_turns(turns *out, const candidates *c, const stack_tree *r, const uint64_t *births, const uint64_t *bytes,
+                  const uint64_t *visits, const turn_costs *costs, int *turn_of) {
+    choice *all = calloc(c->count + 1, sizeof *all);
+    if (!all) return false;
+    for (size_t i = 1; i <= c->count; i++) all[i - 1] = choice_of(&c->one[i], r, births, bytes, visits);
+    size_t count = merge_sites(all, c->count);
+    for (size_t i = 0; i < count; i++) price(&all[i], costs);
+    count = best_of_functions(all, count);
+    qsort(all, count, sizeof *all, most_saved);
+    count = without_twins(all, count, r);
+    out->best = calloc(count + 1, sizeof *out->best);
+    for (size_t i = 0; out->best && i < count; i++) out->best[out->count++] = all[i].turn;
+    for (size_t i = 0; i < out->count; i++) out->best[i].parent = parent_of(out, r, &out->best[i]);
+    if (out->best) bind_candidates(out, c, r, turn_of);
+    free(all);
+    return out->best != NULL;
+}

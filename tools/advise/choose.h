@@ -1,0 +1,34 @@
+/* Sites that may cut turns, and the choice among them. */
+#ifndef ADVISE_CHOOSE_H
+#define ADVISE_CHOOSE_H
+
+#include "advise/tree.h"
+
+/* A site of an instance and one end of its visits. */
+typedef struct candidate {
+    uint32_t node;
+    bool at_end;
+    size_t next; /* of the same instance; 0: none */
+    uint64_t covered, covered_bytes, lag[TURN_LAGS];
+    double held;
+    uint64_t held_peak;
+} candidate;
+
+typedef struct candidates {
+    candidate *one; /* from 1 */
+    size_t count, capacity;
+    size_t *first; /* by instance */
+    size_t *of;    /* by node: the one at the beginning; the one at the end is the next number */
+    bool *watched; /* by node */
+} candidates;
+
+/* births: by node, of all stacks that have it. all: of the trace. false: no memory. */
+bool candidates_find(candidates *c, const stack_tree *r, const uint64_t *births, const uint64_t *visits, uint64_t all);
+void candidates_free(candidates *c);
+candidate *candidate_at(candidates *c, uint32_t node, bool at_end); /* NULL: none */
+
+/* Fills out->best, and turn_of[candidate]. false: no memory. */
+bool choose_turns(turns *out, const candidates *c, const stack_tree *r, const uint64_t *births, const uint64_t *bytes,
+                  const uint64_t *visits, const turn_costs *costs, int *turn_of);
+
+#endif

@@ -1,0 +1,82 @@
+/* tslab advise: which allocations die together, and where the boundary is. */
+#include "advise/costs.h"
+#include "advise/show.h"
+#include "advise/turns.h"
+#include "common/options.h"
+#include "common/target.h"
+#include "tslab/commands.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+static void help(void) {
+    printf("usage: %s [--json] FILE\n"
+           "\n"
+           "Says of a trace of tslab record which allocations die together, and which function's calls or loop is the\n"
+           "boundary; what a domain there saves, and what escapes it. docs/advise.md explains each figure.\n"
+           "\n"
+           "  --json      the same for programs; docs/advise.md has the keys\n"
+           "  --help      this text\n"
+           "\n"
+           "Exit status: 0 there is advice; 1 there is no boundary that saves anything; 2 a wrong command line;\n"
+           "3 the trace cannot be read.\n",
+           option_command);
+}
+
+static void progress(double share) {
+    if (isatty(STDERR_FILENO)) fprintf(stderr, "\r%3.0f %%", 100 * share);
+}
+
+static int advise(const char *path, bool json) {
+    char error[256];
+    const char *why;
+    trace *t = trace_open(path, error, sizeof error);
+    if (!t) {
+        say("%s: %s", path, error);
+        return EXIT_NO_TARGET;
+    }
+    advice a = {.t = t, .path = path, .costs = costs_measure()};
+    turns *found = turns_find(t, &a.costs, progress);
+    a.turns = found;
+    if (isatty(STDERR_FILENO)) fputs("\r     \r", stderr);
+    if (trace_damage(t)) say("%s: %s; only the events before are read", path, trace_damage(t));
+    if (!found || !advice_name(&a)) {
+        say("%s: no memory", path);
+        turns_free(found);
+        trace_close(t);
+        return EXIT_NO_TARGET;
+    }
+    if (json)
+        advice_json(&a, stdout);
+    else
+        advice_text(&a, stdout);
+    int code = advice_has_turns(&a, &why) ? EXIT_DONE : EXIT_FINDINGS;
+    advice_free(&a);
+    turns_free(found);
+    trace_close(t);
+    return tool_end(code);
+}
+
+int command_advise(int argc, char **argv) {
+    enum { JSON = 256, HELP };
+    static const struct option known[] = {
+        {"json", no_argument, NULL, JSON}, {"help", no_argument, NULL, HELP}, {NULL, 0, NULL, 0}};
+    bool json = false;
+    for (int c; (c = option_next(argc, argv, known)) != -1;) {
+        if (c == JSON) {
+            json = true;
+        } else if (c == HELP || c == 'h') {
+            help();
+            return tool_end(EXIT_DONE);
+        } else {
+            return option_bad(c, argv);
+        }
+    }
+    if (optind == argc) {
+        say("no trace is named; see %s --help", option_command);
+        return EXIT_USAGE;
+    }
+    if (optind + 1 < argc) return option_wrong("more than one trace:", argv[optind + 1]);
+    return advise(argv[optind], json);
+}

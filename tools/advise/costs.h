@@ -1,0 +1,9 @@
+/* What an allocation costs here: measured when advice is given, in some 50 ms. */
+#ifndef ADVISE_COSTS_H
+#define ADVISE_COSTS_H
+
+#include "advise/turns.h"
+
+turn_costs costs_measure(void);
+
+#endif

@@ -1,0 +1,81 @@
+/*
+ * Which functions have turns: calls, or rounds of a loop, at whose ends the objects die that were allocated in them.
+ *
+ * An *instance* is a function F as it is called from one stack. Its *sites* are the calls that F makes there. A *visit* of
+ * a site is a row of events below it with no other event of the thread between. Where a site is visited again and again,
+ * its visits cut the time of a thread into *rounds*: from the beginning of each visit to the next one, or from end to
+ * end. An object that was allocated in the instance belongs to the round of its birth, and *escapes* if it dies in a
+ * later one. If few do, a round is a turn of F.
+ *
+ * Three readings of the trace: births and visits; deaths, by round, for the sites that may cut turns; escapes of the best.
+ * Memory: some 100 bytes for each node of the tree of stacks and thread. It does not grow with the events.
+ */
+#ifndef ADVISE_TURNS_H
+#define ADVISE_TURNS_H
+
+#include "trace/trace.h"
+
+#include <stdbool.h>
+
+/* Times in nanoseconds, measured on this machine. */
+typedef struct turn_costs {
+    double malloc_free; /* a pair of the process's malloc */
+    double scope_alloc; /* an allocation in a domain with SCOPE */
+    double domain;      /* create, enter, leave and end */
+} turn_costs;
+
+enum { TURN_LAGS = 4 };
+
+typedef struct turn {
+    uint32_t function;               /* of turns.function */
+    uint32_t stack;                  /* a node in the function: the site that cuts */
+    bool at_end;                     /* rounds go from end to end of its visits */
+    bool is_loop;                    /* a round of a loop in the function; else a call of it */
+    uint64_t count;                  /* turns */
+    uint64_t births, bytes;          /* allocated in the function */
+    uint64_t covered, covered_bytes; /* of them, died in their round */
+    uint64_t lag[TURN_LAGS];         /* died so many rounds later, plus one; the last one: more */
+    double held_byte_seconds;        /* from deaths to the ends of the rounds */
+    uint64_t held_peak;              /* bytes that one thread would hold longer at most */
+    double saved_ns;                 /* in all */
+    int parent;                      /* number in turns.best; -1: none */
+} turn;
+
+typedef struct turn_escape {
+    uint32_t turn;         /* number in turns.best */
+    uint32_t stack, freed; /* of the allocation; of the free, 0: never */
+    uint64_t objects, bytes;
+    uint64_t oldest_ns;
+} turn_escape;
+
+/* Objects of one stack. */
+typedef struct turn_site {
+    uint32_t stack;
+    uint64_t objects, bytes, live, live_bytes; /* live: at the end of the trace */
+    double life_seconds;                       /* of all objects together; of live ones to the end */
+    double byte_seconds;
+} turn_site;
+
+typedef struct turn_function {
+    uint32_t image, module; /* module: number + 1; 0: none */
+    uint64_t start;         /* address in the image */
+} turn_function;
+
+typedef struct turns {
+    turn *best; /* by what they save, most first; without those that are the same turn of another function */
+    size_t count;
+    turn_escape *escape; /* by turn, most objects first */
+    size_t escapes;
+    turn_site *site; /* most byte-seconds first */
+    size_t sites;
+    turn_function *function; /* [0] is none */
+    size_t functions;
+    uint32_t *function_of; /* by stack */
+    uint64_t births, bytes, deaths, unknown_deaths, peak_bytes, duration_ns;
+} turns;
+
+/* NULL: no memory. progress: called now and then with the share that is done, or NULL. */
+turns *turns_find(trace *t, const turn_costs *costs, void (*progress)(double share));
+void turns_free(turns *a);
+
+#endif
