@@ -42,7 +42,8 @@ static bool add_candidate(candidates *c, uint32_t instance, uint32_t node) {
 }
 
 /* Sites with one number of visits cut the same rounds: the first and the last one of them are enough. */
-static bool pick_sites(candidates *c, const stack_tree *r, uint32_t instance, counted_site *all, size_t count, uint64_t births) {
+static bool pick_sites(candidates *c, const stack_tree *r, uint32_t instance, counted_site *all, size_t count,
+                       uint64_t births) {
     unsigned picked = 0;
     qsort(all, count, sizeof *all, fewest_visits);
     for (size_t i = 0; i < count && picked < SITES; i++) {
@@ -67,8 +68,8 @@ static bool make_tables(candidates *c, uint32_t nodes) {
     return c->first && c->of && c->watched;
 }
 
-static bool of_each_instance(candidates *c, const stack_tree *r, const uint64_t *births, const uint64_t *visits, uint64_t all,
-                             const uint32_t *next, counted_site *sites) {
+static bool of_each_instance(candidates *c, const stack_tree *r, const uint64_t *births, const uint64_t *visits,
+                             uint64_t all, const uint32_t *next, counted_site *sites) {
     for (uint32_t i = 1; i < r->nodes; i++) {
         if (r->instance[i] != i) continue;
         size_t count = 0;
@@ -137,7 +138,8 @@ static uint64_t births_of(const stack_tree *r, const uint64_t *births, const uin
     return sum;
 }
 
-static void look_for_beginning(choice *x, const stack_tree *r, uint32_t instance, const uint64_t *visits, uint64_t calls) {
+static void look_for_beginning(choice *x, const stack_tree *r, uint32_t instance, const uint64_t *visits,
+                               uint64_t calls) {
     for (uint32_t i = instance; i < x->turn.stack; i++)
         if (r->instance[i] == instance && visits[i] <= calls && visits[i] < x->turn.count / 2) x->has_beginning = true;
 }
@@ -205,25 +207,25 @@ static void price(choice *x, const turn_costs *costs) {
     t->is_loop = x->turn.count > x->calls + x->calls / 20 + 1 && (x->has_beginning || x->is_entry);
 }
 
-/* Of one function: the cut that saves most; of equals, the one that escapes less, then the one with more turns. */
+/* Of one function: the cut in whose rounds most objects die; of near ones that with more turns, as a cut between the ends
+   of turns covers as much, and its rounds are no turns. */
 static bool is_better(const turn *a, const turn *b) {
-    double most = a->saved_ns > b->saved_ns ? a->saved_ns : b->saved_ns;
-    if (a->saved_ns < b->saved_ns - most / 50 || b->saved_ns < a->saved_ns - most / 50)
-        return a->saved_ns > b->saved_ns;
-    if (a->covered != b->covered) return a->covered > b->covered;
-    return a->count > b->count;
+    uint64_t most = a->covered > b->covered ? a->covered : b->covered;
+    if (a->covered + most / 100 < b->covered || b->covered + most / 100 < a->covered) return a->covered > b->covered;
+    if (a->count != b->count) return a->count > b->count;
+    return a->covered > b->covered;
 }
 
 static size_t best_of_functions(choice *all, size_t count) {
-    size_t kept = 0;
+    size_t functions = 0, kept = 0;
     for (size_t i = 0; i < count; i++) {
-        if (all[i].turn.saved_ns <= 0 || all[i].turn.covered * 2 < all[i].turn.births) continue;
-        if (kept && all[kept - 1].turn.function == all[i].turn.function) {
-            if (is_better(&all[i].turn, &all[kept - 1].turn)) all[kept - 1] = all[i];
-        } else {
-            all[kept++] = all[i];
-        }
+        if (!functions || all[functions - 1].turn.function != all[i].turn.function)
+            all[functions++] = all[i];
+        else if (is_better(&all[i].turn, &all[functions - 1].turn))
+            all[functions - 1] = all[i];
     }
+    for (size_t i = 0; i < functions; i++)
+        if (all[i].turn.saved_ns > 0 && all[i].turn.covered * 2 >= all[i].turn.births) all[kept++] = all[i];
     return kept;
 }
 

@@ -8,9 +8,7 @@
 
 /* ---- names ------------------------------------------------------------------------------------------------------- */
 
-static bool add_place(advice *a, size_t *capacity, uint32_t stack) {
-    uint32_t image = trace_stack_image(a->t, stack);
-    uint64_t address = trace_stack_address(a->t, stack) - 1;
+static bool add_address(advice *a, size_t *capacity, uint32_t image, uint64_t address) {
     for (size_t i = 0; i < a->places; i++)
         if (a->place[i].address == address && a->place[i].image == image) return true;
     if (a->places == *capacity) {
@@ -21,6 +19,17 @@ static bool add_place(advice *a, size_t *capacity, uint32_t stack) {
     }
     a->place[a->places++] = (trace_place){.image = image, .address = address};
     return true;
+}
+
+static const turn_function *function_at(const advice *a, uint32_t stack) {
+    return &a->turns->function[a->turns->function_of[stack]];
+}
+
+/* The call, and the function that it is in: at the address of the call a name may be of a function inlined there. */
+static bool add_place(advice *a, size_t *capacity, uint32_t stack) {
+    const turn_function *f = function_at(a, stack);
+    return add_address(a, capacity, trace_stack_image(a->t, stack), trace_stack_address(a->t, stack) - 1) &&
+           add_address(a, capacity, f->image, f->start);
 }
 
 bool advice_name(advice *a) {
@@ -49,21 +58,23 @@ static const char *base_name(const char *path) {
     return slash ? slash + 1 : path;
 }
 
-spot advice_spot(const advice *a, uint32_t stack) {
-    spot s = {0};
-    uint32_t image = trace_stack_image(a->t, stack);
-    uint64_t address = trace_stack_address(a->t, stack) - 1;
+static const trace_place *place_at(const advice *a, uint32_t image, uint64_t address) {
     for (size_t i = 0; i < a->places; i++)
-        if (a->place[i].address == address && a->place[i].image == image) {
-            s.function = a->place[i].function;
-            s.file = a->place[i].file;
-            s.line = a->place[i].line;
-        }
-    const trace_module *m = trace_module_of(a->t, image, address);
+        if (a->place[i].address == address && a->place[i].image == image) return &a->place[i];
+    return NULL;
+}
+
+spot advice_spot(const advice *a, uint32_t stack) {
+    const turn_function *f = function_at(a, stack);
+    const trace_place *call = place_at(a, trace_stack_image(a->t, stack), trace_stack_address(a->t, stack) - 1);
+    const trace_place *start = place_at(a, f->image, f->start);
+    const trace_module *m = trace_module_of(a->t, f->image, f->start);
+    spot s = {
+        .function = start ? start->function : NULL, .file = call ? call->file : NULL, .line = call ? call->line : 0};
     if (m)
-        snprintf(s.plain, sizeof s.plain, "%s+0x%" PRIx64, base_name(m->path), address - m->base);
+        snprintf(s.plain, sizeof s.plain, "%s+0x%" PRIx64, base_name(m->path), f->start - m->base);
     else
-        snprintf(s.plain, sizeof s.plain, "0x%" PRIx64, address);
+        snprintf(s.plain, sizeof s.plain, "0x%" PRIx64, f->start);
     return s;
 }
 

@@ -23,11 +23,11 @@ void advice_free(advice *a);
 void advice_text(const advice *a, FILE *out);
 void advice_json(const advice *a, FILE *out);
 
-/* "FUNCTION (FILE:LINE)", or module and address. `innermost` of a stack: skips what wraps malloc. */
+/* The function that a call is in, by its symbol, and the line of the call, which may be inlined there. */
 typedef struct spot {
     const char *function, *file;
     unsigned line;
-    char plain[200]; /* where no name is known */
+    char plain[200]; /* MODULE+0xADDRESS: the start of the function as the file has it */
 } spot;
 spot advice_spot(const advice *a, uint32_t stack);
 /* Whether a turn is worth it; and the reason in words. */

@@ -24,14 +24,14 @@ FUNCTION static void expire(unsigned now) {
 }
 
 FUNCTION static void serve(unsigned now) {
-    void *buffers[8];
-    for (unsigned i = 0; i < 8; i++) {
+    void *buffers[24];
+    for (unsigned i = 0; i < 24; i++) {
         buffers[i] = get(100 + random_below(400));
     }
     if (random_below(4) == 0) {
         store_entry(now);
     }
-    for (unsigned i = 0; i < 8; i++) {
+    for (unsigned i = 0; i < 24; i++) {
         free(buffers[i]);
     }
 }

@@ -14,14 +14,14 @@ int main(void) {
     unsigned long sum = 0;
     for (unsigned round = 0; round < 20000; round++) {
         char *name = copy_of("a name that a round has");
-        char *words[6];
-        for (unsigned i = 0; i < 6; i++) {
+        char *words[30];
+        for (unsigned i = 0; i < 30; i++) {
             words[i] = copy_of("word");
         }
         char *line = get(200 + random_below(100));
         sum += (unsigned char)line[0];
         free(line);
-        for (unsigned i = 0; i < 6; i++) {
+        for (unsigned i = 0; i < 30; i++) {
             free(words[i]);
         }
         free(name);
