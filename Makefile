@@ -61,6 +61,7 @@ help:
 	@echo "make amalgamation  the core library as two files: build/amalgamation/tslab.c and tslab.h"
 	@echo "make test-rust     make test-python    the bindings: bindings/rust, bindings/python"
 	@echo "make test-apr      installs httpd and Subversion: both, and APR's own tests, with libtslab-apr preloaded"
+	@echo "make test-nginx    builds nginx with its own pools and with those of integrations/nginx: the same answers"
 	@echo "make test-numpy    NumPy's own tests, each with its arrays in a domain"
 	@echo "make abi-update    records the interface of the libraries, beside which install.abi looks at each build"
 	@echo "make dist          a release: tarball, checksum, bill of materials (build/dist)"
@@ -175,7 +176,7 @@ results: setup-run setup-bench setup-plot setup-valgrind
 	@benchmarks/results.py $(ARGS)
 
 # What the benchmarks need of the release build.
-.PHONY: dist deb-test amalgamation test-rust test-python test-apr test-numpy results build-bench
+.PHONY: dist deb-test amalgamation test-rust test-python test-apr test-nginx test-numpy results build-bench
 build-bench: | build
 	$(call build,release,-DTSLAB_BUILD_TESTS=OFF -DTSLAB_BENCH_CARGO=ON)
 
@@ -290,6 +291,10 @@ test-python:
 # Programs on APR with libtslab-apr preloaded, and APR's own tests.
 test-apr:
 	@integrations/apr/test.sh
+
+# nginx with its own pools, and with pools on temporal-slab.
+test-nginx:
+	@integrations/nginx/test.sh
 
 test-numpy:
 	@integrations/numpy/test.sh

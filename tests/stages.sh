@@ -130,6 +130,7 @@ case $what in
         stage "Python" bindings/python/test.sh
         stage "programs on APR" integrations/apr/test.sh programs
         stage "Arrow" integrations/arrow/test.sh
+        stage "nginx" integrations/nginx/test.sh
         stage "NumPy's own tests, a third" integrations/numpy/test.sh short
         stage "protobuf" integrations/protobuf/test.sh
         # Other versions of it lay out some lines otherwise.

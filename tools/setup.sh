@@ -1,6 +1,6 @@
 #!/bin/sh
 # Installs the Debian packages that a purpose needs and that are missing. Silent when nothing is.
-# usage: tools/setup.sh run|test|test-all|clang|cxx|adapt|fuzz|afl|bench|plot|valgrind|vm|cross|coverage|programs|model|rust|deb|http|observability|apr|protobuf
+# usage: tools/setup.sh PURPOSE, one of those that are listed below
 set -eu
 
 run="make gcc libc6-dev cmake pkg-config libjansson-dev iso-codes python3"
@@ -33,10 +33,11 @@ case "$#:${1-}" in
     1:model) wanted="make gcc libc6-dev python3 spin" ;;
     1:deb) wanted="mmdebstrap" ;;
     1:apr) wanted="$run libapr1-dev apache2 apache2-dev subversion wrk" ;;
+    1:nginx) wanted="$run libpcre2-dev zlib1g-dev wrk" ;;
     1:protobuf) wanted="$run libcmocka-dev g++ libprotobuf-dev" ;;
     1:rust) wanted="cargo-web" ;; # Debian 12: the newer of its two; cargo of any origin will do
     *)
-        echo "tools/setup.sh: unknown purpose '$*': run, test, test-all, clang, cxx, adapt, fuzz, afl, bench, plot, valgrind, vm, cross, coverage, programs, model, rust, deb, http, observability, apr or protobuf" >&2
+        echo "tools/setup.sh: unknown purpose '$*'; there are: $(sed -n 's/^ *1:\([a-z-]*\)).*/\1/p' "$0" | tr '\n' ' ')" >&2
         exit 2
         ;;
 esac
@@ -82,6 +83,7 @@ present() {
         libxml2-dev) pkg-config --exists libxml-2.0 ;;
         zlib1g-dev) pkg-config --exists zlib ;;
         libexpat1-dev) pkg-config --exists expat ;;
+        wrk) command -v wrk ;;
         libpcre2-dev) pkg-config --exists libpcre2-8 ;;
         libnghttp2-dev) pkg-config --exists libnghttp2 ;;
         libssl-dev) pkg-config --exists openssl ;;

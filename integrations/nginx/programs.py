@@ -211,11 +211,12 @@ def wait_for(server, started, daemon):
     def listens():
         if started.poll() not in (None, 0 if daemon else None):
             raise RuntimeError("nginx did not start: %s" % (server.root / "output.log").read_text())
-        with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", server.port), 1):
-            return (server.root / "pid").exists() and (server.root / "pid").read_text().strip() != ""
+        with contextlib.suppress(OSError):
+            answered = raw(server.port, b"GET /none HTTP/1.0\r\n\r\n", 1).startswith(b"HTTP/1.1 404")
+            return answered and (server.root / "pid").exists() and (server.root / "pid").read_text().strip() != ""
         return False
 
-    until(listens, "nginx does not listen")
+    until(listens, "nginx does not answer")
     if daemon:
         server.pid = int((server.root / "pid").read_text())
 

@@ -72,6 +72,9 @@ class Test:
             self.same("the same answers after load and aborts", server)
             self.nothing_left(server)
 
+        with self.nginx("small", extra=STRICT, location="connection_pool_size 128; request_pool_size 128;") as server:
+            self.same("the same answers with the smallest pools", server)
+
     def nothing_left(self, server):
         left = {}
 
