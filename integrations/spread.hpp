@@ -1,4 +1,4 @@
-// What the benchmarks of C++ share: ways of one piece of work by turns, and a row of a table for each: median, least and most.
+// For the benchmarks of C++: ways of one piece of work by turns, and a row of a table for each: median, least and most.
 #ifndef INTEGRATIONS_SPREAD_HPP
 #define INTEGRATIONS_SPREAD_HPP
 

@@ -24,7 +24,7 @@
 
 namespace tslab {
 
-/* Any thread may use it. What is added up is of this pool alone; its counters are relaxed, as each is right by itself. */
+/* Any thread may use it. The sums are of this pool alone; their counters are relaxed, as each is right by itself. */
 class arrow_pool final : public arrow::MemoryPool {
   public:
     explicit arrow_pool(domain &d) noexcept : allocator_(d.allocator()), epoch_(d.epoch()) {}
@@ -38,8 +38,8 @@ class arrow_pool final : public arrow::MemoryPool {
     arrow::Status Allocate(int64_t size, int64_t alignment, uint8_t **out) override {
         if (!is_good(size, alignment)) return bad(size, alignment);
         errno = 0;
-        void *p = slab_aligned_epoch(allocator_, static_cast<std::size_t>(alignment), static_cast<std::size_t>(size),
-                                     epoch_);
+        void *p =
+            slab_aligned_epoch(allocator_, static_cast<std::size_t>(alignment), static_cast<std::size_t>(size), epoch_);
         if (p == nullptr) return refusal(size);
         *out = static_cast<uint8_t *>(p);
         count(size);
@@ -83,7 +83,8 @@ class arrow_pool final : public arrow::MemoryPool {
     void count(int64_t more) noexcept {
         int64_t bytes = bytes_.fetch_add(more, std::memory_order_relaxed) + more;
         int64_t most = most_.load(std::memory_order_relaxed);
-        while (bytes > most && !most_.compare_exchange_weak(most, bytes, std::memory_order_relaxed)) {}
+        while (bytes > most && !most_.compare_exchange_weak(most, bytes, std::memory_order_relaxed)) {
+        }
         if (more > 0) total_.fetch_add(more, std::memory_order_relaxed);
         calls_.fetch_add(1, std::memory_order_relaxed);
     }

@@ -1,4 +1,5 @@
-// A query: two tables of 20,000 rows are built, joined end to end and made one piece. us of processor a query, by turns.
+// A query: two tables of 20,000 rows are built, joined end to end and made one piece. us of processor a query, by
+// turns.
 #include "spread.hpp"
 
 #include <tslab/arrow.hpp>

@@ -1,4 +1,5 @@
-// tslab::arrow_pool with the real library: buffers, builders, tables; sums, limits, bad input, threads, an end before the buffers.
+// tslab::arrow_pool with the real library: buffers, builders, tables; sums, limits, bad input, threads, an end before
+// the buffers.
 #include "check.hpp"
 
 #include <tslab/arrow.hpp>
@@ -54,7 +55,8 @@ static void tables() {
     {
         tslab::arrow_pool pool(d);
         auto one = table(&pool, 10000);
-        CHECK(pool.bytes_allocated() >= 10000 * 12 && epoch_domain_held(d.get()) >= static_cast<std::size_t>(pool.bytes_allocated()));
+        CHECK(pool.bytes_allocated() >= 10000 * 12 &&
+              epoch_domain_held(d.get()) >= static_cast<std::size_t>(pool.bytes_allocated()));
         auto two = arrow::ConcatenateTables({one, one}).ValueOrDie()->CombineChunks(&pool).ValueOrDie();
         one.reset();
         CHECK(two->num_rows() == 20000 && two->ValidateFull().ok());

@@ -1,4 +1,5 @@
-// A request: a message of 1,000 entries is parsed, one like it is built, and that is serialized. us of processor a request, by turns.
+// A request: a message of 1,000 entries is parsed, one like it is built, and that is serialized. us of processor a
+// request, by turns.
 #include "spread.hpp"
 
 #include <tslab/protobuf.hpp>
@@ -23,7 +24,11 @@ static void on(Arena *arena, const std::string &text) {
 int main(int argc, char **argv) {
     int rounds = argc > 1 ? std::atoi(argv[1]) : 15;
     Struct filled;
-    for (int i = 0; i < 1000; i++) (*filled.mutable_fields())["entry number " + std::to_string(i)].mutable_list_value()->add_values()->set_number_value(i);
+    for (int i = 0; i < 1000; i++)
+        (*filled.mutable_fields())["entry number " + std::to_string(i)]
+            .mutable_list_value()
+            ->add_values()
+            ->set_number_value(i);
     const std::string text = filled.SerializeAsString();
     tslab::domain kept("rounds");
     measure({{"messages on the heap",

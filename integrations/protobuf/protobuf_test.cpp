@@ -1,4 +1,5 @@
-// tslab::protobuf_arena with the real library: where blocks lie, ends in each order, limits, threads, more arenas than places.
+// tslab::protobuf_arena with the real library: where blocks lie, ends in each order, limits, threads, more arenas than
+// places.
 #include "check.hpp"
 
 #include <tslab/protobuf.hpp>
@@ -21,7 +22,8 @@ static Struct *fill(Arena *arena, int n) {
     for (int i = 0; i < n; i++) {
         auto &fields = *message->mutable_fields();
         fields["number " + std::to_string(i)].set_number_value(i);
-        fields["a text that is longer than a string keeps in itself " + std::to_string(i)].set_string_value(std::string(100, 'x'));
+        fields["a text that is longer than a string keeps in itself " + std::to_string(i)].set_string_value(
+            std::string(100, 'x'));
         fields["list"].mutable_list_value()->add_values()->set_bool_value(true);
     }
     return message;

@@ -1,26 +1,26 @@
 /*
  * NumPy's arrays in domains: the handler of NEP 49.
  *
- * NumPy asks the handler of the context (contextvars) for the memory of each array. An array keeps its handler and gives its memory
- * back to that one, in any thread and context. The handler keeps its domain.
+ * NumPy asks the handler of the context (contextvars) for the memory of each array. An array keeps its handler and
+ * gives its memory back to that one, in any thread and context. The handler keeps its domain.
  *
  * Arrays are freed one by one, so they lie in a child of the domain that churns: freed places are used again.
  *
  * Invariants
  *  1. Each array in a domain counts in `exports`. So the domain neither ends nor is reset under one.
- *  2. Memory from a handler is the domain's while `domain` is not NULL, and malloc's from then on. By 1 nothing of the domain is
- *     left when it becomes NULL, and a domain does not come back: so `domain` alone says to whom a pointer goes back.
+ *  2. Memory from a handler is the domain's while `domain` is not NULL, and malloc's from then on. By 1 nothing of the
+ *     domain is left when it becomes NULL, and a domain does not come back: so `domain` alone says to whom a pointer
+ *     goes back.
  *  3. A handler that was left is never installed again by the end of an inner block.
  *
- * A context that was copied inside of a block (a task of asyncio) has the handler for as long as it lives. Hence the second half
- * of 2: the task goes on when the domain has ended.
+ * A context that was copied inside of a block (a task of asyncio) has the handler for as long as it lives. Hence the
+ * second half of 2: the task goes on when the domain has ended.
  *
- * NumPy calls with the interpreter's lock held. No header of NumPy is needed: the table of its functions has fixed places, and the
- * handler a version.
+ * NumPy calls with the interpreter's lock held. No header of NumPy is needed: the table of its functions has fixed
+ * places, and the handler a version.
  */
 #include "core.h"
 
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -45,7 +45,7 @@ typedef struct ts_arrays_block {
     bool left;
 } ts_arrays_block;
 
-/* ---- memory ------------------------------------------------------------------------------------------------------- */
+/* ---- memory ------------------------------------------------------------------------------------------------------ */
 
 /* The child, made when it is needed: a reset ends it. NULL: no memory. */
 static EpochDomain *open_arrays(Domain *self) {
@@ -93,7 +93,7 @@ static void arrays_free(void *ctx, void *pointer, size_t size) {
     if (slab_free(epoch_domain_allocator(self->domain), pointer)) ts_domain_release(self);
 }
 
-/* ---- the handler of a context ------------------------------------------------------------------------------------- */
+/* ---- the handler of a context ------------------------------------------------------------------------------------ */
 
 /* NULL: another library's, or NumPy's own; with an error if it is no handler at all. */
 static ts_arrays_block *block_of(PyObject *capsule) {
@@ -104,7 +104,7 @@ static ts_arrays_block *block_of(PyObject *capsule) {
 static void drop_block(PyObject *capsule) {
     ts_arrays_block *block = PyCapsule_GetPointer(capsule, HANDLER_NAME);
     Py_XDECREF(block->before);
-    Py_XDECREF(block->owner);
+    Py_XDECREF((PyObject *)block->owner);
     PyMem_Free(block);
 }
 
@@ -201,7 +201,8 @@ PyObject *ts_arrays_leave(PyObject *object, PyObject *args) {
     Py_DECREF(current); /* the context has it */
     if (current != capsule) Py_RETURN_NONE;
     PyObject *before = block->before;
-    for (ts_arrays_block *outer = block_of(before); outer && outer->left; outer = block_of(before)) before = outer->before;
+    for (ts_arrays_block *outer = block_of(before); outer && outer->left; outer = block_of(before))
+        before = outer->before;
     PyObject *left = set_handler(table, before);
     if (!left) return NULL;
     Py_DECREF(left);

@@ -1,11 +1,12 @@
 /*
  * tslab._core: domains and their buffers. The arrays of NumPy are in arrays.c.
  *
- * A buffer's memory is its domain's. Each view of it that Python hands out (buffer protocol) counts in `exports` of the domain,
- * and so does each array.
+ * A buffer's memory is its domain's. Each view of it that Python hands out (buffer protocol) counts in `exports` of the
+ * domain, and so does each array.
  *
  * Invariants
- *  1. A domain with exports does not end and is not reset: those calls raise BufferError. So no view or array sees freed memory.
+ *  1. A domain with exports does not end and is not reset: those calls raise BufferError. So no view or array sees
+ *     freed memory.
  *  2. A buffer of an older generation than its domain's is stale: nothing but StaleError comes of it.
  *  3. A domain whose end waits for its exports (`ending`) ends with the last of them. One that was left by `with` takes
  *     no new buffers meanwhile (`left`). Arrays of a task that was started inside may still come to it.
@@ -96,7 +97,8 @@ static PyObject *no_memory(Domain *self, Py_ssize_t size) {
     SlabEpochStats stats;
     EpochId epoch = epoch_domain_epoch(self->domain);
     size_t limit = 0;
-    if (slab_stats_epoch(epoch_domain_allocator(self->domain), SLAB_ALL_CLASSES, epoch, &stats)) limit = stats.limit_bytes;
+    if (slab_stats_epoch(epoch_domain_allocator(self->domain), SLAB_ALL_CLASSES, epoch, &stats))
+        limit = stats.limit_bytes;
     if (limit == 0) return PyErr_Format(PyExc_MemoryError, "no memory for %zd bytes", size);
     return PyErr_Format(PyExc_MemoryError, "no memory for %zd bytes in a domain that holds %zu of at most %zu", size,
                         epoch_domain_held(self->domain), limit);
@@ -242,8 +244,8 @@ static void buffer_dealloc(PyObject *object) {
 }
 
 /*
- * A domain may hold its own buffer as an attribute. There is no tp_clear: a cycle leads through the domain's attributes,
- * which the collector clears, and a view needs the owner until it is released.
+ * A domain may hold its own buffer as an attribute. There is no tp_clear: a cycle leads through the domain's
+ * attributes, which the collector clears, and a view needs the owner until it is released.
  */
 static int buffer_traverse(PyObject *object, visitproc visit, void *arg) {
     Py_VISIT(Py_TYPE(object));

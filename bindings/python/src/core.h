@@ -26,7 +26,8 @@ void *ts_domain_is_stale(const char *why);
 /* One view or array less; the last one ends a domain that waits for it. */
 void ts_domain_release(Domain *self);
 
-/* domain._numpy_block(table): a handler. _numpy_enter(table, handler) installs it in this context, _numpy_leave() takes it away. */
+/* domain._numpy_block(table): a handler. _numpy_enter(table, handler) installs it in this context, _numpy_leave() takes
+   it away. */
 PyObject *ts_arrays_block_new(PyObject *domain, PyObject *table);
 PyObject *ts_arrays_enter(PyObject *domain, PyObject *args);
 PyObject *ts_arrays_leave(PyObject *domain, PyObject *args);
