@@ -34,7 +34,7 @@ static PyTypeObject *buffer_type;
 
 static void end_now(Domain *self) {
     EpochDomain *domain = self->domain;
-    self->domain = self->arrays = NULL;
+    self->domain = NULL;
     self->generation++;
     self->ending = false;
     if (!domain) return;
@@ -238,7 +238,7 @@ static bool is_live(const Buffer *self) {
 static void buffer_dealloc(PyObject *object) {
     PyTypeObject *type = Py_TYPE(object);
     PyObject_GC_UnTrack(object);
-    Py_XDECREF(((Buffer *)object)->owner);
+    Py_XDECREF((PyObject *)((Buffer *)object)->owner);
     PyObject_GC_Del(object);
     Py_DECREF(type);
 }

@@ -47,11 +47,13 @@ def test_arrays_and_temporaries_lie_in_the_domain():
 
 def test_freed_places_are_used_again():
     with tslab.Domain() as d, d.numpy():
-        kept = numpy.arange(10)
+        kept = []  # one of each page: none is ever empty
         for i in range(20_000):
-            assert (numpy.ones(30) * i)[29] == i
-        assert d.held <= 1 << 18 and kept.sum() == 45
-        del kept
+            temporary = numpy.full(30, i)
+            if i % 40 == 0:
+                kept.append(temporary)
+        assert d.held <= 1 << 20 and [int(k[29]) for k in kept] == list(range(0, 20_000, 40))
+        del kept, temporary
 
 
 def test_an_array_that_lives_on_keeps_the_domain():
