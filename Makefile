@@ -86,18 +86,18 @@ build-release: setup-run | build
 
 run: setup-run | build
 	$(call build,release,-DTSLAB_BUILD_TESTS=OFF)
-	@workloads/run.sh --picture=build/run.png $(ARGS)
+	@benchmarks/workloads/run.sh --picture=build/run.png $(ARGS)
 
 # One program of the release build by its name; says where it is.
 synthetic_bench benchmark_accurate churn_test: setup-run | build
 	@cmake --preset release -DTSLAB_BUILD_TESTS=OFF >build/release.configure.log 2>&1 || { cat build/release.configure.log >&2; exit 1; }
 	@cmake --build build/release -j $(JOBS) --target $@ -- --no-print-directory -s
-	@find build/release/workloads build/release/benchmarks -maxdepth 1 -type f -name $@
+	@find build/release/benchmarks -maxdepth 1 -type f -name $@
 
 # What ctest knows of the workloads: the same programs for a moment each.
 run-smoke: setup-run | build
 	$(call build,release,-DTSLAB_BUILD_TESTS=OFF)
-	$(call check,release,-L '^workloads?$$')
+	$(call check,release,-L '^workload$$')
 
 # In stages with their times (tests/stages.sh). A test with the label `long` is left to make test-all; one with the label
 # `short` does less here than it does with TEST_LONG=1.
@@ -181,7 +181,7 @@ build-bench: | build
 	$(call build,release,-DTSLAB_BUILD_TESTS=OFF -DTSLAB_BENCH_CARGO=ON)
 
 report: setup-plot
-	@tools/plot_bench.py; drawn=$$?; benchmarks/report/make_results.py && exit $$drawn
+	@benchmarks/report/plot_bench.py; drawn=$$?; benchmarks/report/make_results.py && exit $$drawn
 
 mutation: setup-test
 	@tests/mutation/mutate.py --jobs $(JOBS)
@@ -336,10 +336,10 @@ docs: build-release
 	@python3 -B observability/grafana/dashboard.py >build/grafana.json && cp build/grafana.json observability/grafana/temporal-slab.json
 
 format:
-	@find include src tests tools workloads benchmarks examples -name '*.[ch]' -exec clang-format -i {} +
+	@find include src tests tools benchmarks examples -name '*.[ch]' -exec clang-format -i {} +
 
 format-check:
-	@find include src tests tools workloads benchmarks examples -name '*.[ch]' -exec clang-format --dry-run -Werror {} +
+	@find include src tests tools benchmarks examples -name '*.[ch]' -exec clang-format --dry-run -Werror {} +
 
 clean:
 	@rm -rf build

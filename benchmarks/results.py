@@ -169,7 +169,7 @@ def measure(options, work, held, commit):
 
 def picture(csv_file, out, held):
     """The picture of make run, from the figures of its step."""
-    sys.path.insert(0, str(ROOT / "workloads"))
+    sys.path.insert(0, str(BENCHMARKS / "workloads"))
     import rows as workload_rows  # noqa: PLC0415
     memory = {row.name: row.memory_key for row in workload_rows.ROWS}
     results = {}
@@ -178,7 +178,7 @@ def picture(csv_file, out, held):
             name = "temporal-slab" if row["allocator"] == "tslab" else row["allocator"]
             results.setdefault(row["row"], {})[name] = {"latency_ns": {"p50": float(row["time_ns"])},
                                                         "rss": {memory[row["row"]]: float(row["memory_bytes"])}}
-    done = subprocess.run(["python3", "-B", str(ROOT / "workloads" / "picture.py"), str(out)], input=json.dumps(results), text=True,
+    done = subprocess.run(["python3", "-B", str(BENCHMARKS / "workloads" / "picture.py"), str(out)], input=json.dumps(results), text=True,
                           capture_output=True, check=False, pass_fds=[held])
     return [] if done.returncode == 0 else [f"the picture of make run: {(done.stdout + done.stderr).strip()}"]
 
@@ -191,9 +191,9 @@ def prepare(root, work, held):
     (new / "benchmarks").mkdir()
     shutil.copytree(work / "csv", new / "benchmarks" / "results", ignore=shutil.ignore_patterns("*.log", ".*"))
     shutil.copy(root / "README.md", new)
-    comparison = pathlib.Path("workloads") / "COMPARISON_RESULTS.md"
+    comparison = pathlib.Path("benchmarks") / "workloads" / "COMPARISON_RESULTS.md"
     if (root / comparison).is_file():
-        (new / comparison).parent.mkdir()
+        (new / comparison).parent.mkdir(parents=True)
         shutil.copy(root / comparison, new / comparison)
     crate = pathlib.Path("bindings") / "rust" / "tslab" / "README.md"
     if (root / crate).is_file():
@@ -202,7 +202,7 @@ def prepare(root, work, held):
     for page in (root / "docs").glob("*.md"):
         shutil.copy(page, new / "docs")
     missing = []
-    if call([ROOT / "tools" / "plot_bench.py", "--results", new / "benchmarks" / "results", "--baseline", work / "none", "--out",
+    if call([BENCHMARKS / "report" / "plot_bench.py", "--results", new / "benchmarks" / "results", "--baseline", work / "none", "--out",
              new / "docs" / "images"], held) != 0:
         missing.append("a chart: see above")
     if (new / "benchmarks" / "results" / "make_run.csv").is_file():
@@ -218,7 +218,7 @@ def prepare(root, work, held):
         (("benchmark_accurate.csv",), "docs/guarantees.md",
          [BENCHMARKS / "report" / "study.py", "--results", measured, "--page", new / "docs" / "guarantees.md"]),
         (("comparison.csv",), comparison,
-         [ROOT / "workloads" / "comparison.py", "--page", "--csv", measured / "comparison.csv", "--page-file", new / comparison]),
+         [BENCHMARKS / "workloads" / "comparison.py", "--page", "--csv", measured / "comparison.csv", "--page-file", new / comparison]),
     ):
         if not (new / page).is_file() or not all((measured / name).is_file() for name in needs):
             missing.append(str(page))

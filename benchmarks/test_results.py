@@ -115,7 +115,7 @@ class Tree(unittest.TestCase):
     def test_what_it_writes(self):
         answer = self.results("--smoke", "--steps", STEPS)
         self.assertEqual(answer.returncode, 1, answer.stderr)  # not every chart, and no rows of make run
-        for what in ("the rows of make run", "docs/study.md", "workloads/COMPARISON_RESULTS.md"):
+        for what in ("the rows of make run", "docs/study.md", "benchmarks/workloads/COMPARISON_RESULTS.md"):
             self.assertIn(f"NOT written, the old one stays: {what}", answer.stderr)
         results = self.root / "benchmarks" / "results"
         self.assertEqual({path.name for path in results.glob("*.csv")},

@@ -61,7 +61,7 @@ def main():
     build, seconds = os.path.abspath(options.build), options.seconds
     if not 0 < seconds < math.inf:
         parser.error("SECONDS must be above 0")
-    bench = os.path.join(build, "workloads/synthetic_bench")
+    bench = os.path.join(build, "benchmarks/synthetic_bench")
     for path in (bench, os.path.join(build, "src/http/libtslab-http.so")):
         if not os.path.exists(path):
             sys.exit(f"check_queries: {path} is missing (tools/setup.sh observability, then build)")

@@ -6,7 +6,7 @@ set -eu
 port=${1:-9464}
 seconds=${2:-60}
 release=$(cd "$(dirname "$0")/.." && pwd)/build/release
-bench=${SYNTHETIC_BENCH:-$release/workloads/synthetic_bench}
+bench=${SYNTHETIC_BENCH:-$release/benchmarks/synthetic_bench}
 library=${LIBTSLAB_HTTP:-$release/src/http/libtslab-http.so}
 if [ ! -x "$bench" ] || [ ! -f "$library" ]; then
     echo "patterns.sh: $bench or $library is not built: make setup-observability, then make run" >&2

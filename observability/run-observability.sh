@@ -57,7 +57,7 @@ library=libtslab-http.so
 library=${LIBTSLAB_HTTP:-$library}
 command -v prometheus >/dev/null 2>&1 || {
     echo "run-observability.sh: prometheus is not installed (tools/setup.sh observability); the page needs none:" >&2
-    echo "    LD_PRELOAD=$library TSLAB_HTTP=$port ${*:-$here/../workloads/synthetic_bench --duration_s=60}" >&2
+    echo "    LD_PRELOAD=$library TSLAB_HTTP=$port ${*:-$here/../benchmarks/workloads/synthetic_bench --duration_s=60}" >&2
     exit 3
 }
 

@@ -4,7 +4,7 @@
     phases_bench.py LIBRARY PROGRAM [--csv FILE] [--smoke]
 
 LIBRARY is libtslab-malloc.so, PROGRAM is phases (phases.c). All run at the same time, so that a machine which is busy is so for each.
-The chart is `tools/plot_bench.py phases`.
+The chart is `benchmarks/report/plot_bench.py phases`.
 """
 
 import argparse

@@ -172,7 +172,7 @@ def make_run(suite, _summary):
             lines.append([name if column == "time_ns" else "", what, *(
                 number(suite.number("make_run", rows[a], column) / factor) if a in rows else "-" for a in names)])
     return ["A time is the best of the rounds, a memory their median, above that of an empty process. `jemalloc bg` has "
-            "`background_thread:true`. The last two rows are slow by design. [workloads](../workloads/README.md) says what a row does.", "", "![Eleven rows: time and memory](images/run.png)", "", *markdown(lines)]
+            "`background_thread:true`. The last two rows are slow by design. [workloads](../benchmarks/workloads/README.md) says what a row does.", "", "![Eleven rows: time and memory](images/run.png)", "", *markdown(lines)]
 
 
 # ---- scopes -------------------------------------------------------------------------------------

@@ -11,7 +11,7 @@ import unittest
 
 BENCHMARKS = pathlib.Path(__file__).resolve().parent.parent
 
-SCRIPT = BENCHMARKS.parent / "tools" / "plot_bench.py"
+SCRIPT = BENCHMARKS / "report" / "plot_bench.py"
 CHARTS = ["latency_percentiles", "latency_comparison", "rss_comparison", "latency_cdf", "p99_vs_threads", "scaling", "rss_over_time", "phases",
           "fragmentation", "slab_lifecycle", "scope_cost", "soak_distribution", "time_by_size", "summary"]
 NAMES = ["tslab", "malloc"]

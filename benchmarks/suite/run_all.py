@@ -335,7 +335,7 @@ def command_of(unit, options, programs, allocators, target, resumed):
         if not {"tslab", "malloc"} <= set(allocators) or not library.is_file():
             return None
         csv_file = ["--csv", str(target / f"{step.name}.csv")]
-        script = {"make_run": ROOT / "workloads" / "table.py", "comparison": ROOT / "workloads" / "comparison.py",
+        script = {"make_run": BENCHMARKS / "workloads" / "table.py", "comparison": BENCHMARKS / "workloads" / "comparison.py",
                   "watched": BENCHMARKS / "watched" / "watched_bench.py"}.get(step.name)
         if step.name in ("make_run", "programs") and not options.smoke and any(NEWEST.glob("*-*.so")):
             extra = [*extra, "--peers", str(NEWEST)]

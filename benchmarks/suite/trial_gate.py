@@ -100,7 +100,7 @@ def measure_counts(options, build, folder):
     rows = []
     for pattern, most in COUNTS:
         path = folder / f"{pattern}.json"
-        run([build / "workloads" / "synthetic_bench", f"--pattern={pattern}", "--req_rate=0",
+        run([build / "benchmarks" / "synthetic_bench", f"--pattern={pattern}", "--req_rate=0",
              f"--duration_s={0.05 if options.smoke else 1}", f"--json={path}"])
         rows += [(f"{pattern}: {what}", count, limit) for what, count, limit in
                  judge_counts(json.loads(path.read_text(encoding="utf-8")), most)]

@@ -38,7 +38,7 @@ class Watched(unittest.TestCase):
 
     def test_a_watcher_that_did_not_watch_is_none(self):
         class Options:
-            program, seconds, rounds = pathlib.Path(BUILD) / "workloads" / "synthetic_bench", 0.01, 1
+            program, seconds, rounds = pathlib.Path(BUILD) / "benchmarks" / "synthetic_bench", 0.01, 1
 
         with self.assertRaisesRegex(watched_bench.Missing, "it left no .*, so it did not watch"):
             watched_bench.measure(Options, watched_bench.Watcher("none", "", "", {}, (), "profile*"))

@@ -157,7 +157,7 @@ def main(arguments):
     options = parser.parse_args(arguments)
     if options.quick or options.smoke:
         options.rounds, options.seconds = (3, 0.5) if options.quick else (1, 0.05)
-    options.program = options.build / "workloads" / "synthetic_bench"
+    options.program = options.build / "benchmarks" / "synthetic_bench"
     if not options.program.is_file():
         print(f"watched_bench: {options.program} is not built: make run", file=sys.stderr)
         return 3

@@ -7,7 +7,7 @@ case ${SANITIZER-} in
 esac
 cmake -S . -B "$WORK/build" -DCMAKE_BUILD_TYPE=None -DTSLAB_SANITIZE="$sanitize" -DTSLAB_ASSERT=3 -DTSLAB_FUZZ=ON \
     -DTSLAB_FUZZ_ENGINE="$LIB_FUZZING_ENGINE" \
-    -DTSLAB_BUILD_TOOLS=OFF -DTSLAB_BUILD_WORKLOADS=OFF -DTSLAB_BUILD_BENCHMARKS=OFF -DTSLAB_BUILD_HTTP=OFF
+    -DTSLAB_BUILD_TOOLS=OFF -DTSLAB_BUILD_BENCHMARKS=OFF -DTSLAB_BUILD_HTTP=OFF
 cmake --build "$WORK/build" -j "$(nproc)" --target api_fuzz
 cp "$WORK/build/tests/api_fuzz" "$OUT/"
 zip -q -j "$OUT/api_fuzz_seed_corpus.zip" tests/fuzz/corpus/*

@@ -14,7 +14,7 @@ from servers import free_ports, get, wait_for
 BUILD, SOURCE = (os.path.abspath(a) for a in sys.argv[1:3])
 SCRIPT = os.path.join(SOURCE, "observability/push-metrics.sh")
 DUMP = os.path.join(BUILD, "tools/stats_dump")
-BENCH = os.path.join(BUILD, "workloads/synthetic_bench")
+BENCH = os.path.join(BUILD, "benchmarks/synthetic_bench")
 GATEWAY = next((p for p in map(shutil.which, ("prometheus-pushgateway", "pushgateway")) if p), None)
 ENVIRONMENT = {k: v for k, v in os.environ.items() if not k.startswith("TSLAB_") and "proxy" not in k.lower()}
 

@@ -58,7 +58,7 @@ BUILD, SOURCE = (os.path.abspath(a) for a in sys.argv[1:3])
 SCRIPT = os.path.join(SOURCE, "observability/run-observability.sh")
 LIBRARY = os.path.join(BUILD, "src/http/libtslab-http.so")
 PROGRAM = os.path.join(BUILD, "src/http/http_target")
-BENCH = os.path.join(BUILD, "workloads/synthetic_bench")
+BENCH = os.path.join(BUILD, "benchmarks/synthetic_bench")
 
 
 class Stack(unittest.TestCase):

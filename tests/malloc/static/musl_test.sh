@@ -19,7 +19,7 @@ run() {
 }
 unset MAKEFLAGS MAKELEVEL MFLAGS
 run "$cmake" -S "$source_dir" -B "$build_dir" -DCMAKE_TOOLCHAIN_FILE="$source_dir/cmake/toolchains/musl.cmake" -DCMAKE_BUILD_TYPE=Release \
-    -DTSLAB_WERROR=ON -DTSLAB_BUILD_TESTS=OFF -DTSLAB_BUILD_WORKLOADS=OFF -DTSLAB_BUILD_BENCHMARKS=OFF -DTSLAB_BUILD_TOOLS=OFF \
+    -DTSLAB_WERROR=ON -DTSLAB_BUILD_TESTS=OFF -DTSLAB_BUILD_BENCHMARKS=OFF -DTSLAB_BUILD_TOOLS=OFF \
     -DTSLAB_BUILD_HTTP=OFF -DTSLAB_BUILD_ZONES=OFF
 run "$cmake" --build "$build_dir" --target tslab_malloc_static -j "$(nproc)"
 archives="$build_dir/src/malloc/libtslab-malloc.a $build_dir/libtslab.a"

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""The five patterns of synthetic_bench with malloc and with temporal-slab, in one table: workloads/COMPARISON_RESULTS.md.
+"""The five patterns of synthetic_bench with malloc and with temporal-slab, in one table: benchmarks/workloads/COMPARISON_RESULTS.md.
 
-    workloads/comparison.py                 runs them (two minutes), and writes benchmarks/results/comparison.csv and the page
-    workloads/comparison.py --seconds 60    of each run
-    workloads/comparison.py --csv FILE      the figures only, into that file
-    workloads/comparison.py --page          runs nothing: the page from the figures that are there
-    workloads/comparison.py --check         writes nothing; exit 1 if the page is not what the figures give
+    benchmarks/workloads/comparison.py                 runs them (two minutes), and writes benchmarks/results/comparison.csv and the page
+    benchmarks/workloads/comparison.py --seconds 60    of each run
+    benchmarks/workloads/comparison.py --csv FILE      the figures only, into that file
+    benchmarks/workloads/comparison.py --page          runs nothing: the page from the figures that are there
+    benchmarks/workloads/comparison.py --check         writes nothing; exit 1 if the page is not what the figures give
 
 malloc and temporal-slab take turns, pattern by pattern, each in a process of its own. How long it takes to detect the leak is
 measured from outside: `tslab doctor` is asked twice a second until it names the label that leaks.
@@ -21,16 +21,16 @@ import sys
 import tempfile
 import time
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent
+ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 sys.path.insert(0, str(ROOT / "benchmarks"))
 
 from core.run_bench import describe_commit, describe_machine  # noqa: E402
 from harness import place  # noqa: E402
 
 PATTERNS = ["burst", "steady", "leak", "hotspot", "kernel"]
-PAGE = ROOT / "workloads" / "COMPARISON_RESULTS.md"
+PAGE = ROOT / "benchmarks" / "workloads" / "COMPARISON_RESULTS.md"
 FIGURES = ROOT / "benchmarks" / "results" / "comparison.csv"
-MARKS = ("<!-- figures: comparison begin (workloads/comparison.py) -->", "<!-- figures: comparison end -->")
+MARKS = ("<!-- figures: comparison begin (benchmarks/workloads/comparison.py) -->", "<!-- figures: comparison end -->")
 LIMIT_S = 60
 MIB = 1 << 20
 
@@ -102,7 +102,7 @@ def figures_of(result):
 
 
 def measure(options):
-    bench, doctor = program(options.build, "workloads/synthetic_bench"), program(options.build, "tools/tslab")
+    bench, doctor = program(options.build, "benchmarks/synthetic_bench"), program(options.build, "tools/tslab")
     rows = []
     for at, pattern in enumerate(PATTERNS):
         for allocator in ("malloc", "tslab")[::1 if at % 2 == 0 else -1]:
@@ -118,7 +118,7 @@ def measure(options):
 def write_figures(path, options, rows):
     temporary = path.with_name(f".{path.name}.tmp")
     with open(temporary, "w", newline="", encoding="utf-8") as file:
-        file.write(f"# machine: {describe_machine()}\n# command: workloads/comparison.py --seconds {options.seconds:g}\n"
+        file.write(f"# machine: {describe_machine()}\n# command: benchmarks/workloads/comparison.py --seconds {options.seconds:g}\n"
                    f"# date: {time.strftime('%Y-%m-%d %H:%M:%S', time.gmtime())} UTC, load {os.getloadavg()[0]:.2f} at the end\n"
                    f"# commit: {describe_commit()}\n")
         writer = csv.writer(file, lineterminator="\n")
@@ -205,7 +205,7 @@ def write_page(options):
     new = page(text, *read_figures(options.csv))
     if options.check:
         if new != text:
-            print(f"comparison: {options.page_file} is not what {options.csv} gives: workloads/comparison.py --page", file=sys.stderr)
+            print(f"comparison: {options.page_file} is not what {options.csv} gives: benchmarks/workloads/comparison.py --page", file=sys.stderr)
         return int(new != text)
     options.page_file.write_text(new, encoding="utf-8")
     return 0

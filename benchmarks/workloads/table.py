@@ -22,8 +22,8 @@ ENOUGH_S = 75  # after so long the rows that are left have one round each
 
 
 def parse_arguments(argv):
-    default_build = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "build", "release")
-    parser = argparse.ArgumentParser(prog="workloads/run.sh", description=__doc__.split("\n\n", 1)[0],
+    default_build = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "build", "release")
+    parser = argparse.ArgumentParser(prog="benchmarks/workloads/run.sh", description=__doc__.split("\n\n", 1)[0],
                                      allow_abbrev=False)
     parser.add_argument("paths", nargs="*", metavar="ROW|PATH", help="a row's name: only such rows; a path: JSON documents, or "
                         "directories of them")
@@ -36,7 +36,7 @@ def parse_arguments(argv):
     parser.add_argument("--csv", metavar="FILE", help="time and memory of each row and allocator")
     parser.add_argument("--picture", metavar="FILE", help="a picture of all rows (needs python3-matplotlib)")
     # One line that names the argument, without the usage text.
-    parser.error = lambda message: parser.exit(2, "workloads/run.sh: %s\n" % message)
+    parser.error = lambda message: parser.exit(2, "benchmarks/workloads/run.sh: %s\n" % message)
     options = parser.parse_args(argv)
     if options.seconds is None:
         options.seconds = 0.2 if options.quick else 0.3
@@ -95,7 +95,7 @@ def main(argv):
     try:
         results, missing = run_all(options)
     except runs.Failure as failure:
-        print("workloads/run.sh: %s" % failure, file=sys.stderr)
+        print("benchmarks/workloads/run.sh: %s" % failure, file=sys.stderr)
         return failure.code
     except KeyboardInterrupt:
         return 130

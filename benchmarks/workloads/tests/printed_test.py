@@ -1,4 +1,4 @@
-"""The commands that documents print: workloads/synthetic_bench runs the program of the build, and make knows three
+"""The commands that documents print: benchmarks/workloads/synthetic_bench runs the program of the build, and make knows three
 programs by their names. Arguments: the folder of the programs."""
 
 import os
@@ -10,20 +10,20 @@ import tempfile
 import unittest
 
 PROGRAMS = pathlib.Path(sys.argv.pop(1)).resolve()
-ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
+ROOT = pathlib.Path(__file__).resolve().parent.parent.parent.parent
 
 
 class Printed(unittest.TestCase):
     def test_the_script_runs_the_program(self):
         with tempfile.TemporaryDirectory() as folder:
             tree = pathlib.Path(folder)
-            (tree / "workloads").mkdir()
-            script = shutil.copy(ROOT / "workloads" / "synthetic_bench", tree / "workloads")
+            (tree / "benchmarks" / "workloads").mkdir(parents=True)
+            script = shutil.copy(ROOT / "benchmarks" / "workloads" / "synthetic_bench", tree / "benchmarks" / "workloads")
             answer = subprocess.run([script, "--help"], capture_output=True, text=True, check=False)
             self.assertEqual((answer.returncode, answer.stdout), (1, ""))
             self.assertIn("make synthetic_bench", answer.stderr)
             (tree / "build" / "release").mkdir(parents=True)
-            os.symlink(PROGRAMS, tree / "build" / "release" / "workloads")
+            os.symlink(PROGRAMS, tree / "build" / "release" / "benchmarks")
             answer = subprocess.run([script, "--allocator=tslab", "--pattern=burst", "--duration_s=0.1"], capture_output=True,
                                     text=True, check=False)
             self.assertEqual((answer.returncode, answer.stderr), (0, ""))

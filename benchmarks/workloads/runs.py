@@ -9,7 +9,7 @@ import sys
 import tempfile
 import time
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "benchmarks"))
+sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
 from harness import peers
 
@@ -83,7 +83,7 @@ def start(line, what, library, said, background=False):
 
 
 def run_program(row, allocator, library, options, said):
-    program = os.path.join(options.build, "workloads", row.program)
+    program = os.path.join(options.build, "benchmarks", row.program)
     if row.needs and not os.path.exists(program):
         raise Missing("%s: %s is not built (%s)" % (row.name, row.program, row.needs))
     with tempfile.TemporaryDirectory() as directory:

@@ -46,7 +46,7 @@ json.dump(result, open(options["--json"], "w"))
 
 
 def run_table(directory, *arguments, factor="0.5", peer="0.8", behaviour="", hash="1", failed="0", peers=True, without=(), before="0"):
-    programs = os.path.join(directory, "workloads")
+    programs = os.path.join(directory, "benchmarks")
     os.makedirs(programs, exist_ok=True)
     log = os.path.join(directory, "log")
     open(log, "w").close()

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Draws the charts of docs/images/ from the CSV files of benchmarks/run_all.sh.
 
-    tools/plot_bench.py                            every chart, of benchmarks/results, into docs/images
-    tools/plot_bench.py latency.csv rss_churn.csv  the charts of these files (benchmark_accurate --csv latency.csv, churn_test
+    benchmarks/report/plot_bench.py                            every chart, of benchmarks/results, into docs/images
+    benchmarks/report/plot_bench.py latency.csv rss_churn.csv  the charts of these files (benchmark_accurate --csv latency.csv, churn_test
                                                    --csv rss_churn.csv) and of those beside them, into the folder images there
 
 A file may have any name; its heading says what it is. In the folder of the results latency.csv and rss_churn.csv are drawn
@@ -20,7 +20,7 @@ import pathlib
 import statistics
 import sys
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent
+ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 sys.path.insert(0, str(ROOT / "benchmarks"))
 
 try:

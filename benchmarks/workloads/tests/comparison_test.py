@@ -8,8 +8,7 @@ import tempfile
 import unittest
 
 BUILD = sys.argv.pop(1)
-ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
-sys.path.insert(0, str(ROOT / "workloads"))
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
 sys.dont_write_bytecode = True
 
 import comparison  # noqa: E402
