@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Measures every figure that README.md and docs/ quote, on one commit, and writes them there: `make results`.
 
-It takes some 40 minutes on two quiet processors, or fifteen with --quick, whose figures say that they are of a quick run. CSV files,
+It takes some 45 minutes on two quiet processors, or fifteen with --quick, whose figures say that they are of a quick run. CSV files,
 charts and pages are made in build/results, and build/results/csv/times.log says what each step took. They take the place of the old ones
 in the last step, so a run that is killed leaves the old ones whole. The same command then goes on with what is missing, as long as the
 tree is of the same commit; what was measured to the end is not measured again.

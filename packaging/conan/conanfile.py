@@ -34,7 +34,7 @@ class Tslab(ConanFile):
 
     def generate(self):
         toolchain = CMakeToolchain(self)
-        for part in ("TESTS", "WORKLOADS", "BENCHMARKS", "TOOLS", "HTTP", "MALLOC", "ZONES"):
+        for part in ("TESTS", "BENCHMARKS", "INTEGRATIONS", "TOOLS", "HTTP", "MALLOC", "ZONES"):
             toolchain.cache_variables["TSLAB_BUILD_" + part] = False
         toolchain.generate()
 
