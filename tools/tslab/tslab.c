@@ -14,15 +14,17 @@ static const struct {
                 {"doctor", "tslab doctor", command_doctor},
                 {"run", "tslab run", command_run},
                 {"record", "tslab record", command_record},
-                {"advise", "tslab advise", command_advise}};
+                {"advise", "tslab advise", command_advise},
+                {"trace", "tslab trace", command_trace}};
 
 static const char HELP[] =
     "usage: tslab top [OPTIONS] [PID|URL|CORE]         the epochs of a program by label, like top\n"
     "       tslab stats [OPTIONS] [PID|URL|CORE]       all figures\n"
     "       tslab doctor [OPTIONS] [PID|URL|CORE]...   what is wrong, with evidence and advice\n"
     "       tslab run [OPTIONS] PROGRAM [ARGUMENTS]    a program with temporal-slab as its malloc\n"
-    "       tslab record [OPTIONS] PROGRAM [ARGUMENTS] what a program allocates and frees, to a file\n"
+    "       tslab record [OPTIONS] PROGRAM [ARGUMENTS] what it allocates and frees\n"
     "       tslab advise [OPTIONS] FILE                of a recording: which allocations die together\n"
+    "       tslab trace info | export | import ...     what such a file has, other formats\n"
     "       tslab help [COMMAND] | --help | -h | --version\n"
     "\n"
     "`tslab COMMAND --help` has the options.\n";
