@@ -257,7 +257,7 @@ static bool take_all(trace *t, char *error, size_t error_bytes) {
     else if (!t->has_end)
         trace_set_damage(t, offset, "the recorder was killed, or still records; the rest is missing");
     t->bytes = offset;
-    qsort(t->block, t->blocks, sizeof *t->block, compare_blocks);
+    if (t->blocks) qsort(t->block, t->blocks, sizeof *t->block, compare_blocks);
     return true;
 }
 

@@ -190,11 +190,18 @@ static void start_program(recording *r, char **argv, int error_fd, const sigset_
     (void)close(r->memory_fd); /* it is opened by its name */
     (void)signal(SIGINT, SIG_DFL);
     (void)signal(SIGQUIT, SIG_DFL);
+    (void)signal(SIGXFSZ, SIG_DFL);
     (void)sigprocmask(SIG_SETMASK, signals, NULL);
     execvp(argv[0], argv);
     int error = errno;
     (void)!write(error_fd, &error, sizeof error);
     _exit(EXIT_CANNOT);
+}
+
+static pid_t root_pid;
+
+static void pass_on(int number) {
+    if (root_pid > 0) (void)kill(root_pid, number);
 }
 
 /* -1: it runs; else an exit code. */
@@ -206,10 +213,11 @@ static int launch(recording *r, char **argv) {
     (void)prctl(PR_SET_CHILD_SUBREAPER, 1); /* the program's children stay this tool's when it ends */
     sigfillset(&none);
     (void)sigprocmask(SIG_BLOCK, &none, &before);
-    r->root = fork();
+    root_pid = r->root = fork();
     if (r->root == 0) start_program(r, argv, fd[1], &before);
     (void)signal(SIGINT, SIG_IGN); /* a terminal sends them to the program too, which decides */
     (void)signal(SIGQUIT, SIG_IGN);
+    (void)signal(SIGTERM, pass_on); /* the program's end ends the tool */
     (void)sigprocmask(SIG_SETMASK, &before, NULL);
     (void)close(fd[1]);
     if (r->root < 0) return launch_fail(EXIT_CANNOT, "%s", strerror(errno));
@@ -349,6 +357,7 @@ static int record(plan *p, char **argv) {
     int code = make_memory(&r, p);
     if (code < 0) code = make_file(&r, p, argv);
     if (code >= 0) return code;
+    (void)signal(SIGXFSZ, SIG_IGN); /* a file that may not grow is as a full disk */
     code = launch(&r, argv);
     if (code >= 0) {
         (void)unlink(p->file); /* it is empty */
