@@ -10,10 +10,11 @@
 #include "record/inside.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <linux/futex.h>
 #include <pthread.h>
 #include <sched.h>
-#include <signal.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
@@ -52,8 +53,17 @@ static void wake_tool(void) {
 
 /* ---- the ring ----------------------------------------------------------------------------------------------------- */
 
+/* Also one that nobody has waited for yet. */
 static bool is_tool_gone(void) {
-    return atomic_load(&record_memory->is_over) || (kill(record_memory->tool_pid, 0) != 0 && errno == ESRCH);
+    char path[64], text[256] = "";
+    if (atomic_load(&record_memory->is_over)) return true;
+    snprintf(path, sizeof path, "/proc/%ld/stat", (long)record_memory->tool_pid);
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0) return errno == ENOENT;
+    ssize_t n = read(fd, text, sizeof text - 1);
+    (void)close(fd);
+    const char *state = n > 0 ? strrchr(text, ')') : NULL;
+    return n <= 0 || (state && (state[2] == 'Z' || state[2] == 'X'));
 }
 
 /* Returns when the ring has room, or the recorder is off. */

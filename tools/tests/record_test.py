@@ -78,7 +78,8 @@ class Recording(unittest.TestCase):
         _, trace = record(PROGRAM, "threads", "2", "10")
         self.assertTrue(all(m.build_id for m in trace.modules if m.path.endswith("tools_record")))
         answer = tslab("trace", "export", "--to", "folded", os.path.join(WORK, "it.trace"))
-        (line,) = [x for x in answer.stdout.splitlines() if x.endswith(" %d" % (2 * sum(1000 + i for i in range(10))))]
+        wanted = 2 * (sum(1000 + i for i in range(10)) + 10 * 5000 + 777)
+        (line,) = [x for x in answer.stdout.splitlines() if x.endswith(" %d" % wanted)]
         self.assertTrue(line.split(" ")[0].endswith(";work"), line)
 
     def test_children(self):
@@ -202,20 +203,12 @@ class Mishaps(unittest.TestCase):
 
     def test_the_program_goes_on_without_the_recorder(self):
         path = os.path.join(WORK, "alone.trace")
-        tool = subprocess.Popen([TSLAB, "record", "-o", path, "sh", "-c", '"$1" hold 5 & read -r x; "$1" spin 500000; echo done',
-                                 "sh", PROGRAM], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                                text=True, env=ENVIRONMENT)
-        self.assertEqual(tool.stdout.readline(), "holds\n")
+        tool = subprocess.Popen([TSLAB, "record", "-o", path, "sh", "-c", 'read -r x; "$1" spin 500000; echo done', "sh",
+                                 PROGRAM], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=ENVIRONMENT)
+        while not os.path.exists(path) or os.path.getsize(path) < 1000:
+            time.sleep(0.01)
         tool.kill()
-        tool.wait(timeout=300)
-        tool.stdin.write("x\n")
-        tool.stdin.flush()
-        self.assertEqual(tool.stdout.readline(), "done\n")
-        subprocess.run(["sh", "-c", "for p in /proc/[0-9]*; do [ \"$(readlink $p/exe)\" = \"$1\" ] && kill -9 ${p#/proc/}; "
-                        "done; true", "sh", os.path.realpath(PROGRAM)], check=True, stderr=subprocess.DEVNULL)
-        tool.stdin.close()
-        tool.stdout.close()
-        tool.stderr.close()
+        self.assertEqual(tool.communicate("x\n", timeout=300)[0], "done\n")
 
     def test_a_program_that_waits_for_room_goes_on_without_the_recorder(self):
         path = os.path.join(WORK, "room.trace")
@@ -223,25 +216,23 @@ class Mishaps(unittest.TestCase):
                                 text=True, env=ENVIRONMENT)
         while not (os.path.exists(path) and os.path.getsize(path) > 1000):
             time.sleep(0.01)
-        (child,) = open("/proc/%d/task/%d/children" % (tool.pid, tool.pid), encoding="ascii").read().split()
         tool.kill()
-        tool.communicate(timeout=300)
-        for _ in range(1200):
-            if not os.path.exists("/proc/" + child):
-                return
-            time.sleep(0.05)
-        os.kill(int(child), signal.SIGKILL)
-        self.fail("it waits for ever")
+        tool.communicate(timeout=300)  # its end is the program's, which has stderr
 
     def test_a_full_disk(self):
         answer = tslab("record", "-o", "/dev/full", PROGRAM, "spin", "10")
         self.assertEqual(answer.returncode, 126)
         self.assertIn("/dev/full: No space left on device", answer.stderr)
         path = os.path.join(WORK, "full.trace")
-        answer = tslab("record", "-o", path, sys.executable, "-c", "x = [str(i) * 100 for i in range(1000000)]; print(len(x))",
-                       preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (200000, 200000)))
-        self.assertEqual((answer.returncode, answer.stdout), (0, "1000000\n"))
-        self.assertIn("full.trace: File too large; the recording ends here, and the program goes on", answer.stderr)
+        code = "import sys; sys.stdin.read(); x = [str(i) * 100 for i in range(1000000)]; print(len(x))"
+        tool = subprocess.Popen([TSLAB, "record", "-o", path, sys.executable, "-c", code], stdin=subprocess.PIPE,
+                                stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=ENVIRONMENT)
+        while not os.path.exists(path):
+            time.sleep(0.01)
+        resource.prlimit(tool.pid, resource.RLIMIT_FSIZE, (200000, 200000))  # the recorder's alone
+        out, said = tool.communicate("x", timeout=300)
+        self.assertEqual((tool.returncode, out), (0, "1000000\n"))
+        self.assertIn("full.trace: File too large; the recording ends here, and the program goes on", said)
         trace = tslab_trace.open(path)
         self.assertIsNotNone(trace.damage)
         self.assertGreater(sum(1 for _ in trace.events()), 10000)
@@ -461,6 +452,6 @@ class Readers(unittest.TestCase):
 
 if __name__ == "__main__":
     try:
-        unittest.main(argv=sys.argv[:1] + sys.argv[4:])
+        unittest.main(argv=sys.argv[:1] + sys.argv[4:], warnings="ignore")
     finally:
         shutil.rmtree(WORK, ignore_errors=True)
