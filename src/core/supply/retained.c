@@ -207,91 +207,61 @@ void ts_allocator_retire(ts_allocator *allocator, uint32_t unit) {
 /* Some of the allocator's units become the share's: a group, or an eighth of them and one more, so that other threads
    find some, too. One unit where threads keep none, and near the budget, where another thread may need the rest.
    Without groups each unit's record is read under the lock, which the thread reads soon anyway. If there are no
-   single units, a piece of a run is taken. Caller holds the heap. */
-static void take_shared(ts_share *share) {
+   single units, or a home is wanted, a piece of a run is taken. false: there was none. Caller holds the heap. */
+static bool take_shared(ts_share *share, unsigned home) {
     ts_allocator *allocator = share->allocator;
     ts_retained *from = &allocator->retained, *to = &share->retained;
-    if ((ts_load_relaxed(&from->count) | ts_load_relaxed(&allocator->span_retained_units)) == 0) return;
-    uint32_t most = ts_allocator_is_sparing(allocator) ? 1 : TS_RETAINED_UNITS_MOVED, unit;
+    if ((ts_load_relaxed(&from->count) | ts_load_relaxed(&allocator->span_retained_units)) == 0) return false;
+    bool one = ts_allocator_is_sparing(allocator) || (home != TS_HOME_ANY && share->home != home);
+    uint32_t most = one ? 1 : TS_RETAINED_UNITS_MOVED, unit;
     ts_lock_acquire(&allocator->retained_lock);
     uint64_t before = ts_retained_shared(allocator);
-    if (ts_load_relaxed(&from->count) == 0) {
-        unit = ts_runs_take(allocator, TS_NORMAL, TS_HOME_ANY, most);
-        if (!unit && most > 1) unit = ts_runs_take(allocator, TS_NORMAL, TS_HOME_ANY, most = 1);
+    if (ts_load_relaxed(&from->count) == 0 || home != TS_HOME_ANY) {
+        unit = ts_runs_take(allocator, TS_NORMAL, home, most);
+        if (!unit && most > 1) unit = ts_runs_take(allocator, TS_NORMAL, home, most = 1);
         if (unit) ts_retained_push_run(to, unit, most);
-        ts_note_reused(allocator, before);
-        ts_lock_release(&allocator->retained_lock);
-        return;
-    }
-    if (most < TS_RETAINED_UNITS_MOVED || !take_group(allocator, share)) {
+    } else if (one || !take_group(allocator, share)) {
         uint32_t some = ts_load_relaxed(&from->count) / 8 + 1;
         for (uint32_t n = some < most ? some : most; n > 0 && (unit = ts_allocator_retained_pop(allocator)) != 0; n--) {
             ts_retained_push(to, unit);
             if (from->head == allocator->retained_group) break; /* it stays whole */
         }
     }
+    bool taken = ts_retained_shared(allocator) != before;
     ts_note_reused(allocator, before);
     ts_lock_release(&allocator->retained_lock);
+    return taken;
 }
 
 /* Takes one of the thread's own. Units of other homes that come before it become runs. Caller holds the heap. */
 static uint32_t take_own(ts_share *share, unsigned home) {
     ts_allocator *allocator = share->allocator;
     for (uint32_t unit; (unit = ts_share_take(share)) != 0;) {
-        if (ts_home_of(unit) == home) return unit;
+        if (home == TS_HOME_ANY || ts_home_of(unit) == home) return unit;
         ts_runs_return(allocator, unit, 1);
     }
     return 0;
 }
 
-/* Takes one of the allocator's runs, and some more for the thread if its lists are of that home. Caller holds the
-   heap. */
-static uint32_t take_run(ts_share *share, unsigned home) {
-    ts_allocator *allocator = share->allocator;
-    uint32_t most = share->home == home && !ts_allocator_is_sparing(allocator) ? TS_RETAINED_UNITS_MOVED : 1;
-    if (ts_load_relaxed(&allocator->span_retained_units) == 0) return 0;
-    ts_lock_acquire(&allocator->retained_lock);
-    uint32_t unit = ts_runs_take(allocator, TS_NORMAL, home, most);
-    if (!unit && most > 1) unit = ts_runs_take(allocator, TS_NORMAL, home, most = 1);
-    ts_lock_release(&allocator->retained_lock);
-    if (!unit) return 0;
-    ts_retained_push_run(&share->retained, unit, most);
-    return ts_share_take(share);
-}
-
-static uint32_t take_of_home(ts_heap *heap, ts_share *share, unsigned home) {
-    ts_allocator *allocator = share->allocator;
-    for (unsigned looks = 0; looks < HOME_LOOKS; looks++) {
-        ts_heap_enter(heap);
-        uint32_t unit = share->home == home ? take_own(share, home) : 0;
-        if (!unit) unit = take_run(share, home);
-        ts_heap_leave(heap);
-        if (unit) return unit;
-        if (ts_load_relaxed(&allocator->retained.count) == 0) break;
-        (void)ts_purge_gather(allocator, SORT_UNITS);
-    }
-    return 0;
-}
-
+/* Each round is an operation of its own: the units that it takes may all be on queues yet. */
 uint32_t ts_unit_acquire(ts_heap *heap, ts_share *share, unsigned home, bool *fresh) {
-    uint32_t unit = TS_UNLIKELY(home != TS_HOME_ANY) ? take_of_home(heap, share, home) : 0;
-    bool more = home == TS_HOME_ANY;
-    while (!unit && more) { /* each round in an operation of its own: those it takes may all be on queues yet */
+    ts_allocator *allocator = share->allocator;
+    bool any = home == TS_HOME_ANY, more = true;
+    uint32_t unit = 0;
+    for (unsigned looks = 0; !unit && more; looks++) {
         ts_heap_enter(heap);
-        unit = ts_share_take(share);
-        if (!unit) {
-            take_shared(share);
-            unit = ts_share_take(share);
-        }
-        more = ts_load_relaxed(&share->allocator->retained.count) != 0;
+        if (any || share->home == home) unit = take_own(share, home);
+        if (!unit && take_shared(share, home)) unit = ts_share_take(share);
+        more = ts_load_relaxed(&allocator->retained.count) != 0 && (any || looks < HOME_LOOKS);
         ts_heap_leave(heap);
+        if (!unit && more && !any) (void)ts_purge_gather(allocator, SORT_UNITS);
     }
     *fresh = unit == 0;
     if (unit) return unit;
-    unit = ts_units_take_fresh(share->allocator, TS_NORMAL, home, 1, 1);
+    unit = ts_units_take_fresh(allocator, TS_NORMAL, home, 1, 1);
     if (!unit) return 0;
     ts_slab_at(unit)->given = 0;
-    if (TS_UNLIKELY(share->allocator->care)) ts_care_fill(share->allocator->care, ts_unit_address(unit), TS_UNIT_BYTES);
+    if (TS_UNLIKELY(allocator->care)) ts_care_fill(allocator->care, ts_unit_address(unit), TS_UNIT_BYTES);
     return unit;
 }
 
