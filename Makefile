@@ -57,6 +57,7 @@ help:
 	@echo "  make test-apr             installs httpd and Subversion: both, and APR's own tests, with libtslab-apr preloaded"
 	@echo "  make test-nginx           builds nginx with its own pools and with those of integrations/nginx: the same answers"
 	@echo "  make test-numpy           NumPy's own tests, each with its arrays in a domain"
+	@echo "  make test-talloc          installs notmuch and smbtorture: both, with libtslab-talloc preloaded"
 	@echo "  make test-valgrind        installs Valgrind: what must be caught under memcheck, and what must not"
 	@echo "  make programs             real programs and servers (sqlite, redis, postgres, ...) with libtslab-malloc and without: the same"
 	@echo "  make check-observability  every query of the Grafana dashboard against a real Prometheus"
@@ -183,7 +184,7 @@ results: setup-run setup-bench setup-plot setup-valgrind
 	@benchmarks/results.py $(ARGS)
 
 # What the benchmarks need of the release build.
-.PHONY: dist deb-test amalgamation test-rust test-python test-apr test-nginx test-numpy results build-bench
+.PHONY: dist deb-test amalgamation test-rust test-python test-apr test-nginx test-numpy test-talloc results build-bench
 build-bench: | build
 	$(call build,release,-DTSLAB_BUILD_TESTS=OFF -DTSLAB_BENCH_CARGO=ON)
 
@@ -305,6 +306,10 @@ test-nginx:
 
 test-numpy:
 	@integrations/numpy/test.sh
+
+# notmuch with libtslab-talloc preloaded, and talloc's own tests.
+test-talloc:
+	@integrations/talloc/test.sh
 
 # A release: tarball, checksum and bill of materials; the same commit gives the same bytes.
 dist:

@@ -133,6 +133,7 @@ case $what in
         stage "nginx" integrations/nginx/test.sh
         stage "NumPy's own tests, a third" integrations/numpy/test.sh short
         stage "protobuf" integrations/protobuf/test.sh
+        stage "programs on talloc" integrations/talloc/test.sh programs
         # Other versions of it lay out some lines otherwise.
         if clang-format --version 2>/dev/null | grep -q "version 14\."; then
             stage "make format-check" make -s format-check
@@ -142,6 +143,7 @@ case $what in
         ;;
     packages)
         stage "APR's own tests" integrations/apr/test.sh suite
+        stage "talloc's own tests" integrations/talloc/test.sh suite
         stage "Debian packages" packaging/deb_test.sh
         ;;
     *)

@@ -35,6 +35,8 @@ case "$#:${1-}" in
     1:apr) wanted="$run libapr1-dev apache2 apache2-dev subversion wrk" ;;
     1:nginx) wanted="$run libpcre2-dev zlib1g-dev wrk" ;;
     1:protobuf) wanted="$run libcmocka-dev g++ libprotobuf-dev" ;;
+    1:talloc) wanted="$run libtalloc-dev notmuch" ;;
+    1:talloc-suite) wanted="samba-testsuite" ;;
     1:rust) wanted="cargo-web" ;; # Debian 12: the newer of its two; cargo of any origin will do
     *)
         echo "tools/setup.sh: unknown purpose '$*'; there are: $(sed -n 's/^ *1:\([a-z-]*\)).*/\1/p' "$0" | tr '\n' ' ')" >&2
@@ -91,6 +93,7 @@ present() {
         libapr1-dev) pkg-config --exists apr-1 ;;
         libprotobuf-dev) pkg-config --exists protobuf ;;
         libtalloc-dev) pkg-config --exists talloc ;;
+        samba-testsuite) command -v smbtorture ;;
         libcmocka-dev) pkg-config --exists cmocka ;;
         libzbd-dev) pkg-config --exists libzbd ;;
         libmicrohttpd-dev) pkg-config --exists libmicrohttpd ;;

@@ -123,9 +123,10 @@ HIDDEN void tt_label(const Chunk *);
 HIDDEN void tt_note_parents(Chunk *, Chunk *new_parent);
 
 /* limit.c */
-extern HIDDEN atomic_bool tt_limits;
+extern HIDDEN atomic_uint tt_limits; /* how many there are */
 HIDDEN bool tt_charge(Chunk *parent, size_t bytes); /* false: over a limit */
 HIDDEN void tt_refund(Chunk *parent, size_t bytes);
+HIDDEN void tt_leave_limits(Chunk *);
 HIDDEN size_t tt_charge_of(const Chunk *); /* with all below it */
 
 /* tree.c */

@@ -1,7 +1,7 @@
-/* talloc_set_memlimit. The first limit of the process switches the counting on; before that it costs one test. */
+/* talloc_set_memlimit. While the process has a limit, all is counted; otherwise it costs one test. */
 #include "chunk.h"
 
-atomic_bool tt_limits;
+atomic_uint tt_limits;
 
 bool tt_charge(Chunk *parent, size_t bytes) {
     if (!bytes) return true;
@@ -23,6 +23,15 @@ static size_t block_of(const Chunk *chunk) {
                                  : tt_own_charge(chunk);
 }
 
+/* At the end of a chunk that has nothing below it any more. */
+void tt_leave_limits(Chunk *chunk) {
+    tt_refund(chunk, block_of(chunk));
+    if (!chunk->limit) return;
+    (void)slab_free(tt_allocator, chunk->limit);
+    chunk->limit = NULL;
+    atomic_fetch_sub_explicit(&tt_limits, 1, memory_order_relaxed); /* a tree is of one thread */
+}
+
 size_t tt_charge_of(const Chunk *chunk) {
     size_t all = block_of(chunk);
     for (const Chunk *c = chunk->child; c; c = c->next) all += tt_charge_of(c);
@@ -38,7 +47,7 @@ int talloc_set_memlimit(const void *context, size_t most) {
         chunk->limit = slab_malloc_epoch(tt_allocator, sizeof *chunk->limit, tt_shared);
         if (!chunk->limit) return -1;
         chunk->limit->held = tt_charge_of(chunk);
-        atomic_store_explicit(&tt_limits, true, memory_order_relaxed); /* a tree is of one thread */
+        atomic_fetch_add_explicit(&tt_limits, 1, memory_order_relaxed); /* a tree is of one thread */
     }
     chunk->limit->most = most;
     return 0;

@@ -244,12 +244,6 @@ static void free_children(Chunk *chunk, const char *location) {
     }
 }
 
-static void leave_limits(Chunk *chunk) {
-    tt_refund(chunk, chunk->mark & IS_POOL ? tt_charge_of(chunk) : tt_own_charge(chunk));
-    if (chunk->limit) (void)slab_free(tt_allocator, chunk->limit);
-    chunk->limit = NULL;
-}
-
 int tt_free(Chunk *chunk, const char *location) {
     if (unlikely(!chunk)) return -1;
     if (unlikely(chunk->references)) {
@@ -268,7 +262,7 @@ int tt_free(Chunk *chunk, const char *location) {
     }
     chunk->mark |= IN_LOOP;
     if (chunk->child) free_children(chunk, location);
-    if (limited()) leave_limits(chunk);
+    if (limited()) tt_leave_limits(chunk);
     unlink_chunk(chunk);
     tt_release_memory(chunk, location);
     return 0;
