@@ -6,8 +6,9 @@
  * home gets a domain of its own, which has the name of the context.
  *
  * END IN ONE STEP. A home ends in one step, without a look at its objects, when its root is freed and
- *   1. no object has come to the tree from another home or left it (mixed is false), and
- *   2. no object but the root has a destructor, and none is referenced (careful is 0).
+ *   1. no object has come to the tree from another home or left it, nor is there a reference to another home or from one
+ *      (mixed is false), and
+ *   2. no object but the root has a destructor (careful is 0).
  * Otherwise the tree is walked as talloc walks it. A home lives as long as a chunk names it (live).
  *
  * THREADS. talloc's rule: a tree is used by one thread at a time. An object that leaves its tree keeps its home, so two
@@ -87,7 +88,7 @@ struct Home {
     _Atomic size_t live;          /* chunks that name it */
     _Atomic uint32_t made;        /* allocated in it so far, up to OWN_DOMAIN_AT */
     atomic_bool mixed;            /* never set back */
-    uint32_t careful;             /* destructors and references */
+    uint32_t careful;             /* destructors, but for the root's */
     Chunk *root;                  /* NULL: freed */
     EpochDomain *domain;          /* written by the thread that makes made OWN_DOMAIN_AT */
     uint64_t thread;              /* which made the domain */
@@ -181,7 +182,7 @@ static inline bool tt_ends_at_once(const Chunk *chunk) {
     return home && home->root == chunk && !home->careful && !tt_is_mixed(home) && tt_fill < 0;
 }
 
-/* A destructor or a reference comes (1) or goes (-1). */
+/* A destructor comes (1) or goes (-1). */
 static inline void tt_be_careful(Chunk *chunk, int by) {
     Home *home = chunk->home;
     if (home && !tt_is_mixed(home) && home->root != chunk) home->careful += (uint32_t)by;

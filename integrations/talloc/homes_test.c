@@ -46,7 +46,8 @@ static void domains(void) {
     EXPECT(live_in("a small one") == 0 && live_in("a large one") > 900);
     talloc_set_name_const(large, "another name");
     EXPECT(live_in("a large one") == 0 && live_in("another name") > 900);
-    large = talloc_realloc_size(NULL, large, 5000);
+    large = _talloc_realloc(NULL, large, 5000, "grown");
+    EXPECT(live_in("grown") > 900);
     talloc_set_name(large, "number %d", 3);
     EXPECT(live_in("number 3") > 900);
     EXPECT(talloc_free(large) == 0 && live_in("number 3") == 0 && talloc_free(small) == 0);
@@ -66,7 +67,7 @@ static int count_call(char *object) {
 /* The seams: what has a destructor or a reference, came or went, is not ended unseen. */
 static void not_at_once(void) {
     for (unsigned objects = 1; objects < 300; objects += 59)
-        for (unsigned seam = 0; seam < 6; seam++) {
+        for (unsigned seam = 0; seam < 8; seam++) {
             char *top = tree("top", objects), *other = tree("other", objects), *object = named(top, 9, "y"), *own = named(object, 8, "z");
             calls = 0;
             if (seam == 0) talloc_set_destructor(own, count_call);
@@ -78,30 +79,76 @@ static void not_at_once(void) {
                 talloc_set_destructor(own, count_call);
                 talloc_set_destructor(own, NULL);
             }
-            EXPECT(talloc_free(top) == 0 && calls == (seam == 0));
+            if (seam == 6) EXPECT(talloc_reference(own, other) == other);
+            if (seam == 7) EXPECT(talloc_strdup(talloc_pool(object, 100), "in a pool"));
+            EXPECT(talloc_free(top) == 0 && calls == (seam == 0) && (seam == 3 || talloc_reference_count(other) == 0));
             if (seam == 1 || seam == 2) EXPECT(talloc_get_size(own) == 8 && talloc_strdup(own, "more"));
             if (seam != 3) EXPECT(talloc_free(other) == 0);
         }
 }
 
+/* Contexts that were stolen before they, or those that they came to, had allocated anything. */
+static void adopted(void) {
+    char *top = named(NULL, 1, "top"), *other = named(NULL, 1, "other");
+    EXPECT(talloc_steal(top, other) == other && named(top, 1, "x") && named(other, 1, "y") && talloc_free(top) == 0);
+    top = named(NULL, 1, "top"), other = named(NULL, 1, "other");
+    EXPECT(talloc_steal(top, other) == other && named(other, 1, "y") && named(top, 1, "x") && talloc_free(top) == 0);
+}
+
+/* The list of first objects, where they move and go. */
+static void moved_and_gone(void) {
+    for (int moved = 0; moved < 6; moved++)
+        for (int gone = 0; gone < 6; gone++) {
+            char *top = named(NULL, 1, "top"), *objects[6];
+            for (int i = 0; i < 6; i++) objects[i] = named(top, 10, "x");
+            objects[moved] = talloc_realloc_size(NULL, objects[moved], 3000);
+            EXPECT(objects[moved] && talloc_free(objects[gone]) == 0 && named(top, 10, "y") && talloc_free(top) == 0);
+        }
+}
+
+/* A survivor goes on where the context is gone: its domain has no name then. */
+static void survivor(void) {
+    char *top = named(NULL, 1, "top"), *left = named(top, 1, "left");
+    EXPECT(talloc_steal(NULL, left) == left && talloc_free(top) == 0);
+    for (int i = 0; i < 100; i++) EXPECT(named(left, 1, "x") != NULL);
+    EXPECT(live_in("UNNAMED") > 30 && talloc_free(left) == 0 && live_in("UNNAMED") == 0);
+}
+
+#pragma GCC diagnostic ignored "-Wdeprecated-declarations"
+/* What leaves a limited context leaves room. */
+static void limits(void) {
+    char *top = named(NULL, 1, "top"), *large;
+    EXPECT(talloc_set_memlimit(top, 10000) == 0);
+    for (int i = 0; i < 5; i++)
+        EXPECT((large = named(top, 8000, "large")) && !named(top, 8000, "more") && talloc_steal(NULL, large) && talloc_free(large) == 0);
+    EXPECT(talloc_free(top) == 0);
+}
+
 static void without_memory(void) {
     char *top = tree("top", 100), *text = talloc_strdup(top, "text"), *array = talloc_array(top, char, 100);
+    char *limited = named(NULL, 1, "limited");
     memset(array, 'x', 100);
+    EXPECT(talloc_set_memlimit(limited, 3000000) == 0 && talloc_size(limited, 1) && talloc_named(top, 3, "%d", 1) && talloc_init("%d", 1));
     (void)slab_trim(slab_allocator_default());
     EXPECT(slab_set_budget(slab_allocator_default(), (size_t)stats().committed_bytes + (1u << 20)));
-    size_t got = 0;
-    while (got < 64u << 20 && named(top, 10000, "x")) got += 10000;
-    EXPECT(got < 2u << 20);
     size_t blocks = talloc_total_blocks(top);
-    EXPECT(!talloc_realloc_size(NULL, array, 2000000) && !talloc_pool(top, 2000000) && !talloc_zero_size(top, 2000000));
-    EXPECT(!talloc_asprintf_append(text, "%2000000d", 1) && !talloc_named(top, 3, "%2000000d", 1));
-    EXPECT(!talloc_pooled_object(top, int, 10, 2000000) && !talloc_asprintf(top, "%2000000d", 1));
-    EXPECT(talloc_total_blocks(top) == blocks && array[99] == 'x' && strcmp(text, "text") == 0);
+    uint64_t live = stats().live_objects;
+    for (int i = 0; i < 3; i++) {
+        EXPECT(!talloc_realloc_size(NULL, array, 2000000) && !talloc_pool(top, 2000000) && !talloc_zero_size(top, 2000000));
+        EXPECT(!talloc_asprintf_append(text, "%2000000d", 1) && !talloc_named(top, 3, "%2000000d", 1));
+        EXPECT(!talloc_pooled_object(top, int, 10, 2000000) && !talloc_asprintf(top, "%2000000d", 1));
+        EXPECT(!talloc_size(limited, 2000000));
+    }
+    EXPECT(talloc_total_blocks(top) == blocks && array[99] == 'x' && strcmp(text, "text") == 0 && stats().live_objects == live);
     EXPECT(!talloc_set_name(array, "%2000000d", 1) && strcmp(talloc_get_name(array), "UNNAMED") == 0);
     talloc_asprintf_addbuf(&text, "%2000000d", 1);
     EXPECT(!text && talloc_total_blocks(top) == blocks - 1);
+    size_t got = 0;
+    while (got < 64u << 20 && named(top, 10000, "x")) got += 10000;
+    EXPECT(got > 100000 && got < 2u << 20);
     EXPECT(talloc_free(top) == 0 && tree("after it", 100));
     EXPECT(slab_set_budget(slab_allocator_default(), 0));
+    EXPECT(talloc_size(limited, 2000000) && talloc_free(limited) == 0);
 }
 
 /* With each allocation refused in turn: as many objects as before, or all that was asked for. */
@@ -113,16 +160,18 @@ static void every_refusal(void) {
     for (size_t size = 8000; size > 0; size /= 2)
         while (count < 20000 && (filler[count] = named(top, size, "filler"))) count++;
     EXPECT(count < 20000);
+    unsigned refused = 0;
     for (size_t left = 0; left < 8 && left < count; left++) {
         uint64_t live = stats().live_objects;
         char *context = named(NULL, 10, "context"), *object = context ? named(context, 10, "object") : NULL;
         char *reference = object ? talloc_reference(top, object) : NULL;
         if (reference) EXPECT(talloc_unlink(top, object) == 0);
+        refused += !reference;
         if (context) EXPECT(talloc_free(context) == 0);
         EXPECT(stats().live_objects == live);
         EXPECT(talloc_free(filler[--count]) == 0);
     }
-    EXPECT(slab_set_budget(slab_allocator_default(), 0) && talloc_free(top) == 0);
+    EXPECT(refused > 0 && slab_set_budget(slab_allocator_default(), 0) && talloc_free(top) == 0);
 }
 
 static void leave(const char *reason) { _exit(strcmp(reason, "Bad talloc magic value - access after free") == 0 ? 42 : 1); }
@@ -146,6 +195,10 @@ int main(void) {
     uint64_t live = stats().live_objects;
     domains();
     not_at_once();
+    adopted();
+    moved_and_gone();
+    survivor();
+    limits();
     EXPECT(stats().live_objects == live);
     without_memory();
     every_refusal();

@@ -92,10 +92,29 @@ static void destructors(void) {
     EXPECT(talloc_free(a) == 0);
 }
 
+static char *refuge;
+static int go_away(char *object) {
+    talloc_set_destructor(object, NULL);
+    EXPECT(talloc_steal(refuge, object) == object);
+    return -1;
+}
+
+static void loops(void) {
+    char *top = named(NULL, 1, "top"), *a = named(top, 1, "a"), *b = named(a, 1, "b");
+    refuge = named(NULL, 1, "refuge");
+    talloc_set_destructor(b, go_away);
+    EXPECT(talloc_free(a) == 0 && talloc_parent(b) == refuge && talloc_free(refuge) == 0);
+    /* Each the parent of the other, and on top neither. */
+    a = named(top, 1, "a"), b = named(a, 1, "b");
+    EXPECT(talloc_reference(b, a) == a && talloc_unlink(top, a) == 0 && talloc_parent(a) == b && talloc_parent(b) == a);
+    EXPECT(talloc_free(b) == 0 && talloc_free(top) == 0);
+}
+
 static void many_at_once(void) {
     static const unsigned counts[] = {1, 5, 63, 64, 65, 200, 3000};
     for (unsigned i = 0; i < sizeof counts / sizeof *counts; i++)
-        for (int kind = 0; kind < 5; kind++) {
+        for (int kind = 0; kind < 6; kind++) {
+            char *before[2] = {NULL, NULL};
             void *other = kind == 4 ? talloc_new(NULL) : NULL;
             char *top = named(NULL, 0, "top"), *parent = top, *left = NULL;
             for (unsigned k = 0; k < counts[i]; k++) {
@@ -105,6 +124,12 @@ static void many_at_once(void) {
                 if (kind == 1 && k == counts[i] / 2) talloc_set_destructor(object, note_name);
                 if (kind == 2 && k == counts[i] / 2) left = object;
                 if (kind == 3 && k % 3 == 0 && parent != object) EXPECT(talloc_free(object) == 0);
+                if (kind == 5 && k % 7 > 2) {
+                    /* The newest grows and moves, the one before it is freed: whatever links them. */
+                    if (k % 7 == 5) object = talloc_realloc_size(NULL, object, 3000);
+                    if (k % 7 == 6) EXPECT(talloc_free(before[k % 14 == 6]) == 0);
+                    before[1] = before[0], before[0] = object;
+                }
                 if (kind == 4 && k == counts[i] / 2) EXPECT(talloc_steal(object, other) == other);
             }
             order[0] = '\0';
@@ -459,6 +484,7 @@ int main(int count, char **arguments) {
     talloc_set_log_fn(note_log);
     makes();
     destructors();
+    loops();
     many_at_once();
     children_freed();
     moves();

@@ -153,7 +153,6 @@ void *_talloc_reference_loc(const void *context, const void *pointer, const char
         tt_mix(handle->home);
         tt_mix(target->home);
     }
-    if (handle->home) handle->home->careful += !tt_is_mixed(handle->home);
     return (void *)(uintptr_t)pointer;
 }
 
@@ -165,7 +164,6 @@ static void leave_target(Chunk *handle) {
         reference->previous->next = reference->next;
     else
         reference->target->references = reference->next;
-    if (handle->home) handle->home->careful -= !tt_is_mixed(handle->home);
 }
 
 int talloc_increase_ref_count(const void *pointer) { return _talloc_reference_loc(NULL, pointer, "") ? 0 : -1; }
