@@ -83,18 +83,18 @@ typedef struct Link {
 _Static_assert(sizeof(Link) % 16 == 0 || sizeof(void *) == 4, "objects are aligned as malloc's are");
 
 struct Home {
-    uint64_t mark;                /* HOME_MARK while it lives */
-    _Atomic(EpochId) direct;      /* where objects are allocated; EPOCH_NONE: home.c decides. Set once */
-    _Atomic size_t live;          /* chunks that name it */
-    _Atomic uint32_t made;        /* allocated in it so far, up to OWN_DOMAIN_AT */
-    atomic_bool mixed;            /* never set back */
-    uint32_t careful;             /* destructors, but for the root's */
-    Chunk *root;                  /* NULL: freed */
-    EpochDomain *domain;          /* written by the thread that makes made OWN_DOMAIN_AT */
-    uint64_t thread;              /* which made the domain */
-    Link *early;                  /* the first objects */
-    char *pool, *at, *end;        /* of a pool: its block, what is free of it */
-    size_t pooled;                /* objects in the block */
+    uint64_t mark;           /* HOME_MARK while it lives */
+    _Atomic(EpochId) direct; /* where objects are allocated; EPOCH_NONE: home.c decides. Set once */
+    _Atomic size_t live;     /* chunks that name it */
+    _Atomic uint32_t made;   /* allocated in it so far, up to OWN_DOMAIN_AT */
+    atomic_bool mixed;       /* never set back */
+    uint32_t careful;        /* destructors, but for the root's */
+    Chunk *root;             /* NULL: freed */
+    EpochDomain *domain;     /* written by the thread that makes made OWN_DOMAIN_AT */
+    uint64_t thread;         /* which made the domain */
+    Link *early;             /* the first objects */
+    char *pool, *at, *end;   /* of a pool: its block, what is free of it */
+    size_t pooled;           /* objects in the block */
 };
 #define HOME_MARK UINT64_C(0x656d6f6863636174)
 
@@ -124,7 +124,7 @@ HIDDEN void tt_label(const Chunk *);
 HIDDEN void tt_note_parents(Chunk *, Chunk *new_parent);
 
 /* limit.c */
-extern HIDDEN atomic_uint tt_limits; /* how many there are */
+extern HIDDEN atomic_uint tt_limits;                /* how many there are */
 HIDDEN bool tt_charge(Chunk *parent, size_t bytes); /* false: over a limit */
 HIDDEN void tt_refund(Chunk *parent, size_t bytes);
 HIDDEN void tt_leave_limits(Chunk *);
@@ -163,7 +163,7 @@ static inline size_t tt_own_charge(const Chunk *chunk) { return chunk->mark & IN
 static inline size_t tt_count(Home *home, _Atomic size_t *what, size_t by) {
     if (unlikely(atomic_load_explicit(&home->mixed, memory_order_relaxed)))
         return atomic_fetch_add_explicit(what, by, memory_order_acq_rel); /* partner: the other threads' additions */
-    size_t before = atomic_load_explicit(what, memory_order_relaxed); /* of one thread */
+    size_t before = atomic_load_explicit(what, memory_order_relaxed);     /* of one thread */
     atomic_store_explicit(what, before + by, memory_order_relaxed);
     return before;
 }

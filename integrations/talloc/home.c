@@ -9,7 +9,8 @@
 static uint64_t this_thread(void) {
     static _Atomic uint64_t last;
     static _Thread_local uint64_t number;
-    if (!number) number = atomic_fetch_add_explicit(&last, 1, memory_order_relaxed) + 1; /* nothing hangs on the order */
+    if (!number)
+        number = atomic_fetch_add_explicit(&last, 1, memory_order_relaxed) + 1; /* nothing hangs on the order */
     return number;
 }
 
@@ -110,7 +111,8 @@ static __attribute__((noinline)) void make_domain(Home *home) {
 void tt_label(const Chunk *chunk) {
     const Home *home = chunk->home;
     if (home && home->root == chunk && home->domain)
-        (void)slab_epoch_set_label(tt_allocator, epoch_domain_epoch(home->domain), chunk->name ? chunk->name : "UNNAMED");
+        (void)slab_epoch_set_label(tt_allocator, epoch_domain_epoch(home->domain),
+                                   chunk->name ? chunk->name : "UNNAMED");
 }
 
 static void end_domain(Home *home) {

@@ -24,12 +24,15 @@ static uint64_t live_in(const char *label) {
     size_t count = slab_epochs(allocator, ids, 64);
     for (size_t i = 0; i < count && i < 64; i++) {
         SlabEpochStats s;
-        if (slab_stats_epoch(allocator, SLAB_ALL_CLASSES, ids[i], &s) && strcmp(s.label, label) == 0) return s.live_objects;
+        if (slab_stats_epoch(allocator, SLAB_ALL_CLASSES, ids[i], &s) && strcmp(s.label, label) == 0)
+            return s.live_objects;
     }
     return 0;
 }
 
-static char *named(const void *context, size_t size, const char *name) { return talloc_named_const(context, size, name); }
+static char *named(const void *context, size_t size, const char *name) {
+    return talloc_named_const(context, size, name);
+}
 
 static char *tree(const char *name, unsigned objects) {
     char *top = named(NULL, 0, name), *parent = top;
@@ -68,7 +71,8 @@ static int count_call(char *object) {
 static void not_at_once(void) {
     for (unsigned objects = 1; objects < 300; objects += 59)
         for (unsigned seam = 0; seam < 8; seam++) {
-            char *top = tree("top", objects), *other = tree("other", objects), *object = named(top, 9, "y"), *own = named(object, 8, "z");
+            char *top = tree("top", objects), *other = tree("other", objects), *object = named(top, 9, "y"),
+                 *own = named(object, 8, "z");
             calls = 0;
             if (seam == 0) talloc_set_destructor(own, count_call);
             if (seam == 1) EXPECT(talloc_steal(other, object) == object);
@@ -120,7 +124,8 @@ static void limits(void) {
     char *top = named(NULL, 1, "top"), *large;
     EXPECT(talloc_set_memlimit(top, 10000) == 0);
     for (int i = 0; i < 5; i++)
-        EXPECT((large = named(top, 8000, "large")) && !named(top, 8000, "more") && talloc_steal(NULL, large) && talloc_free(large) == 0);
+        EXPECT((large = named(top, 8000, "large")) && !named(top, 8000, "more") && talloc_steal(NULL, large) &&
+               talloc_free(large) == 0);
     EXPECT(talloc_free(top) == 0);
 }
 
@@ -128,18 +133,21 @@ static void without_memory(void) {
     char *top = tree("top", 100), *text = talloc_strdup(top, "text"), *array = talloc_array(top, char, 100);
     char *limited = named(NULL, 1, "limited");
     memset(array, 'x', 100);
-    EXPECT(talloc_set_memlimit(limited, 3000000) == 0 && talloc_size(limited, 1) && talloc_named(top, 3, "%d", 1) && talloc_init("%d", 1));
+    EXPECT(talloc_set_memlimit(limited, 3000000) == 0 && talloc_size(limited, 1) && talloc_named(top, 3, "%d", 1) &&
+           talloc_init("%d", 1));
     (void)slab_trim(slab_allocator_default());
     EXPECT(slab_set_budget(slab_allocator_default(), (size_t)stats().committed_bytes + (1u << 20)));
     size_t blocks = talloc_total_blocks(top);
     uint64_t live = stats().live_objects;
     for (int i = 0; i < 3; i++) {
-        EXPECT(!talloc_realloc_size(NULL, array, 2000000) && !talloc_pool(top, 2000000) && !talloc_zero_size(top, 2000000));
+        EXPECT(!talloc_realloc_size(NULL, array, 2000000) && !talloc_pool(top, 2000000) &&
+               !talloc_zero_size(top, 2000000));
         EXPECT(!talloc_asprintf_append(text, "%2000000d", 1) && !talloc_named(top, 3, "%2000000d", 1));
         EXPECT(!talloc_pooled_object(top, int, 10, 2000000) && !talloc_asprintf(top, "%2000000d", 1));
         EXPECT(!talloc_size(limited, 2000000));
     }
-    EXPECT(talloc_total_blocks(top) == blocks && array[99] == 'x' && strcmp(text, "text") == 0 && stats().live_objects == live);
+    EXPECT(talloc_total_blocks(top) == blocks && array[99] == 'x' && strcmp(text, "text") == 0 &&
+           stats().live_objects == live);
     EXPECT(!talloc_set_name(array, "%2000000d", 1) && strcmp(talloc_get_name(array), "UNNAMED") == 0);
     talloc_asprintf_addbuf(&text, "%2000000d", 1);
     EXPECT(!text && talloc_total_blocks(top) == blocks - 1);
@@ -174,7 +182,9 @@ static void every_refusal(void) {
     EXPECT(refused > 0 && slab_set_budget(slab_allocator_default(), 0) && talloc_free(top) == 0);
 }
 
-static void leave(const char *reason) { _exit(strcmp(reason, "Bad talloc magic value - access after free") == 0 ? 42 : 1); }
+static void leave(const char *reason) {
+    _exit(strcmp(reason, "Bad talloc magic value - access after free") == 0 ? 42 : 1);
+}
 
 static void used_when_freed(unsigned objects, bool child_of_it) {
     pid_t child = fork();

@@ -30,7 +30,9 @@ static int free_itself(char *object) {
     return 0;
 }
 
-static char *named(const void *context, size_t size, const char *name) { return talloc_named_const(context, size, name); }
+static char *named(const void *context, size_t size, const char *name) {
+    return talloc_named_const(context, size, name);
+}
 
 /* ---- made and freed --------------------------------------------------------------------------------------------------- */
 
@@ -187,7 +189,8 @@ static void references(void) {
     EXPECT(talloc_free(a) == 0 && talloc_parent(c) == b); /* the other parent keeps it */
     EXPECT(talloc_unlink(b, c) == 0 && talloc_total_blocks(b) == 1);
     a = named(NULL, 1, "a"), c = named(a, 1, "c");
-    EXPECT(talloc_reference(b, c) == c && talloc_unlink(NULL, c) == -1 && talloc_unlink(a, c) == 0 && talloc_parent(c) == b);
+    EXPECT(talloc_reference(b, c) == c && talloc_unlink(NULL, c) == -1 && talloc_unlink(a, c) == 0 &&
+           talloc_parent(c) == b);
     EXPECT(talloc_unlink(a, c) == -1 && talloc_unlink(a, NULL) == -1);
     EXPECT(talloc_increase_ref_count(c) == 0 && talloc_reference_count(c) == 1 && talloc_unlink(NULL, c) == 0);
     EXPECT(talloc_reference(a, c) == c && talloc_free(a) == 0 && talloc_reference_count(c) == 0);
@@ -217,7 +220,8 @@ static void resizes(void) {
     memset(array, 'x', 10);
     for (size_t size = 11; size < 200000; size += size / 3) {
         array = talloc_realloc(NULL, array, char, (unsigned)size);
-        EXPECT(array && talloc_get_size(array) == size && memcmp(array, "xxxxxxxxxx", 10) == 0 && talloc_parent(array) == top);
+        EXPECT(array && talloc_get_size(array) == size && memcmp(array, "xxxxxxxxxx", 10) == 0 &&
+               talloc_parent(array) == top);
     }
     for (int i = 0; i < 20; i++) EXPECT(talloc_parent(children[i]) == (i % 2 ? array : top));
     EXPECT(talloc_total_blocks(top) == 22 && talloc_total_blocks(array) == 11);
@@ -242,7 +246,8 @@ static void note_type(const char *reason) {
 
 static void names(void) {
     struct pair *pair = talloc(NULL, struct pair);
-    EXPECT(talloc_get_type(pair, struct pair) == pair && talloc_get_type(pair, int) == NULL && talloc_get_type(NULL, int) == NULL);
+    EXPECT(talloc_get_type(pair, struct pair) == pair && talloc_get_type(pair, int) == NULL &&
+           talloc_get_type(NULL, int) == NULL);
     talloc_set_type(pair, int);
     EXPECT((void *)talloc_get_type(pair, int) == pair && talloc_get_type_abort(pair, int) == (int *)pair);
     type_abort = NULL;
@@ -256,7 +261,8 @@ static void names(void) {
     IS(talloc_get_name(pair), "UNNAMED");
     char *below = named(named(pair, 1, "middle"), 1, "below");
     IS(talloc_parent_name(below), "middle");
-    EXPECT(talloc_find_parent_byname(below, "middle") == talloc_parent(below) && !talloc_find_parent_byname(below, "other"));
+    EXPECT(talloc_find_parent_byname(below, "middle") == talloc_parent(below) &&
+           !talloc_find_parent_byname(below, "other"));
     EXPECT(talloc_is_parent(below, pair) == 1 && talloc_is_parent(pair, below) == 0);
     EXPECT(talloc_check_name(below, "below") == below && talloc_check_name(below, "other") == NULL);
     talloc_free(pair);
@@ -326,7 +332,7 @@ static void pools(void) {
 
 #pragma GCC diagnostic ignored "-Wdeprecated-declarations"
 static void limits(void) {
-    char *top = named(NULL, 10, "top"), *inner = named(top, 10, "inner"), *x;
+    char *top = named(NULL, 10, "top"), *inner = named(top, 10, "inner"), *x = NULL;
     EXPECT(talloc_set_memlimit(top, 10000) == 0 && talloc_set_memlimit(inner, 3000) == 0);
     EXPECT(named(inner, 4000, "x") == NULL && (x = named(top, 4000, "x")) && named(top, 6000, "x") == NULL);
     EXPECT(talloc_free(x) == 0 && (x = named(top, 6000, "x")) && talloc_free(x) == 0);
@@ -375,7 +381,8 @@ static void threads(void) {
     for (int i = 0; i < 4; i++) EXPECT(pthread_create(&thread[i], NULL, make_and_give, given[i]) == 0);
     for (int i = 0; i < 4; i++) EXPECT(pthread_join(thread[i], NULL) == 0);
     char *top = named(NULL, 1, "top");
-    for (int i = 0; i < 24; i++) EXPECT(talloc_steal(top, given[i / 6][i % 6]) && named(given[i / 6][i % 6], 30, "more"));
+    for (int i = 0; i < 24; i++)
+        EXPECT(talloc_steal(top, given[i / 6][i % 6]) && named(given[i / 6][i % 6], 30, "more"));
     EXPECT(talloc_total_blocks(top) == 49 && talloc_free(top) == 0);
 }
 

@@ -29,7 +29,8 @@ void *_talloc_get_type_abort(const void *object, const char *name, const char *l
     char text[512];
     Chunk *chunk = object ? tt_chunk(object) : NULL;
     if (chunk && has_name(chunk, name)) return tt_object(chunk);
-    (void)snprintf(text, sizeof text, "%s: Type mismatch: name[%s] expected[%s]", location, chunk ? name_of(chunk) : "NULL", name);
+    (void)snprintf(text, sizeof text, "%s: Type mismatch: name[%s] expected[%s]", location,
+                   chunk ? name_of(chunk) : "NULL", name);
     tt_abort(text);
     return NULL;
 }
@@ -126,12 +127,13 @@ static void print(const void *object, int depth, int most, int is_reference, voi
     unsigned long bytes = talloc_total_size(object), blocks = talloc_total_blocks(object);
     const Limit *limit = is_reference ? NULL : tt_chunk(object)->limit;
     if (limit)
-        fprintf(file, "%*s%-30s is a memlimit context (max_size = %lu bytes, cur_size = %lu bytes)\n", depth * 4, "", name,
-                (unsigned long)limit->most, (unsigned long)limit->held);
+        fprintf(file, "%*s%-30s is a memlimit context (max_size = %lu bytes, cur_size = %lu bytes)\n", depth * 4, "",
+                name, (unsigned long)limit->most, (unsigned long)limit->held);
     if (is_reference)
         fprintf(file, "%*sreference to: %s\n", depth * 4, "", name);
     else if (depth == 0)
-        fprintf(file, "%stalloc report on '%s' (total %6lu bytes in %3lu blocks)\n", most < 0 ? "full " : "", name, bytes, blocks);
+        fprintf(file, "%stalloc report on '%s' (total %6lu bytes in %3lu blocks)\n", most < 0 ? "full " : "", name,
+                bytes, blocks);
     else
         fprintf(file, "%*s%-30s contains %6lu bytes in %3lu blocks (ref %d) %p\n", depth * 4, "", name, bytes, blocks,
                 (int)talloc_reference_count(object), object);

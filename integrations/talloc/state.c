@@ -137,7 +137,8 @@ void tt_abort(const char *reason) {
 
 Chunk *tt_not_a_chunk(const Chunk *chunk) {
     bool ours = (chunk->mark & ~(uint32_t)ALL_FLAGS) == tt_mark;
-    if (ours && chunk->mark & IS_FREE) tt_log("talloc: access after free error - first free may be at %s\n", chunk->name);
+    if (ours && chunk->mark & IS_FREE)
+        tt_log("talloc: access after free error - first free may be at %s\n", chunk->name);
     tt_abort(ours ? "Bad talloc magic value - access after free" : "Bad talloc magic value - unknown value");
     return NULL;
 }

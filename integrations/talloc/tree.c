@@ -195,8 +195,7 @@ static bool destroy(Chunk *chunk) {
     if (destructor == is_running) return false;
     chunk->destructor = is_running;
     if (destructor(tt_object(chunk)) == -1) {
-        if (chunk->destructor == is_running)
-            chunk->destructor = destructor;
+        if (chunk->destructor == is_running) chunk->destructor = destructor;
         return false;
     }
     if (chunk->destructor) tt_be_careful(chunk, -1);
@@ -213,7 +212,8 @@ static bool is_below(const Chunk *chunk, const Chunk *above) {
 /* Most chunks: with nothing below them and nothing to ask. False: it is another. */
 static inline bool free_leaf(Chunk *chunk, const char *location) {
     Home *home = chunk->home;
-    bool plain = !chunk->references && !chunk->destructor && !chunk->child && (chunk->mark & ~(uint32_t)IN_POOL) == tt_mark;
+    bool plain =
+        !chunk->references && !chunk->destructor && !chunk->child && (chunk->mark & ~(uint32_t)IN_POOL) == tt_mark;
     if (!plain || !home || home->root == chunk || limited() || tt_fill >= 0) return false;
     unlink_chunk(chunk);
     bool pooled = chunk->mark & IN_POOL;
@@ -284,7 +284,8 @@ void talloc_free_children(void *object) {
     Chunk *chunk = object ? tt_chunk(object) : NULL;
     if (!chunk) return;
     Chunk *name = chunk->child;
-    while (name && (chunk->name != tt_object(name) || !name->name || strcmp(name->name, NAME_OF_TEXT) != 0)) name = name->next;
+    while (name && (chunk->name != tt_object(name) || !name->name || strcmp(name->name, NAME_OF_TEXT) != 0))
+        name = name->next;
     if (name) unlink_chunk(name);
     free_children(chunk, "talloc_free_children");
     if (name) link_to(name, chunk);
