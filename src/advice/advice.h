@@ -7,6 +7,7 @@
 
 #include "advice/figures.h"
 #include "advice/several.h"
+#include "observe/observe.h"
 
 /* A view with its findings. NULL: no memory, or the allocator has ended. */
 ts_view *ts_advised_view(ts_allocator *allocator, uintptr_t token);
@@ -80,5 +81,34 @@ TS_PRIVATE size_t ts_private_render(ts_private_text what, const SlabAllocator *o
 /* order: a SlabEpochOrder; limit: epochs of each allocator. */
 TS_PRIVATE size_t ts_private_render_epochs(const SlabAllocator *one, int order, size_t limit, char *buffer,
                                            size_t capacity);
+
+/* ---- the statistics page ---------------------------------------------------------------------------------------- */
+
+#define TS_PAGE_NAME "tslab-stats"
+#define TS_PAGE_MAGIC 0x33656761706c7374u /* "tslpage3" */
+#define TS_PAGE_ALLOCATORS TS_VIEWS
+#define TS_PAGE_INTERVAL_NS 250000000u
+
+typedef struct ts_page_bank {
+    uint64_t written_ns; /* monotonic clock, which all processes share */
+    uint32_t allocators; /* there are; at most TS_PAGE_ALLOCATORS are shown */
+    uint32_t views;
+    ts_view view[TS_PAGE_ALLOCATORS];
+} ts_page_bank;
+
+typedef struct ts_page {
+    uint64_t magic;
+    uint32_t version; /* SLAB_STATS_VERSION */
+    uint32_t bytes;   /* sizeof(ts_page) */
+    uint64_t pid;
+    uint64_t interval_ns;
+    _Atomic uint64_t turn; /* 0: nothing written yet */
+    ts_page_bank bank[2];
+} ts_page;
+
+/* Starts the page once, if it is wanted. May allocate by malloc. */
+void ts_page_start(bool wanted);
+/* In a child of fork, at the end of the outermost fork: for a process that has a page. */
+void ts_page_fork_child(void);
 
 #endif

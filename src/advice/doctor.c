@@ -2,7 +2,7 @@
 #include "advice/advice.h"
 #include "advice/finding.h"
 #include "advice/growth.h"
-#include "os/room.h"
+#include "os/os.h"
 
 #include <string.h>
 

@@ -1,6 +1,6 @@
 #include "advice/growth.h"
 
-#include "base/bits.h"
+#include "base/base.h"
 #include "os/os.h"
 
 #include <string.h>

@@ -11,7 +11,7 @@
  *               or of another ring, whatever is freed
  *
  * Each thread that makes an advised view of the allocator feeds its history: the page's thread four times a second
- * (page.h), and calls that render findings. One thread at a time uses it. A thread that finds it taken makes a view
+ * (page.c), and calls that render findings. One thread at a time uses it. A thread that finds it taken makes a view
  * without it, and the view says so.
  */
 #ifndef TS_ADVICE_GROWTH_H

@@ -8,7 +8,7 @@
  * things.
  */
 #include "advice/advice.h"
-#include "base/bits.h"
+#include "base/base.h"
 #include "os/os.h"
 
 #include <string.h>

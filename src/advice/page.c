@@ -1,12 +1,25 @@
+/*
+ * The statistics page: views of allocators in shared memory that another process can read, also when this one hangs.
+ * Switched on by TSLAB_SHM=1; Linux only.
+ *
+ * A thread of the page's own takes a view of each allocator each TS_PAGE_INTERVAL_NS and writes it; of more than
+ * TS_PAGE_ALLOCATORS of those that hold most. A view takes no lock but the loader's, and that one only where it shows
+ * sampled stacks (ts_view_modules), so the page stays true while every other thread hangs outside of the loader; when
+ * the process is stopped, the page stands at what was true an interval before at most. The program's own threads do
+ * nothing for it.
+ * The memory is a memfd that is found at /proc/PID/fd under the name TS_PAGE_NAME: it needs no name in a file system,
+ * can be opened by the same user and root only, for reading only (sealed), and goes with the process. A child of fork
+ * gets a page of its own.
+ *
+ * Two banks: a view is written into the one that is not shown, then `turn` rises and shows it (its lowest bit is the
+ * bank). A reader copies the bank of the turn that it read and looks at the turn again: unchanged, what it copied is
+ * whole. A writer that stops in the middle never keeps a reader from the last whole bank.
+ */
 #define _GNU_SOURCE
-#include "advice/page.h"
 #include "advice/advice.h"
 #include "advice/growth.h"
 #include "os/os.h"
-#include "os/own_threads.h"
 #include "os/shared.h"
-#include "os/stack.h"
-#include "os/text.h"
 
 #include <errno.h>
 #include <string.h>

@@ -1,9 +1,9 @@
 #define _POSIX_C_SOURCE 200809L
 #include "advice/sink.h"
 
-#include "base/utf8.h"
+#include "base/base.h"
 #include "os/file_limit.h"
-#include "os/text.h"
+#include "os/os.h"
 
 #include <errno.h>
 #include <string.h>

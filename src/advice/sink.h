@@ -5,7 +5,7 @@
 #ifndef TS_ADVICE_SINK_H
 #define TS_ADVICE_SINK_H
 
-#include "base/attr.h"
+#include "base/base.h"
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -2,7 +2,7 @@
 #ifndef TS_READ_H
 #define TS_READ_H
 
-#include "base/fail.h"
+#include "base/base.h"
 #include "supply/allocator.h"
 
 #include <tslab/tslab.h>

@@ -4,7 +4,7 @@
 #include "http/answers.h"
 
 #include "advice/advice.h"
-#include "api/private.h"
+#include "api/api.h"
 #include "http/assets.h"
 #include "http/history.h"
 #include "http/metrics.h"

@@ -1,8 +1,7 @@
 #include "http/history.h"
 
 #include "advice/advice.h"
-#include "advice/sink.h"
-#include "api/private.h"
+#include "api/api.h"
 #include "observe/observe.h"
 
 #include <pthread.h>

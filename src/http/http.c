@@ -9,7 +9,7 @@
  */
 #include <tslab/http.h>
 
-#include "api/private.h"
+#include "api/api.h"
 #include "http/address.h"
 #include "http/answers.h"
 #include "http/history.h"

@@ -6,9 +6,9 @@
  */
 #include "http/metrics.h"
 
-#include "advice/sink.h"
-#include "api/private.h"
-#include "base/utf8.h"
+#include "advice/advice.h"
+#include "api/api.h"
+#include "base/base.h"
 
 #include <tslab/http.h>
 

@@ -1,8 +1,8 @@
 #include "http/process.h"
 
-#include "advice/sink.h"
+#include "advice/advice.h"
 #include "http/loaded.h"
-#include "os/room.h"
+#include "os/os.h"
 #include "os/small_file.h"
 #include "observe/observe.h"
 

@@ -6,8 +6,8 @@
 #define _GNU_SOURCE
 #include "malloc/entry.h"
 
-#include "api/private.h"
-#include "base/bits.h"
+#include "api/api.h"
+#include "base/base.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 #define _GNU_SOURCE
 #include "malloc/capture.h"
 
-#include "api/private.h"
+#include "api/api.h"
 #include "malloc/runtime.h"
 
 #include <errno.h>

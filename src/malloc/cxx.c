@@ -6,7 +6,7 @@
 #define _GNU_SOURCE
 #include "malloc/cxx.h"
 
-#include "base/bits.h"
+#include "base/base.h"
 
 ts_cxx_operators ts_cxx_replaced;
 

@@ -5,7 +5,7 @@
 #ifndef TS_MALLOC_CXX_H
 #define TS_MALLOC_CXX_H
 
-#include "base/attr.h"
+#include "base/base.h"
 #include "malloc/entry.h"
 
 #include <stddef.h>

@@ -6,8 +6,8 @@
 #define _GNU_SOURCE
 #include "malloc/cxx.h"
 
-#include "base/bits.h"
-#include "os/text.h"
+#include "base/base.h"
+#include "os/os.h"
 
 #include <dlfcn.h>
 #include <stdlib.h>

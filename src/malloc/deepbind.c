@@ -15,7 +15,7 @@
 
 #if defined(RTLD_DEEPBIND) && defined(__GLIBC__)
 
-#include "base/atomic.h"
+#include "base/base.h"
 #include "malloc/next.h"
 
 #include <limits.h>

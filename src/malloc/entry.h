@@ -2,15 +2,15 @@
 #ifndef TS_MALLOC_ENTRY_H
 #define TS_MALLOC_ENTRY_H
 
-#include "api/private.h"
-#include "base/attr.h"
+#include "api/api.h"
+#include "base/base.h"
 #include "malloc/capture.h"
 #include "malloc/process.h"
 
 #include <errno.h>
 
 /* A function by which the calls of the process come, and one that goes on for it. In an archive they lie where the
-   core's own entries do, which call stacks leave out (base/attr.h); the shared library is left out as a whole.
+   core's own entries do, which call stacks leave out (base/base.h); the shared library is left out as a whole.
    SHORT: it jumps to the core after a few instructions, which lie in one cache line. Across two of them a pair takes
    1.03 of the time. */
 #ifdef TSLAB_MALLOC_STATIC

@@ -1,8 +1,8 @@
 #define _GNU_SOURCE
 #include "malloc/hard.h"
 
-#include "api/private.h"
-#include "base/bits.h"
+#include "api/api.h"
+#include "base/base.h"
 #include "malloc/hard_parts.h"
 #include "malloc/hard_word.h"
 
@@ -17,10 +17,8 @@ _Static_assert(TS_HARD_USES == (uint32_t)1 << TS_HARD_SLACK_BITS, "a word has ro
 #define SLOT_SIZES 8192u
 #define MOST ((size_t)PTRDIFF_MAX / 2) /* bytes of an object, with what lies around it */
 
-ts_target ts_hard;
 uint64_t ts_hard_secret[2];
 unsigned char ts_hard_canary;
-uint32_t ts_hard_parts;
 
 /* Constant after the start. */
 static uint16_t slots[SLOT_SIZES / 16 + 1]; /* [(size + 15) / 16]: bytes of the slot; 0: a span */

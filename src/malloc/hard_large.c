@@ -20,8 +20,8 @@
  *  3. All of a span is accessible when the core has it.
  */
 #define _GNU_SOURCE
-#include "api/private.h"
-#include "base/bits.h"
+#include "api/api.h"
+#include "base/base.h"
 #include "malloc/hard_parts.h"
 #include "malloc/hard_word.h"
 

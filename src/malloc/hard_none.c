@@ -4,8 +4,8 @@
  * the last to be used again.
  */
 #define _GNU_SOURCE
-#include "api/private.h"
-#include "base/atomic.h"
+#include "api/api.h"
+#include "base/base.h"
 #include "malloc/hard_parts.h"
 
 #include <sys/mman.h>

@@ -2,7 +2,7 @@
 #ifndef TS_MALLOC_HARD_PARTS_H
 #define TS_MALLOC_HARD_PARTS_H
 
-#include "api/private.h"
+#include "api/api.h"
 #include "malloc/hard.h"
 
 /* A ts_harden; constant after the start. */

@@ -3,7 +3,7 @@
  * neighbours of an object. Objects of a slab are allocated by one thread at a time, the one whose block it is.
  */
 #define _GNU_SOURCE
-#include "base/bits.h"
+#include "base/base.h"
 #include "malloc/hard_parts.h"
 #include "malloc/hard_word.h"
 

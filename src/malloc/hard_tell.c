@@ -1,6 +1,9 @@
 /* What the hard mode says of misuse, and whether that ends the program. */
 #include "malloc/hard_parts.h"
 
+ts_target ts_hard;
+uint32_t ts_hard_parts;
+
 void ts_hard_tell(const char *call, const void *p, const char *why) {
     ts_private_tell(ts_target_allocator(&ts_hard), call, p, why);
 }

@@ -8,8 +8,8 @@
  * others of its shard, and to the end of the process, when all that waits is looked at.
  */
 #define _GNU_SOURCE
-#include "api/private.h"
-#include "base/atomic.h"
+#include "api/api.h"
+#include "base/base.h"
 #include "malloc/hard_parts.h"
 #include "malloc/hard_word.h"
 

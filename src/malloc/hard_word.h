@@ -7,7 +7,7 @@
 #ifndef TS_MALLOC_HARD_WORD_H
 #define TS_MALLOC_HARD_WORD_H
 
-#include "base/atomic.h"
+#include "base/base.h"
 #include "malloc/process.h"
 
 #include <string.h>

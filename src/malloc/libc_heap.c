@@ -1,14 +1,13 @@
 #define _GNU_SOURCE
 #include "malloc/libc_heap.h"
 
-#include "api/private.h"
-#include "base/attr.h"
+#include "api/api.h"
+#include "base/base.h"
 
 #include <limits.h> /* __GLIBC__ */
 
 #if defined(__GLIBC__) && !defined(TSLAB_MALLOC_STATIC)
 
-#include "base/atomic.h"
 #include "os/small_file.h"
 
 #include <dlfcn.h>

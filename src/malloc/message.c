@@ -1,5 +1,5 @@
 /* This library's lines go where those of the core go. */
-#include "os/message.h"
+#include "os/os.h"
 
 #include <tslab/tslab.h>
 

@@ -1,7 +1,7 @@
 #ifndef TS_MALLOC_NEXT_H
 #define TS_MALLOC_NEXT_H
 
-#include "base/atomic.h"
+#include "base/base.h"
 #include "malloc/capture.h"
 
 #include <string.h>

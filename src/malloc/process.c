@@ -1,13 +1,13 @@
 #include "malloc/process.h"
 
-#include "api/private.h"
+#include "api/api.h"
 #include "malloc/capture.h"
 #include "malloc/fork.h"
 #include "malloc/hard.h"
 #include "malloc/libc_heap.h"
 #include "malloc/spare.h"
 #include "malloc/static.h"
-#include "os/text.h"
+#include "os/os.h"
 
 #include <tslab/malloc.h>
 #include <tslab_build.h>

@@ -15,8 +15,7 @@
 #ifndef TS_MALLOC_PROCESS_H
 #define TS_MALLOC_PROCESS_H
 
-#include "base/atomic.h"
-#include "base/attr.h"
+#include "base/base.h"
 
 #include <tslab/tslab.h>
 

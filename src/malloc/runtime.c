@@ -1,7 +1,7 @@
 #define _GNU_SOURCE
 #include "malloc/runtime.h"
 
-#include "base/atomic.h"
+#include "base/base.h"
 #include "malloc/capture.h"
 
 #include <stdint.h>

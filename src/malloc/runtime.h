@@ -9,7 +9,7 @@
 #ifndef TS_MALLOC_RUNTIME_H
 #define TS_MALLOC_RUNTIME_H
 
-#include "base/attr.h"
+#include "base/base.h"
 
 #include <stdbool.h>
 

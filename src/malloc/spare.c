@@ -1,8 +1,7 @@
 #define _GNU_SOURCE
 #include "malloc/spare.h"
 
-#include "base/atomic.h"
-#include "base/attr.h"
+#include "base/base.h"
 
 #include <errno.h>
 #include <stdint.h>

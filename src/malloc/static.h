@@ -8,7 +8,7 @@
 
 #ifdef TSLAB_MALLOC_STATIC
 
-#include "base/attr.h"
+#include "base/base.h"
 
 typedef void (*ts_part)(void);
 extern TS_HIDDEN const ts_part ts_static_parts[];

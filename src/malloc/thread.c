@@ -9,7 +9,7 @@
 
 #ifdef TS_SEES_THREADS
 
-#include "api/private.h"
+#include "api/api.h"
 
 #include <pthread.h>
 

@@ -1,11 +1,23 @@
-#include "observe/contention.h"
+/*
+ * Contention by label: how often threads wait for locks, and repeat compare-and-swaps, by the label of the epoch in
+ * which they work. It is counted for the whole process since its start. A thread counts when it has waited or has to
+ * try again, so no other operation pays for it.
+ *
+ * A thread works in its innermost domain's epoch, or, outside of domains, in the epoch in which it allocated last.
+ *
+ * Invariants
+ *  1. A row belongs to the label whose hash stands in it. The thread that claims the row writes the hash, once.
+ *  2. A row is shown when `ready` is set, which publishes its label. Its counters only rise.
+ *  3. Counting takes no lock, waits for nothing and needs no memory: it runs inside of locks and in signal handlers.
+ */
+#include "observe/observe.h"
 
-#include "base/bits.h"
+#include "base/base.h"
 #include "epoch/entered.h"
 #include "epoch/epoch.h"
 #include "epoch/label.h"
-#include "os/lock.h"
-#include "ownership/heap.h"
+#include "os/os.h"
+#include "ownership/ownership.h"
 
 #include <string.h>
 

@@ -1,5 +1,5 @@
 /* The rows of epochs in statistics: the holdings of one, its reclaimable slabs, the oldest epochs. */
-#include "base/bits.h"
+#include "base/base.h"
 #include "epoch/end.h"
 #include "epoch/label.h"
 #include "epoch/past.h"

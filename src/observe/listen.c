@@ -1,6 +1,6 @@
 #include "observe/listen.h"
 #include "observe/observe.h"
-#include "diagnose/object.h"
+#include "diagnose/diagnose.h"
 
 #include "observe/diagnose.h"
 #include "memtools/tools.h"

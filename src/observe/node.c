@@ -3,9 +3,9 @@
  * retained run of the allocator. The UNIT words lead to these, as in slab_walk, beside other threads: a slab that
  * comes or goes meanwhile is looked at or not.
  */
-#include "observe/node.h"
+#include "observe/observe.h"
 
-#include "diagnose/object.h"
+#include "diagnose/diagnose.h"
 #include "epoch/epoch.h"
 #include "os/os.h"
 #include "region/pool.h"

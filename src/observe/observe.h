@@ -10,13 +10,69 @@
 #ifndef TS_OBSERVE_OBSERVE_H
 #define TS_OBSERVE_OBSERVE_H
 
-#include "observe/contention.h"
+#include "base/base.h"
 #include "epoch/label.h"
-#include "observe/node.h"
 #include "observe/snapshot.h"
-#include "observe/zones.h"
+#include "supply/allocator.h"
+
+#include <tslab/stats.h>
+#include <tslab/tslab.h>
 
 #include <stddef.h>
+#include <stdint.h>
+
+/* ---- figures of zones ------------------------------------------------------------------------------------------- */
+
+#define TS_ZONES_ROWS 8u
+#define TS_ZONES_NO_ROW UINT32_MAX
+typedef struct ts_zones_stats {
+    char device[64];                                              /* the end of where it is, if that is longer */
+    uint64_t empty_zones, active_zones, full_zones, failed_zones; /* advice/fields.h has what each of these says */
+    uint64_t zones, shared_zones, waiting_zones, spilled_epochs, spilled_bytes, kept_bytes;
+    uint64_t appended_bytes, payload_bytes, padding_bytes, reset_zones_total, reset_filled_bytes_total, reclaimed_zones;
+    uint64_t spills_total, loads_total, reads_total, errors_total, zone_bytes, capacity_bytes;
+    uint64_t write_amplification, fill_at_reset; /* in thousandths */
+} ts_zones_stats;
+
+/* TS_ZONES_NO_ROW: all are taken. It shows nothing until it is written. */
+TS_PRIVATE uint32_t ts_zones_row_take(void);
+/* The two ratios are made here. */
+TS_PRIVATE void ts_zones_row_write(uint32_t row, const ts_zones_stats *stats);
+TS_PRIVATE void ts_zones_row_give(uint32_t row);
+/* The rows that are shown. Returns how many. */
+uint32_t ts_zones_rows(ts_zones_stats out[TS_ZONES_ROWS]);
+
+/* ---- contention by label ---------------------------------------------------------------------------------------- */
+
+#define TS_CONTENTION_LABELS 32u
+#define TS_CONTENTION_ROWS (TS_CONTENTION_LABELS + 1) /* the last: all labels that found no row */
+
+typedef struct ts_contention {
+    char label[SLAB_LABEL_BYTES]; /* "": epochs without one, or threads in none */
+    uint32_t is_other, unused;
+    uint64_t lock_waits, cas_retries;
+} ts_contention;
+
+/* Waits and repeats are counted from here on. */
+void ts_contention_start(void);
+/* The rows that have counted anything. Returns how many. */
+unsigned ts_contention_rows(ts_contention out[TS_CONTENTION_ROWS]);
+
+/* ---- memory by NUMA node ---------------------------------------------------------------------------------------- */
+
+/* Memory by NUMA node: asked for from a node, and where the system has put the pages. */
+
+#define TS_NODE_ROWS 16u
+/* A row for each node that the allocator tells apart, without what the system would have to be asked for: that is 0.
+   Returns how many: 0 without the option numa and epoch_bind, or with one node. Any thread, also in a signal
+   handler. */
+uint32_t ts_node_rows(const ts_allocator *allocator, SlabNodeStats out[TS_NODE_ROWS]);
+
+/* The figures of a node; the system is asked for every page of the allocator, which is pinned. Holds nothing. false:
+   no node of this process. */
+bool ts_node_stats(ts_allocator *allocator, int node, SlabNodeStats *out);
+
+/* ---- views ------------------------------------------------------------------------------------------------------ */
 
 #define TS_VIEW_LABELS 64u
 #define TS_VIEW_LABELS_SEEN 1023u

@@ -1,5 +1,5 @@
 /* What timed operations add up to: of the calling thread, and of all. */
-#include "diagnose/sample.h"
+#include "diagnose/diagnose.h"
 #include "observe/snapshot.h"
 
 #include <stddef.h>

@@ -2,8 +2,8 @@
  * What lives in slabs of mixed sizes, by size class. Allocations count no sizes there: a snapshot reads them from the
  * bits where objects start.
  */
-#include "base/bits.h"
-#include "cache/scope.h"
+#include "base/base.h"
+#include "cache/cache.h"
 #include "observe/snapshot.h"
 
 #define NONE UINT32_MAX

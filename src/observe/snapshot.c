@@ -5,8 +5,8 @@
 #include "epoch/past.h"
 #include "supply/share.h"
 
-#include "base/bits.h"
-#include "cache/scope.h"
+#include "base/base.h"
+#include "cache/cache.h"
 #include "os/os.h"
 #include "region/pool.h"
 

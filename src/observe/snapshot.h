@@ -20,7 +20,7 @@
 #ifndef TS_OBSERVE_SNAPSHOT_H
 #define TS_OBSERVE_SNAPSHOT_H
 
-#include "cache/block.h"
+#include "cache/cache.h"
 #include "epoch/epoch.h"
 
 #include <tslab/stats.h>

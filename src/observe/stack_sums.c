@@ -1,9 +1,8 @@
 /* What the sampled stacks sum up to, and how it is shown. */
 #include "observe/stacks.h"
-#include "base/bits.h"
+#include "base/base.h"
 #include "epoch/label.h"
 #include "os/os.h"
-#include "os/stack.h"
 #include "observe/top.h"
 #include "observe/observe.h"
 

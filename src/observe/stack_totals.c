@@ -1,6 +1,6 @@
 #include "observe/stack_totals.h"
 
-#include "base/bits.h"
+#include "base/base.h"
 
 #include <string.h>
 

@@ -1,13 +1,12 @@
 #include "observe/stacks.h"
-#include "diagnose/object.h"
+#include "diagnose/diagnose.h"
 #include "epoch/label.h"
 
-#include "base/exponential.h"
+#include "base/base.h"
 #include "observe/observe.h"
 #include "observe/stack_totals.h"
 #include "os/os.h"
-#include "os/stack.h"
-#include "ownership/thread_name.h"
+#include "ownership/ownership.h"
 
 #include <errno.h>
 #include <string.h>

@@ -10,7 +10,7 @@
  * that object is still live, as for a handle. So frees, destroys, resets and promotes of every kind know
  * nothing of samples, and no sample outlives its object. A place whose object has died is used again.
  *
- * The core counts the bytes, and draws (diagnose/sample.h). It calls this folder with each object that is sampled.
+ * The core counts the bytes, and draws (diagnose/sample.c). It calls this folder with each object that is sampled.
  *
  * The process has one table of TS_STACK_SAMPLES places. A thread that makes the turn of a place odd, by a
  * compare-and-swap, writes the place (ts_stack_record). No lock; a thread that finds no place drops the sample.
@@ -18,9 +18,9 @@
 #ifndef TS_OBSERVE_STACKS_H
 #define TS_OBSERVE_STACKS_H
 
-#include "diagnose/sample.h"
+#include "diagnose/diagnose.h"
 #include "epoch/epoch.h"
-#include "os/stack.h"
+#include "os/os.h"
 
 #include <tslab/stats.h>
 

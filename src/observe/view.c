@@ -1,7 +1,7 @@
 #include "observe/observe.h"
 #include "epoch/label.h"
 
-#include "base/bits.h"
+#include "base/base.h"
 #include "os/os.h"
 #include "observe/top.h"
 

@@ -3,10 +3,10 @@
  * place where an object may start as at any pointer (object.c). So beside other threads a walk may miss an object,
  * but never shows a place without one.
  */
-#include "diagnose/object.h"
+#include "diagnose/diagnose.h"
 #include "observe/observe.h"
 
-#include "base/bits.h"
+#include "base/base.h"
 #include "region/pool.h"
 
 typedef struct walk {

@@ -1,6 +1,13 @@
-#include "observe/zones.h"
+/*
+ * Figures of zones that are open, for the view. libtslab-zones writes them here; the core knows nothing else of them.
+ *
+ * A row belongs to its taker until it is given back. The taker writes it from one thread at a time. Any thread reads it
+ * at any time, a signal handler too, and does not wait: the row has two banks, and the one that is not shown is written
+ * (as in advice/page.c).
+ */
+#include "observe/observe.h"
 
-#include "base/atomic.h"
+#include "base/base.h"
 
 #include <string.h>
 

@@ -1,4 +1,4 @@
-#include "base/fail.h"
+#include "base/base.h"
 #include "zones/emulated.h"
 #include "zones/say.h"
 

@@ -1,7 +1,7 @@
 /* epoch_spill, epoch_load and slab_zones_read: between memory and zones. */
 #define _GNU_SOURCE
-#include "api/private.h"
-#include "base/fail.h"
+#include "api/api.h"
+#include "base/base.h"
 #include "zones/maps.h"
 #include "zones/window.h"
 #include "zones/zones.h"

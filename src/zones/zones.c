@@ -1,9 +1,9 @@
 #define _GNU_SOURCE
 #include "zones/zones.h"
-#include "base/fail.h"
+#include "base/base.h"
 
-#include "api/private.h"
-#include "observe/zones.h"
+#include "api/api.h"
+#include "observe/observe.h"
 #include "zones/emulated.h"
 #include "zones/say.h"
 #include "zones/zoned.h"

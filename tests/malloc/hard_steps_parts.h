@@ -2,7 +2,7 @@
 #ifndef MALLOC_HARD_STEPS_PARTS_H
 #define MALLOC_HARD_STEPS_PARTS_H
 
-#include "base/atomic.h"
+#include "base/base.h"
 
 void hard_step(void);
 

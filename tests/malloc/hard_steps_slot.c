@@ -1,6 +1,6 @@
 /* hard_slot.c once more, for hard_steps_test.c. */
 #define _GNU_SOURCE
-#include "base/bits.h"
+#include "base/base.h"
 #include "malloc/hard_parts.h"
 #include "malloc/hard_word.h"
 

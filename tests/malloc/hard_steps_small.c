@@ -1,7 +1,7 @@
 /* hard.c once more, for hard_steps_test.c. */
 #define _GNU_SOURCE
-#include "api/private.h"
-#include "base/bits.h"
+#include "api/api.h"
+#include "base/base.h"
 #include "malloc/hard_parts.h"
 #include "malloc/hard_word.h"
 

@@ -1,6 +1,6 @@
 /*
  * Programs that must be caught by AddressSanitizer (where the library is built with it) or by memcheck (else, where
- * valgrind is installed), and programs that must not be.
+ * valgrind is installed), and programs that must not be (memtools.h).
  *
  *     edges_test                 every case, in a process of its own; exit 77 and the reason if no tool is there
  *     edges_test --case NAME     one of them in this process
@@ -11,7 +11,7 @@
 #include "check.h"
 #include "proc.h"
 
-#include "memtools/care.h"
+#include "memtools/memtools.h"
 
 #include <pthread.h>
 #include <stdio.h>

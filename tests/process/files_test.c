@@ -5,7 +5,7 @@
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
-#include "advice/page.h"
+#include "advice/advice.h"
 #include "check.h"
 #include "in_child.h"
 #include "os/os.h"

@@ -9,7 +9,7 @@
 #include "check.h"
 #include "identities.h"
 
-#include "ownership/heap.h"
+#include "ownership/ownership.h"
 
 #include <tslab/tslab.h>
 

@@ -8,8 +8,7 @@
 #include "proc.h"
 #include "stress.h"
 
-#include "ownership/block_pool.h"
-#include "ownership/heap.h"
+#include "ownership/ownership.h"
 #include "walk/check.h"
 
 #include <inttypes.h>

@@ -10,7 +10,7 @@
 #include "proc.h"
 #include "stress.h"
 
-#include "ownership/heap.h"
+#include "ownership/ownership.h"
 
 #include <errno.h>
 #include <inttypes.h>

@@ -5,9 +5,9 @@
  *
  *     shed_test [--seconds N] [--seed N] [--threads N]
  */
-#include "cache/life.h"
+#include "cache/cache.h"
 #include "identities.h"
-#include "ownership/heap.h"
+#include "ownership/ownership.h"
 #include "proc.h"
 #include "stress.h"
 #include "supply/allocator.h"

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""The rules of style that a program can check, over the sources and the objects of a build.
+"""The rules of style that a program can check, over the sources.
 
-    style.py [--build DIR] [--nm NM] [--root DIR] [--update | --rooms]
+    style.py [--root DIR] [--update | --rooms]
 
 A rule without a section in exceptions.txt holds everywhere. A rule with a section is broken as often as its count says:
 the places are listed there so that a new one is seen, and one that is mended leaves the list. --update writes the list
@@ -14,17 +14,18 @@ import functools
 import os
 import pathlib
 import re
-import subprocess
 import sys
 
 sys.dont_write_bytecode = True  # the checkout stays as it is
 
 from c_text import code, comments, functions  # noqa: E402
+import calls  # noqa: E402
 import rooms  # noqa: E402
 
 HERE = pathlib.Path(__file__).resolve().parent
-FLOORS = ("base os region slab memtools ownership supply cache epoch diagnose object domain spill observe advice "
-          "api").split()
+FLOORS = ("base os elf region slab memtools ownership supply cache epoch diagnose object domain spill observe advice "
+          "api http malloc zones").split()
+READER = "core/read.h"  # of all floors of src/core, for src/observe
 RANK = {floor: rank for rank, floor in enumerate(FLOORS)}
 COLUMNS, FILE_LINES, FUNCTION_LINES, CIRCLE, WORDS_IN_10000 = 120, 500, 60, 6, 5
 
@@ -61,8 +62,8 @@ def files_of(root):
 
 
 class Tree:
-    def __init__(self, root, build, nm):
-        self.root, self.build, self.nm = root, build, nm
+    def __init__(self, root):
+        self.root = root
         self.names = list(files_of(root))
         self.all = {f: self.read(f) for f in self.names if f.endswith(SOURCES)}
         self.src = {f: t for f, t in self.all.items() if f.startswith("src/")}
@@ -127,41 +128,36 @@ class Tree:
         parts = file.split("/")
         return RANK.get(parts[-2]) if len(parts) > 1 else None
 
+    def includes(self):
+        """(file, folder/name.h) of each include of a header of src."""
+        for file, text in self.src.items():
+            for header in re.findall(r'^#\s*include "([^"]+)"', text, re.M) if self.floor(file) is not None else ():
+                if self.floor(header) is not None or header == READER:
+                    yield file, header
+
     def includes_upwards(self):
         """A floor includes headers of itself and of the floors below. Calls to the system are the floor os's."""
+        for file, header in self.includes():
+            if header != READER and self.floor(header) > self.floor(file):
+                yield Finding(file + " " + header, "includes %s, which lies above" % header)
         for file, text in self.src.items():
-            mine = self.floor(file) if file.startswith(("src/core/", "src/observe/", "src/advice/")) else None
-            for header in re.findall(r'^#\s*include "([^"]+)"', text, re.M) if mine is not None else ():
-                its = self.floor(header)
-                if its is not None and its > mine:
-                    yield Finding(file + " " + header, "includes %s, which lies above" % header)
-            if mine is not None and file.startswith("src/core/") and not file.startswith("src/core/os/"):
+            if file.startswith("src/core/") and not file.startswith("src/core/os/"):
                 for header in re.findall(r"^#\s*include <((?:signal|fcntl|sched|link|sys/(?!sdt)\w+)\.h)>", text, re.M):
                     yield Finding(file + " " + header, "includes <%s>, which is for src/core/os/" % header)
 
+    def doors(self):
+        """A folder is entered by the header with its name: all other headers are included from inside only."""
+        for file, header in self.includes():
+            folder, name = header.split("/")[-2:]
+            if header != READER and calls.folder(file) != folder and name != folder + ".h":
+                yield Finding(file + " " + header, "includes %s, an inner header: use %s/%s.h" % (header, folder, folder))
+            elif calls.folder(file) == "observe" and header != READER and folder not in ("observe", "base"):
+                yield Finding(file + " " + header, "includes %s: src/observe reads the core by %s" % (header, READER))
+
     @functools.lru_cache(maxsize=None)
     def calls(self):
-        """{(file, file of what it uses): {symbols}}, from the objects of the build."""
-        folder = self.build / "CMakeFiles/tslab_objects.dir"
-        objects = {str(o.relative_to(folder))[:-2]: o for o in sorted(folder.rglob("*.o"))}
-        objects = {f: o for f, o in objects.items() if f in self.src and self.floor(f) is not None}
-        if not objects:
-            raise Unusable("there are no objects in %s; build tslab_static first" % folder)
-        used, home = collections.defaultdict(set), {}
-        file_of = {str(path): file for file, path in objects.items()}
-        symbols = subprocess.run([self.nm, "-A", *file_of], capture_output=True, text=True, check=True).stdout
-        for line in symbols.splitlines():
-            path, words = line.split(":", 1)[0], line.split(":", 1)[1].split()
-            if len(words) == 2 and words[0] == "U":
-                used[file_of[path]].add(words[1])
-            elif len(words) == 3 and words[1] in "TDBRVWC":
-                home[words[2]] = file_of[path]
-        edges = collections.defaultdict(set)
-        for file, symbols in used.items():
-            for symbol in symbols:
-                if home.get(symbol, file) != file:
-                    edges[file, home[symbol]].add(symbol)
-        return edges
+        """{(file, file of what it uses): {names}}, inline functions included."""
+        return calls.uses({f: t for f, t in self.src.items() if self.floor(f) is not None}, self.floor)
 
     def calls_upwards(self):
         """A floor uses functions and data of itself and of the floors below."""
@@ -210,8 +206,8 @@ class Tree:
         return total * WORDS_IN_10000 // 10000
 
 
-RULES = ("dead_references", "long_lines", "long_files", "long_functions", "includes_upwards", "calls_upwards",
-         "circles", "untested_rooms", "words")
+RULES = ("dead_references", "long_lines", "long_files", "long_functions", "includes_upwards", "doors",
+         "calls_upwards", "circles", "untested_rooms", "words")
 
 
 def read_exceptions(path):
@@ -255,13 +251,11 @@ def check(rule, findings, allowed, known):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
-    parser.add_argument("--build", type=pathlib.Path, help="a build that has tslab_static (build/release)")
-    parser.add_argument("--nm", default=os.environ.get("NM", "nm"), help="nm for its objects")
     parser.add_argument("--root", type=pathlib.Path, default=HERE.parents[1], help="the tree to check (this one)")
     parser.add_argument("--update", action="store_true", help="take places that are mended out of exceptions.txt")
     parser.add_argument("--rooms", action="store_true", help="only print which tests exercise each room")
     arguments = parser.parse_args()
-    tree = Tree(arguments.root, arguments.build or arguments.root / "build/release", arguments.nm)
+    tree = Tree(arguments.root)
     if arguments.rooms:
         for room, tests in rooms.index(tree.src, tree.names, tree.read).items():
             print("%-24s %s" % (room, " ".join(tests)))

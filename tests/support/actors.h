@@ -6,7 +6,7 @@
 #include "check.h"
 #include "proc.h"
 
-#include "ownership/heap.h"
+#include "ownership/ownership.h"
 
 #include <pthread.h>
 

@@ -5,9 +5,9 @@
 #include "check.h"
 
 #include "api/runtime.h"
-#include "base/bits.h"
-#include "cache/bin.h"
-#include "diagnose/object.h"
+#include "base/base.h"
+#include "cache/cache.h"
+#include "diagnose/diagnose.h"
 #include "os/os.h"
 #include "region/pool.h"
 
@@ -35,7 +35,7 @@ typedef struct places {
     unsigned slabs, slots, live, bitmap, retired, magazine, word;
 } places;
 
-/* Invariant 1 of slab.h and the conservation of heap.h; the thread of the block is in no operation. */
+/* Invariant 1 of slab.h and the conservation of heap.c; the thread of the block is in no operation. */
 static inline places check_bin(const ts_churn_block *block, unsigned cls) {
     const ts_bin *bin = &block->bin[cls];
     bool fine = ts_class_is_fine(cls);

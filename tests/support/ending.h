@@ -14,11 +14,11 @@
 #include "unit.h"
 
 #include "api/runtime.h"
-#include "cache/free.h"
+#include "cache/cache.h"
 #include "domain/domain.h"
 #include "epoch/blocks.h"
 #include "errands.h"
-#include "memtools/care.h"
+#include "memtools/memtools.h"
 #include "walk/check.h"
 
 #define SUP_OWN_STEP

@@ -5,7 +5,7 @@
 #ifndef SUP_STEPS_H
 #define SUP_STEPS_H
 
-#include "base/atomic.h"
+#include "base/base.h"
 #include "stops.h"
 
 /* A test that stops under a condition defines SUP_OWN_STEP, and step(). */

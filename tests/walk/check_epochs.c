@@ -1,12 +1,12 @@
 #include "walk/check_parts.h"
 
-#include "base/bits.h"
+#include "base/base.h"
 #include "domain/domain.h"
 #include "domain/tree.h"
 #include "epoch/epoch.h"
 #include "epoch/span.h"
 #include "os/os.h"
-#include "slab/lent.h"
+#include "slab/slab.h"
 #include "spill/spill.h"
 #include "supply/nodes.h"
 

@@ -1,7 +1,7 @@
 #include "walk/check_lines.h"
 
-#include "base/bits.h"
-#include "ownership/block_pool.h"
+#include "base/base.h"
+#include "ownership/ownership.h"
 
 #include <string.h>
 

@@ -1,6 +1,6 @@
 #include "walk/check_pool.h"
 
-#include "os/assert.h"
+#include "os/os.h"
 #include "region/cells.h"
 #include "region/region.h"
 

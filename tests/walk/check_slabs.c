@@ -1,9 +1,8 @@
 #include "walk/check_slabs.h"
 #include "supply/retained.h"
 
-#include "base/bits.h"
-#include "cache/bin.h"
-#include "cache/scope.h"
+#include "base/base.h"
+#include "cache/cache.h"
 #include "walk/check_require.h"
 
 #include <stdarg.h>
@@ -325,7 +324,7 @@ static bool check_scope_slab(ts_check *check, const ts_scope_block *block, uint3
     REQUIRE(end <= least || (ts_load_relaxed(&bits->start[least / 64]) >> least % 64 & 1),
             "unit %u: no object starts at its beginning", unit);
     REQUIRE(slab->free_count == freed, "unit %u: %u objects freed, free_count is %u", unit, freed, slab->free_count);
-    /* More by its anchors (rewind.h). */
+    /* More by its anchors (rewind.c). */
     REQUIRE(current || slab->empty_at >= started, "unit %u: %u objects started, empty_at is %u", unit, started,
             slab->empty_at);
     REQUIRE(!current || (word & TS_BUMP_TURN) == (ts_load_relaxed(&block->allocs) & TS_ALLOCS_TURN) * TS_BUMP_TURN,

@@ -1,5 +1,5 @@
 /*
- * The deep walk of level 3 (os/assert.h): what the invariants of pool.h, lines.h, table.h, slab.h, heap.h and epoch.h
+ * The deep walk of level 3 (os/assert.c): what the invariants of pool.h, lines.h, table.h, slab.h, heap.c and epoch.h
  * say, looked at for every record there is. This header has what its two halves share: the heap's part walks what one
  * thread owns, the epoch's part (walk/check.h) everything in the process.
  *
@@ -9,7 +9,7 @@
 #ifndef TS_WALK_CHECK_SLABS_H
 #define TS_WALK_CHECK_SLABS_H
 
-#include "os/assert.h"
+#include "os/os.h"
 #include "supply/allocator.h"
 
 /* What a unit was found as. */

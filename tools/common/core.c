@@ -1,6 +1,6 @@
 #include "common/core.h"
 
-#include "advice/page.h"
+#include "advice/advice.h"
 
 #include <elf.h>
 #include <link.h>

@@ -6,7 +6,7 @@
 #define TARGET_H
 
 #include "advice/several.h"
-#include "advice/page.h"
+#include "advice/advice.h"
 
 #include <stdbool.h>
 #include <stddef.h>

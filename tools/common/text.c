@@ -1,6 +1,6 @@
 #include "common/text.h"
 
-#include "base/utf8.h"
+#include "base/base.h"
 
 #include <string.h>
 

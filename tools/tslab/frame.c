@@ -1,7 +1,7 @@
 /* A frame of tslab top. */
 #include "tslab/frame.h"
 #include "advice/advice.h"
-#include "base/utf8.h"
+#include "base/base.h"
 #include "common/text.h"
 #include "tslab/holders.h"
 

@@ -8,12 +8,10 @@
  * (unshare, setns) are not refused, and a program without threads gets none.
  */
 #define _GNU_SOURCE
-#include "api/private.h"
+#include "api/api.h"
 #include "api/runtime.h"
-#include "memtools/care.h"
+#include "memtools/memtools.h"
 #include "os/os.h"
-#include "os/own_threads.h"
-#include "os/text.h"
 
 #include <errno.h>
 

@@ -1,16 +1,15 @@
 /* Allocators, epochs, domains, memory on demand: arguments checked, then one call below. */
 /* Modelled in tests/model: record, orders. */
-#include "api/private.h"
+#include "api/api.h"
 #include "api/runtime.h"
-#include "cache/life.h"
+#include "cache/cache.h"
 #include "epoch/end.h"
 #include "epoch/label.h"
-#include "ownership/block_pool.h"
+#include "ownership/ownership.h"
 #include "supply/retained.h"
 
-#include "diagnose/misuse.h"
+#include "diagnose/diagnose.h"
 #include "observe/observe.h"
-#include "diagnose/sample.h"
 #include "domain/mark.h"
 #include "domain/tree.h"
 #include "epoch/decay.h"
@@ -18,7 +17,6 @@
 #include "object/object.h"
 #include "os/os.h"
 
-#include "cache/hollow.h"
 
 #include <errno.h>
 #include <string.h>

@@ -1,15 +1,11 @@
 /* The calls that name no allocator: in the innermost domain, or in whatever allocator owns the object; and in a named
    domain. */
 #include "api/runtime.h"
-#include "diagnose/object.h"
+#include "diagnose/diagnose.h"
 
-#include "cache/allocate.h"
-#include "cache/scope.h"
-#include "diagnose/misuse.h"
+#include "cache/cache.h"
 #include "observe/observe.h"
-#include "diagnose/sample.h"
 #include "domain/domain_parts.h"
-#include "object/find.h"
 #include "object/object.h"
 
 #include <errno.h>

@@ -1,10 +1,8 @@
 /* Handles: made with an object, and asked for it. The fast paths are laid out here, as in objects.c. */
 #include "api/runtime.h"
-#include "diagnose/object.h"
+#include "diagnose/diagnose.h"
 
-#include "cache/allocate.h"
-#include "cache/free.h"
-#include "object/find.h"
+#include "cache/cache.h"
 #include "object/object.h"
 
 #include <errno.h>

@@ -2,7 +2,7 @@
 #ifndef TS_API_LAYOUT_H
 #define TS_API_LAYOUT_H
 
-#include "ownership/heap.h"
+#include "ownership/ownership.h"
 
 /* clang-format off */
 #define TS_LAYOUT(X)                                                                                               \

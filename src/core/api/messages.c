@@ -1,9 +1,7 @@
 /* Where the library's lines go: the program's say, and TSLAB_LOG's. */
 #include "api/runtime.h"
 
-#include "os/message.h"
 #include "os/os.h"
-#include "os/text.h"
 
 #include <string.h>
 

@@ -1,17 +1,11 @@
 /* Objects. The fast paths are laid out here, so that a call is one function deep. */
 /* Modelled in tests/model: bump. */
-#include "api/private.h"
+#include "api/api.h"
 #include "api/runtime.h"
-#include "base/fail.h"
-#include "cache/life.h"
-#include "diagnose/object.h"
+#include "base/base.h"
+#include "cache/cache.h"
+#include "diagnose/diagnose.h"
 
-#include "base/bits.h"
-#include "cache/allocate.h"
-#include "cache/free.h"
-#include "diagnose/misuse.h"
-#include "diagnose/sample.h"
-#include "object/find.h"
 #include "object/object.h"
 
 #include <errno.h>
@@ -20,7 +14,7 @@
 /*
  * Every way out of the usual case is a jump to a function of its own: the usual case then needs no stack and few
  * registers. benchmarks/core/count_instructions.py counts the instructions of a call. An allocation that misses jumps
- * to a function that finds the thread's block (object/find.h) and takes an object of what that has at hand. One more
+ * to a function that finds the thread's block (object/object.h) and takes an object of what that has at hand. One more
  * jump, and that gets more to have at hand, or is the slow path.
  */
 

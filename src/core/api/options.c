@@ -1,9 +1,8 @@
 #include "api/runtime.h"
 
-#include "api/private.h"
-#include "diagnose/misuse.h"
+#include "api/api.h"
+#include "diagnose/diagnose.h"
 #include "os/os.h"
-#include "os/text.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -1,15 +1,13 @@
 /*
- * Objects of the process's malloc (private.h). There is one such allocator in a process, and one epoch of it that does
+ * Objects of the process's malloc (api.h). There is one such allocator in a process, and one epoch of it that does
  * not end. So a thread keeps its block there (thread.h), and these calls look up nothing else: no token, no epoch, and
  * no key. They see by the same words as slab_malloc_epoch and slab_free what is free, what is live, and whose it is.
  */
-#include "api/private.h"
+#include "api/api.h"
 #include "api/runtime.h"
 
-#include "cache/allocate.h"
-#include "cache/free.h"
+#include "cache/cache.h"
 #include "epoch/span.h"
-#include "object/find.h"
 #include "object/object.h"
 
 #include <errno.h>

@@ -1,27 +1,19 @@
 /* Modelled in tests/model: record, orders. */
 #include "api/runtime.h"
-#include "cache/life.h"
+#include "cache/cache.h"
 #include "epoch/end.h"
 #include "supply/retained.h"
 #include "supply/share.h"
 
 #include "api/layout.h"
-#include "advice/page.h"
-#include "api/private.h"
-#include "diagnose/misuse.h"
-#include "diagnose/sample.h"
+#include "advice/advice.h"
+#include "api/api.h"
+#include "diagnose/diagnose.h"
 #include "domain/tree.h"
 #include "epoch/limit.h"
-#include "memtools/care.h"
-#include "memtools/leaks.h"
+#include "memtools/memtools.h"
 #include "observe/observe.h"
-#include "os/assert.h"
-#include "os/last_thread.h"
-#include "os/message.h"
 #include "os/os.h"
-#include "os/purge_probe.h"
-#include "os/stack.h"
-#include "os/text.h"
 #include "region/pool.h"
 #include "supply/nodes.h"
 
@@ -73,7 +65,7 @@ static _Thread_local struct {
     ts_fork_elders *elders; /* the function that this fork has called, and calls again; NULL: none */
 } forking;
 
-static _Atomic(ts_fork_elders *) elders; /* of the process's malloc: locks that are taken before these (private.h) */
+static _Atomic(ts_fork_elders *) elders; /* of the process's malloc: locks that are taken before these (api.h) */
 static void call_elders(ts_fork_when when) {
     if (when == TS_FORK_BEGINS) forking.elders = ts_load_relaxed(&elders); /* another thread may just set it */
     if (forking.elders) forking.elders(when);

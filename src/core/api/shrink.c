@@ -3,9 +3,9 @@
  * region keeps what is in use, and a share of what the limit leaves, as it does when it begins under a limit. The
  * rest goes back to the system for good.
  */
-#include "api/private.h"
+#include "api/api.h"
 #include "api/runtime.h"
-#include "memtools/care.h"
+#include "memtools/memtools.h"
 #include "os/os.h"
 #include "region/pool.h"
 

@@ -1,4 +1,8 @@
-#include "base/exponential.h"
+/*
+ * Exponentially distributed numbers and their distribution function. Only arithmetic, no libm: usable in a signal
+ * handler and inside of an allocation.
+ */
+#include "base/base.h"
 
 #include <string.h>
 

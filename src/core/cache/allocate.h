@@ -10,12 +10,10 @@
 #ifndef TS_CACHE_ALLOCATE_H
 #define TS_CACHE_ALLOCATE_H
 
-#include "base/bits.h"
-#include "base/probe.h"
-#include "cache/bin.h"
-#include "cache/scope.h"
-#include "os/assert.h"
-#include "ownership/heap.h"
+#include "base/base.h"
+#include "cache/cache.h"
+#include "os/os.h"
+#include "ownership/ownership.h"
 
 /* ---- from a bin ------------------------------------------------------------------------------------------ */
 

@@ -82,13 +82,10 @@
  * the child may lose the slab's unit.
  */
 /* Modelled in tests/model: foreign, look, exit, spill, orders. */
-#include "base/bits.h"
-#include "cache/bin.h"
-#include "cache/free.h"
-#include "cache/life.h"
-#include "cache/scope.h"
-#include "os/assert.h"
-#include "slab/lent.h"
+#include "base/base.h"
+#include "cache/cache.h"
+#include "os/os.h"
+#include "slab/slab.h"
 #include "supply/allocator.h"
 #include "supply/nodes.h"
 #include "supply/retained.h"

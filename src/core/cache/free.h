@@ -7,10 +7,9 @@
 #ifndef TS_CACHE_FREE_H
 #define TS_CACHE_FREE_H
 
-#include "base/bits.h"
-#include "cache/foreign.h"
-#include "cache/scope.h"
-#include "ownership/heap.h"
+#include "base/base.h"
+#include "cache/cache.h"
+#include "ownership/ownership.h"
 #include "supply/account.h"
 #include "supply/allocator.h"
 #include "supply/piece.h"
@@ -172,7 +171,7 @@ TS_ALWAYS_INLINE ts_scope_block *ts_fast_scope(uint64_t share_key, uint64_t word
 
 /* Frees an object of a scope that is open to the calling thread: sets its bit, and changes three counts. The slab
    stays: the last object of a slab takes the slow path. While the block is open no other thread changes its slabs
-   (heap.h, 2). piece: the slab, if it is a piece, else 0. false: nothing was done. That includes a live object with no
+   (heap.c, 2). piece: the slab, if it is a piece, else 0. false: nothing was done. That includes a live object with no
    object behind it in its word of the bitmaps, because its end has to be looked for. */
 TS_ALWAYS_INLINE bool ts_fast_free_bit(ts_scope_block *block, uint64_t entry, const uint32_t piece) {
     const ts_part *region = &ts_region.part[TS_NORMAL];

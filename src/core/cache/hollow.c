@@ -17,12 +17,9 @@
  * before it is off the queue. So the system call keeps no other thread waiting. A fork in the middle of it finds the
  * slab in heap->lent, and the child queues the slab (ts_heap_fork_child).
  */
-#include "cache/hollow.h"
+#include "cache/cache.h"
 
-#include "base/bits.h"
-#include "cache/bin.h"
-#include "cache/foreign.h"
-#include "cache/scope.h"
+#include "base/base.h"
 #include "os/os.h"
 #include "region/pool.h"
 #include "supply/purge.h"

@@ -1,15 +1,12 @@
 /*
- * The life of a heap above its hand-over (ownership/heap.h): how the errands that others leave to it are done, what its
+ * The life of a heap above its hand-over (ownership/heap.c): how the errands that others leave to it are done, what its
  * thread gives away when it rests or ends, and how other threads come for the memory that it retains.
  */
 /* Modelled in tests/model: hold, exit, orders. */
-#include "cache/life.h"
+#include "cache/cache.h"
 
-#include "cache/block.h"
-#include "cache/foreign.h"
 #include "os/os.h"
-#include "ownership/block_pool.h"
-#include "ownership/thread_name.h"
+#include "ownership/ownership.h"
 #include "supply/share.h"
 
 /* ---- notes for later -------------------------------------------------------------------------- */

@@ -13,11 +13,11 @@
  *
  * What could go wrong: memory is taken from a thread that works, which then fetches it anew; or the caller is held
  * up. Neither happens. A thread is visited only if its counters stood still, and a hold waits for nobody
- * (ownership/heap.h). The thread may free and allocate meanwhile, in its magazine, in its claimed word, and in slabs
+ * (ownership/heap.c). The thread may free and allocate meanwhile, in its magazine, in its claimed word, and in slabs
  * that have objects. The visit leaves all of these alone. An empty slab has nothing to free, and the thread claims
  * from none while its heap is held.
  */
-#include "cache/life.h"
+#include "cache/cache.h"
 #include "os/os.h"
 #include "supply/share.h"
 

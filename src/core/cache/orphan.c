@@ -18,12 +18,10 @@
  * for one of their locks: the block stays where it is then.
  */
 /* Modelled in tests/model: exit. */
-#include "cache/orphan.h"
-#include "cache/life.h"
-#include "ownership/block_pool.h"
+#include "cache/cache.h"
+#include "ownership/ownership.h"
 #include "supply/share.h"
 
-#include "cache/foreign.h"
 
 #define HOMES 8u
 static _Atomic(ts_heap *) homes[HOMES]; /* each is made when it is needed, and constant from then on */

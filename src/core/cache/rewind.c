@@ -1,11 +1,17 @@
-#include "cache/rewind.h"
+/*
+ * Places to which a scope can go back. Objects that began behind a place die at once, and their memory is used again
+ * if that is safe.
+ *
+ * A place is an ANCHOR: 16 bytes of the current slab that are skipped like a gap for an alignment. One more object is
+ * counted for it, which never was and is never freed. So a slab with an anchor is never empty, and stays in its
+ * block's list. The object before the anchor keeps its size, whatever comes behind. Slabs that came later are before
+ * it in the list.
+ */
+#include "cache/cache.h"
 
-#include "base/bits.h"
-#include "cache/allocate.h"
-#include "cache/foreign.h"
-#include "cache/scope.h"
-#include "memtools/care.h"
-#include "os/assert.h"
+#include "base/base.h"
+#include "memtools/memtools.h"
+#include "os/os.h"
 #include "supply/allocator.h"
 
 static uint64_t bits_from(unsigned word, uint32_t entry) {

@@ -1,8 +1,8 @@
-#include "diagnose/misuse.h"
+#include "diagnose/diagnose.h"
 #include "epoch/label.h"
 
-#include "base/probe.h"
-#include "os/stack.h"
+#include "base/base.h"
+#include "os/os.h"
 
 #include <stdlib.h>
 

@@ -3,12 +3,11 @@
  * era are unchanged: then the slab was in one use all the while.
  */
 /* Modelled in tests/model: orders. */
-#include "diagnose/object.h"
-#include "cache/foreign.h"
-#include "cache/scope.h"
+#include "diagnose/diagnose.h"
+#include "cache/cache.h"
 #include "epoch/epoch.h"
 #include "epoch/span.h"
-#include "memtools/care.h"
+#include "memtools/memtools.h"
 
 static bool look_span(ts_allocator *allocator, ts_object *o) {
     if (o->entry_in_unit != 0) return false;

@@ -1,7 +1,20 @@
-#include "diagnose/sample.h"
+/*
+ * Timing of one in sample_rate allocations and frees, by the wall clock and by processor time. While it is on, a
+ * thread's token for the fast paths is UINTPTR_MAX, which no allocator has, and its cached blocks are the empty ones
+ * (ts_heap_unbind). So every operation comes by here. While it is off, nothing on the fast paths knows of it.
+ *
+ * Sampled stacks (observe/stacks.h): a thread counts the bytes down to its next sample, for each allocator
+ * (share->stack_left). While an allocator samples, no hit allocates from its blocks (block->slow). So every allocation
+ * misses, and is counted. Before the next sample it still takes an object at hand (ts_take_counted); the slow path has
+ * the rest. Frees keep their hits. While an allocator does not sample, no hit knows of it. Where that changes in a
+ * running program (ts_stacks_set_rate), a turn of the process goes on, and each thread tells its own blocks when it
+ * next takes the slow path (ts_sample_begin): so `slow` has one writer. The distance is then drawn anew, as the points
+ * have no memory.
+ */
+#include "diagnose/diagnose.h"
 #include "supply/share.h"
 
-#include "base/exponential.h"
+#include "base/base.h"
 
 #include <errno.h>
 

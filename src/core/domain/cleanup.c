@@ -12,7 +12,7 @@
  */
 /* Modelled in tests/model: enter. */
 #include "domain/domain_parts.h"
-#include "os/text.h"
+#include "os/os.h"
 
 #include <errno.h>
 #include <pthread.h>

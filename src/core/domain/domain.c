@@ -6,7 +6,7 @@
  * allocator has ended meanwhile.
  */
 /* Modelled in tests/model: epoch, enter, orders. */
-#include "cache/orphan.h"
+#include "cache/cache.h"
 #include "domain/domain_parts.h"
 #include "domain/mark.h"
 #include "domain/tree.h"

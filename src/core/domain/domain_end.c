@@ -6,16 +6,15 @@
  * the list before it runs. The epoch ends after the last one.
  */
 /* Modelled in tests/model: epoch, enter, orders. */
-#include "cache/life.h"
+#include "cache/cache.h"
 #include "domain/domain_parts.h"
 #include "domain/mark.h"
 #include "domain/tree.h"
 #include "epoch/end.h"
 #include "epoch/limit.h"
 
-#include "cache/free.h"
 #include "epoch/blocks.h"
-#include "memtools/care.h"
+#include "memtools/memtools.h"
 
 #include <errno.h>
 

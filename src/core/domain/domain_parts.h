@@ -5,9 +5,8 @@
 #ifndef TS_DOMAIN_DOMAIN_PARTS_H
 #define TS_DOMAIN_DOMAIN_PARTS_H
 
-#include "base/fail.h"
-#include "diagnose/misuse.h"
-#include "diagnose/sample.h"
+#include "base/base.h"
+#include "diagnose/diagnose.h"
 #include "domain/domain.h"
 #include "domain/tree.h"
 

@@ -8,23 +8,22 @@
  * that it counts in no other domain.
  */
 /* Modelled in tests/model: enter, orders. */
-#include "diagnose/object.h"
+#include "diagnose/diagnose.h"
 #include "domain/domain_parts.h"
 #include "domain/tree.h"
 #include "epoch/hand_over.h"
 
-#include "cache/allocate.h"
-#include "diagnose/misuse.h"
+#include "cache/cache.h"
 #include "epoch/blocks.h"
 #include "object/object.h"
-#include "slab/lent.h"
+#include "slab/slab.h"
 
 #include <errno.h>
 #include <string.h>
 
 /* ---- the stack of domains entered -------------------------------------------------------------------- */
 
-/* Whether a block is open to the fast paths; one with care (care.h) is not. */
+/* Whether a block is open to the fast paths; one with care (memtools.h) is not. */
 TS_ALWAYS_INLINE bool is_fast(const ts_block *block) {
     return ts_load_relaxed(&block->key) >> TS_KEY_SHARE_SHIFT != 0 && !block->slow;
 }

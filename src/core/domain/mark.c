@@ -11,8 +11,7 @@
 #include "epoch/end.h"
 #include "epoch/span.h"
 
-#include "cache/foreign.h"
-#include "cache/rewind.h"
+#include "cache/cache.h"
 #include "domain/domain_parts.h"
 #include "domain/tree.h"
 #include "epoch/blocks.h"

@@ -1,5 +1,5 @@
 /*
- * Marks: places to which a scope domain of one thread can go back (cache/rewind.h). A domain keeps its newest 32
+ * Marks: places to which a scope domain of one thread can go back (cache/rewind.c). A domain keeps its newest 32
  * marks. Each has a number that no other mark has. So a mark of another domain, a mark of before a reset, and one
  * that was rewound past are refused.
  */

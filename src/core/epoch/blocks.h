@@ -6,13 +6,13 @@
 #ifndef TS_EPOCH_BLOCKS_H
 #define TS_EPOCH_BLOCKS_H
 
-#include "base/probe.h"
-#include "cache/free.h"
+#include "base/base.h"
+#include "cache/cache.h"
 #include "epoch/end.h"
 #include "epoch/epoch.h"
 #include "epoch/past.h"
 #include "os/os.h"
-#include "ownership/block_pool.h"
+#include "ownership/ownership.h"
 
 #include <errno.h>
 

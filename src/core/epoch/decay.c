@@ -1,8 +1,7 @@
 #include "epoch/decay.h"
-#include "cache/block.h"
+#include "cache/cache.h"
 #include "supply/purge.h"
 
-#include "cache/hollow.h"
 #include "os/os.h"
 #include "region/pool.h"
 

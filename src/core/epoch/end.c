@@ -20,16 +20,14 @@
  */
 /* Modelled in tests/model: hold, exit, epoch, orders. */
 #include "epoch/end.h"
-#include "base/fail.h"
-#include "base/probe.h"
-#include "cache/foreign.h"
-#include "cache/life.h"
+#include "base/base.h"
+#include "cache/cache.h"
 #include "epoch/blocks.h"
 #include "epoch/decay.h"
 #include "epoch/hand_over.h"
 #include "epoch/past.h"
 #include "epoch/span.h"
-#include "memtools/care.h"
+#include "memtools/memtools.h"
 #include "os/os.h"
 
 #include <errno.h>

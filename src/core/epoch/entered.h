@@ -2,7 +2,7 @@
 #ifndef TS_EPOCH_ENTERED_H
 #define TS_EPOCH_ENTERED_H
 
-#include "ownership/heap.h"
+#include "ownership/ownership.h"
 
 /* One of them; lives in the lines of the thread's heap, and is linked from ts_thread.domain. */
 typedef struct ts_domain_scope {

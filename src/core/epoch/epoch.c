@@ -7,9 +7,8 @@
  * shown.
  */
 /* Modelled in tests/model: epoch, orders. */
-#include "base/fail.h"
-#include "base/probe.h"
-#include "cache/foreign.h"
+#include "base/base.h"
+#include "cache/cache.h"
 #include "epoch/blocks.h"
 #include "epoch/end.h"
 #include "epoch/hand_over.h"

@@ -13,7 +13,7 @@
  *     found, or under the lock, while the epoch is ACTIVE. So the list is complete as soon as the state has changed
  *     under the lock.
  *  2. A close and a destroy first shut every block under the lock: they write key, open_id and rolling. Then they hold
- *     the heaps one by one, without the lock. Every operation that began before has ended by then (heap.h).
+ *     the heaps one by one, without the lock. Every operation that began before has ended by then (heap.c).
  *  3. While pins > 0 a thread walks the list without the lock, and no block of it ends. A reset or destroy makes them
  *     stale and moves them to `dying`; the last unpin ends them, and after a destroy takes the epoch apart.
  *  4. A record whose id is 0 is free. Its id never comes back.

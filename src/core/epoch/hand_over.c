@@ -8,8 +8,7 @@
  */
 /* Modelled in tests/model: exit. */
 #include "epoch/hand_over.h"
-#include "cache/foreign.h"
-#include "cache/life.h"
+#include "cache/cache.h"
 #include "epoch/blocks.h"
 #include "supply/share.h"
 

@@ -2,13 +2,13 @@
 #ifndef TS_EPOCH_HAND_OVER_H
 #define TS_EPOCH_HAND_OVER_H
 
-#include "cache/orphan.h"
+#include "cache/cache.h"
 #include "epoch/epoch.h"
 
 /* Moves a block of a heap without a thread to this thread's heap. Caller has the epoch's lock, and holds no heap. */
 bool ts_epoch_take_over(ts_heap *heap, ts_share *share, ts_block *block, EpochId id);
 /* The calling thread gives the epoch up to another thread. Its block ends if that holds nothing. Its other blocks wait
-   for the next thread (cache/orphan.h). */
+   for the next thread (cache/cache.h). */
 void ts_epoch_give_up(ts_allocator *allocator, EpochId id);
 /* The part of ts_epoch_give_up that may be done with the lock of the tree. ts_orphans_make_share comes before, if the
    answer is TS_GIVEN_UP_NO_SHARE, and ts_orphans_pass_on after, both without that lock. TS_GIVEN_UP_NOT: there was

@@ -20,9 +20,9 @@
  */
 /* Modelled in tests/model: orders. */
 #include "epoch/label.h"
-#include "base/utf8.h"
+#include "base/base.h"
 #include "epoch/epoch.h"
-#include "os/text.h"
+#include "os/os.h"
 
 #include <string.h>
 

@@ -3,7 +3,7 @@
 #define TS_EPOCH_LABEL_H
 
 #include "epoch/epoch.h"
-#include "os/text.h"
+#include "os/os.h"
 
 /* Caller has the lock, also of an epoch that nobody can find yet. */
 void ts_epoch_set_label(ts_epoch *epoch, const char *label);

@@ -8,13 +8,13 @@
  * counted when it is over.
  */
 #include "epoch/limit.h"
-#include "base/fail.h"
-#include "cache/life.h"
+#include "base/base.h"
+#include "cache/cache.h"
 #include "epoch/end.h"
 #include "epoch/label.h"
 
 #include "epoch/blocks.h"
-#include "os/text.h"
+#include "os/os.h"
 #include "supply/nodes.h"
 
 #include <errno.h>

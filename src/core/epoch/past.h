@@ -35,8 +35,8 @@
 #ifndef TS_EPOCH_PAST_H
 #define TS_EPOCH_PAST_H
 
-#include "cache/block.h"
-#include "ownership/heap.h"
+#include "cache/cache.h"
+#include "ownership/ownership.h"
 
 #include <tslab/tslab.h>
 

@@ -10,17 +10,15 @@
  * word and index unchanged, may read the record.
  */
 #include "supply/span.h"
-#include "base/bits.h"
-#include "base/fail.h"
-#include "cache/foreign.h"
+#include "base/base.h"
+#include "cache/cache.h"
 #include "epoch/end.h"
 #include "epoch/epoch.h"
 #include "epoch/limit.h"
 #include "epoch/span.h"
-#include "memtools/care.h"
-#include "os/assert.h"
+#include "memtools/memtools.h"
 #include "os/os.h"
-#include "slab/lent.h"
+#include "slab/slab.h"
 #include "supply/nodes.h"
 #include "supply/share.h"
 

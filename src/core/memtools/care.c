@@ -1,9 +1,8 @@
-#include "memtools/care.h"
+#include "memtools/memtools.h"
 
 #include "memtools/origin.h"
 #include "memtools/tools.h"
 #include "os/os.h"
-#include "os/stack.h"
 #include "region/region.h"
 
 #include <string.h>

@@ -1,10 +1,24 @@
+/*
+ * The memory that a search for leaks sees: memcheck's, and LeakSanitizer's, which is in AddressSanitizer, too.
+ *
+ * LeakSanitizer looks for pointers in the memory that objects may have (ts_care_start), and knows nothing of the rest
+ * of the region. Memcheck takes each page that can be read and written for a place where the program keeps pointers.
+ * Two kinds of pages of the region are no such places:
+ *
+ *     lines      magazines and blocks know objects, also those that the program has forgotten
+ *     objects    a lost object would keep the objects that it points to; memcheck follows pointers in live objects by
+ *                itself, as it knows them one by one (memtools.h)
+ *
+ * So when the process ends these pages become read-only, and memcheck searches after that. A later write, in a
+ * destructor or in a thread that goes on, meets the handler of the fault, which opens the region again for good.
+ *
+ * The program's own pointers in lines, the arguments of cleanups, are copied for both tools when the process ends.
+ */
 #define _GNU_SOURCE
-#include "memtools/leaks.h"
+#include "memtools/memtools.h"
 
-#include "base/bits.h"
-#include "memtools/care.h"
+#include "base/base.h"
 #include "os/os.h"
-#include "os/park.h"
 #include "region/lines.h"
 #include "region/pool.h"
 

@@ -1,9 +1,7 @@
 #include "memtools/origin.h"
 
-#include "base/atomic.h"
-#include "base/bits.h"
+#include "base/base.h"
 #include "os/os.h"
-#include "os/stack.h"
 #include "region/pool.h"
 #include "region/region.h"
 #include "slab/slab.h"

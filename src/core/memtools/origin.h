@@ -1,6 +1,6 @@
 /*
  * Origins of objects: the call stacks where they were allocated, and where their lifetime ended, for the reports of
- * AddressSanitizer. It knows the stacks of its own malloc alone. Memcheck takes stacks by itself (care.h). Without
+ * AddressSanitizer. It knows the stacks of its own malloc alone. Memcheck takes stacks by itself (memtools.h). Without
  * AddressSanitizer nothing is kept.
  *
  * A CALL is a stack and a thread. It is taken when the program calls the library, while nothing is held, and is noted
@@ -16,7 +16,7 @@
 #ifndef TS_MEMTOOLS_ORIGIN_H
 #define TS_MEMTOOLS_ORIGIN_H
 
-#include "base/attr.h"
+#include "base/base.h"
 
 #include <tslab/tslab.h>
 

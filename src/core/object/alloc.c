@@ -3,27 +3,22 @@
  *
  * What could go wrong: the epoch ends between two steps of an allocation, and a step works on another object at the
  * same place. It does not. The object is taken inside the heap or an operation, and an end of the epoch waits for
- * both (heap.h). Later steps, which make a handle or poison, compare a note of the object with its slab (ts_taken).
+ * both (heap.c). Later steps, which make a handle or poison, compare a note of the object with its slab (ts_taken).
  * Another use of the slab differs from the note.
  */
 /* Modelled in tests/model: orders. */
-#include "base/bits.h"
-#include "base/fail.h"
-#include "cache/block.h"
-#include "cache/scope.h"
-#include "diagnose/misuse.h"
-#include "diagnose/object.h"
-#include "diagnose/sample.h"
+#include "base/base.h"
+#include "cache/cache.h"
+#include "diagnose/diagnose.h"
 #include "epoch/end.h"
 #include "epoch/entered.h"
 #include "epoch/epoch.h"
 #include "epoch/hand_over.h"
 #include "epoch/span.h"
-#include "memtools/care.h"
-#include "object/find.h"
+#include "memtools/memtools.h"
 #include "object/object.h"
 #include "object/refill.h"
-#include "os/text.h"
+#include "os/os.h"
 #include "supply/piece.h"
 #include "supply/retained.h"
 #include "supply/share.h"
@@ -246,7 +241,7 @@ TS_NOINLINE static char *bump_small_counted(ts_scope_block *block, size_t size) 
 }
 
 /* "Starting small": an object of the thread's first block, where its slab has room. NULL: the slow path. Inside an
-   operation, with no holder, the heap is as if held (heap.h). */
+   operation, with no holder, the heap is as if held (heap.c). */
 static void *small_at_hand(uintptr_t token, size_t size, EpochId id) {
     ts_tls *tls = &ts_thread;
     const ts_heap *heap = tls->heap;

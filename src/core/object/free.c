@@ -8,23 +8,14 @@
  * changed the answer is AGAIN, and the look is repeated.
  */
 /* Modelled in tests/model: foreign, spill. */
-#include "cache/free.h"
-#include "cache/allocate.h"
-#include "cache/bin.h"
-#include "cache/block.h"
-#include "cache/foreign.h"
-#include "cache/life.h"
-#include "cache/scope.h"
-#include "diagnose/misuse.h"
-#include "diagnose/object.h"
-#include "diagnose/sample.h"
+#include "cache/cache.h"
+#include "diagnose/diagnose.h"
 #include "epoch/end.h"
 #include "epoch/epoch.h"
 #include "epoch/span.h"
-#include "memtools/care.h"
+#include "memtools/memtools.h"
 #include "object/object.h"
 #include "os/os.h"
-#include "os/park.h"
 #include "supply/nodes.h"
 #include "supply/share.h"
 
@@ -356,7 +347,7 @@ TS_NOINLINE static bool free_closing_rest(ts_bin *bin, uint64_t entry, bool give
 }
 
 /* An object of a closing block of this thread's. No other thread holds the heap: this was seen inside the operation,
-   so the heap is as if held until the operation ends (heap.h), and no other thread works in a block of it that is
+   so the heap is as if held until the operation ends (heap.c), and no other thread works in a block of it that is
    closing. The look at the word comes after that: a thread that held the heap until then may have taken the slab out
    of the block since w was loaded, and another's object may lie there. false: it is another case; nothing was done,
    and the operation goes on. */

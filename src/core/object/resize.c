@@ -22,16 +22,14 @@
  * Any other object (ts_realloc): the old one is freed if its slab is in the same use still, and by the generation that
  * was seen. (Where no handle of a slab was made, a generation says nothing of another use of the slab.)
  */
-#include "base/bits.h"
-#include "base/fail.h"
-#include "cache/free.h"
-#include "diagnose/object.h"
+#include "base/base.h"
+#include "cache/cache.h"
+#include "diagnose/diagnose.h"
 #include "epoch/end.h"
 #include "epoch/span.h"
-#include "memtools/care.h"
-#include "object/find.h"
+#include "memtools/memtools.h"
 #include "object/object.h"
-#include "slab/lent.h"
+#include "slab/slab.h"
 #include "supply/retained.h"
 
 #include <errno.h>

@@ -1,7 +1,15 @@
-#include "os/assert.h"
+/*
+ * Graded assertions, chosen at compile time by TSLAB_ASSERT:
+ *     0  none (release)
+ *     1  cheap: arguments between layers
+ *     2  invariants of a structure at the place that could break it
+ *     3  deep walks of whole structures: a thread that idles or ends walks all that it owns (walk/check_slabs.h), and
+ *     tests
+ *        walk everything (walk/check.h)
+ * An assertion that fails prints its text and aborts: an impossible state is never repaired.
+ */
+#include "os/os.h"
 
-#include "os/message.h"
-#include "os/text.h"
 
 #include <stdlib.h>
 

@@ -27,10 +27,9 @@
  * for nothing.
  */
 #define _GNU_SOURCE
-#include "os/last_thread.h"
+#include "os/os.h"
 
-#include "base/atomic.h"
-#include "base/attr.h"
+#include "base/base.h"
 
 #include <errno.h>
 #include <pthread.h>

@@ -1,8 +1,25 @@
+/*
+ * Ranked locks. A thread takes locks in rising rank only; builds with TSLAB_ASSERT >= 2 check it. No fast path takes
+ * one. No lock is held across a system call that can block, except the call by which a thread waits for a lock.
+ *
+ * A lock is a word. A thread that finds it taken sleeps at the word (park.c).
+ *
+ * Invariants
+ *  1. The thread that changes `word` from FREE has the lock, until it writes FREE.
+ *  2. A thread that goes to sleep has written WAITED while the lock was taken, and sleeps only if the word still is
+ *     WAITED. A thread that finds WAITED when it writes FREE wakes one sleeper. So a sleeper is woken, or it has not
+ *     fallen asleep yet and looks once more.
+ *  3. A thread that has slept holds the lock as WAITED, because others may be asleep. So its release wakes the next
+ *     one. After the last sleeper that costs one system call for nothing.
+ * An acquire and a release are one locked instruction each, as with a pthread mutex, and 58 instructions less a pair.
+ * In a child of fork a release may wake threads that do not exist there. That does no harm.
+ *
+ * The counters of a lock are written under the lock, so they cost a plain addition. Only a thread that waits adds to
+ * ts_lock_waits, which all locks share.
+ */
 /* Modelled in tests/model: lock. */
-#include "os/lock.h"
+#include "os/os.h"
 
-#include "os/assert.h"
-#include "os/park.h"
 
 TS_ALIGNED(TS_CACHE_LINE) _Atomic uint64_t ts_lock_waits;
 _Atomic(ts_lock_waited_fn *) ts_lock_waited;

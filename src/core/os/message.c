@@ -1,4 +1,11 @@
 /*
+ * Where the library's messages go: to a function of the program, to the file that TSLAB_LOG names, or to standard
+ * error. A message is one line.
+ * Nothing here allocates, uses a stream, or waits for a lock. So a message can come from a signal handler, and from a
+ * thread that was interrupted anywhere. The writing thread holds no lock of the library, because the program's
+ * function may use the library. There are no cancellation points, and errno stays.
+ */
+/*
  * The function and its argument are a pair. Readers see a whole pair, or try again. The pair lies in the slot that
  * `turn` selects. Setting another pair writes the other slot, and then `turn`.
  *
@@ -11,12 +18,10 @@
  *     pair any more. Counting and `turn` are seq_cst, so a thread that counts itself later sees the new `turn`.
  */
 #define _GNU_SOURCE
-#include "os/message.h"
+#include "os/os.h"
 
-#include "base/atomic.h"
+#include "base/base.h"
 #include "os/file_limit.h"
-#include "os/park.h"
-#include "os/text.h"
 
 #include <errno.h>
 #include <fcntl.h>

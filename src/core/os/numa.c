@@ -5,7 +5,7 @@
 #define _GNU_SOURCE
 #include "os/numa.h"
 
-#include "base/atomic.h"
+#include "base/base.h"
 #include "os/os.h"
 
 #include <errno.h>

@@ -2,7 +2,7 @@
 #ifndef TS_OS_NUMA_H
 #define TS_OS_NUMA_H
 
-#include "base/attr.h"
+#include "base/base.h"
 
 unsigned ts_numa_nodes(int *ids, unsigned most);
 int ts_numa_here(void);

@@ -21,7 +21,7 @@
  * release      gives a reservation back, or a part of one that was never used.
  * purge        gives the pages of a committed range back to the system now, parts of huge ones too. The range stays
  *              committed and reads as zero. false: refused, contents are as they were.
- * purge_anew   purges by mapping the range anew, for systems whose purge is not true (purge_probe.h). It costs more.
+ * purge_anew   purges by mapping the range anew, for systems whose purge is not true (purge_probe.c). It costs more.
  * move         puts the pages of one committed range into another, in place of its own. The first range stays
  *              committed and reads as zero. The two do not overlap. false: refused, contents are as they were.
  * populate     makes the pages of a committed range resident without changing their contents. false: refused.
@@ -43,10 +43,16 @@
  * nodes_of     the node of each of `count` pages, by an address in it; -1: the page has no memory, or the system does
  *              not say. false: refused, nothing was written.
  */
+/* Modelled in tests/model: lock. */
 #ifndef TS_OS_OS_H
 #define TS_OS_OS_H
 
-#include "base/attr.h"
+#include "base/base.h"
+
+#include <inttypes.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
 
 #define TS_NODE_ANY (-1)
 #define TS_NODE_EACH (-2)
@@ -127,5 +133,221 @@ bool ts_os_on_fault(bool (*fn)(const void *at));
 TS_HIDDEN bool ts_env_is_trusted(void);
 /* getenv, but NULL where the environment is not trusted. */
 TS_HIDDEN const char *ts_env(const char *name);
+
+/* ---- assertions ------------------------------------------------------------------------------------------------- */
+
+#ifndef TSLAB_ASSERT
+#define TSLAB_ASSERT 0
+#endif
+
+void ts_assert_failed(const char *text, const char *file, int line);
+
+#define ts_assert(level, cond)                                                                            \
+    do {                                                                                                  \
+        if ((level) <= TSLAB_ASSERT && TS_UNLIKELY(!(cond))) ts_assert_failed(#cond, __FILE__, __LINE__); \
+    } while (0)
+
+/* ---- the text of a message -------------------------------------------------------------------------------------- */
+
+#define TS_TEXT_BYTES 512u
+
+typedef struct ts_text {
+    char text[TS_TEXT_BYTES + 1];
+    size_t used;
+} ts_text;
+
+void ts_text_put(ts_text *line, const char *text);
+/* Adds at most `most` bytes of a text in quotation marks. Quotation marks and backslashes in it get a backslash.
+   Control characters, and bytes that are not UTF-8, become '?'. */
+void ts_text_quoted(ts_text *line, const char *text, size_t most);
+/* Adds a text with words in it, as printf does, of three kinds: %s, PRIu64, and # with PRIx64, which begins with 0x. */
+void ts_text_add(ts_text *line, const char *format, ...) TS_PRINTF(2, 3);
+/* Adds a newline, and a zero behind it. */
+void ts_text_end(ts_text *line);
+/* Ends the line and writes it. Caller holds no lock, because a function of the program may be called. errno is as
+   before. */
+void ts_text_write(ts_text *line);
+/* Writes a line of its own: "tslab: ", and what ts_text_add adds. */
+void ts_tell(const char *format, ...) TS_PRINTF(1, 2);
+
+/* ---- locks ------------------------------------------------------------------------------------------------------ */
+
+typedef enum ts_rank {
+    TS_RANK_TREE = 1,  /* parents and children of domains (domain/tree.h) */
+    TS_RANK_ALLOCATOR, /* one allocator: its rolling epoch, its list of shares */
+    TS_RANK_EPOCH,     /* stripe of epochs: their states, blocks and spans */
+    TS_RANK_HEAP,      /* what one heap owns, for threads other than the heap's */
+    TS_RANK_REGISTRY,  /* list of heaps, free heaps */
+    TS_RANK_RETAINED,  /* retained units that the threads of one allocator share */
+    TS_RANK_TABLE,     /* free lists of metadata */
+    TS_RANK_GROWTH,    /* the untouched end of a part of the region */
+    TS_RANK_POOL,      /* free units of the region */
+    TS_RANK_ACCOUNT,   /* what limited epochs hold (supply/account.h) */
+} ts_rank;
+
+enum { TS_LOCK_FREE, TS_LOCK_HELD, TS_LOCK_WAITED };
+
+typedef struct ts_lock {
+    _Atomic uint32_t word;          /* TS_LOCK_* */
+    ts_rank rank;                   /* constant after init */
+    _Atomic uint64_t fast_acquired; /* guarded by the lock; read by any thread */
+    _Atomic uint64_t contended;     /* guarded by the lock; read by any thread */
+} ts_lock;
+
+/* How often a thread of the process waited for any of these locks. */
+extern TS_HIDDEN _Atomic uint64_t ts_lock_waits;
+/* A thread that had to wait calls it, once it has the lock. Set once; NULL: there is none. relaxed: it is code, which
+   is there before anything runs. */
+typedef void ts_lock_waited_fn(void);
+extern TS_HIDDEN _Atomic(ts_lock_waited_fn *) ts_lock_waited;
+/* The same for a thread that repeats a compare-and-swap, with how often. */
+typedef void ts_cas_repeated_fn(uint64_t times);
+extern TS_HIDDEN _Atomic(ts_cas_repeated_fn *) ts_cas_repeated;
+
+void ts_lock_init(ts_lock *lock, ts_rank rank);
+/* For the next use of a record. No thread has or wants the lock. */
+void ts_lock_reset_counts(ts_lock *lock);
+void ts_lock_acquire(ts_lock *lock);
+/* As ts_lock_acquire, but does not count a lock that was free: for a lock that no statistics tell of. */
+void ts_lock_acquire_uncounted(ts_lock *lock);
+void ts_lock_release(ts_lock *lock);
+/* false: another thread has it. That does not count as a wait. */
+bool ts_lock_try(ts_lock *lock);
+/* For fork, which takes every lock: equal ranks one after the other, without counting. Floors with locks of their own
+   call either of the two for each of them (ts_*_for_locks). */
+typedef void ts_lock_fn(ts_lock *lock);
+void ts_lock_acquire_for_fork(ts_lock *lock);
+void ts_lock_release_for_fork(ts_lock *lock);
+
+/* Takes a lock that is free. acquire: partner of the release in lock.c. */
+TS_ALWAYS_INLINE bool ts_lock_take_free(ts_lock *lock) {
+    uint32_t word = TS_LOCK_FREE;
+    return TS_LIKELY(atomic_compare_exchange_strong_explicit(&lock->word, &word, TS_LOCK_HELD, memory_order_acquire,
+                                                             memory_order_relaxed));
+}
+
+/* ---- call stacks ------------------------------------------------------------------------------------------------ */
+
+#define TS_OS_PATH_BYTES 240u
+
+typedef struct ts_os_module {
+    uint64_t base;       /* an address of the code less base is the address in its file */
+    uint64_t start, end; /* the mapped range */
+    const char *path;    /* "" : unknown */
+    bool is_program;     /* not a library */
+} ts_os_module;
+
+/* Prepares ts_os_stack; may allocate and load a library. Once; the caller holds no lock. */
+void ts_os_stack_prepare(void);
+/* In a child of fork whose parent had other threads. */
+void ts_os_stack_fork_child(void);
+/* The return addresses of the calling thread from its innermost frame on, at most `capacity`. Returns how many; 0: the
+   system cannot tell. Does not allocate after ts_os_stack_prepare. Caller holds no lock, because it may take the
+   loader's lock. */
+unsigned ts_os_stack(void **frames, unsigned capacity);
+/* The number by which the system knows the calling thread; 0: not known. */
+uint32_t ts_os_thread_number(void);
+/* The name of the calling thread, as the system shows it, ended by a zero; "": it has none. */
+#define TS_OS_THREAD_NAME_BYTES 16u
+void ts_os_thread_name(char name[TS_OS_THREAD_NAME_BYTES]);
+/* The name of the thread with this number in the process. false: there is no such thread, or it cannot be seen. */
+bool ts_os_name_of_thread(uint32_t number, char name[TS_OS_THREAD_NAME_BYTES]);
+/* Whether the program was started by a loader, and may load libraries; else it is linked statically. */
+bool ts_os_has_loader(void);
+/* Shows every program and library that is loaded, under the loader's lock. */
+void ts_os_modules(void (*fn)(void *arg, const ts_os_module *module), void *arg);
+
+/* ---- where messages go ------------------------------------------------------------------------------------------ */
+
+typedef void ts_message_fn(const char *line, size_t bytes, void *arg);
+
+/* Writes a whole line, with its newline, and a zero behind that. A line that the function itself causes goes to
+   standard error. */
+void ts_message_write(const char *line, size_t bytes);
+/* Writes a line for a caller that may hold a lock: never to the function. */
+void ts_message_write_locked(const char *line, size_t bytes);
+
+/* Sets the function; NULL: standard error. Returns a ticket for ts_message_wait. One thread at a time. */
+uint64_t ts_message_set_sink(ts_message_fn *fn, void *arg);
+/* Waits until the function that the call with this ticket replaced runs in no thread. Inside of such a function it
+   does nothing. */
+void ts_message_wait(uint64_t ticket);
+/* Sends lines to a file from this call on. A relative name belongs to the present directory. false: the name is too
+   long. Once, and not beside another call that sets something. */
+bool ts_message_set_file(const char *path);
+/* Opens the file, if there is one, so that a fault is reported at once. */
+void ts_message_try_file(void);
+/* In a child of fork: other threads' calls of the function do not exist there. */
+void ts_message_fork_child(void);
+
+/* ---- sleeping --------------------------------------------------------------------------------------------------- */
+
+/* Sleeps, unless the word has changed by then. Returns when it was woken, or for no reason. */
+void ts_park(_Atomic uint32_t *word, uint32_t while_it_is);
+/* Sleeps some 50 us, and the delay that the system adds. It is for waiting for a thread that wakes no sleeper. A
+   yield would not do: it gives the processor to no thread of lower priority (SCHED_FIFO), and the other thread may
+   have one. */
+void ts_nap(void);
+/* Wakes one thread that sleeps at the word, if there is one. The caller has changed the word before. */
+void ts_unpark(_Atomic uint32_t *word);
+
+/* ---- room for memory -------------------------------------------------------------------------------------------- */
+
+/* How much memory the process can have, and how much more. */
+
+/* What the process can still make resident: the least of what the machine has available and of what its cgroups leave;
+   *what says which, in words. UINT64_MAX: the system does not say. Reads /proc and /sys; no lock, no malloc. */
+uint64_t ts_room_bytes(const char **what);
+/* The least memory limit of its cgroups; UINT64_MAX: none. */
+uint64_t ts_room_limit(void);
+
+/* ---- the library's threads -------------------------------------------------------------------------------------- */
+
+typedef enum ts_own_thread { TS_PAGE_THREAD, TS_BACKGROUND_THREAD, TS_OWN_THREADS } ts_own_thread;
+
+/* Starts a thread that does `work`, and again after each `interval_ns`. false: errno says why. */
+bool ts_own_thread_start(ts_own_thread which, void (*work)(void), uint32_t interval_ns);
+/* In a child of fork, where the thread does not exist. */
+void ts_own_thread_forget(ts_own_thread which);
+
+/* Ends all of these threads, and returns when they have ended. false: there was none. Caller holds no lock. */
+bool ts_own_threads_rest(void);
+/* Lets them begin again. Once for each ts_own_threads_rest that was true. */
+void ts_own_threads_go_on(void);
+
+/* ---- the program's last thread ---------------------------------------------------------------------------------- */
+
+/*
+ * The end of the program with its last thread, beside the library's own threads. The argument is in last_thread.c.
+ */
+
+/* Before a thread of the library's own is made: blocks all signals, which are for the program's threads. *before: the
+   mask of the calling thread (a sigset_t), for behind it. */
+void ts_own_signals_block(void *before);
+
+/* So many threads more are the library's own; less: negative. A thread is there when it is counted, and is counted no
+   more when it ends. */
+void ts_own_threads_count(int more);
+
+/* Each of the library's threads calls it now and then: if no thread of the program is left, the program ends. */
+void ts_last_thread_look(void);
+
+/* The leader is the thread whose id is the process's. `ts_last_thread_leads`: the calling thread is it, in a child of
+   fork. The calling thread calls `begins` when its end has become certain to call `ends`. */
+void ts_last_thread_leads(void);
+void ts_last_thread_begins(void);
+void ts_last_thread_ends(void);
+
+/* ---- purge probe ------------------------------------------------------------------------------------------------ */
+
+typedef enum ts_purge_kind {
+    TS_PURGE_TRUE,    /* or there was no memory to find out with */
+    TS_PURGE_BY_MAPS, /* purge is not true; purge_anew is, and takes its place */
+    TS_PURGE_NEVER,   /* neither is true: every purge is refused */
+} ts_purge_kind;
+
+/* Tries purge and move on memory of its own, and puts functions that are true into the table. Called before the first
+   purge; some 10 us. */
+ts_purge_kind ts_os_probe_purge(ts_os_table *table);
 
 #endif

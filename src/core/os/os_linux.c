@@ -1,13 +1,10 @@
 /* Linux, from 4.x on. A call that an older kernel or a filter refuses is answered as refused. */
 #define _GNU_SOURCE
-#include "os/last_thread.h"
 #include "os/os.h"
 
-#include "base/atomic.h"
+#include "base/base.h"
 #include "os/numa.h"
-#include "os/room.h"
 #include "os/small_file.h"
-#include "os/stack.h"
 
 #include <dlfcn.h>
 #include <errno.h>
@@ -209,7 +206,7 @@ static bool linux_move(void *from, void *to, size_t bytes) {
 
 typedef _Atomic uint32_t TS_MAY_ALIAS touched;
 
-/* Where it touches the pages itself they may be marked inaccessible for a tool (care.h). */
+/* Where it touches the pages itself they may be marked inaccessible for a tool (memtools.h). */
 __attribute__((no_sanitize("address"))) static bool linux_populate(void *at, size_t bytes) {
     int before = errno;
     if (advise_range(at, bytes, POPULATE_WRITE) == 0) return true;

@@ -1,9 +1,12 @@
+/*
+ * The library's own threads: one for the statistics page, and one for the option `background`. Some system calls work
+ * only in a process of one thread (unshare, setns). For these calls the library's threads can rest: they end, and
+ * begin anew afterwards.
+ */
 #define _GNU_SOURCE
-#include "os/own_threads.h"
+#include "os/os.h"
 
-#include "base/atomic.h"
-#include "os/last_thread.h"
-#include "os/park.h"
+#include "base/base.h"
 
 #include <errno.h>
 #include <pthread.h>

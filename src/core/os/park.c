@@ -1,7 +1,12 @@
+/*
+ * Sleeping until a word changes, and waking a sleeper. It is a futex. Where a filter forbids futexes,
+ * the sleeper looks again after a moment, and waking does nothing. (A condition variable would not do:
+ * that of glibc before 2.41 can lose a signal.) There are no cancellation points, and errno stays.
+ */
 #define _GNU_SOURCE
-#include "os/park.h"
+#include "os/os.h"
 
-#include "base/attr.h"
+#include "base/base.h"
 
 #include <errno.h>
 #include <pthread.h>

@@ -1,7 +1,12 @@
+/*
+ * Whether purge and move do what they promise. Emulators of user programs take madvise for a hint: they answer that
+ * they took pages back, and keep the bytes. Then memory handed out as zero would not be zero, nor would the
+ * allocator's own records. Such emulators also take a range from which pages were moved for a free one.
+ */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
-#include "os/purge_probe.h"
+#include "os/os.h"
 
 #include <errno.h>
 #include <sys/mman.h>

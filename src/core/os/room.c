@@ -9,7 +9,7 @@
 #if !defined(_GNU_SOURCE)
 #define _GNU_SOURCE
 #endif
-#include "os/room.h"
+#include "os/os.h"
 
 #include "os/small_file.h"
 

@@ -1,4 +1,5 @@
 #define _GNU_SOURCE
+#include "os/os.h"
 #include "os/shared.h"
 
 #include "os/file_limit.h"

@@ -1,7 +1,15 @@
+/*
+ * Call stacks: return addresses of the calling thread, and the modules that they point into.
+ *
+ * The compiler's unwinder (libgcc) walks the stack by the unwind tables of the code. That needs no frame pointers,
+ * and stops at code without tables. A walk also stops at the first address outside of all modules: code that a
+ * program makes while it runs may have tables at which the unwinder ends the program. The unwinder is loaded when it
+ * is needed, and linked weakly in a static program. Without an unwinder there are no stacks.
+ */
 #define _GNU_SOURCE
-#include "os/stack.h"
+#include "os/os.h"
 
-#include "base/atomic.h"
+#include "base/base.h"
 #include "os/small_file.h"
 
 #include <inttypes.h>

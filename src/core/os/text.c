@@ -1,8 +1,12 @@
+/*
+ * The text of a message (message.c): one line, built in a buffer of its own. It allocates no memory and uses no
+ * stream. So it works in a signal handler, and while a lock of libc is held. A word that does not fit is left out; the
+ * line still ends.
+ */
 #define _POSIX_C_SOURCE 200809L
-#include "os/text.h"
+#include "os/os.h"
 
-#include "base/utf8.h"
-#include "os/message.h"
+#include "base/base.h"
 
 #include <stdarg.h>
 #include <string.h>

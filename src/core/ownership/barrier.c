@@ -1,8 +1,7 @@
 /* Barriers of all threads, also for a program that has forbidden itself the system call. */
-#include "ownership/heap.h"
+#include "ownership/ownership.h"
 
 #include "os/os.h"
-#include "os/park.h"
 
 #include <errno.h>
 

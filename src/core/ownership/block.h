@@ -2,18 +2,17 @@
  * A block is all that a thread has in an epoch. A CHURN block has one BIN for each size class, and each bin a
  * magazine. A SCOPE block has a list of slabs in which objects lie one behind the other.
  *
- * Threads keep ended blocks for their next epochs (block_pool.h), so a record is a block for ever. A path to a block is
+ * Threads keep ended blocks for their next epochs (ownership.h), so a record is a block for ever. A path to a block is
  * believed only while the block itself agrees: its owner, its epoch, its era. The ERA is the number of the use. Each
  * UNIT word (region.h) names a block and an era, and is stale when the block has another.
  *
- * (h) marks a field that only the holder of the block's heap writes (heap.h). Any thread may read an atomic field.
+ * (h) marks a field that only the holder of the block's heap writes (heap.c). Any thread may read an atomic field.
  */
 /* Modelled in tests/model: foreign, hold, orders. */
 #ifndef TS_OWNERSHIP_BLOCK_H
 #define TS_OWNERSHIP_BLOCK_H
 
-#include "base/atomic.h"
-#include "base/attr.h"
+#include "base/base.h"
 #include "region/chunk.h"
 #include "region/lines.h"
 #include "region/region.h"
@@ -94,7 +93,7 @@ enum { TS_OPEN, TS_CLOSING };
 #define TS_LEFT_COUNT ((uintptr_t)4)
 #define TS_LEFT_MARKS (TS_LEFT_SHUT | TS_LEFT_DEAD | TS_LEFT_COUNT)
 
-/* Why no fast path allocates in a block. COUNTED: the allocator samples stacks, so bytes are counted (object/find.h).
+/* Why no fast path allocates in a block. COUNTED: the allocator samples stacks, so bytes are counted (object/object.h).
    ALWAYS: there are hints; or it guards large objects, and this is a scope, whose fast path takes any size; or it is
    the first block of a churn domain (object/alloc.c, "Starting small"). */
 #define TS_SLOW_COUNTED 1u
@@ -193,7 +192,7 @@ typedef struct ts_scope_block {
     _Atomic uint32_t current;             /* its unit */
     uint32_t head, tail;                  /* (h) all slabs, the current one first */
     uint16_t skipped; /* (h) places of the current slab that an alignment skipped. Each is a freed object of the slab,
-                                and in none of the counters. An anchor (rewind.h) is two */
+                                and in none of the counters. An anchor (rewind.c) is two */
     uint8_t anchored; /* (h) its slabs may have anchors, of this use or one before */
     _Atomic uint8_t pieces;  /* (h) how many of its slabs are pieces: its first slabs, so the last of the list */
     _Atomic uint64_t allocs; /* [63:1] objects of the slabs before the current one  [0] turn (scope.c) */

@@ -26,10 +26,10 @@
  * and others only compare it. Epochs are looked at before they are used. Shares are read by holders of the block's
  * heap, so that the block does not end.
  */
-#include "ownership/block_pool.h"
+#include "ownership/ownership.h"
 
-#include "base/bits.h"
-#include "os/assert.h"
+#include "base/base.h"
+#include "os/os.h"
 
 static ts_lock lock; /* rank TABLE: the list of free scope blocks of ts_heap_nobody, and ts_churn_pool */
 ts_chunk_pool ts_churn_pool;

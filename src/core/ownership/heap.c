@@ -1,5 +1,68 @@
 /*
- * A thread's heap, and how it passes from hand to hand (heap.h has the argument).
+ * A thread has one HEAP. In the heap it has one SHARE for each allocator, and in the share one block (block.h) for each
+ * epoch in which it allocates.
+ *
+ * Ownership
+ *  1. A heap is owned by its thread. Fields that are marked (h) are changed only by the HOLDER of the heap. The
+ *     holder is its owner between ts_heap_enter and ts_heap_leave, or any thread between a ts_heap_hold that returned
+ *     true and ts_heap_drop. There is one holder at a time.
+ *  2. The owner's fast paths change the bins of a block without holding the heap, while the block is OPEN TO ITS OWNER:
+ *     its key names the owner's share. So another thread first shuts the block (key, open_id), and then holds the heap.
+ *
+ * Why a hold is enough. Each operation of a thread on its blocks, but for the allocation described below, is
+ * bracketed by in_op = 1 and in_op = 0. ts_heap_hold writes `revoked`, runs ts_os->barrier_all(), and
+ * then reads in_op:
+ *     owner:  in_op = 1;  (compiler fence)   read key / open_id / revoked
+ *     other:  write key, open_id, revoked; barrier_all;  read in_op
+ * This is the store-then-load protocol, in which barrier_all replaces the owner's machine fence. An operation that
+ * read the old values began before the barrier. So its in_op = 1 is visible after the barrier, and in_op == 0 shows
+ * that it is over (release and acquire on in_op hand over all that it wrote). An operation that begins later reads
+ * the new values. It leaves the fast path, and stops in ts_heap_enter at `revoked`.
+ *
+ * Errands. Nobody waits for another thread's operation, or for a heap that a third thread holds: either may have lost
+ * its processor. A thread that cannot hold a heap LEAVES an errand to it, and CALLS. Errands are blocks on the heap's
+ * list `condemned` (block.c), and slabs on its queue.
+ *  1. A call writes the errand, adds TS_CALLED to `revoked`, and tries once more to hold the heap. Each holder reads
+ *     that count after it has released the lock (ts_heap_drop, hold_heap, ts_heap_enter_revoked; a seq_cst fence on
+ *     both sides). So one of the two sees the other.
+ *  2. The call sends a thread that is in the middle of an operation out of its usual paths: after the barrier of the
+ *     hold it overwrites the thread's token (ts_heap_call_thread). If the thread wrote its token before that barrier,
+ *     the token is gone. If it writes it later, it then reads `revoked` (ts_heap_bind), finds the call, and takes the
+ *     token back. So the thread's next allocation or free, of any epoch, is a slow one, and ts_epoch_settle answers
+ *     at its end (ts_heap_answer). The process's malloc looks at private_block and private_word in place of the token:
+ *     all of this holds for these, too. Only slab_alloc looks at no token: its thread answers when it needs a slab,
+ *     or leaves or ends a domain.
+ *  3. An answer takes the count to 0 before it looks for errands. So an errand that comes later is called again.
+ *  4. A holder of a live thread's heap takes the errands off the list and then runs one more barrier, because they
+ *     may have been left, and their blocks shut, after the barrier of its hold. If the thread is in an operation
+ *     again, they are put back.
+ *  5. Later closes and every trim hold the heaps that are called. So a thread that rests afterwards keeps nothing.
+ *
+ * An allocation from the current slab of a scope (slab_alloc) needs no store of 0. It begins with a store of the bump
+ * word, which is a place and a count of objects (the place alone where in_op has 32 bits), and ends with the word's
+ * next value:
+ *     owner:  at = bump;  in_op = at (release);  (compiler fence)  read open_id;  start bit;
+ *             bump = at + bytes (release)
+ *     other:  ... barrier_all;  read in_op, then scope, then its bump
+ * While the operation goes on, bump is `at`: nobody else changes the word of an open block, and a thread that has
+ * shut the block waits. If bump differs, the operation is over or has come to nothing: each way out of the usual case
+ * begins as an operation of its own (in_op = 1), and reads open_id and revoked again. The release at the beginning
+ * covers the end of the operation before. The value that stays in in_op never becomes true again by itself. For bump
+ * comes back to a place only with another use of the slab, or when an object shrinks, and both are operations that
+ * end with a 0. And if the thread goes to another block without an operation, that block's bump is in another slab,
+ * or at the end of one. No object began there in this way: the first object of a slab comes with the slab.
+ *
+ * Where the system has no such barrier, nobody can hold the heap of a live thread. Errands then wait for its next
+ * slow call, its exit, or slab_thread_idle.
+ *
+ * No circle of waiting can form. A thread that waits for another's operation (fork; a free with care) is in
+ * none, and a thread that is in an operation waits for no lock below rank HEAP.
+ *
+ * Conservation, per bin: pops + word_allocs - pushes - direct frees == live slots of the bin's slabs, at each moment
+ * outside of an operation (block.h; word_allocs: ts_bin_word_allocs). The statistics sum these up.
+ */
+/*
+ * A thread's heap, and how it passes from hand to hand (heap.c has the argument).
  *
  * What could go wrong: two threads change the bins of one block at the same time. They do not. An owner's operation
  * says that it is under way. Another thread that wants the heap first writes the words that send the owner out of its
@@ -7,15 +70,10 @@
  * does not wait. It leaves an errand to the owner, and calls.
  */
 /* Modelled in tests/model: hold, bump, exit, orders. */
-#include "ownership/heap.h"
-#include "base/fail.h"
+#include "ownership/ownership.h"
+#include "base/base.h"
 
-#include "base/bits.h"
-#include "os/assert.h"
 #include "os/os.h"
-#include "os/park.h"
-#include "ownership/block_pool.h"
-#include "ownership/thread_name.h"
 
 #include <string.h>
 

@@ -1,5 +1,5 @@
 /*
- * A thread's variables, and the bracket in_op around each of its operations. heap.h says what the bracket is for.
+ * A thread's variables, and the bracket in_op around each of its operations. heap.c says what the bracket is for.
  */
 /* Modelled in tests/model: hold, bump, orders. */
 #ifndef TS_OWNERSHIP_THREAD_H
@@ -16,12 +16,12 @@ struct ts_allocator;
 #define TS_WORD_NONE UINT64_MAX /* all flags at once: differs from each UNIT word in a flag */
 /* The fast paths use these. They are static, and can be used before the thread has a heap. */
 typedef struct ts_tls {
-    _Atomic uintptr_t in_op; /* see the top of heap.h; read by others */
+    _Atomic uintptr_t in_op; /* see the top of heap.c; read by others */
     /* Of the process's malloc (api/private_objects.c): this thread's block in the epoch of that, which never ends, so
        the block stays open while the thread lives. Allocations look at the first one. &ts_no_block: it is not known,
        or malloc allocates elsewhere. Frees look at the other two: the UNIT word of a slab in a bin at the block's very
        start, and the block. TS_WORD_NONE: it is not known. The thread writes these, and a caller takes back the first
-       two (heap.h). */
+       two (heap.c). */
     _Atomic(ts_churn_block *) private_block;
     _Atomic uint64_t private_word;
     ts_churn_block *private_bins;
@@ -30,11 +30,11 @@ typedef struct ts_tls {
     ts_churn_block *rolling; /* block of the rolling epoch used last */
     _Atomic(ts_scope_block *) scope; /* block of the innermost domain, if that is a scope; read by others */
     ts_scope_block *last;            /* block of the scope epoch that was used last by its id, or by its domain */
-    /* As `block` and `last`, of an allocator that samples stacks. No hit allocates there (find.h, ts_take_counted). */
+    /* As `block` and `last`, of an allocator that samples stacks. No hit allocates there (ts_take_counted). */
     ts_churn_block *counted;
     ts_scope_block *counted_scope;
     _Atomic uintptr_t token; /* allocator used last. UINTPTR_MAX: none, so no fast paths (no heap, or timing is on).
-                                TS_TOKEN_CALLED: none in this call (heap.h). Written by its thread, and by a caller */
+                                TS_TOKEN_CALLED: none in this call (heap.c). Written by its thread, and by a caller */
     uint64_t share_key;      /* of this thread's share of that allocator, or TS_KEY_NO_SHARE */
     struct ts_heap *heap;
     uint64_t serial;                /* of the heap; TS_NO_SERIAL without one */

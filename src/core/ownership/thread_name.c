@@ -1,7 +1,13 @@
-#include "ownership/thread_name.h"
+/*
+ * Names of threads, for the sampled stacks. Once names are wanted, a thread asks the system for its own name when it
+ * begins, and never again: a sandbox that it enters later may forbid the question. A reader of the samples looks
+ * later names up in /proc.
+ *
+ * The fields are a hint: a name that is read while it changes may be half of each.
+ */
+#include "ownership/ownership.h"
 
-#include "base/atomic.h"
-#include "ownership/heap.h"
+#include "base/base.h"
 
 #include <string.h>
 

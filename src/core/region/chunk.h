@@ -7,7 +7,7 @@
 #ifndef TS_REGION_CHUNK_H
 #define TS_REGION_CHUNK_H
 
-#include "os/lock.h"
+#include "os/os.h"
 #include "region/lines.h"
 
 typedef struct ts_chunk_note {

@@ -18,9 +18,7 @@
 #ifndef TS_REGION_EXTENTS_H
 #define TS_REGION_EXTENTS_H
 
-#include "base/atomic.h"
-#include "base/attr.h"
-#include "base/bits.h"
+#include "base/base.h"
 #include "region/region.h"
 
 #define TS_EXTENT_LISTS 96u /* four to a doubling, for up to 2^24 units */

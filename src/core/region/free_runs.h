@@ -6,7 +6,8 @@
 #ifndef TS_REGION_FREE_RUNS_H
 #define TS_REGION_FREE_RUNS_H
 
-#include "os/lock.h"
+#include "base/base.h"
+#include "os/os.h"
 #include "region/extents.h"
 #include "region/home.h"
 #include "region/pool.h"

@@ -1,6 +1,5 @@
 #include "region/home.h"
 
-#include "os/assert.h"
 #include "os/os.h"
 
 _Atomic uint8_t ts_home_huge_pages[TS_HOME_HUGE_PAGES];

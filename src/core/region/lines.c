@@ -7,10 +7,8 @@
  */
 #include "region/lines.h"
 
-#include "base/atomic.h"
-#include "base/bits.h"
-#include "os/assert.h"
-#include "os/lock.h"
+#include "base/base.h"
+#include "os/os.h"
 #include "region/chunk.h"
 
 #include <string.h>

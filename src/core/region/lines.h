@@ -9,11 +9,11 @@
 #ifndef TS_REGION_LINES_H
 #define TS_REGION_LINES_H
 
-#include "base/attr.h"
-#include "os/lock.h"
+#include "base/base.h"
+#include "os/os.h"
 #include "region/region.h"
 
-/* The line in a UNIT word lies in a chunk of this size. The chunk begins with a key (ownership/heap.h): that of a churn
+/* The line in a UNIT word lies in a chunk of this size. The chunk begins with a key (ownership/heap.c): that of a churn
    block, or a key that matches nothing. So a fast free may read the key before it knows what lies in the chunk. A churn
    block has its chunk alone. Magazines share chunks with one another. */
 #define TS_LINES_CHUNK 4096u

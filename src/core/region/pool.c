@@ -1,6 +1,5 @@
 #include "region/pool.h"
 
-#include "os/assert.h"
 #include "os/os.h"
 #include "region/cells.h"
 #include "region/growth.h"

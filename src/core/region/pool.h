@@ -31,9 +31,8 @@
 #ifndef TS_REGION_POOL_H
 #define TS_REGION_POOL_H
 
-#include "base/atomic.h"
-#include "base/attr.h"
-#include "os/lock.h"
+#include "base/base.h"
+#include "os/os.h"
 #include "region/extents.h"
 
 /* Sets up the pools; after ts_region_init. */

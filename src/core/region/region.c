@@ -1,7 +1,6 @@
 #include "region/region.h"
 
-#include "base/bits.h"
-#include "os/assert.h"
+#include "base/base.h"
 #include "os/os.h"
 #include "region/lines.h"
 #include "region/pool.h"

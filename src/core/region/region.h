@@ -69,9 +69,7 @@
 #ifndef TS_REGION_REGION_H
 #define TS_REGION_REGION_H
 
-#include "base/atomic.h"
-#include "base/attr.h"
-#include "base/bits.h"
+#include "base/base.h"
 
 #define TS_UNIT_SHIFT 14u
 #define TS_UNIT_BYTES ((size_t)1 << TS_UNIT_SHIFT)

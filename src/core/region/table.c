@@ -1,7 +1,7 @@
 /* Modelled in tests/model: epoch. */
 #include "region/table.h"
 
-#include "base/bits.h"
+#include "base/base.h"
 #include "region/region.h"
 
 #define GROW_BYTES ((size_t)64 << 10)

@@ -14,9 +14,8 @@
 #ifndef TS_REGION_TABLE_H
 #define TS_REGION_TABLE_H
 
-#include "base/atomic.h"
-#include "base/attr.h"
-#include "os/lock.h"
+#include "base/base.h"
+#include "os/os.h"
 
 /* First member of every record. */
 typedef struct ts_table_record {

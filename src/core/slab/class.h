@@ -25,7 +25,7 @@
 #ifndef TS_SLAB_CLASS_H
 #define TS_SLAB_CLASS_H
 
-#include "base/attr.h"
+#include "base/base.h"
 #include "region/region.h"
 
 #define TS_CLASSES 46u

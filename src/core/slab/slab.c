@@ -1,8 +1,8 @@
 /* Modelled in tests/model: foreign, orders. */
 #include "slab/slab.h"
 
-#include "base/bits.h"
-#include "os/assert.h"
+#include "base/base.h"
+#include "os/os.h"
 #include "region/pool.h"
 
 #include <string.h>

@@ -58,9 +58,8 @@
 #ifndef TS_SLAB_SLAB_H
 #define TS_SLAB_SLAB_H
 
-#include "base/atomic.h"
-#include "base/attr.h"
-#include "os/assert.h"
+#include "base/base.h"
+#include "os/os.h"
 #include "region/region.h"
 #include "slab/class.h"
 
@@ -492,5 +491,6 @@ void ts_slab_rebuild(uint32_t unit, unsigned cls);
 unsigned ts_scope_count_started(uint32_t unit);
 /* Entries from the object at an entry to the next object, or to `end`: the entries used in its unit. */
 uint32_t ts_scope_entries(uint32_t unit, uint32_t entry_in_unit, uint32_t end);
+#include "slab/lent.h" /* loans of slabs to a device: the rest of this door */
 
 #endif

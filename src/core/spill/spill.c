@@ -17,13 +17,11 @@
  */
 /* Modelled in tests/model: spill. */
 #include "spill/spill.h"
-#include "base/fail.h"
+#include "base/base.h"
 
-#include "cache/foreign.h"
-#include "cache/life.h"
+#include "cache/cache.h"
 #include "epoch/end.h"
 #include "os/os.h"
-#include "os/park.h"
 #include "spill/spilled.h"
 #include "supply/nodes.h"
 #include "supply/purge.h"

@@ -20,11 +20,8 @@
 /* Modelled in tests/model: spill. */
 #include "spill/spilled.h"
 
-#include "cache/bin.h"
-#include "cache/foreign.h"
-#include "cache/scope.h"
+#include "cache/cache.h"
 #include "os/os.h"
-#include "os/park.h"
 #include "supply/nodes.h"
 
 bool ts_spilled_lend_slab(uint32_t unit, uint64_t word) {

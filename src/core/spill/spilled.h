@@ -4,7 +4,7 @@
 #ifndef TS_SPILL_SPILLED_H
 #define TS_SPILL_SPILLED_H
 
-#include "slab/lent.h"
+#include "slab/slab.h"
 
 /* What the floors below ask of a loan. */
 extern TS_HIDDEN const ts_loan ts_spilled_loan;

@@ -18,7 +18,7 @@
 #ifndef TS_SUPPLY_ACCOUNT_H
 #define TS_SUPPLY_ACCOUNT_H
 
-#include "ownership/block.h"
+#include "ownership/ownership.h"
 
 typedef struct ts_account {
     _Atomic(struct ts_account *) parent; /* read by anyone: accounts are accounts for ever */

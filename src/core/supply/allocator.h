@@ -9,7 +9,7 @@
 #ifndef TS_SUPPLY_ALLOCATOR_H
 #define TS_SUPPLY_ALLOCATOR_H
 
-#include "ownership/heap.h"
+#include "ownership/ownership.h"
 #include "supply/retain.h"
 #include "supply/runs.h"
 
@@ -44,7 +44,7 @@ typedef struct ts_allocator {
     ts_table_record record;
     _Atomic uintptr_t token;           /* public value; constant during a use; may be read without a use */
     ts_settings settings;              /* constant during a use, as is the next */
-    uint8_t care;                      /* TS_CARE_*, 0: the usual case (care.h) */
+    uint8_t care;                      /* TS_CARE_*, 0: the usual case (memtools.h) */
     _Atomic int on_misuse;             /* as in the settings; may be read without a use, and after its end */
     _Atomic uint8_t sampled;           /* its stacks are; see observe/stacks.h, as for the next */
     _Atomic uint64_t stack_mean_bytes; /* for one sample of a stack; 0: none is taken */

@@ -1,5 +1,5 @@
 #include "supply/nodes.h"
-#include "base/fail.h"
+#include "base/base.h"
 
 #include "region/pool.h"
 

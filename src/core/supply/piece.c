@@ -23,10 +23,9 @@
  * The pieces of a unit may be different threads'. Each piece has its own words of the bitmaps.
  */
 #include "supply/piece.h"
-#include "base/fail.h"
+#include "base/base.h"
 
-#include "base/bits.h"
-#include "os/assert.h"
+#include "os/os.h"
 #include "region/home.h"
 #include "supply/purge.h"
 #include "supply/retained.h"

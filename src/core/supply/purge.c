@@ -10,9 +10,8 @@
 #include "supply/retained.h"
 #include "supply/share.h"
 
-#include "base/bits.h"
-#include "base/probe.h"
-#include "memtools/care.h"
+#include "base/base.h"
+#include "memtools/memtools.h"
 #include "os/os.h"
 #include "region/pool.h"
 #include "supply/nodes.h"

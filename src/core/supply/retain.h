@@ -21,7 +21,7 @@
 #ifndef TS_SUPPLY_RETAIN_H
 #define TS_SUPPLY_RETAIN_H
 
-#include "base/atomic.h"
+#include "base/base.h"
 
 #define TS_RETAIN_BYTES ((size_t)32 << 20)
 #define TS_RETAIN_MOST 5u

@@ -15,11 +15,9 @@
  * whole until its first unit is taken, which the taker sees.
  */
 #include "supply/retained.h"
-#include "base/fail.h"
+#include "base/base.h"
 
-#include "base/bits.h"
-#include "base/probe.h"
-#include "memtools/care.h"
+#include "memtools/memtools.h"
 #include "os/os.h"
 #include "region/pool.h"
 #include "supply/nodes.h"

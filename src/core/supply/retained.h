@@ -5,7 +5,7 @@
 #ifndef TS_SUPPLY_RETAINED_H
 #define TS_SUPPLY_RETAINED_H
 
-#include "base/probe.h"
+#include "base/base.h"
 #include "supply/allocator.h"
 
 #define TS_LOCAL_RETAINED_UNITS 64u /* 1 MiB: retained units of each allocator that a thread keeps for itself */

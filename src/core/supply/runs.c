@@ -1,5 +1,7 @@
 #include "supply/runs.h"
 
+#include "base/base.h"
+#include "os/os.h"
 #include "supply/allocator.h"
 #include "supply/nodes.h"
 #include "supply/purge.h"

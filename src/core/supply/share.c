@@ -7,11 +7,11 @@
  */
 /* Modelled in tests/model: record. */
 #include "supply/share.h"
-#include "base/fail.h"
+#include "base/base.h"
 #include "supply/purge.h"
 
-#include "memtools/care.h"
-#include "os/assert.h"
+#include "memtools/memtools.h"
+#include "os/os.h"
 #include "supply/piece.h"
 #include "supply/retained.h"
 #include "supply/span.h"

@@ -4,12 +4,12 @@
  * A thread retains short spans itself, by length. The others become runs of the allocator (runs.h).
  */
 #include "supply/span.h"
-#include "base/fail.h"
+#include "base/base.h"
 
-#include "memtools/care.h"
+#include "memtools/memtools.h"
 #include "os/os.h"
 #include "region/pool.h"
-#include "slab/lent.h"
+#include "slab/slab.h"
 #include "supply/nodes.h"
 #include "supply/purge.h"
 #include "supply/retained.h"

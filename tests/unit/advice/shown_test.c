@@ -5,7 +5,7 @@
 #include "check.h"
 #include "unit.h"
 
-#include "api/private.h"
+#include "api/api.h"
 #include "api/runtime.h"
 #include "advice/advice.h"
 

@@ -1,4 +1,4 @@
-/* Epochs: open, close, destroy, state, labels (utf8.h), the rolling epoch, and very many of them. */
+/* Epochs: open, close, destroy, state, labels (base.h), the rolling epoch, and very many of them. */
 #include "check.h"
 #include "identities.h"
 #include "unit.h"

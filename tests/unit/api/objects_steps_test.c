@@ -11,21 +11,15 @@
 #include "proc.h"
 #include "unit.h"
 
-#include "base/bits.h"
-#include "base/probe.h"
+#include "base/base.h"
 #include "bins.h"
 #include "supply/share.h"
 enum place { NOWHERE, BEFORE_BRACKET, BEHIND_BRACKET, BEFORE_OBJECT, BEFORE_SLAB, BEHIND_SLAB };
 static void stop_at(enum place here);
 #undef TS_PROBE2
 #define TS_PROBE2(name, a, b) ((void)(a), (void)(b), stop_at(BEFORE_SLAB)) /* slab__new, the only one here */
-#include "cache/allocate.h"
-#include "cache/bin.h"
-#include "cache/foreign.h"
-#include "cache/free.h"
-#include "cache/scope.h"
-#include "diagnose/misuse.h"
-#include "diagnose/sample.h"
+#include "cache/cache.h"
+#include "diagnose/diagnose.h"
 
 #include <errno.h>
 

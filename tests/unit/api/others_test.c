@@ -3,7 +3,7 @@
 #include "unit.h"
 
 #include "identities.h"
-#include "ownership/heap.h"
+#include "ownership/ownership.h"
 #include "pattern.h"
 #include "rng.h"
 

@@ -7,10 +7,10 @@
 #include "proc.h"
 #include "unit.h"
 
-#include "api/private.h"
+#include "api/api.h"
 #include "bins.h"
-#include "memtools/care.h"
-#include "ownership/heap.h"
+#include "memtools/memtools.h"
+#include "ownership/ownership.h"
 
 #include <errno.h>
 #include <pthread.h>

@@ -7,9 +7,9 @@
 #include "stress.h"
 #include "unit.h"
 
-#include "api/private.h"
+#include "api/api.h"
 #include "api/runtime.h"
-#include "memtools/care.h"
+#include "memtools/memtools.h"
 #include "os/os.h"
 #include "region/pool.h"
 #include "walk/check.h"

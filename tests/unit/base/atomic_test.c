@@ -1,7 +1,7 @@
 /* Words that one thread writes, and comparisons of words, against what C says. */
 #include "unit.h"
 
-#include "base/atomic.h"
+#include "base/base.h"
 
 /* A word of the owner's, whatever the machine has for it. */
 static void owned_words(void **state) {

@@ -2,7 +2,7 @@
 #include "rng.h"
 #include "unit.h"
 
-#include "base/bits.h"
+#include "base/base.h"
 
 static unsigned slow_count(uint64_t x) {
     unsigned n = 0;

@@ -1,7 +1,7 @@
 /* The distribution of the numbers, and the distribution function, against known values. */
 #include "unit.h"
 
-#include "base/exponential.h"
+#include "base/base.h"
 
 static void cdf_has_known_values(void **state) {
     static const struct {

@@ -1,7 +1,7 @@
-/* The answer of a call that fails (fail.h): for a truth value, a number and a pointer. */
+/* The answer of a call that fails (base.h): for a truth value, a number and a pointer. */
 #include "check.h"
 
-#include "base/fail.h"
+#include "base/base.h"
 
 #include <stdint.h>
 

@@ -5,8 +5,7 @@
 #include "rng.h"
 
 #include "bins.h"
-#include "cache/bin.h"
-#include "cache/block.h"
+#include "cache/cache.h"
 
 #include <string.h>
 

@@ -7,13 +7,11 @@
 #include "unit.h"
 
 #include "bins.h"
-#include "cache/bin.h"
-#include "cache/foreign.h"
-#include "cache/scope.h"
-#include "diagnose/object.h"
+#include "cache/cache.h"
+#include "diagnose/diagnose.h"
 #include "epoch/end.h"
 #include "object/object.h"
-#include "ownership/block_pool.h"
+#include "ownership/ownership.h"
 #include "supply/allocator.h"
 #include "walk/check_pool.h"
 

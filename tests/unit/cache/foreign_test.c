@@ -6,10 +6,8 @@
 #include "proc.h"
 
 #include "bins.h"
-#include "cache/block.h"
-#include "cache/foreign.h"
-#include "cache/life.h"
-#include "diagnose/object.h"
+#include "cache/cache.h"
+#include "diagnose/diagnose.h"
 #include "epoch/end.h"
 #include "supply/retained.h"
 #include "supply/share.h"

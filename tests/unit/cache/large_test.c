@@ -7,7 +7,7 @@
 #include "unit.h"
 
 #include "bins.h"
-#include "cache/foreign.h"
+#include "cache/cache.h"
 #include "supply/allocator.h"
 #include "walk/check_pool.h"
 

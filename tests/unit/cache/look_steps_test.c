@@ -16,7 +16,7 @@
 
 #undef ts_is_other_relaxed_64
 #define ts_is_other_relaxed_64(p, v) (step(), atomic_load_explicit((p), memory_order_relaxed) != (v))
-#include "cache/free.h"
+#include "cache/cache.h"
 
 enum { SIZE = 64, OBJECTS = 600, TAKEN = 4000 };
 

@@ -9,7 +9,7 @@
 #include "check.h"
 #include "unit.h"
 
-#include "cache/bin.h"
+#include "cache/cache.h"
 
 #include <limits.h>
 #include <pthread.h>

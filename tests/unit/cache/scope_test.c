@@ -5,9 +5,7 @@
 #include "unit.h"
 
 #include "bins.h"
-#include "cache/allocate.h"
-#include "cache/block.h"
-#include "cache/scope.h"
+#include "cache/cache.h"
 #include "epoch/end.h"
 #include "walk/check_pool.h"
 

@@ -5,7 +5,7 @@
 #include "unit.h"
 
 #include "api/runtime.h"
-#include "diagnose/sample.h"
+#include "diagnose/diagnose.h"
 #include "os/os.h"
 #include "observe/snapshot.h"
 

@@ -11,13 +11,12 @@
 #include "turns.h"
 #include "unit.h"
 
-#include "cache/allocate.h"
-#include "cache/free.h"
+#include "cache/cache.h"
 #include "domain/domain.h"
 #include "epoch/blocks.h"
 #include "errands.h"
-#include "memtools/care.h"
-#include "ownership/heap.h"
+#include "memtools/memtools.h"
+#include "ownership/ownership.h"
 
 #include <sched.h>
 #include <stdatomic.h>

@@ -1,7 +1,7 @@
 /* A domain that its thread ends or resets under the lock of its epoch, and others that come meanwhile (epoch/end.c). */
 #include "ending.h"
 
-#include "ownership/heap.h"
+#include "ownership/ownership.h"
 #include "supply/retained.h"
 #include "walk/check_pool.h"
 

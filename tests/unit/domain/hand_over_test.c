@@ -13,9 +13,8 @@
 #include "unit.h"
 
 #include "api/runtime.h"
-#include "cache/foreign.h"
-#include "cache/orphan.h"
-#include "diagnose/object.h"
+#include "cache/cache.h"
+#include "diagnose/diagnose.h"
 #include "epoch/epoch.h"
 #include "os/os.h"
 #include "region/pool.h"

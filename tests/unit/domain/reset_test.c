@@ -8,7 +8,7 @@
 #include "unit.h"
 
 #include "api/runtime.h"
-#include "diagnose/sample.h"
+#include "diagnose/diagnose.h"
 #include "domain/domain.h"
 #include "epoch/end.h"
 #include "region/pool.h"

@@ -13,17 +13,16 @@
 #include "turns.h"
 #include "unit.h"
 
-#include "cache/allocate.h"
-#include "cache/free.h"
+#include "cache/cache.h"
 #include "domain/domain.h"
 #include "domain/mark.h"
 #include "domain/tree.h"
 #include "epoch/blocks.h"
 #include "epoch/limit.h"
 #include "errands.h"
-#include "memtools/care.h"
-#include "ownership/heap.h"
-#include "slab/lent.h"
+#include "memtools/memtools.h"
+#include "ownership/ownership.h"
+#include "slab/slab.h"
 
 #include <errno.h>
 #include <stdatomic.h>

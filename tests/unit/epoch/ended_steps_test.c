@@ -8,9 +8,7 @@
 #include "identities.h"
 
 #include "bins.h"
-#include "cache/bin.h"
-#include "cache/foreign.h"
-#include "cache/scope.h"
+#include "cache/cache.h"
 #include "domain/domain.h"
 #include "epoch/end.h"
 #include "epoch/epoch.h"

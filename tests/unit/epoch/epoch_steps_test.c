@@ -10,10 +10,7 @@
 #include "identities.h"
 
 #include "bins.h"
-#include "cache/allocate.h"
-#include "cache/block.h"
-#include "cache/foreign.h"
-#include "cache/life.h"
+#include "cache/cache.h"
 #include "epoch/end.h"
 #include "epoch/epoch.h"
 #include "errands.h"

@@ -12,7 +12,7 @@
 #include "proc.h"
 
 #include "api/runtime.h"
-#include "diagnose/object.h"
+#include "diagnose/diagnose.h"
 #include "epoch/end.h"
 #include "os/os.h"
 #include "region/pool.h"

@@ -8,7 +8,6 @@
 
 #include "memtools/origin.h"
 #include "os/os.h"
-#include "os/stack.h"
 #include "region/region.h"
 
 #include <errno.h>

@@ -1,7 +1,7 @@
 /* EPOCH_DOMAIN_CAPTURE without a malloc: what the core tells of where the calling thread's malloc is to allocate. */
 #include "unit.h"
 
-#include "api/private.h"
+#include "api/api.h"
 
 #include <errno.h>
 #include <pthread.h>

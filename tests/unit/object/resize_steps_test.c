@@ -13,7 +13,7 @@
 #include "unit.h"
 
 #include "api/runtime.h"
-#include "diagnose/object.h"
+#include "diagnose/diagnose.h"
 #include "supply/allocator.h"
 
 #include <string.h>

@@ -2,8 +2,8 @@
 #include "check.h"
 #include "fixture.h"
 
-#include "observe/contention.h"
-#include "os/lock.h"
+#include "observe/observe.h"
+#include "os/os.h"
 
 #include <pthread.h>
 #include <sched.h>

@@ -1,12 +1,12 @@
 /* While an allocator samples stacks, bytes are counted down to the next sample: each allocation once, whatever way it
-   takes, and few by the slow path. Rooms: object/find.h, observe/stacks.h. */
+   takes, and few by the slow path. Rooms: object/object.h, observe/stacks.h. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
 #include "check.h"
 #include "unit.h"
 
-#include "api/private.h"
+#include "api/api.h"
 #include "api/runtime.h"
 #include "observe/stacks.h"
 #include "supply/share.h"

@@ -5,7 +5,7 @@
 #include "proc.h"
 
 #include "api/runtime.h"
-#include "cache/foreign.h"
+#include "cache/cache.h"
 #include "os/os.h"
 #include "observe/snapshot.h"
 

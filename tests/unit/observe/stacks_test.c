@@ -12,7 +12,7 @@
 
 #include "advice/advice.h"
 #include "api/runtime.h"
-#include "base/exponential.h"
+#include "base/base.h"
 #include "observe/stacks.h"
 #include "os/os.h"
 #include "observe/observe.h"

@@ -6,7 +6,7 @@
 #include "unit.h"
 
 #include "api/runtime.h"
-#include "base/bits.h"
+#include "base/base.h"
 #include "own_clock.h"
 #include "observe/observe.h"
 

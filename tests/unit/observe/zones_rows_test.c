@@ -2,7 +2,7 @@
 #include "check.h"
 #include "fixture.h"
 
-#include "observe/zones.h"
+#include "observe/observe.h"
 
 #include <tslab/stats.h>
 

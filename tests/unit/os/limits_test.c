@@ -12,7 +12,7 @@
 #include "proc.h"
 #include "unit.h"
 
-#include "base/bits.h"
+#include "base/base.h"
 #include "os/os.h"
 #include "region/region.h"
 
@@ -381,7 +381,7 @@ static void strict_overcommit(void **state) {
 static atomic_uint store_a, store_b, ready, go;
 static atomic_uint seen_b;
 
-/* The owner's side of heap.h: a store, a compiler fence, a load. */
+/* The owner's side of heap.c: a store, a compiler fence, a load. */
 static void *owner_side(void *rounds) {
     for (unsigned i = 1; i <= *(unsigned *)rounds; i++) {
         while (atomic_load_explicit(&go, memory_order_acquire) < i) {

@@ -3,9 +3,7 @@
 #include "proc.h"
 #include "unit.h"
 
-#include "os/assert.h"
-#include "os/lock.h"
-#include "os/park.h"
+#include "os/os.h"
 
 #include <errno.h>
 #include <pthread.h>

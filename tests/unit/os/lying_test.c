@@ -13,7 +13,6 @@
 #include "unit.h"
 
 #include "os/os.h"
-#include "os/purge_probe.h"
 #include "region/pool.h"
 #include "walk/check_pool.h"
 

@@ -7,8 +7,7 @@
 #endif
 #include "unit.h"
 
-#include "os/park.h"
-#include "os/text.h"
+#include "os/os.h"
 
 #include <errno.h>
 #include <fcntl.h>

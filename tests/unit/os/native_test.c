@@ -6,7 +6,6 @@
 #include "unit.h"
 
 #include "check.h"
-#include "os/assert.h"
 #include "os/os.h"
 
 #include <errno.h>

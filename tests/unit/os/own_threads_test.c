@@ -4,9 +4,8 @@
 #endif
 #include "unit.h"
 
-#include "base/atomic.h"
-#include "os/own_threads.h"
-#include "os/park.h"
+#include "base/base.h"
+#include "os/os.h"
 
 #include <dirent.h>
 #include <pthread.h>

@@ -4,7 +4,7 @@
 #endif
 #include "unit.h"
 
-#include "os/room.h"
+#include "os/os.h"
 #include "os/small_file.h"
 
 typedef struct file {

@@ -1,7 +1,8 @@
-/* Memory that other processes read (os/shared.h): found at /proc by its name, whole, and not theirs to write. */
+/* Memory that other processes read (os/os.h): found at /proc by its name, whole, and not theirs to write. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
+#include "os/os.h"
 #include "os/shared.h"
 
 #include "unit.h"

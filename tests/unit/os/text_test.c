@@ -5,7 +5,7 @@
 #include "proc.h"
 #include "unit.h"
 
-#include "os/text.h"
+#include "os/os.h"
 
 #include <errno.h>
 #include <inttypes.h>

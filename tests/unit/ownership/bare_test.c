@@ -10,7 +10,7 @@
 
 #include "bins.h"
 #include "errands.h"
-#include "ownership/block_pool.h"
+#include "ownership/ownership.h"
 #include "walk/check.h"
 
 #include <string.h>

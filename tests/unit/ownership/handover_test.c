@@ -10,9 +10,7 @@
 #include "proc.h"
 
 #include "bins.h"
-#include "cache/block.h"
-#include "cache/foreign.h"
-#include "cache/life.h"
+#include "cache/cache.h"
 #include "epoch/end.h"
 #include "errands.h"
 #include "pin.h"

@@ -10,9 +10,7 @@
 #include "identities.h"
 
 #include "bins.h"
-#include "cache/block.h"
-#include "cache/foreign.h"
-#include "cache/life.h"
+#include "cache/cache.h"
 #include "errands.h"
 #include "stops.h"
 #include "supply/allocator.h"

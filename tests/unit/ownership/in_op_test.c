@@ -1,7 +1,7 @@
 /* Whether a thread is inside of an operation, by what it has stored. */
 #include "unit.h"
 
-#include "ownership/heap.h"
+#include "ownership/ownership.h"
 
 static char place[64]; /* as if a slab's */
 static ts_scope_block block, no_block;

@@ -13,9 +13,7 @@
 #include "proc.h"
 #include "unit.h"
 
-#include "cache/bin.h"
-#include "cache/free.h"
-#include "cache/scope.h"
+#include "cache/cache.h"
 #include "os/os.h"
 #include "supply/allocator.h"
 

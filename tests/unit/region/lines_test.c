@@ -4,7 +4,7 @@
 #include "proc.h"
 #include "unit.h"
 
-#include "base/bits.h"
+#include "base/base.h"
 #include "os/os.h"
 #include "region/chunk.h"
 #include "region/lines.h"

@@ -8,8 +8,7 @@
 #include "rng.h"
 #include "unit.h"
 
-#include "base/bits.h"
-#include "os/lock.h"
+#include "base/base.h"
 #include "os/os.h"
 #include "region/home.h"
 #include "region/pool.h"

@@ -2,7 +2,7 @@
 #include "unit.h"
 
 #include "os/os.h"
-#include "ownership/heap.h"
+#include "ownership/ownership.h"
 #include "region/pool.h"
 #include "region/region.h"
 

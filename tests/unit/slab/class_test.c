@@ -1,7 +1,7 @@
 /* Size classes: the table against a search, slots, waste, alignment. */
 #include "unit.h"
 
-#include "base/bits.h"
+#include "base/base.h"
 #include "slab/class.h"
 
 static int make_classes(void **state) {

@@ -6,7 +6,7 @@
 #include "unit.h"
 
 #include "api/runtime.h"
-#include "diagnose/object.h"
+#include "diagnose/diagnose.h"
 #include "object/object.h"
 #include "region/pool.h"
 #include "slab/slab.h"

@@ -4,7 +4,7 @@
 #include "rng.h"
 
 #include "api/runtime.h"
-#include "base/bits.h"
+#include "base/base.h"
 #include "os/os.h"
 #include "region/pool.h"
 #include "slab/slab.h"

@@ -9,8 +9,7 @@
 #include "identities.h"
 
 #include "bins.h"
-#include "cache/foreign.h"
-#include "cache/scope.h"
+#include "cache/cache.h"
 #include "epoch/end.h"
 #include "errands.h"
 #include "spill/spill.h"

@@ -6,7 +6,7 @@
 
 #include "bins.h"
 
-#include "cache/life.h"
+#include "cache/cache.h"
 #include "supply/purge.h"
 #include "supply/retained.h"
 #include "supply/share.h"

@@ -6,7 +6,7 @@
 #include "unit.h"
 
 #include "os/os.h"
-#include "ownership/heap.h"
+#include "ownership/ownership.h"
 #include "supply/purge.h"
 #include "supply/retained.h"
 

@@ -1,13 +1,13 @@
 /*
  * The interface of the core for the project's own libraries, beside the public one, with the functions of
- * spill/spill.h, observe/zones.h and advice/advice.h that are TS_PRIVATE, too. libtslab.so exports it under the version
+ * spill/spill.h, observe/zones.c and advice/advice.h that are TS_PRIVATE, too. libtslab.so exports it under the version
  * node TSLAB_PRIVATE. It is no promise to other programs, nor from one build to the next. A library that uses it first
  * compares ts_private_build with its own TSLAB_BUILD.
  */
-#ifndef TS_API_PRIVATE_H
-#define TS_API_PRIVATE_H
+#ifndef TS_API_API_H
+#define TS_API_API_H
 
-#include "base/attr.h"
+#include "base/base.h"
 
 #include <tslab/tslab.h>
 
@@ -109,7 +109,7 @@ TS_PRIVATE void ts_private_thread_made(void);
 TS_PRIVATE bool ts_private_threads_rest(void);
 TS_PRIVATE void ts_private_threads_go_on(void);
 
-/* For threads of a library above the core: as in os/last_thread.h. *before: a sigset_t. */
+/* For threads of a library above the core: as in os/os.h. *before: a sigset_t. */
 TS_PRIVATE void ts_private_signals_block(void *before);
 TS_PRIVATE void ts_private_threads_count(int more);
 TS_PRIVATE void ts_private_last_thread_look(void);

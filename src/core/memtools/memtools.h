@@ -16,8 +16,8 @@
  * Memory that is in no slab stays as it was marked last. The next taker marks it anew. So does an allocator without
  * MARK, whose memory is accessible throughout. For memcheck each slab and each span is a mempool, named by its address.
  */
-#ifndef TS_MEMTOOLS_CARE_H
-#define TS_MEMTOOLS_CARE_H
+#ifndef TS_MEMTOOLS_MEMTOOLS_H
+#define TS_MEMTOOLS_MEMTOOLS_H
 
 #include "memtools/origin.h"
 #include "memtools/tools.h"
@@ -80,5 +80,11 @@ size_t ts_care_size(unsigned care, const void *p, size_t usable);
 void ts_care_fill(unsigned care, void *at, size_t bytes);
 /* The place of the first byte of a filled range that has changed, or TS_CARE_CLEAN. */
 size_t ts_care_check(unsigned care, void *at, size_t bytes);
+
+/* ---- leaks ------------------------------------------------------------------------------------------------------ */
+
+/* Once, when the region and the tables are there. Does nothing without such a tool. each: shows each pointer that the
+   program keeps in lines. */
+void ts_leaks_start(void (*each)(void (*keep)(void *pointer)));
 
 #endif

@@ -1,72 +1,8 @@
-/*
- * A thread has one HEAP. In the heap it has one SHARE for each allocator, and in the share one block (block.h) for each
- * epoch in which it allocates.
- *
- * Ownership
- *  1. A heap is owned by its thread. Fields that are marked (h) are changed only by the HOLDER of the heap. The
- *     holder is its owner between ts_heap_enter and ts_heap_leave, or any thread between a ts_heap_hold that returned
- *     true and ts_heap_drop. There is one holder at a time.
- *  2. The owner's fast paths change the bins of a block without holding the heap, while the block is OPEN TO ITS OWNER:
- *     its key names the owner's share. So another thread first shuts the block (key, open_id), and then holds the heap.
- *
- * Why a hold is enough. Each operation of a thread on its blocks, but for the allocation described below, is
- * bracketed by in_op = 1 and in_op = 0. ts_heap_hold writes `revoked`, runs ts_os->barrier_all(), and
- * then reads in_op:
- *     owner:  in_op = 1;  (compiler fence)   read key / open_id / revoked
- *     other:  write key, open_id, revoked; barrier_all;  read in_op
- * This is the store-then-load protocol, in which barrier_all replaces the owner's machine fence. An operation that
- * read the old values began before the barrier. So its in_op = 1 is visible after the barrier, and in_op == 0 shows
- * that it is over (release and acquire on in_op hand over all that it wrote). An operation that begins later reads
- * the new values. It leaves the fast path, and stops in ts_heap_enter at `revoked`.
- *
- * Errands. Nobody waits for another thread's operation, or for a heap that a third thread holds: either may have lost
- * its processor. A thread that cannot hold a heap LEAVES an errand to it, and CALLS. Errands are blocks on the heap's
- * list `condemned` (block.c), and slabs on its queue.
- *  1. A call writes the errand, adds TS_CALLED to `revoked`, and tries once more to hold the heap. Each holder reads
- *     that count after it has released the lock (ts_heap_drop, hold_heap, ts_heap_enter_revoked; a seq_cst fence on
- *     both sides). So one of the two sees the other.
- *  2. The call sends a thread that is in the middle of an operation out of its usual paths: after the barrier of the
- *     hold it overwrites the thread's token (ts_heap_call_thread). If the thread wrote its token before that barrier,
- *     the token is gone. If it writes it later, it then reads `revoked` (ts_heap_bind), finds the call, and takes the
- *     token back. So the thread's next allocation or free, of any epoch, is a slow one, and ts_epoch_settle answers
- *     at its end (ts_heap_answer). The process's malloc looks at private_block and private_word in place of the token:
- *     all of this holds for these, too. Only slab_alloc looks at no token: its thread answers when it needs a slab,
- *     or leaves or ends a domain.
- *  3. An answer takes the count to 0 before it looks for errands. So an errand that comes later is called again.
- *  4. A holder of a live thread's heap takes the errands off the list and then runs one more barrier, because they
- *     may have been left, and their blocks shut, after the barrier of its hold. If the thread is in an operation
- *     again, they are put back.
- *  5. Later closes and every trim hold the heaps that are called. So a thread that rests afterwards keeps nothing.
- *
- * An allocation from the current slab of a scope (slab_alloc) needs no store of 0. It begins with a store of the bump
- * word, which is a place and a count of objects (the place alone where in_op has 32 bits), and ends with the word's
- * next value:
- *     owner:  at = bump;  in_op = at (release);  (compiler fence)  read open_id;  start bit;
- *             bump = at + bytes (release)
- *     other:  ... barrier_all;  read in_op, then scope, then its bump
- * While the operation goes on, bump is `at`: nobody else changes the word of an open block, and a thread that has
- * shut the block waits. If bump differs, the operation is over or has come to nothing: each way out of the usual case
- * begins as an operation of its own (in_op = 1), and reads open_id and revoked again. The release at the beginning
- * covers the end of the operation before. The value that stays in in_op never becomes true again by itself. For bump
- * comes back to a place only with another use of the slab, or when an object shrinks, and both are operations that
- * end with a 0. And if the thread goes to another block without an operation, that block's bump is in another slab,
- * or at the end of one. No object began there in this way: the first object of a slab comes with the slab.
- *
- * Where the system has no such barrier, nobody can hold the heap of a live thread. Errands then wait for its next
- * slow call, its exit, or slab_thread_idle.
- *
- * No circle of waiting can form. A thread that waits for another's operation (fork; a free with care) is in
- * none, and a thread that is in an operation waits for no lock below rank HEAP.
- *
- * Conservation, per bin: pops + word_allocs - pushes - direct frees == live slots of the bin's slabs, at each moment
- * outside of an operation (block.h; word_allocs: ts_bin_word_allocs). The statistics sum these up.
- */
 /* Modelled in tests/model: hold, epoch, enter, orders. */
-#ifndef TS_OWNERSHIP_HEAP_H
-#define TS_OWNERSHIP_HEAP_H
+#ifndef TS_OWNERSHIP_OWNERSHIP_H
+#define TS_OWNERSHIP_OWNERSHIP_H
 
-#include "os/assert.h"
-#include "os/lock.h"
+#include "os/os.h"
 #include "ownership/thread.h"
 
 /* ---- records ---------------------------------------------------------------------------------- */
@@ -220,7 +156,7 @@ typedef struct ts_heap {
     uint32_t shed_unit;             /* (h) where ts_heap_shed goes on, 0: at the beginning */
     _Atomic uint32_t asked_to_shed; /* (h) its next slow call looks at its bins; read by its thread */
     uint32_t stack_turn;            /* ts_stacks_turn as its blocks know it */
-    /* Its thread for people (thread_name.h); read by any, the name also written by any. */
+    /* Its thread for people (thread_name.c); read by any, the name also written by any. */
     _Atomic uint32_t thread_number;  /* 0: not asked for, or the thread has ended */
     _Atomic uint64_t thread_serial;  /* as `serial` */
     _Atomic uint64_t thread_name[2]; /* of thread_number */
@@ -419,5 +355,115 @@ void ts_check_heap_now(const ts_heap *heap);
 #else
 #define ts_check_heap_now(heap) ((void)(heap))
 #endif
+
+/* ---- ended blocks ----------------------------------------------------------------------------------------------- */
+
+/* Blocks that have ended, and wait for their next epoch. The argument is in block_pool.c. */
+
+/* Ended blocks that a thread keeps for its next epochs: at most 800 KiB of churn blocks, if each has had objects of
+   every class (4 KiB and 40 magazines each), and 58 KiB of scope blocks. All threads may take the others, so that
+   there are never many more blocks than were in use at once. */
+#define TS_FREE_CHURN_BLOCKS 32u
+#define TS_FREE_SCOPE_BLOCKS 256u
+#define TS_FREE_BLOCKS_MOVED 16u /* at a time */
+/* The free churn blocks that keep their memory (8 MiB), and the free chunks of magazines that do (2 MiB). */
+#define TS_POOL_CHURN_BLOCKS 2048u
+#define TS_POOL_MAGAZINE_CHUNKS 512u
+
+void ts_block_pool_init(void);
+/* Gives ended blocks to all threads until the heap has `churn` churn blocks and `scope` scope blocks at most. It
+   gives `most` blocks at most. Caller holds the heap: its owner, which has no pointer to an ended block; or a thread
+   that holds an ended thread's heap. */
+void ts_heap_give_blocks(ts_heap *heap, uint32_t churn, uint32_t scope, uint32_t most);
+/* Gives some of those that are too many. The owner, not inside. */
+void ts_heap_give_surplus(ts_heap *heap);
+TS_ALWAYS_INLINE bool ts_heap_has_surplus(const ts_heap *heap) {
+    return TS_UNLIKELY(ts_load_relaxed(&heap->free_blocks[0]) > TS_FREE_CHURN_BLOCKS) ||
+           TS_UNLIKELY(ts_load_relaxed(&heap->free_blocks[1]) > TS_FREE_SCOPE_BLOCKS);
+}
+/* The thread drops its hints that lead to the block; NULL: to all blocks that are open to nothing. */
+void ts_heap_drop_hints(ts_heap *heap, const ts_block *block);
+static inline void ts_heap_limit_blocks(ts_heap *heap) {
+    if (ts_heap_has_surplus(heap)) ts_heap_give_surplus(heap);
+}
+/* Puts a block onto the heap's empty list: some that others gave, or a new one. false: no memory. Caller holds the
+   heap. */
+bool ts_heap_fetch_blocks(ts_heap *heap, bool scope);
+
+/* Churn blocks that nobody has, in their chunks. */
+extern TS_HIDDEN ts_chunk_pool ts_churn_pool;
+/* Gives back the memory of free churn blocks and of free chunks of magazines: of all, or except of those that may keep
+   it. Caller holds nothing. */
+void ts_records_purge(bool all);
+/* As ts_records_purge, but bounded: at the end of an epoch, which adds a block, and two chunks of magazines if it has
+   used 18 classes. */
+static inline void ts_records_settle(void) {
+    if (TS_UNLIKELY(ts_load_relaxed(&ts_churn_pool.count) > TS_POOL_CHURN_BLOCKS))
+        ts_chunk_purge(&ts_churn_pool, TS_POOL_CHURN_BLOCKS, 2);
+    if (TS_UNLIKELY(ts_load_relaxed(&ts_magazine_pool.count) > TS_POOL_MAGAZINE_CHUNKS))
+        ts_chunk_purge(&ts_magazine_pool, TS_POOL_MAGAZINE_CHUNKS, 2);
+}
+void ts_block_pool_fork_prepare(void);
+void ts_block_pool_fork_done(void);
+
+/* The first of the heap's free blocks begins its use. It is not in the epoch's list yet, nor open. Its last use left
+   it in no epoch, and shut. */
+TS_ALWAYS_INLINE void ts_block_begin(ts_heap *heap, ts_share *share, struct ts_epoch *epoch, ts_block *block,
+                                     const bool scope) {
+    *(scope ? &heap->free_scope : &heap->free_churn) = block->heap_next;
+    ts_add_owned(&heap->free_blocks[scope], (uint32_t)-1);
+    /* A cached pointer to the block's last use must not be taken for the new one. */
+    if (scope) {
+        if (TS_UNLIKELY((void *)ts_load_relaxed(&ts_thread.scope) == (void *)block))
+            ts_set_scope(&ts_thread, &ts_no_scope);
+        if (TS_UNLIKELY((void *)ts_thread.last == (void *)block)) ts_thread.last = &ts_no_scope;
+    } else {
+        if ((void *)ts_thread.rolling == (void *)block) ts_thread.rolling = &ts_no_block;
+        /* It may be another allocator's now, and one with care does not change the token (ts_heap_bind). */
+        if ((void *)ts_thread.block == (void *)block) ts_thread.block = &ts_no_block;
+        ts_keep_relaxed(&block->rolling, 0); /* in a child of fork: its thread vanished in make_rolling */
+    }
+    ts_assert(2, ts_load_relaxed(&block->open_id) == TS_ID_NEVER && ts_load_relaxed(&block->heap) == heap &&
+                     ts_load_relaxed(&block->key) == (TS_KEY_FINE | ts_era(block)));
+    ts_keep_relaxed(&block->allocator, share->token);
+    ts_keep(&block->closing, TS_OPEN);
+    ts_keep_relaxed(&block->flushed, 0);
+    ts_keep(&block->share, share);
+    ts_keep(&block->slow, share->slow[scope]);
+    ts_store_relaxed(&block->era, (uint32_t)ts_era(block));
+    ts_keep_relaxed(&block->resets, 0);
+    ts_store_release(&block->epoch, epoch); /* after the last use: object.c, snapshot.c (epoch_of) */
+    ts_heap_link(block);
+}
+
+/* A block for an epoch, begun. NULL: no memory. */
+static inline ts_block *ts_block_take(ts_heap *heap, ts_share *share, struct ts_epoch *epoch, bool scope) {
+    ts_block **list = scope ? &heap->free_scope : &heap->free_churn;
+    if (TS_UNLIKELY(*list == NULL) && !ts_heap_fetch_blocks(heap, scope)) return NULL;
+    ts_block *block = *list;
+    ts_block_begin(heap, share, epoch, block, scope);
+    return block;
+}
+
+/* ---- names of threads ------------------------------------------------------------------------------------------- */
+
+typedef struct ts_thread_name {
+    uint64_t serial; /* of the thread's heap while it had that; 0: unknown */
+    uint64_t word[2];
+} ts_thread_name;
+_Static_assert(sizeof(((ts_thread_name *)0)->word) == TS_OS_THREAD_NAME_BYTES, "a name is two words");
+
+/* From now on; once. A thread that has begun before asks for its name when it is first sampled. */
+void ts_thread_names_want(void);
+/* The calling thread has this heap now; has it no more. */
+void ts_thread_name_begin(ts_heap *heap);
+void ts_thread_name_end(ts_heap *heap);
+/* As the calling thread, which has that heap, knows its name. */
+ts_thread_name ts_thread_name_own(ts_heap *heap);
+/* The name that the thread has now. If it has ended: the name that it had when this one was taken. */
+void ts_thread_name_now(const ts_thread_name *name, char out[TS_OS_THREAD_NAME_BYTES]);
+/* Looks up the names of all threads. Any thread, holding nothing. */
+void ts_thread_names_look(void);
+void ts_thread_names_fork_child(void);
 
 #endif
