@@ -340,9 +340,10 @@ TSLAB_API EpochDomain *epoch_domain_create(SlabAllocator *allocator) TSLAB_USED;
    (default, but for a capture) or EPOCH_CHURN. EINVAL for any other; ENOTSUP: a capture without libtslab-malloc.
    A churn domain of one thread does not use freed slots of its first 16 KiB of objects again. */
 TSLAB_API EpochDomain *epoch_domain_create_ex(SlabAllocator *allocator, const char *label, unsigned flags) TSLAB_USED;
-/* A domain around an epoch that exists. allocator NULL: the default one.
+/* A domain around an epoch that exists and has none. allocator NULL: the default one.
    auto_close: the epoch is destroyed with the domain. Otherwise it outlives the domain, with its objects.
-   NULL with errno: EINVAL unknown epoch, ESTALE closed, EBUSY the one of the process's malloc, ENOMEM. */
+   NULL with errno: EINVAL unknown epoch, ESTALE closed, EBUSY it has a domain, or is the one of the process's malloc,
+   ENOMEM. */
 TSLAB_API EpochDomain *epoch_domain_wrap(SlabAllocator *allocator, EpochId epoch, bool auto_close) TSLAB_USED;
 /* A child domain: it ends with its parent at the latest, before it. A reset of the parent ends its children, too.
    A child of a shared domain is shared; any other is of its parent's thread, and is handed over with it only.

@@ -24,16 +24,16 @@
 #define SUP_OWN_STEP
 #include "steps.h"
 
-/* The domain has ended by then, its epoch not yet. */
+/* The domain has ended by then, its epoch not yet; the thread has the lock. */
 #define ts_epoch_end_only(h, e, b, r) (step(), (ts_epoch_end_only)((h), (e), (b), (r)))
-#define ts_epoch_destroy(a, id) (step(), (ts_epoch_destroy)((a), (id)))
-#define ts_epoch_close(a, id) (step(), (ts_epoch_close)((a), (id)))
+#define ts_epoch_destroy_locked(e) (step(), (ts_epoch_destroy_locked)(e))
+#define ts_epoch_close_locked(e) (step(), (ts_epoch_close_locked)(e))
 #include "domain/domain.c"
 #include "domain/domain_end.c"
 #include "domain/enter.c"
 #undef ts_epoch_end_only
-#undef ts_epoch_destroy
-#undef ts_epoch_close
+#undef ts_epoch_destroy_locked
+#undef ts_epoch_close_locked
 #undef ts_load_relaxed
 #undef ts_load_acquire
 #define ts_load_relaxed(p) atomic_load_explicit((p), memory_order_relaxed)

@@ -265,6 +265,15 @@ static bool create(struct prog *program, const struct prog_op *op, int slot) {
     return true;
 }
 
+static bool has_domain(const struct prog *program, const struct model_epoch *epoch) {
+    for (int i = 0; i < PROG_DOMAINS; i++) {
+        if (program->domains[i].alive && program->domains[i].epoch == epoch) {
+            return true;
+        }
+    }
+    return false;
+}
+
 static bool wrap(struct prog *program, const struct prog_op *op, int slot) {
     struct model_epoch *epoch = program->epochs[op->epoch % PROG_EPOCHS];
     if (epoch == NULL || !program->alive[epoch->allocator] || epoch->state != MODEL_ACTIVE) {
@@ -279,7 +288,13 @@ static bool wrap(struct prog *program, const struct prog_op *op, int slot) {
     bool auto_close = op->extra % 2 == 0 && !prog_together(program);
     TRACE(program, "d[%d] = epoch_domain_wrap(a[%d], e[%d], %d);", slot, epoch->allocator, op->epoch % PROG_EPOCHS,
           auto_close);
+    errno = 0;
     EpochDomain *made = epoch_domain_wrap(program->allocators[epoch->allocator], epoch->id, auto_close);
+    if (has_domain(program, epoch)) {
+        EXPECT(program, made == NULL && errno == EBUSY, "epoch_domain_wrap of e[%d], which has a domain: %s",
+               op->epoch % PROG_EPOCHS, strerror(errno));
+        return true;
+    }
     EXPECT(program, made != NULL, "epoch_domain_wrap of the open e[%d]: %s", op->epoch % PROG_EPOCHS, strerror(errno));
     EXPECT(program, epoch_domain_epoch(made) == epoch->id, "epoch_domain_epoch of a wrapped epoch");
     prog_new_domain(program, slot, made, epoch, false, auto_close ? MODEL_ENDS : MODEL_STAYS);

@@ -113,7 +113,7 @@ static bool is_lost(const ts_heap *heap) { return ts_load_relaxed(&heap->state) 
 /* What ts_epoch_clean would write is there. */
 static bool is_clean(const ts_epoch *e) {
     return ts_load_relaxed(&e->label[0]) == 0 && ts_load_relaxed(&e->closed_at_ns) == 0 &&
-           !ts_load_relaxed(&e->blocks) && !e->dying && !e->spans && !e->pins && !e->destroyed && !e->to_end &&
+           !ts_load_relaxed(&e->blocks) && !e->dying && !e->spans && !e->pins && !e->destroyed &&
            (ts_load_relaxed(&e->span_allocated) | ts_load_relaxed(&e->span_freed) |
             ts_load_relaxed(&e->span_bytes_allocated) | ts_load_relaxed(&e->span_bytes_freed) |
             ts_load_relaxed(&e->span_units) | ts_load_relaxed(&e->rss_before_kib) |

@@ -208,11 +208,7 @@ EpochDomain *epoch_domain_wrap(SlabAllocator *allocator, EpochId epoch, bool aut
     if (!allocator) allocator = slab_allocator_default();
     ts_allocator *a = allocator ? find_to_end(allocator, epoch) : NULL; /* a domain can end it, and hand it over */
     if (!a) return NULL;
-    ts_epoch *e = ts_epoch_find(a, epoch);
-    if (!e || ts_load_acquire(&e->state) != EPOCH_ACTIVE)
-        return ts_fail_null(e || ts_table_is_past(&ts_epochs, epoch) ? ESTALE : EINVAL);
-    return domain_public(
-        ts_domain_create(a, ts_token(allocator), epoch, false, auto_close ? TS_EPOCH_ENDS : TS_EPOCH_STAYS));
+    return domain_public(ts_domain_wrap(a, ts_token(allocator), epoch, auto_close ? TS_EPOCH_ENDS : TS_EPOCH_STAYS));
 }
 
 bool epoch_domain_enter(EpochDomain *domain) { return ts_domain_enter(domain_id(domain)); }

@@ -121,8 +121,8 @@ static void release_all(ts_fork_when when, void (*of_heaps)(void)) {
 }
 
 static void end_all_in(ts_allocator *a) {
+    ts_epoch_destroy_all(a); /* first: from then on no epoch of it gets a domain (ts_domain_wrap) */
     ts_domain_destroy_all(a);
-    ts_epoch_destroy_all(a);
     /* Shares of live threads stay until these threads drop them: a call may be using one. Each pins the record. */
     ts_allocator_trim(a);
 }

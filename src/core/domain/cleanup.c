@@ -95,8 +95,7 @@ static void make_endable(ts_domain *d, uint64_t id) {
     /* release: as in unmark, in domain_tree.c */
     if (owner != 0) ts_store_release(&d->owner, owner);
     ts_epoch_release(epoch);
-    atomic_thread_fence(memory_order_seq_cst); /* an end of the allocator has passed it by: as in reset_other */
-    if (!ts_allocator_find(ts_load_relaxed(&d->token)))
+    if (!ts_allocator_find(ts_load_relaxed(&d->token))) /* its end has passed the domain by: as in reset_other */
         ts_domain_end_begun(d, id);
     else if (busy == TS_RESETS_THEN_ENDS) /* the call that ended it has returned */
         ts_domain_destroy(id);

@@ -25,7 +25,8 @@ void ts_domain_init(void) {
 
 /* Makes a free record a domain that can be found. */
 TS_ALWAYS_INLINE uint64_t begin_domain(ts_domain *d, ts_allocator *allocator, uintptr_t token, EpochId epoch,
-                                       uint64_t owner, bool shared, unsigned ends_epoch, ts_scope_block *block) {
+                                       uint64_t owner, bool shared, unsigned ends_epoch, ts_scope_block *block,
+                                       bool captures) {
     uint64_t id = ts_table_next_id(&ts_domains, d);
     atomic_thread_fence(memory_order_release); /* the last id went before any of these stores: ts_domain_is_still */
     ts_keep_relaxed(&d->allocator, allocator);
@@ -36,7 +37,7 @@ TS_ALWAYS_INLINE uint64_t begin_domain(ts_domain *d, ts_allocator *allocator, ui
     ts_keep_relaxed(&d->shared, shared);
     ts_keep_relaxed(&d->ends_epoch, (uint8_t)ends_epoch);
     ts_keep_relaxed(&d->busy, 0);
-    ts_keep_relaxed(&d->captures, false);
+    ts_keep_relaxed(&d->captures, captures);
     ts_keep_relaxed(&d->cleanups, NULL);
     ts_keep_relaxed(&d->block, block);
     if (shared) ts_store_relaxed(&d->guests, ts_guests_none(id)); /* it was LEFT before, so no thread adds to it */
@@ -44,30 +45,48 @@ TS_ALWAYS_INLINE uint64_t begin_domain(ts_domain *d, ts_allocator *allocator, ui
     return id;
 }
 
-/* Ends a new domain whose allocator has ended meanwhile: ts_domain_destroy_all has passed it by, or ends it, too. */
-TS_COLD static uint64_t begun_too_late(ts_domain *d, uint64_t id) {
+/* A free record. NULL: errno is ENOMEM. */
+static ts_domain *take_record(void) {
+    ts_heap *heap = ts_heap_mine();
+    if (heap) ts_domain_take_any_returned(heap);
+    ts_domain *d = heap ? ts_heap_take_record(&ts_domains, TS_TABLE_DOMAIN) : NULL;
+    return d ? d : ts_fail_null(ENOMEM);
+}
+
+/* Ends a new domain and its epoch, whose allocator has ended meanwhile. That end may have found the domain alone, which
+   can be found before its epoch. */
+TS_COLD static uint64_t made_too_late(ts_allocator *allocator, ts_domain *d, uint64_t id, EpochId epoch) {
+    ts_epoch_destroy(allocator, epoch);
     ts_domain_end_begun(d, id);
     return ts_fail(EINVAL);
 }
 
-uint64_t ts_domain_create(ts_allocator *allocator, uintptr_t token, EpochId epoch, bool shared, unsigned ends_epoch) {
-    ts_heap *heap = ts_heap_mine();
-    if (heap) ts_domain_take_any_returned(heap);
-    ts_domain *d = heap ? ts_heap_take_record(&ts_domains, TS_TABLE_DOMAIN) : NULL;
-    if (!d) return ts_fail(ENOMEM);
-    uint64_t id = begin_domain(d, allocator, token, epoch, shared ? 0 : heap->serial, shared, ends_epoch,
-                               heap->scope_map[ts_table_index(&ts_epochs, epoch) % TS_HEAP_MAP]);
-    /* Its partner is ts_domain_destroy_all, which comes after the end of the allocator's id. */
-    atomic_thread_fence(memory_order_seq_cst);
-    return TS_LIKELY(ts_load_relaxed(&allocator->record.id) == token) ? id : begun_too_late(d, id);
+/* The calling thread's block in the epoch, or in another one: a hint. */
+static ts_scope_block *scope_of(EpochId epoch) {
+    return ts_thread.heap->scope_map[ts_table_index(&ts_epochs, epoch) % TS_HEAP_MAP];
 }
 
-/* Makes the domain one that captures. No other thread has the id. Entering takes the slow path, which looks at this. */
-TS_COLD static void mark_capture(uint64_t id) {
-    ts_domain *d = ts_domain_find(id);
-    if (!d) return;
-    ts_store_relaxed(&d->block, NULL);
-    ts_store_relaxed(&d->captures, true);
+/* The domain begins under the epoch's lock, while the epoch is ACTIVE. So it can be found before the epoch ends, and an
+   end of the allocator, which ends all epochs first, finds it. */
+uint64_t ts_domain_wrap(ts_allocator *allocator, uintptr_t token, EpochId epoch_id, unsigned ends_epoch) {
+    ts_domain *d = take_record();
+    if (!d) return 0;
+    uint64_t id = 0;
+    ts_epoch *epoch = ts_epoch_find_locked(allocator, epoch_id);
+    int error = epoch || ts_table_is_past(&ts_epochs, epoch_id) ? ESTALE : EINVAL;
+    if (epoch) {
+        if (ts_epoch_is_active(epoch) && epoch->has_domain) {
+            error = EBUSY;
+        } else if (ts_epoch_is_active(epoch)) {
+            epoch->has_domain = true;
+            id = begin_domain(d, allocator, token, epoch_id, ts_thread.serial, false, ends_epoch, scope_of(epoch_id),
+                              false);
+        }
+        ts_epoch_release(epoch);
+    }
+    if (id) return id;
+    ts_heap_keep_record(&ts_domains, TS_TABLE_DOMAIN, d);
+    return ts_fail(error);
 }
 
 #define KINDS (EPOCH_CHURN | EPOCH_SCOPE)
@@ -80,25 +99,25 @@ uint64_t ts_domain_open(ts_allocator *allocator, uintptr_t token, const char *la
     if (captures && !ts_load_acquire(&ts_capture)) return ts_fail(ENOTSUP);
     if (captures && kind == 0) kind = EPOCH_CHURN;
     bool shared = (flags & EPOCH_DOMAIN_SHARED) != 0;
+    if (!kind) kind = EPOCH_SCOPE;
+    ts_domain *d = take_record();
+    if (!d) return 0;
     /* A thread that creates a domain for itself allocates in it. */
     unsigned first = shared ? TS_FIRST_USUAL : kind == EPOCH_CHURN ? TS_FIRST_SMALL : TS_FIRST_JOINS;
-    EpochId epoch = ts_epoch_open(allocator, token, label, kind ? kind : EPOCH_SCOPE, first);
-    if (epoch == EPOCH_NONE) return 0;
-    uint64_t id =
-        ts_domain_create(allocator, token, epoch, shared, flags & EPOCH_DOMAIN_DRAIN ? TS_EPOCH_DRAINS : TS_EPOCH_ENDS);
-    if (!id) {
-        int error = errno;
-        ts_epoch_destroy(allocator, epoch);
-        errno = error;
+    ts_epoch *epoch = ts_epoch_make(allocator, label, kind, first, true);
+    if (!epoch) {
+        ts_heap_keep_record(&ts_domains, TS_TABLE_DOMAIN, d);
+        return 0;
     }
-    if (TS_UNLIKELY(captures) && id) mark_capture(id);
+    EpochId epoch_id = ts_table_next_id(&ts_epochs, epoch);
+    /* Entering a domain that captures takes the slow path, which looks at that. */
+    uint64_t id = begin_domain(d, allocator, token, epoch_id, shared ? 0 : ts_thread.serial, shared,
+                               flags & EPOCH_DOMAIN_DRAIN ? TS_EPOCH_DRAINS : TS_EPOCH_ENDS,
+                               captures ? NULL : scope_of(epoch_id), captures);
+    if (!ts_epoch_show_in_time(epoch, allocator, token, epoch_id, true))
+        return made_too_late(allocator, d, id, epoch_id);
+    TS_PROBE3(epoch__open, epoch_id, label, (uint64_t)kind);
     return id;
-}
-
-/* Makes nothing. The domain may have been ended already, because it could be found before its epoch. */
-TS_COLD static uint64_t made_too_late(ts_allocator *allocator, ts_domain *d, uint64_t id, EpochId epoch) {
-    ts_epoch_destroy(allocator, epoch);
-    return begun_too_late(d, id);
 }
 
 /* Reads the clock first, and looks for all that may be missing before it changes anything. So no register is live
@@ -121,11 +140,13 @@ uint64_t ts_domain_make(uintptr_t token) {
     }
     heap->spares[TS_TABLE_EPOCH]--;
     EpochId epoch_id = ts_epoch_begin(epoch, allocator, EPOCH_SCOPE, now, true);
+    epoch->has_domain = true;
     ts_epoch_first_scope(heap, share, epoch, epoch_id, block);
     ts_heap_leave(heap);
     ts_epoch_remember_scope(heap, ts_scope(block), epoch);
     ts_domain *d = (void *)heap->spare[TS_TABLE_DOMAIN][--heap->spares[TS_TABLE_DOMAIN]];
-    uint64_t id = begin_domain(d, allocator, token, epoch_id, heap->serial, false, TS_EPOCH_ENDS, ts_scope(block));
+    uint64_t id = begin_domain(d, allocator, token, epoch_id, heap->serial, false, TS_EPOCH_ENDS, ts_scope(block),
+                               false);
     /* The domain is shown last, and looks for both whether the allocator has ended. */
     if (TS_UNLIKELY(!ts_epoch_show_in_time(epoch, allocator, token, epoch_id, false)))
         return made_too_late(allocator, d, id, epoch_id);

@@ -11,7 +11,7 @@
 struct ts_cleanup;
 struct ts_kin;
 
-/* A domain's end leaves its epoch alone, ends it too, or lets it drain. Bits of `to_end` of the epoch. */
+/* A domain's end leaves its epoch alone, ends it too, or lets it drain. */
 enum { TS_EPOCH_STAYS, TS_EPOCH_ENDS, TS_EPOCH_DRAINS };
 /* The owner while another thread finds out whether it can end the domain (ts_tree_owner), and after the id is over.
    No thread has it as its serial, and no domain as its ts_domain_nobody. */
@@ -86,11 +86,11 @@ static inline ts_domain *ts_domain_find(uint64_t id) {
 }
 /* Makes the usual domain in the allocator with this token: the calling thread's own, without a label, in a scope
    epoch of its own that ends with it. 0: it takes more than the thread has at hand, or there is no such allocator.
-   ts_epoch_open and ts_domain_create then do it, or say why not. */
+   ts_domain_open then does it, or says why not. */
 uint64_t ts_domain_make(uintptr_t token);
-/* token: the one by which the caller found the allocator. 0: errno is ENOMEM, or EINVAL if that use of the record has
-   ended. */
-uint64_t ts_domain_create(ts_allocator *allocator, uintptr_t token, EpochId epoch, bool shared, unsigned ends_epoch);
+/* Makes a domain of an epoch that has none. token: the one by which the caller found the allocator. 0: errno is ENOMEM,
+   EINVAL (there never was such an epoch), ESTALE (it is closed) or EBUSY (it has a domain). */
+uint64_t ts_domain_wrap(ts_allocator *allocator, uintptr_t token, EpochId epoch, unsigned ends_epoch);
 /* Reads the token of a domain's allocator, and its epoch. false: there is no such domain, or it has ended. */
 bool ts_domain_read(uint64_t id, uintptr_t *token, EpochId *epoch);
 bool ts_domain_enter(uint64_t id);

@@ -3,7 +3,8 @@
  *
  * What could go wrong: two threads end one domain, a cleanup runs twice, or runs when its objects are dead. It does
  * not. One thread makes the domain busy, under its epoch's lock, and all others find it busy. A cleanup is taken off
- * the list before it runs. The epoch ends after the last one.
+ * the list before it runs. The epoch ends after the last one, under the hold of the lock under which the domain ends.
+ * So no thread and no child of fork finds an epoch that its domain was to end.
  */
 /* Modelled in tests/model: epoch, enter, orders. */
 #include "cache/cache.h"
@@ -121,24 +122,43 @@ static void end_use(ts_domain *d) {
         ts_heap_keep_record(&ts_domains, TS_TABLE_DOMAIN, d);
 }
 
-/* The last step of an end, by the thread that made the domain busy. false: another thread has registered a cleanup
-   meanwhile, or made a child. These come first, unless the allocator has ended: then cleanups do not run. */
+/* What the end of a domain does with its epoch. An epoch that lives on leaves the accounts of the tree. Caller has the
+   lock, which is released. */
+static void end_epoch(ts_epoch *epoch, unsigned ends) {
+    epoch->has_domain = false;
+    if (ends == TS_EPOCH_ENDS) {
+        ts_epoch_destroy_locked(epoch);
+        return;
+    }
+    ts_limit_leave(epoch);
+    if (ends == TS_EPOCH_DRAINS && ts_epoch_is_active(epoch))
+        ts_epoch_close_locked(epoch);
+    else
+        ts_epoch_release(epoch);
+}
+
+/* The last step of an end, by the thread that made the domain busy: the domain and its epoch end under one hold of the
+   lock. false: another thread has registered a cleanup meanwhile, or made a child. These come first, unless the
+   allocator has ended: then cleanups do not run. */
 static bool end_now(ts_domain *d, bool without_cleanups) {
     const ts_kin *kin = ts_load_acquire(&d->kin);
+    EpochId epoch_id = ts_load_relaxed(&d->epoch);
+    unsigned how = ts_load_relaxed(&d->ends_epoch);
     bool locks = kin || without_cleanups;
     if (locks) ts_lock_acquire(&ts_tree_lock);
     ts_epoch *epoch = ts_domain_lock(d);
     struct ts_cleanup *cleanups = ts_load_relaxed(&d->cleanups);
     bool clean = !cleanups && (kin ? !kin->child : !ts_load_relaxed(&d->kin)), ends = clean || without_cleanups;
     if (ends) {
-        if (ts_load_relaxed(&epoch->record.id) == ts_load_relaxed(&d->epoch))
-            epoch->to_end |= ts_load_relaxed(&d->ends_epoch) & 3u; /* for ts_domain_fork_child */
         ts_mark_drop_all(d, false);
         ts_tree_unlink(d);
         end_use(d);
     }
-    ts_epoch_release(epoch);
     if (locks) ts_lock_release(&ts_tree_lock);
+    if (ends && ts_load_relaxed(&epoch->record.id) == epoch_id)
+        end_epoch(epoch, how);
+    else
+        ts_epoch_release(epoch);
     if (ends) ts_domain_drop_cleanups(cleanups);
     return ends;
 }
@@ -163,17 +183,6 @@ TS_ALWAYS_INLINE ts_epoch *lock_quiet(const ts_domain *d, uint64_t id) {
     return NULL;
 }
 
-/* What the end of a domain does with its epoch, in bits of `to_end`. An epoch that lives on leaves the accounts of the
-   tree. (A wrapped epoch may be in the tree by another domain, and has no limit then.) */
-static void end_epoch(ts_allocator *allocator, EpochId epoch, unsigned to_end) {
-    if (to_end & TS_EPOCH_ENDS) {
-        ts_epoch_destroy(allocator, epoch);
-        return;
-    }
-    ts_limit_leave(allocator, epoch);
-    if (to_end & TS_EPOCH_DRAINS) (void)ts_epoch_close(allocator, epoch);
-}
-
 /* Caller: the thread that made it busy. */
 void ts_domain_finish(ts_domain *d, uint64_t id) {
     /* While the cleanups run the domain can still be used, entered or not. */
@@ -185,8 +194,8 @@ void ts_domain_finish(ts_domain *d, uint64_t id) {
         ts_domain_run_cleanups(d, 0);
         if (ends == TS_EPOCH_STAYS) ts_mark_drop_all(d, true);
         ts_domain_leave_all(ts_thread.heap, id);
+        if (ends == TS_EPOCH_ENDS) ts_epoch_note_call(allocator, epoch);
     } while (!end_now(d, false));
-    end_epoch(allocator, epoch, ends);
 }
 
 TS_NOINLINE static bool destroy_other(uint64_t id) {
@@ -278,9 +287,19 @@ static void end_left(ts_domain *d) {
     (void)end_now(d, true);
 }
 
+/* Whether a thread of the parent was making the domain, and has not shown its epoch. */
+static bool is_half_made(const ts_domain *d, uint64_t me) {
+    EpochId id = ts_load_relaxed(&d->epoch);
+    const ts_epoch *epoch = ts_table_of_strided(&ts_epochs, id, TS_EPOCH_STRIDE);
+    return ts_load_relaxed(&d->record.id) != 0 && ts_load_relaxed(&d->owner) != me &&
+           ts_load_relaxed(&epoch->record.id) == 0 && ts_table_next_id(&ts_epochs, epoch) == id &&
+           ts_load_relaxed(&epoch->state) == EPOCH_ACTIVE;
+}
+
 /* In a child of fork, as the last of its floors. A domain goes on that a thread which does not exist here was ending
    or emptying, or was about to. Any thread can end it: the cleanups that had not begun run then. One that was to end
-   as soon as it was emptied ends here, because the call that ended it has returned. */
+   as soon as it was emptied ends here, because the call that ended it has returned. So does one whose maker is not
+   here, and has not shown its epoch. */
 void ts_domain_fork_child(void) {
     uint64_t me = ts_thread.heap ? ts_thread.heap->serial : 0;
     uint32_t high = ts_table_high(&ts_domains);
@@ -308,12 +327,8 @@ void ts_domain_fork_child(void) {
         ts_domain *d = ts_table_at(&ts_domains, i);
         bool left = ts_load_relaxed(&d->busy) == TS_RESETS_THEN_ENDS && d->busy_by != me;
         if (left && ts_domain_make_quiet(d)) end_left(d);
+        if (is_half_made(d, me)) ts_domain_end_begun(d, ts_load_relaxed(&d->record.id));
     }
-    uint32_t at = 1;
-    EpochId id;
-    for (const ts_epoch *epoch; (epoch = ts_table_next(&ts_epochs, &at, &id)) != NULL;)
-        if (epoch->to_end & TS_EPOCH_ENDS || (epoch->to_end && ts_load_relaxed(&epoch->state) == EPOCH_ACTIVE))
-            end_epoch(ts_load_relaxed(&epoch->allocator), id, epoch->to_end);
 }
 
 /* At the end of a reset that retained this many units: no more than keep_bytes of them stay. Another thread may be
@@ -347,10 +362,9 @@ TS_NOINLINE static bool reset_other(uint64_t id, size_t keep_bytes) {
     bool done = ts_epoch_reset(allocator, ts_load_relaxed(&d->epoch), &units);
     int error = errno;
     if (TS_UNLIKELY(ts_domain_make_quiet(d))) ts_domain_finish(d, id);
-    /* An end of the allocator meanwhile has passed by a busy domain. It changes the allocator's id first, and then
-       reads `busy` (ts_domain_destroy_all). Here `busy` is written first, and then the id is read. One of the two
-       sees the other. */
-    atomic_thread_fence(memory_order_seq_cst);
+    /* An end of the allocator meanwhile has passed by a busy domain. It changes the allocator's id, and then reads
+       `busy` under the epoch's lock (ts_domain_destroy_all). Here `busy` was written under that lock, and then the id
+       is read. One of the two sees the other. */
     if (TS_UNLIKELY(!ts_allocator_find(token)) && ts_domain_make_busy(d, id, TS_ENDS)) (void)end_now(d, true);
     errno = error;
     if (!done) return false;
@@ -386,7 +400,6 @@ bool ts_domain_reset(uint64_t id, size_t keep_bytes) {
 }
 
 void ts_domain_destroy_all(ts_allocator *allocator) {
-    atomic_thread_fence(memory_order_seq_cst); /* partners: reset_other, ts_domain_create, ts_epoch_show */
     uint32_t i = 1;
     uint64_t id;
     for (ts_domain *d; (d = ts_table_next(&ts_domains, &i, &id)) != NULL;)

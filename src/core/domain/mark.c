@@ -110,19 +110,6 @@ static ts_domain *markable(uint64_t id, const char *call) {
     return NULL;
 }
 
-/* An epoch can have several domains, by wrapping it, and the marks of one would not notice a rewind by another. So
-   only one of them has marks: the first that makes one, until it ends. The others get EINVAL. */
-static bool is_marker(const ts_domain *d, uint64_t id) {
-    EpochId epoch_id = ts_load_relaxed(&d->epoch);
-    ts_epoch *epoch = ts_epoch_find_locked(ts_load_relaxed(&d->allocator), epoch_id);
-    if (!epoch) return ts_fail(ESTALE);
-    const ts_domain *other = epoch->marked_by == id ? NULL : ts_domain_find(epoch->marked_by);
-    bool mine = !other || ts_load_relaxed(&other->epoch) != epoch_id;
-    if (mine) epoch->marked_by = id;
-    ts_epoch_release(epoch);
-    return mine || ts_fail(EINVAL);
-}
-
 /* Makes 16 bytes of the domain the mark's anchor. */
 static bool anchor(ts_domain *d, ts_mark *m) {
     ts_heap *heap = ts_thread.heap;
@@ -150,7 +137,7 @@ bool ts_mark_make(uint64_t id, SlabMark *out) {
     int before = errno;
     ts_domain *d = out ? markable(id, "epoch_domain_mark") : NULL;
     if (!out) return ts_fail(EINVAL);
-    if (!d || !is_marker(d, id)) return false;
+    if (!d) return false;
     ts_kin *kin = ts_tree_kin(id);
     ts_mark *m = kin ? ts_lines_take(TS_LINES_CLEANUP, sizeof(ts_domain_scope)) : NULL;
     if (!m) return kin ? ts_fail(ENOMEM) : false;
@@ -173,8 +160,7 @@ bool ts_mark_make(uint64_t id, SlabMark *out) {
 
 /* ---- rewind ---------------------------------------------------------------------------------------------------- */
 
-/* Goes back to the mark, or only looks whether that is possible. false: a reset has come since, by way of another
-   domain of the epoch. */
+/* Goes back to the mark, or only looks whether that is possible. false: the epoch has ended or was closed since. */
 static bool go_back(const ts_mark *m, uint32_t anchors, bool now) {
     ts_heap *heap = ts_thread.heap;
     ts_heap_enter(heap);

@@ -135,14 +135,6 @@ TS_ALWAYS_INLINE bool ts_epoch_show_in_time(ts_epoch *epoch, const ts_allocator 
     return TS_LIKELY(ts_load_relaxed(&allocator->record.id) == token);
 }
 
-/* With the fence, and with that destroy. */
-static inline bool ts_epoch_show(ts_epoch *epoch, ts_allocator *allocator, uintptr_t token, EpochId id) {
-    if (ts_epoch_show_in_time(epoch, allocator, token, id, true)) return true;
-    ts_epoch_destroy(allocator, id);
-    errno = EINVAL;
-    return false;
-}
-
 /* ---- the usual end and reset ---------------------------------------------------------------------------- */
 
 /* All that the epoch has, if that is one scope block of this thread, whose heap is `heap`, and nothing is left to that
@@ -181,7 +173,7 @@ TS_ALWAYS_INLINE void ts_epoch_kill_only_block(ts_block *block) {
    Caller has the lock, and the block is its ts_epoch_only_block. */
 TS_ALWAYS_INLINE bool ts_epoch_is_plain(const ts_epoch *epoch) {
     return TS_LIKELY(ts_load_relaxed(&epoch->state) == EPOCH_ACTIVE && ts_load_relaxed(&epoch->span_allocated) == 0 &&
-                     ts_load_relaxed(&epoch->label[0]) == 0 && !epoch->starts_small && epoch->to_end == 0);
+                     ts_load_relaxed(&epoch->label[0]) == 0 && !epoch->starts_small);
 }
 TS_ALWAYS_INLINE void ts_epoch_note_brief(ts_brief_ring *ring, const ts_epoch *epoch, const ts_block *block) {
     ts_brief_write(ring, ts_load_relaxed(&epoch->record.id), ts_load_relaxed(&epoch->open_since_ns),

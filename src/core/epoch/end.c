@@ -90,7 +90,6 @@ static void take_apart(ts_epoch *epoch) {
 /* Caller has the lock, which is released. Everything is dead before the state or the id says so. */
 static void kill_locked(ts_epoch *epoch) {
     ts_allocator *allocator = ts_load_relaxed(&epoch->allocator);
-    epoch->to_end = 0; /* so that the usual end leaves the record clean */
     ts_heap *heap = ts_thread.heap;
     ts_block *only = ts_epoch_enter_only(heap, epoch);
     if (TS_LIKELY(only != NULL)) {
@@ -115,17 +114,24 @@ static void kill_locked(ts_epoch *epoch) {
     ts_span_release_list(allocator, spans);
 }
 
-bool ts_epoch_destroy(ts_allocator *allocator, EpochId id) {
+void ts_epoch_note_call(const ts_allocator *allocator, EpochId id) {
     if (TS_UNLIKELY(ts_care_on_asan)) ts_care_call_ends(allocator->care, id);
     if (TS_UNLIKELY(allocator->settings.record_rss)) ts_past_measure_before();
+}
+
+bool ts_epoch_destroy(ts_allocator *allocator, EpochId id) {
+    ts_epoch_note_call(allocator, id);
     ts_epoch *epoch = ts_epoch_find_locked(allocator, id);
-    if (!epoch) return false;
+    if (epoch) ts_epoch_destroy_locked(epoch);
+    return epoch != NULL;
+}
+
+void ts_epoch_destroy_locked(ts_epoch *epoch) {
     uint64_t released = ts_thread.released;
     kill_locked(epoch);
     ts_epoch_settle_end(ts_thread.released - released);
     if (TS_LIKELY(ts_thread.heap != NULL)) ts_heap_limit_blocks(ts_thread.heap);
     ts_records_settle();
-    return true;
 }
 
 void ts_epoch_settle_end(uint64_t released) {
@@ -295,7 +301,13 @@ static uint32_t in_kib(uint64_t bytes) { return bytes >> 10 < UINT32_MAX ? (uint
 
 bool ts_epoch_close(ts_allocator *allocator, EpochId id) {
     ts_epoch *epoch = ts_epoch_find_active(allocator, id);
-    if (!epoch) return false;
+    if (epoch) ts_epoch_close_locked(epoch);
+    return epoch != NULL;
+}
+
+void ts_epoch_close_locked(ts_epoch *epoch) {
+    ts_allocator *allocator = ts_load_relaxed(&epoch->allocator);
+    EpochId id = ts_load_relaxed(&epoch->record.id);
     uint64_t from = ts_os->wall_ns(), scanned = 0, recycled = 0;
     ts_store_relaxed(&epoch->closed_at_ns, from);
     ts_store_relaxed(&epoch->closed_kib, ts_epoch_held_kib(epoch));
@@ -330,7 +342,6 @@ bool ts_epoch_close(ts_allocator *allocator, EpochId id) {
     ts_epoch_unpin(epoch);
     if (ts_load_relaxed(&epoch->record.id) == id) ts_decay_note_closed();
     ts_epoch_settle();
-    return true;
 }
 
 /* `blocks` come before those that are dying already. */
@@ -416,7 +427,7 @@ void ts_epoch_fork_child(void) {
 }
 
 void ts_epoch_destroy_all(ts_allocator *allocator) {
-    atomic_thread_fence(memory_order_seq_cst); /* partner: ts_epoch_show */
+    atomic_thread_fence(memory_order_seq_cst); /* partner: ts_epoch_show_in_time */
     uint32_t i = 1;
     uint64_t id;
     for (const ts_epoch *epoch; (epoch = ts_table_next(&ts_epochs, &i, &id)) != NULL;)

@@ -7,6 +7,11 @@
 /* false: there is no such epoch that is ACTIVE. */
 bool ts_epoch_close(ts_allocator *allocator, EpochId id);
 bool ts_epoch_destroy(ts_allocator *allocator, EpochId id);
+/* As both, for a caller that has the lock, which is released, and nothing else. The epoch is ACTIVE, second: in any
+   state. The third comes before an end, without the lock: a tool wants to know the call, a record resident memory. */
+void ts_epoch_close_locked(ts_epoch *epoch);
+void ts_epoch_destroy_locked(ts_epoch *epoch);
+void ts_epoch_note_call(const ts_allocator *allocator, EpochId id);
 /* Kills all objects. The epoch stays ACTIVE under its id. units_freed: units of slabs and spans that are retained. */
 bool ts_epoch_reset(ts_allocator *allocator, EpochId id, uint64_t *units_freed);
 /* For a reset: the counts of spans begin again, as in an epoch that never had one. Caller has the lock. */

@@ -67,7 +67,6 @@ void ts_epoch_clean(ts_epoch *epoch) {
     epoch->pins = 0;
     epoch->destroyed = false;
     epoch->starts_small = false;
-    epoch->to_end = 0;
     ts_store_relaxed(&epoch->span_allocated, 0);
     ts_store_relaxed(&epoch->span_freed, 0);
     ts_store_relaxed(&epoch->span_bytes_allocated, 0);
@@ -89,14 +88,15 @@ static uint64_t opening_time(void) {
     return now;
 }
 
-EpochId ts_epoch_open(ts_allocator *allocator, uintptr_t token, const char *label, unsigned flags, unsigned first) {
-    if (flags & ~(EPOCH_CHURN | EPOCH_SCOPE) || flags == (EPOCH_CHURN | EPOCH_SCOPE)) return ts_fail(EINVAL);
+ts_epoch *ts_epoch_make(ts_allocator *allocator, const char *label, unsigned flags, unsigned first, bool has_domain) {
+    if (flags & ~(EPOCH_CHURN | EPOCH_SCOPE) || flags == (EPOCH_CHURN | EPOCH_SCOPE)) return ts_fail_null(EINVAL);
     ts_epoch *epoch = ts_heap_take_record(&ts_epochs, TS_TABLE_EPOCH);
-    if (!epoch) return ts_fail(ENOMEM);
+    if (!epoch) return ts_fail_null(ENOMEM);
     int before = errno;
     bool join = first == TS_FIRST_JOINS;
     EpochId id = ts_epoch_begin(epoch, allocator, flags ? flags : EPOCH_CHURN,
                                 join ? ts_epoch_domain_time() : opening_time(), false);
+    epoch->has_domain = has_domain;
     epoch->starts_small = first == TS_FIRST_SMALL && !(flags & EPOCH_SCOPE) && !allocator->care &&
                           allocator->settings.reclaim_policy != SLAB_RECLAIM_AT_ONCE;
     if (label || ts_load_relaxed(&epoch->label[0]) != 0) { /* the label of the last use is still there, for messages */
@@ -106,7 +106,17 @@ EpochId ts_epoch_open(ts_allocator *allocator, uintptr_t token, const char *labe
     }
     if (join) join_unpublished(allocator, epoch, id);
     errno = before; /* without a heap or a block, for the moment, it still is an epoch */
-    if (!ts_epoch_show(epoch, allocator, token, id)) return EPOCH_NONE;
+    return epoch;
+}
+
+EpochId ts_epoch_open(ts_allocator *allocator, uintptr_t token, const char *label, unsigned flags, unsigned first) {
+    ts_epoch *epoch = ts_epoch_make(allocator, label, flags, first, false);
+    if (!epoch) return EPOCH_NONE;
+    EpochId id = ts_table_next_id(&ts_epochs, epoch);
+    if (!ts_epoch_show_in_time(epoch, allocator, token, id, true)) {
+        ts_epoch_destroy(allocator, id);
+        return ts_fail(EINVAL);
+    }
     TS_PROBE3(epoch__open, id, label, (uint64_t)flags);
     return id;
 }

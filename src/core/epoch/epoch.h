@@ -19,7 +19,7 @@
  *  4. A record whose id is 0 is free. Its id never comes back.
  *
  * "Under the lock" says that only the thread that holds the lock changes a field, "guarded by the lock" that it reads
- * the field there too. The domains of an epoch (domain.h) are guarded by the lock of their epoch.
+ * the field there too. The domain of an epoch (domain.h), which has one at most, is guarded by the lock of the epoch.
  */
 /* Modelled in tests/model: epoch. */
 #ifndef TS_EPOCH_EPOCH_H
@@ -44,10 +44,8 @@ typedef struct ts_epoch {
     /* In a free record: all fields but those that every use sets are as in an epoch that was just opened. In a record
        in use it means nothing: the end may have to write it. */
     bool clean : 1;
-    /* Guarded by the lock: bits of how (TS_EPOCH_ENDS, TS_EPOCH_DRAINS). A domain of it has ended, and the thread that
-       ended the domain is about to end the epoch. A child of fork without that thread does it. In a free record it
-       means nothing, unless that is clean. */
-    uint8_t to_end : 2;
+    /* A domain has been made for it, and has not ended. In a free record it means nothing. */
+    bool has_domain : 1;
     _Atomic bool is_away;           /* its memory is on a device; written under the lock, read by anyone */
     _Atomic uint32_t closed_kib;    /* held when it was closed; written under the lock */
     _Atomic uint32_t span_units;    /* of its spans; both parts of the region have fewer than 1 << 31 */
@@ -60,9 +58,7 @@ typedef struct ts_epoch {
     _Atomic uint64_t closed_at_ns;                /* written under the lock; 0 while ACTIVE */
     _Atomic uint64_t span_freed, span_bytes_allocated, span_bytes_freed;
     _Atomic uint32_t rss_before_kib, rss_after_kib; /* written under the lock */
-    /* Guarded by the lock, as the next: the loan of its memory, which has one pin; NULL: none (spill.h). */
-    struct ts_spill *spill;
-    uint64_t marked_by; /* the domain that makes marks in it; the id of an ended domain: none does (mark.c) */
+    struct ts_spill *spill; /* guarded by the lock: the loan of its memory, which has one pin; NULL: none (spill.h) */
 } ts_epoch;
 _Static_assert(sizeof(ts_epoch) <= TS_EPOCH_STRIDE, "an open epoch that holds nothing costs 192 bytes");
 
@@ -87,6 +83,8 @@ static inline void ts_epoch_release(const ts_epoch *epoch) { ts_lock_release(ts_
    gets it at once. TS_FIRST_SMALL: in a churn epoch, a slab of mixed sizes (object/alloc.c, "Starting small"), but not
    with care, or where each slab goes back at once. */
 enum { TS_FIRST_USUAL, TS_FIRST_JOINS, TS_FIRST_SMALL };
+/* An epoch that nobody can find yet. has_domain: the caller makes a domain for it. NULL with errno. */
+ts_epoch *ts_epoch_make(ts_allocator *allocator, const char *label, unsigned flags, unsigned first, bool has_domain);
 /* token: that by which the caller found the allocator. EPOCH_NONE with errno. */
 EpochId ts_epoch_open(ts_allocator *allocator, uintptr_t token, const char *label, unsigned flags, unsigned first);
 /* For an epoch that is not a domain's. Where many epochs are closed and hold objects, as those that leak do, new ones

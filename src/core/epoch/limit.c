@@ -146,17 +146,15 @@ bool ts_limit_link(ts_allocator *allocator, EpochId child, EpochId parent) {
     ts_account *above = parent != EPOCH_NONE ? hold_made(allocator, parent) : NULL;
     bool made = above || parent == EPOCH_NONE || is_gone(before);
     bool done = made && ts_account_move(below, above);
-    if (made && !done) errno = EINVAL; /* two domains of one epoch are no circle, but their accounts are */
+    if (made && !done) errno = EINVAL; /* other threads have moved both meanwhile: it would be a circle */
     ts_account_unref(below);
     ts_account_unref(above);
     return done;
 }
 
-void ts_limit_leave(ts_allocator *allocator, EpochId id) {
-    ts_epoch *epoch = ts_epoch_find(allocator, id);
-    ts_account *account = epoch ? ts_limit_hold(epoch, id) : NULL;
+void ts_limit_leave(const ts_epoch *epoch) {
+    ts_account *account = ts_load_relaxed(&epoch->account);
     if (account) (void)ts_account_move(account, NULL);
-    ts_account_unref(account);
 }
 
 static void add_slabs(void *sum, const ts_block *b) { *(uint64_t *)sum += ts_block_held_bytes(b); }

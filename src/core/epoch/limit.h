@@ -19,8 +19,8 @@ bool ts_limit_set(ts_allocator *allocator, EpochId id, size_t bytes);
 bool ts_limit_bind(ts_allocator *allocator, EpochId id, unsigned home);
 /* Makes one epoch the child of another, whose limit then counts both. EPOCH_NONE: of none. false with errno. */
 bool ts_limit_link(ts_allocator *allocator, EpochId child, EpochId parent);
-/* Makes the epoch the child of none, if it has an account. */
-void ts_limit_leave(ts_allocator *allocator, EpochId id);
+/* Makes the epoch the child of none, if it has an account. Caller has its lock. */
+void ts_limit_leave(const ts_epoch *epoch);
 /* Bytes held by the epoch, children included. */
 size_t ts_limit_held(ts_allocator *allocator, EpochId id);
 

@@ -156,6 +156,9 @@ static void wrapping(void **state) {
     assert_true(slab_owns(allocator, object));
     assert_int_equal(epoch_state(allocator, epoch), EPOCH_ACTIVE);
     EpochDomain *owner = epoch_domain_wrap(allocator, epoch, true);
+    assert_non_null(owner);
+    assert_ptr_not_equal(owner, view);
+    assert_true(epoch_domain_epoch(view) == EPOCH_NONE);
     epoch_domain_destroy(owner);
     assert_false(slab_owns(allocator, object));
     assert_int_equal(epoch_state(allocator, epoch), EPOCH_CLOSED);
@@ -176,6 +179,40 @@ static void wrapping(void **state) {
         assert_int_equal(errno, cases[i].error);
     }
     assert_true(epoch_destroy(allocator, held));
+}
+
+/* An epoch has one domain at a time, whatever made that. It has none once that has ended. */
+static void wrapping_twice(void **state) {
+    SlabAllocator *allocator = *state;
+    enum { CREATED, SHARED, CHURN, DRAINS, CHILD, WRAPPED, WAYS };
+    EpochDomain *parent = epoch_domain_create(allocator);
+    for (int way = 0; way < WAYS; way++) {
+        EpochId opened = epoch_open(allocator, NULL, EPOCH_SCOPE);
+        EpochDomain *domain = way == CREATED   ? epoch_domain_create(allocator)
+                              : way == SHARED  ? epoch_domain_create_ex(allocator, "s", EPOCH_DOMAIN_SHARED)
+                              : way == CHURN   ? epoch_domain_create_ex(allocator, "c", EPOCH_CHURN)
+                              : way == DRAINS  ? epoch_domain_create_ex(allocator, NULL, EPOCH_DOMAIN_DRAIN)
+                              : way == CHILD   ? epoch_domain_create_child(parent, NULL, 0)
+                                               : epoch_domain_wrap(allocator, opened, false);
+        EpochId epoch = epoch_domain_epoch(domain);
+        void *object = epoch_domain_alloc(domain, 100);
+        for (int closes = 0; closes < 2; closes++) {
+            errno = 0;
+            assert_null(epoch_domain_wrap(allocator, epoch, closes));
+            assert_int_equal(errno, EBUSY);
+        }
+        assert_true(slab_owns(allocator, object) && epoch_domain_epoch(domain) == epoch);
+        epoch_domain_destroy(domain);
+        errno = 0;
+        EpochDomain *next = epoch_domain_wrap(allocator, epoch, true);
+        assert_int_equal(next != NULL, way == WRAPPED);
+        assert_int_equal(errno, way == WRAPPED ? 0 : ESTALE);
+        epoch_domain_destroy(next);
+        assert_int_equal(slab_free(allocator, object), way == DRAINS);
+        assert_int_equal(epoch_destroy(allocator, opened), way != WRAPPED);
+    }
+    epoch_domain_destroy(parent);
+    sup_check_empty(allocator);
 }
 
 struct trail {
@@ -425,6 +462,7 @@ int main(void) {
         SUP_WITH_ALLOCATOR(destroy_while_entered),
         SUP_WITH_ALLOCATOR(every_call_on_a_dead_domain),
         SUP_WITH_ALLOCATOR(wrapping),
+        SUP_WITH_ALLOCATOR(wrapping_twice),
         SUP_WITH_ALLOCATOR(cleanups_newest_first),
         SUP_WITH_ALLOCATOR(reset_keeps_usable_and_bounded),
         SUP_WITH_ALLOCATOR(promotion),

@@ -361,23 +361,6 @@ static void deep_and_wide(void **state) {
     assert_int_equal(g.active_epoch_count, 0);
 }
 
-/* No circle of domains, but one of what they hold: two domains have one epoch. */
-static void circle_by_a_wrapped_epoch(void **state) {
-    SlabAllocator *a = *state;
-    EpochDomain *p = epoch_domain_create(a), *c = epoch_domain_create_child(p, NULL, 0);
-    EpochDomain *w = epoch_domain_wrap(a, epoch_domain_epoch(p), false);
-    for (int i = 0; i < 2; i++) {
-        errno = 0;
-        assert_false(epoch_domain_move(w, i ? p : c));
-        assert_int_equal(errno, EINVAL);
-        assert_null(epoch_domain_parent(w));
-    }
-    assert_non_null(epoch_domain_alloc(c, 100));
-    assert_int_equal(epoch_domain_held(p), 16384);
-    epoch_domain_destroy(p);
-    epoch_domain_destroy(w);
-}
-
 static void of_a_freed_allocator(void **state) {
     (void)state;
     SlabAllocator *a = slab_allocator_create();
@@ -404,7 +387,6 @@ int main(void) {
         SUP_WITH_ALLOCATOR(from_its_cleanup),
         SUP_WITH_ALLOCATOR(drains),
         SUP_WITH_ALLOCATOR(deep_and_wide),
-        SUP_WITH_ALLOCATOR(circle_by_a_wrapped_epoch),
         cmocka_unit_test(of_a_freed_allocator),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -34,8 +34,7 @@ static void force_it(void) {
     atomic_store(&done, true);
 }
 static void wrap_it(void) {
-    EpochDomain *wrapped = epoch_domain_wrap(allocator, epoch, true);
-    epoch_domain_destroy(wrapped); /* with the epoch */
+    SUP_CHECK(!epoch_domain_wrap(allocator, epoch, true), "a second domain");
     atomic_store(&done, true);
 }
 /* A child begins with no epoch half changed, and has none of a domain that is over. */
@@ -253,62 +252,13 @@ static void in_use_again_after_a_cleanup(void **state) {
     epoch_domain_destroy(domain);
 }
 
-/* A domain has closed the epoch, which still has an object. Another domain of the epoch ends it in the usual way. */
-static void in_use_again_after_a_drain(void **state) {
-    (void)state;
-    domain = epoch_domain_create_ex(allocator, NULL, EPOCH_DOMAIN_DRAIN);
-    assert_non_null(domain);
-    epoch = epoch_domain_epoch(domain);
-    const ts_epoch *was = entry_of(domain);
-    theirs = epoch_domain_wrap(allocator, epoch, true);
-    assert_true(theirs && slab_malloc_epoch(allocator, 100, epoch));
-    epoch_domain_destroy(domain);
-    assert_int_equal(epoch_state(allocator, epoch), EPOCH_CLOSING);
-    epoch_domain_destroy(theirs);
-    assert_int_equal(epoch_state(allocator, epoch), EPOCH_CLOSED);
-    domain = epoch_domain_create(allocator);
-    assert_ptr_equal(entry_of(domain), was);
-    let(name_it); /* as above */
-    lives_in_a_child(epoch_domain_epoch(domain));
-    epoch_domain_destroy(domain);
-}
-
-static void make_theirs(void) {
-    domain = epoch_domain_create_ex(allocator, NULL, EPOCH_DOMAIN_DRAIN | EPOCH_DOMAIN_SHARED);
-    epoch = epoch_domain_epoch(domain);
-    entry = entry_of(domain);
-    theirs = epoch_domain_wrap(allocator, epoch, true);
-    SUP_CHECK(theirs && slab_malloc_epoch(allocator, 100, epoch), "an epoch of two domains");
-}
-static void end_theirs_first(void) {
-    epoch_domain_destroy(theirs);
-    atomic_store(&done, true);
-}
-static void make_next(void) { domain = epoch_domain_create(allocator); }
-static void end_next(void) { epoch_domain_destroy(domain); }
-
-/* The same while the thread that has ended the first domain is about to close the epoch. */
-static void in_use_again_before_a_drain(void **state) {
-    (void)state;
-    bool all = false;
-    for (unsigned at = 0; !all; at++) {
-        let(make_theirs);
-        other = end_theirs_first;
-        forks = NULL;
-        (void)end_meanwhile(at, false, &all);
-        if (all) let(end_theirs_first);
-        let(make_next);
-        lives_in_a_child(epoch_domain_epoch(domain));
-        let(end_next);
-    }
-}
-
 static void wrap_here(void) { theirs = epoch_domain_wrap(allocator, epoch, true); }
 
-/* Other domains of the epoch: one that does not end it, and one of another thread. */
+/* Domains of one epoch, one after the other: one that does not end it, and one of another thread. */
 static void wrapped(void **state) {
     (void)state;
-    make_domain();
+    epoch = epoch_open(allocator, NULL, EPOCH_SCOPE);
+    assert_non_null(slab_malloc_epoch(allocator, 100, epoch));
     EpochDomain *mine = epoch_domain_wrap(allocator, epoch, false);
     assert_non_null(mine);
     epoch_domain_destroy(mine);
@@ -321,8 +271,6 @@ static void wrapped(void **state) {
     assert_int_equal(epoch_domain_epoch(theirs), epoch);
     let(end_theirs);
     assert_int_equal(epoch_state(allocator, epoch), EPOCH_CLOSED);
-    epoch_domain_destroy(domain);
-    assert_int_equal(epoch_domain_epoch(domain), EPOCH_NONE);
 }
 
 /* ---- left to this thread ----------------------------------------------------------------------------------------- */
@@ -409,30 +357,6 @@ static void fork_and_look(void) {
 }
 static void let_fork(void) { let(fork_and_look); }
 
-/* An epoch that drains has left the limits of its domain: a child of fork does not take it out of those it came to. */
-static void forked_after_a_drain(void **state) {
-    (void)state;
-    EpochDomain *above = epoch_domain_create(allocator);
-    domain = epoch_domain_create_ex(allocator, NULL, EPOCH_DOMAIN_DRAIN);
-    assert_true(above && domain && epoch_domain_on_destroy(domain, do_nothing, NULL));
-    epoch = epoch_domain_epoch(domain);
-    void *object = slab_malloc_epoch(allocator, 100, epoch);
-    EpochDomain *another = epoch_domain_wrap(allocator, epoch, false);
-    epoch_domain_destroy(domain);
-    assert_int_equal(epoch_state(allocator, epoch), EPOCH_CLOSING);
-    assert_true(epoch_domain_move(another, above));
-    size_t held = epoch_domain_held(above);
-    assert_true(held > 0);
-    pid_t child = fork();
-    assert_true(child >= 0);
-    if (child == 0) _exit(epoch_domain_held(above) != held);
-    int status = -1;
-    assert_true(waitpid(child, &status, 0) == child && status == 0);
-    assert_true(slab_free(allocator, object));
-    epoch_domain_destroy(above);
-    assert_int_equal(epoch_domain_epoch(another), EPOCH_NONE);
-}
-
 /* Another thread forks while this one frees the allocator: the child frees it. */
 static void allocator_ends_in_a_fork(void **state) {
     (void)state;
@@ -480,11 +404,8 @@ int main(void) {
         WITH(in_use_again),
         WITH(in_use_again_here),
         WITH(in_use_again_after_a_cleanup),
-        WITH(in_use_again_after_a_drain),
-        WITH(in_use_again_before_a_drain),
         WITH(wrapped),
         WITH(allocator_ends),
-        WITH(forked_after_a_drain),
         WITH(allocator_ends_in_a_fork),
         WITH(without_a_barrier),
         WITH(refused_later),

@@ -16,6 +16,7 @@
 #include "epoch/label.h"
 #include "errands.h"
 #include "object/object.h"
+#include "proc.h"
 #include "stops.h"
 #include "walk/check.h"
 
@@ -33,7 +34,6 @@ static void pass(sup_stop *stop) {
 #include "epoch/end.c"
 #include "epoch/epoch.c"
 #include "epoch/hand_over.c"
-#undef ts_epoch_release
 #undef ts_epoch_set_label
 
 static ts_block *join_and_stop(ts_heap *heap, ts_allocator *a, EpochId id) {
@@ -43,9 +43,12 @@ static ts_block *join_and_stop(ts_heap *heap, ts_allocator *a, EpochId id) {
 }
 
 #define ts_epoch_join join_and_stop
+#define ts_epoch_find_locked(a, id) (pass(&before_id), (ts_epoch_find_locked)((a), (id)))
 #include "domain/domain.c"
+#undef ts_epoch_find_locked
 #include "domain/domain_end.c"
 #include "domain/enter.c"
+#undef ts_epoch_release
 #undef ts_table_publish
 #undef ts_table_next_id
 #define ts_epoch_adopt(h, e, id, c, any) (pass(&before_adopt), (ts_epoch_adopt)((h), (e), (id), (c), (any)))
@@ -229,21 +232,19 @@ static void nothing_is_left(void) {
    yet. */
 static void allocator_ends_while_something_begins(void **state) {
     (void)state;
-    enum { DOMAIN, DOMAIN_WITH_LABEL, EPOCH, WRAPPED, HOW };
-    static const unsigned places[HOW] = {2, 1, 1, 1}; /* of an epoch's, of a domain's, or both */
+    enum { DOMAIN, DOMAIN_WITH_LABEL, EPOCH, HOW };
+    static const unsigned places[HOW] = {2, 2, 1}; /* of an epoch's, or of an epoch's and a domain's */
     for (unsigned how = 0; how < HOW; how++) {
         for (unsigned place = 0; place < 2 * places[how]; place++) {
             sup_stop *to_end_at = place < places[how] ? &after_publish : &before_id;
             begin();
             epoch_domain_destroy(epoch_domain_create(allocator)); /* entries to spare, and a block */
-            epoch = how == WRAPPED ? epoch_open(allocator, NULL, EPOCH_SCOPE) : EPOCH_NONE;
             sup_stop_arm(to_end_at, place % places[how], let_free_allocator);
             errno = 0;
             switch (how) {
             case DOMAIN: assert_null(epoch_domain_create(allocator)); break;
             case DOMAIN_WITH_LABEL: assert_null(epoch_domain_create_ex(allocator, "a label", 0)); break;
-            case EPOCH: assert_int_equal(epoch_open(allocator, NULL, EPOCH_CHURN), EPOCH_NONE); break;
-            default: assert_null(epoch_domain_wrap(allocator, epoch, true));
+            default: assert_int_equal(epoch_open(allocator, NULL, EPOCH_CHURN), EPOCH_NONE);
             }
             assert_int_equal(errno, EINVAL);
             SUP_CHECK(sup_stop_disarm(to_end_at), "not stopped");
@@ -252,6 +253,90 @@ static void allocator_ends_while_something_begins(void **state) {
             allocator = slab_allocator_create();
         }
     }
+}
+
+/* A domain of an epoch that is there begins under the epoch's lock: before the allocator's end takes that, or never. */
+static void allocator_ends_while_an_epoch_is_wrapped(void **state) {
+    (void)state;
+    for (unsigned after = 0; after < 2; after++) {
+        sup_stop *to_end_at = after ? &after_release : &before_id;
+        begin();
+        epoch = epoch_open(allocator, NULL, EPOCH_SCOPE);
+        sup_stop_arm(to_end_at, 0, let_free_allocator);
+        EpochDomain *wrapped = epoch_domain_wrap(allocator, epoch, true);
+        SUP_CHECK(sup_stop_disarm(to_end_at), "not stopped");
+        assert_int_equal(wrapped != NULL, after);
+        assert_true(epoch_domain_epoch(wrapped) == EPOCH_NONE);
+        end();
+        nothing_is_left();
+        allocator = slab_allocator_create();
+    }
+}
+
+static EpochId last_epoch;
+static uint64_t wrapped_last;
+/* A thread that has found the allocator before its end. */
+static void wrap_last(void) { wrapped_last = ts_domain_wrap(record, ts_token(allocator), last_epoch, TS_EPOCH_ENDS); }
+static void let_wrap_last(void) { let(wrap_last); }
+
+/* The same between the ends of two epochs of the allocator. */
+static void wrapped_while_epochs_end(void **state) {
+    (void)state;
+    begin();
+    EpochId some[2] = {epoch_open(allocator, NULL, EPOCH_SCOPE), epoch_open(allocator, NULL, EPOCH_SCOPE)};
+    last_epoch = some[ts_table_index(&ts_epochs, some[1]) > ts_table_index(&ts_epochs, some[0])];
+    sup_stop_arm(&after_release, 0, let_wrap_last);
+    slab_allocator_free(allocator);
+    SUP_CHECK(sup_stop_disarm(&after_release), "not stopped");
+    SUP_CHECK(wrapped_last != 0, "the epoch has ended already");
+    end();
+    nothing_is_left();
+    allocator = slab_allocator_create();
+}
+
+/* Every epoch that can be found has its domain, and every domain its epoch. */
+static void look_for_halves(void *unused) {
+    (void)unused;
+    EpochId found[8];
+    size_t count = slab_epochs(allocator, found, 8);
+    SUP_CHECK(count <= 1, "%zu epochs", count);
+    for (size_t i = 0; i < count; i++)
+        SUP_CHECK(!epoch_domain_wrap(allocator, found[i], true) && errno == EBUSY, "an epoch without its domain");
+    for (uint32_t i = 1; i < ts_table_high(&ts_domains); i++) {
+        const ts_domain *d = ts_table_at(&ts_domains, i);
+        SUP_CHECK(ts_load_relaxed(&d->record.id) == 0 || ts_epoch_at_id(ts_load_relaxed(&d->epoch)),
+                  "domain %u without its epoch", i);
+    }
+}
+static unsigned forked;
+static void fork_and_look_for_halves(void) {
+    forked++;
+    SUP_CHECK(sup_child(look_for_halves, NULL, SUP_CHILD_SECONDS, NULL, 0) == 0, "the child");
+}
+static void let_fork_and_look(void) { let(fork_and_look_for_halves); }
+
+/* Another thread forks while this one makes a domain: the child has neither half without the other. */
+static void forked_while_a_domain_is_made(void **state) {
+    (void)state;
+    sup_stop *const stop[] = {&before_id, &after_publish};
+    for (unsigned how = 0; how < 3; how++) {
+        forked = 0;
+        for (unsigned at = 0; at < 6; at++) {
+            begin();
+            epoch_domain_destroy(epoch_domain_create(allocator));
+            sup_stop_arm(stop[at % 2], at / 2, let_fork_and_look);
+            domain = how == 0 ? epoch_domain_create(allocator)
+                              : epoch_domain_create_ex(allocator, "a label", how == 1 ? 0 : EPOCH_DOMAIN_SHARED);
+            assert_non_null(domain);
+            (void)sup_stop_disarm(stop[at % 2]);
+            epoch_domain_destroy(domain);
+            end();
+        }
+        assert_in_range(forked, 4, 6);
+    }
+    sup_check_empty(allocator);
+    slab_allocator_free(allocator);
+    allocator = slab_allocator_create();
 }
 
 static EpochDomain *taken[TS_SPARE_RECORDS];
@@ -396,6 +481,9 @@ int main(void) {
         WITH(allocator_ends_while_adopting),
         WITH(drained_by_its_own_frees),
         WITH(allocator_ends_while_something_begins),
+        WITH(allocator_ends_while_an_epoch_is_wrapped),
+        WITH(wrapped_while_epochs_end),
+        WITH(forked_while_a_domain_is_made),
         WITH(domains_entry_waits),
         WITH(record_in_use_again_while_an_epoch_opens),
         WITH(entry_in_use_again_at_the_last_unpin),

@@ -284,7 +284,8 @@ static bool c_epoch_domain_reset(void) {
 }
 static bool c_epoch_domain_wrap(void) {
     for (int i = 0; i < MANY; i++) {
-        if (epoch_domain_wrap(a, scope, false) == NULL) {
+        EpochId opened = epoch_open(a, NULL, EPOCH_SCOPE);
+        if (opened == EPOCH_NONE || epoch_domain_wrap(a, opened, true) == NULL) {
             return false;
         }
     }

@@ -365,7 +365,7 @@ fn handle(s: &'static Steps) {
     assert!(!made.contains(&true) || moves_on, "a handle whose generation comes again");
 }
 
-/// ts_epoch_show, ts_domain_make and ts_domain_create against slab_allocator_free with ts_epoch_destroy_all and
+/// ts_epoch_open, ts_domain_make and ts_domain_open against slab_allocator_free with ts_epoch_destroy_all and, after that,
 /// ts_domain_destroy_all. The fences are fences, or the two sides of a barrier_all (ts_domain_make).
 fn open(s: &'static Steps) {
     let (allocator, domain, epoch) = (word(1), word(0), word(0));
