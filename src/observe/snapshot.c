@@ -163,7 +163,7 @@ static void add_span_tally(ts_sums *s, ts_tally t) {
     if (t.allocated) s->used |= (uint64_t)1 << TS_COUNT_SPAN;
 }
 
-/* What was freed is read first (acquire: partner of ts_epoch_forget_spans). */
+/* What was freed is read first (acquire: partner of forget_spans, in epoch/end.c). */
 static void add_spans_of_epoch(ts_sums *s, const ts_epoch *e) {
     ts_tally t = {0};
     t.freed = ts_load_acquire(&e->span_freed);

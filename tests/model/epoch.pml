@@ -22,6 +22,7 @@ byte id, era = 1;
 mtype state = CLOSED;
 bool locked;             /* the epoch's stripe */
 byte pins;
+bool has_more;           /* here: it was closed */
 bool destroyed, block;   /* block: it is in the epoch's list */
 bool free_listed = true; /* guarded by the table's lock: taking and giving are one step */
 
@@ -138,6 +139,7 @@ proctype opener() {
     :: atomic { n < OPENS && free_listed -> n++; free_listed = false } /* ts_table_take */
        pins = 0;
        destroyed = false;
+       has_more = false;
        if
        :: block = false
        :: atomic { !in_op -> open_id = era; flushed = false; block = true } /* join_unpublished, by the block's owner */
@@ -212,16 +214,16 @@ proctype owner() {
 #ifndef WITHOUT_LOOK_AT_RESET
              :: id != my_id -> UNLOCK
 #endif
+#ifndef WITHOUT_HAS_MORE
+             :: !block || has_more -> UNLOCK
+#else
              :: !block || pins > 0 -> UNLOCK
+#endif
              :: else ->
                 in_op = true;
                 assert(my_use == use && walkers == 0);
                 if
-#ifndef WITHOUT_STATE_AT_RESET
-                :: state == ACTIVE ->
-#else
                 :: true ->
-#endif
                    assert(state == ACTIVE);
                    slabs = 0; /* ts_epoch_restart_block */
                    objects = 0;
@@ -249,6 +251,7 @@ proctype closer() {
        if
        :: state == ACTIVE ->
           state = CLOSING;
+          has_more = true;
           pins++;
           open_id = 0;
           walkers++;

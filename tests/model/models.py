@@ -135,7 +135,7 @@ MODELS = [
         "runs": [[], ["-DERAS=2", "-DOPENS=3", "-DOPS=1"]],
         "controls": [(c, []) for c in (
             "SECOND_LOOK", "NEXT_ERA", "PINS", "FLUSHED_FIRST", "FLUSHED", "STATE_AT_JOIN", "FINISH_AT_UNPIN",
-            "LOOK_AT_RESET", "STATE_AT_RESET")] +
+            "LOOK_AT_RESET", "HAS_MORE")] +
             [("ERA_LIMIT", ["-DERAS=2", "-DOPENS=3", "-DOPS=1"])],
         "functions": {
             "src/core/region/table.h": ["ts_table_find_strided", "ts_table_next_id", "ts_table_publish", "ts_table_age",

@@ -9,6 +9,7 @@ static inline ts_epoch *sup_epoch_pin(ts_allocator *allocator, EpochId id, ts_bl
     ts_epoch *epoch = ts_epoch_find_locked(allocator, id);
     *blocks = NULL;
     if (!epoch) return NULL;
+    epoch->has_more = true;
     epoch->pins++;
     *blocks = ts_load_relaxed(&epoch->blocks);
     ts_epoch_release(epoch);

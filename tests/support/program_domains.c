@@ -362,7 +362,7 @@ static bool reset(struct prog *program, const struct prog_op *op, struct model_d
     if (!prog_check_due(program, slot, !plain)) {
         return false;
     }
-    bool expected = !plain && domain->epoch->state == MODEL_ACTIVE; /* a child can have the same epoch, and end it */
+    bool expected = !plain && domain->epoch->state == MODEL_ACTIVE;
     EXPECT(program, answer == expected, "epoch_domain_reset of d[%d], wrapped %d, epoch state %d: %s", slot, plain,
            (int)domain->epoch->state, strerror(error));
     if (!plain) {

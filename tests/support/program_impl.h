@@ -38,7 +38,6 @@ struct model_epoch {
     size_t limit;              /* bytes; 0: none */
     struct model_epoch *above; /* against whose limit it counts, too */
     uint64_t most_units;       /* that it held when that was set, or got a child: it may hold those, beyond the limit */
-    EpochDomain *marker;       /* the domain that may make marks in it; see is_marker in domain/mark.c */
     struct model_epoch *next;  /* all of the program */
 };
 

@@ -15,16 +15,10 @@ void prog_void_marks(struct prog *program, const struct model_epoch *epoch) {
 }
 
 /* 0, or the error with which a mark is refused. Of a closed epoch, that may be gone: ESTALE stands for EINVAL, too. */
-static int refusal(const struct prog *program, const struct model_domain *domain) {
+static int refusal(const struct model_domain *domain) {
     const struct model_epoch *epoch = domain->epoch;
     if (domain->shared || (epoch->flags & EPOCH_SCOPE) == 0 || epoch->state == MODEL_GONE) {
         return EINVAL;
-    }
-    for (int slot = 0; slot < PROG_DOMAINS; slot++) {
-        const struct model_domain *other = &program->domains[slot];
-        if (other->alive && other != domain && other->domain == epoch->marker && other->epoch == epoch) {
-            return EINVAL;
-        }
     }
     return epoch->state == MODEL_ACTIVE ? 0 : ESTALE;
 }
@@ -34,7 +28,7 @@ static bool is_alone(const struct model_epoch *epoch) { return !epoch->other_thr
 
 static bool mark(struct prog *program, struct model_domain *domain, int slot) {
     SlabMark made = {0};
-    int expected = refusal(program, domain);
+    int expected = refusal(domain);
     TRACE(program, "epoch_domain_mark(d[%d], &m[%d][%d]); /* %s */", slot, slot, domain->marks % PROG_MARKS,
           expected ? "false" : "true");
     errno = 0;
@@ -46,7 +40,6 @@ static bool mark(struct prog *program, struct model_domain *domain, int slot) {
     EXPECT(program, error == expected || drained || full || (!alone && error == EINVAL),
            "epoch_domain_mark of d[%d]: %s, not %s", slot, strerror(error), strerror(expected));
     if (expected != EINVAL && domain->epoch->state == MODEL_ACTIVE) {
-        domain->epoch->marker = domain->domain;
         domain->kin = true;
     }
     if (!answer) {

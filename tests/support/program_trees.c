@@ -220,7 +220,7 @@ static bool move(struct prog *program, const struct prog_op *op, int slot) {
     if (!child->alive || (above >= 0 && !program->domains[above].alive)) {
         return true;
     }
-    bool nothing = above < 0 && !child->kin; /* another domain of its epoch may be a child */
+    bool nothing = above < 0 && !child->kin;
     int expected = move_answer(program, slot, above);
     char parent[16] = "NULL";
     if (above >= 0) {

@@ -114,6 +114,7 @@ static bool is_lost(const ts_heap *heap) { return ts_load_relaxed(&heap->state) 
 static bool is_clean(const ts_epoch *e) {
     return ts_load_relaxed(&e->label[0]) == 0 && ts_load_relaxed(&e->closed_at_ns) == 0 &&
            !ts_load_relaxed(&e->blocks) && !e->dying && !e->spans && !e->pins && !e->destroyed &&
+           !e->has_more && !e->has_label &&
            (ts_load_relaxed(&e->span_allocated) | ts_load_relaxed(&e->span_freed) |
             ts_load_relaxed(&e->span_bytes_allocated) | ts_load_relaxed(&e->span_bytes_freed) |
             ts_load_relaxed(&e->span_units) | ts_load_relaxed(&e->rss_before_kib) |
@@ -130,6 +131,10 @@ bool ts_check_epochs(ts_check *check, bool forked, uint64_t *blocks) {
         /* One that a vanished thread was about to show is nobody's. */
         REQUIRE(forked || id != 0 || !e->clean || is_clean(e), "epoch entry %u says it is clean", i);
         if (id == 0) continue;
+        REQUIRE(e->has_more || (!e->pins && !e->spans && !ts_load_relaxed(&e->account) &&
+                                ts_load_relaxed(&e->span_allocated) == 0),
+                "epoch %#llx: has more than it says", (unsigned long long)id);
+        REQUIRE(e->has_label == (ts_load_relaxed(&e->label[0]) != 0), "epoch %#llx: its label", (unsigned long long)id);
         uint32_t state = ts_load_relaxed(&e->state);
         const ts_allocator *a = ts_load_relaxed(&e->allocator);
         REQUIRE(state == EPOCH_ACTIVE || state == EPOCH_CLOSING, "epoch %#llx: state %u", (unsigned long long)id,

@@ -72,21 +72,17 @@ uint64_t ts_domain_wrap(ts_allocator *allocator, uintptr_t token, EpochId epoch_
     ts_domain *d = take_record();
     if (!d) return 0;
     uint64_t id = 0;
-    ts_epoch *epoch = ts_epoch_find_locked(allocator, epoch_id);
-    int error = epoch || ts_table_is_past(&ts_epochs, epoch_id) ? ESTALE : EINVAL;
-    if (epoch) {
-        if (ts_epoch_is_active(epoch) && epoch->has_domain) {
-            error = EBUSY;
-        } else if (ts_epoch_is_active(epoch)) {
-            epoch->has_domain = true;
-            id = begin_domain(d, allocator, token, epoch_id, ts_thread.serial, false, ends_epoch, scope_of(epoch_id),
-                              false);
-        }
-        ts_epoch_release(epoch);
+    ts_epoch *epoch = ts_epoch_find_active(allocator, epoch_id);
+    if (epoch && !epoch->has_domain) {
+        epoch->has_domain = true;
+        ts_scope_block *block = scope_of(epoch_id);
+        id = begin_domain(d, allocator, token, epoch_id, ts_thread.serial, false, ends_epoch, block, false);
     }
+    if (epoch) ts_epoch_release(epoch);
     if (id) return id;
     ts_heap_keep_record(&ts_domains, TS_TABLE_DOMAIN, d);
-    return ts_fail(error);
+    bool was = ts_epoch_find(allocator, epoch_id) || ts_table_is_past(&ts_epochs, epoch_id);
+    return ts_fail(epoch ? EBUSY : was ? ESTALE : EINVAL);
 }
 
 #define KINDS (EPOCH_CHURN | EPOCH_SCOPE)
@@ -140,7 +136,7 @@ uint64_t ts_domain_make(uintptr_t token) {
     }
     heap->spares[TS_TABLE_EPOCH]--;
     EpochId epoch_id = ts_epoch_begin(epoch, allocator, EPOCH_SCOPE, now, true);
-    epoch->has_domain = true;
+    if (TS_UNLIKELY(!epoch->has_domain)) epoch->has_domain = true; /* mostly its last use was a domain's, too */
     ts_epoch_first_scope(heap, share, epoch, epoch_id, block);
     ts_heap_leave(heap);
     ts_epoch_remember_scope(heap, ts_scope(block), epoch);

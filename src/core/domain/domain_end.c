@@ -382,7 +382,7 @@ bool ts_domain_reset(uint64_t id, size_t keep_bytes) {
     if (TS_UNLIKELY(!is_usual(d, heap)) || TS_UNLIKELY(ts_domain_is_timed(heap))) return reset_other(id, keep_bytes);
     ts_epoch *epoch = lock_quiet(d, id);
     if (TS_UNLIKELY(!epoch)) return reset_other(id, keep_bytes);
-    ts_block *block = TS_LIKELY(ts_epoch_is_active(epoch)) ? ts_epoch_enter_only(heap, epoch) : NULL;
+    ts_block *block = ts_epoch_enter_only(heap, epoch);
     if (TS_UNLIKELY(!block) || TS_UNLIKELY(ts_era_is_used_up(ts_era(block) + 1))) {
         if (block) ts_heap_leave(heap);
         ts_epoch_release(epoch);
@@ -390,7 +390,6 @@ bool ts_domain_reset(uint64_t id, size_t keep_bytes) {
     }
     ts_share *share = block->share;
     uint32_t slabs = ts_load_relaxed(&block->slabs);
-    if (TS_UNLIKELY(ts_load_relaxed(&epoch->span_allocated) != 0)) ts_epoch_forget_spans(epoch);
     bool over = ts_epoch_restart_block(heap, epoch, block);
     ts_epoch_release(epoch);
     (void)leave_usual(heap, share, over, slabs);

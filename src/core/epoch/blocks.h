@@ -137,16 +137,14 @@ TS_ALWAYS_INLINE bool ts_epoch_show_in_time(ts_epoch *epoch, const ts_allocator 
 
 /* ---- the usual end and reset ---------------------------------------------------------------------------- */
 
-/* All that the epoch has, if that is one scope block of this thread, whose heap is `heap`, and nothing is left to that
-   heap. NULL: it is another case. Caller has the lock. A block with marks in `left` is on a list of its heap, or a
+/* All that an ACTIVE epoch has, if that is one scope block of this thread, whose heap is `heap`, and nothing is left to
+   that heap. NULL: it is another case. Caller has the lock. A block with marks in `left` is on a list of its heap, or a
    visitor has it and may put it back (block.c, 3). So the lists alone do not tell. Nobody sets marks while the epoch
-   has no pins. */
+   has no pins. Blocks that are dying have a pin. */
 TS_ALWAYS_INLINE ts_block *ts_epoch_only_block(const ts_heap *heap, const ts_epoch *epoch) {
     ts_block *block = ts_load_relaxed(&epoch->blocks);
     if (!block || !block->scope || ts_epoch_next_block(block) || ts_load_relaxed(&block->heap) != heap) return NULL;
-    if (epoch->pins != 0 || epoch->spans != 0 || epoch->dying || ts_load_relaxed(&epoch->account) ||
-        ts_load_relaxed(&block->left) != 0 || ts_heap_is_waited_for(heap))
-        return NULL;
+    if (epoch->has_more || ts_load_relaxed(&block->left) != 0 || ts_heap_is_waited_for(heap)) return NULL;
     return block;
 }
 
@@ -172,8 +170,7 @@ TS_ALWAYS_INLINE void ts_epoch_kill_only_block(ts_block *block) {
 /* A scope with no more than its block and its time: its end leaves the record clean, and a brief record (epoch/past.h).
    Caller has the lock, and the block is its ts_epoch_only_block. */
 TS_ALWAYS_INLINE bool ts_epoch_is_plain(const ts_epoch *epoch) {
-    return TS_LIKELY(ts_load_relaxed(&epoch->state) == EPOCH_ACTIVE && ts_load_relaxed(&epoch->span_allocated) == 0 &&
-                     ts_load_relaxed(&epoch->label[0]) == 0 && !epoch->starts_small);
+    return TS_LIKELY(!epoch->has_label && !epoch->starts_small);
 }
 TS_ALWAYS_INLINE void ts_epoch_note_brief(ts_brief_ring *ring, const ts_epoch *epoch, const ts_block *block) {
     ts_brief_write(ring, ts_load_relaxed(&epoch->record.id), ts_load_relaxed(&epoch->open_since_ns),

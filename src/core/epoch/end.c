@@ -313,6 +313,7 @@ void ts_epoch_close_locked(ts_epoch *epoch) {
     ts_store_relaxed(&epoch->closed_kib, ts_epoch_held_kib(epoch));
     ts_store_relaxed(&epoch->state, EPOCH_CLOSING);
     ts_fetch_add_relaxed(&allocator->draining, 1); /* ts_epoch_note_end takes it off */
+    epoch->has_more = true;
     epoch->pins++;
     shut_blocks(epoch, false);
     ts_block *blocks = ts_load_relaxed(&epoch->blocks);
@@ -353,9 +354,9 @@ static void add_dying(ts_epoch *epoch, ts_block *blocks) {
     epoch->dying = blocks;
 }
 
-/* release: a reader of statistics reads freed first. If that is 0 it reads 0 allocated, and no span that is not there.
-   */
-TS_NOINLINE void ts_epoch_forget_spans(ts_epoch *epoch) {
+/* The counts of spans begin again, as in an epoch that never had one. Caller has the lock. release: a reader of
+   statistics reads freed first. If that is 0 it reads 0 allocated, and no span that is not there. */
+static void forget_spans(ts_epoch *epoch) {
     ts_store_relaxed(&epoch->span_allocated, 0);
     ts_store_relaxed(&epoch->span_bytes_allocated, 0);
     ts_store_release(&epoch->span_freed, 0);
@@ -371,12 +372,13 @@ bool ts_epoch_reset(ts_allocator *allocator, EpochId id, uint64_t *units_freed) 
     ts_block *blocks = ts_epoch_detach_blocks(epoch);
     for (ts_block *b = blocks; b; b = ts_epoch_next_block(b)) units += ts_load_relaxed(&b->slabs);
     uint32_t spans = ts_span_detach(epoch);
-    ts_epoch_forget_spans(epoch);
+    forget_spans(epoch);
     /* A thread with a pin still walks these blocks. They are dead, and the last unpin takes them apart. */
     if (epoch->pins > 0) {
         add_dying(epoch, blocks);
         blocks = NULL;
     }
+    epoch->has_more = epoch->pins > 0 || ts_load_relaxed(&epoch->account);
     ts_epoch_release(epoch);
     end_blocks(allocator, blocks);
     uint64_t released = ts_thread.released; /* short spans are retained; longer ones go back */

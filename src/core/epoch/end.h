@@ -14,8 +14,6 @@ void ts_epoch_destroy_locked(ts_epoch *epoch);
 void ts_epoch_note_call(const ts_allocator *allocator, EpochId id);
 /* Kills all objects. The epoch stays ACTIVE under its id. units_freed: units of slabs and spans that are retained. */
 bool ts_epoch_reset(ts_allocator *allocator, EpochId id, uint64_t *units_freed);
-/* For a reset: the counts of spans begin again, as in an epoch that never had one. Caller has the lock. */
-void ts_epoch_forget_spans(ts_epoch *epoch);
 /* Takes a pin off that a close or a spill has put on. While there is one no block of the epoch ends. */
 void ts_epoch_unpin(ts_epoch *epoch);
 /* Ends a CLOSING epoch in which nothing is left. */

@@ -66,7 +66,7 @@ void ts_epoch_clean(ts_epoch *epoch) {
     epoch->spans = 0;
     epoch->pins = 0;
     epoch->destroyed = false;
-    epoch->starts_small = false;
+    epoch->starts_small = epoch->has_more = epoch->has_label = false;
     ts_store_relaxed(&epoch->span_allocated, 0);
     ts_store_relaxed(&epoch->span_freed, 0);
     ts_store_relaxed(&epoch->span_bytes_allocated, 0);

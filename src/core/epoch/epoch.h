@@ -28,7 +28,7 @@
 #include "supply/account.h"
 #include "supply/allocator.h"
 
-/* The first two lines are those that a domain writes when it begins and ends, and those that it looks at. */
+/* The usual domain touches the first line alone. */
 typedef struct ts_epoch {
     ts_table_record record;
     _Atomic(ts_allocator *) allocator; /* constant during a use; read by anyone */
@@ -46,6 +46,10 @@ typedef struct ts_epoch {
     bool clean : 1;
     /* A domain has been made for it, and has not ended. In a free record it means nothing. */
     bool has_domain : 1;
+    /* It was closed, or since it began or was last emptied it has had a large object or a limit. If not it is ACTIVE,
+       and has no pins. */
+    bool has_more : 1;
+    bool has_label : 1;
     _Atomic bool is_away;           /* its memory is on a device; written under the lock, read by anyone */
     _Atomic uint32_t closed_kib;    /* held when it was closed; written under the lock */
     _Atomic uint32_t span_units;    /* of its spans; both parts of the region have fewer than 1 << 31 */

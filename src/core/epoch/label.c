@@ -66,6 +66,7 @@ void ts_epoch_set_label(ts_epoch *epoch, const char *label) {
     atomic_thread_fence(memory_order_release); /* 2 */
     for (unsigned i = 0; i < WORDS; i++) ts_store_relaxed(&epoch->label[i], u.word[i]);
     ts_store_release(&t->turn, turn + 2); /* 3 */
+    epoch->has_label = u.word[0] != 0;
 }
 
 void ts_epoch_read_label(const ts_epoch *epoch, char out[SLAB_LABEL_BYTES]) {

@@ -80,6 +80,7 @@ static bool leave_or_count(ts_block *block, ts_account *account) {
 static void begin_account(ts_epoch *epoch, ts_account *account) {
     bool left = false;
     ts_block *blocks = ts_load_relaxed(&epoch->blocks);
+    epoch->has_more = true;
     ts_store_release(&epoch->account, account); /* partner: ts_epoch_account */
     ts_account_add(account, ts_load_relaxed(&epoch->span_units));
     for (ts_block *b = blocks; b; b = ts_epoch_next_block(b)) left = leave_or_count(b, account) || left;

@@ -85,6 +85,7 @@ static inline bool charge_units(const ts_allocator *allocator, ts_account *accou
 /* Adds a span to the epoch, which counts it and whose lock is held. Its object is there now. Returns its UNIT word. */
 static uint64_t add_span(ts_epoch *epoch, uint32_t unit, uint64_t bytes, uint64_t weight) {
     ts_slab *slab = ts_slab_at(unit);
+    epoch->has_more = true;
     ts_slab_list_push(&epoch->spans, unit);
     ts_add_owned(&epoch->span_allocated, 1);
     ts_span_set_number(slab, ts_load_relaxed(&epoch->span_allocated));

@@ -43,9 +43,9 @@ static ts_block *join_and_stop(ts_heap *heap, ts_allocator *a, EpochId id) {
 }
 
 #define ts_epoch_join join_and_stop
-#define ts_epoch_find_locked(a, id) (pass(&before_id), (ts_epoch_find_locked)((a), (id)))
+#define ts_epoch_find_active(a, id) (pass(&before_id), (ts_epoch_find_active)((a), (id)))
 #include "domain/domain.c"
-#undef ts_epoch_find_locked
+#undef ts_epoch_find_active
 #include "domain/domain_end.c"
 #include "domain/enter.c"
 #undef ts_epoch_release

@@ -344,6 +344,8 @@ static void span_counter(void) { ADD(epoch_of(churn)->span_units, 1); }
 static void epoch_state_word(void) { CHANGE(epoch_of(churn)->state, EPOCH_CLOSED); }
 static void epoch_blocks(void) { CHANGE(epoch_of(churn)->blocks, 0); }
 static void epoch_pin(void) { ADD(epoch_of(churn)->pins, 1); }
+static void epoch_more(void) { ADD(epoch_of(scope)->span_allocated, 1); }
+static void epoch_label(void) { CHANGE(epoch_of(churn)->label[0], 0); }
 static ts_epoch *clean_entry(void) {
     ts_epoch *e = NULL;
     for (uint32_t i = 1; i < ts_table_high(&ts_epochs); i++) {
@@ -810,6 +812,8 @@ static const struct {
     CASE(epoch_state_word, "state"),
     CASE(epoch_blocks, "blocks are alive"),
     CASE(epoch_pin, "pinned"),
+    CASE(epoch_more, "has more than it says"),
+    CASE(epoch_label, "its label"),
     CASE(epoch_not_clean, "says it is clean"),
     CASE(epoch_not_clean_of_spans, "says it is clean"),
     CASE(epoch_allocator, "allocator has ended"),
