@@ -138,14 +138,13 @@ TS_ALWAYS_INLINE bool ts_epoch_show_in_time(ts_epoch *epoch, const ts_allocator 
 /* ---- the usual end and reset ---------------------------------------------------------------------------- */
 
 /* All that an ACTIVE epoch has, if that is one scope block of this thread, whose heap is `heap`, and nothing is left to
-   that heap. NULL: it is another case. Caller has the lock. A block with marks in `left` is on a list of its heap, or a
-   visitor has it and may put it back (block.c, 3). So the lists alone do not tell. Nobody sets marks while the epoch
-   has no pins. Blocks that are dying have a pin. */
+   that heap. NULL: it is another case. Caller has the lock. has_more tells of large objects, of a limit and of a
+   close. A pin, a dying block, and a mark in `left` of a listed block come from one of these. (A block with such a
+   mark is on a list of its heap, or a visitor has it and may put it back: block.c, 3.) */
 TS_ALWAYS_INLINE ts_block *ts_epoch_only_block(const ts_heap *heap, const ts_epoch *epoch) {
     ts_block *block = ts_load_relaxed(&epoch->blocks);
     if (!block || !block->scope || ts_epoch_next_block(block) || ts_load_relaxed(&block->heap) != heap) return NULL;
-    if (epoch->has_more || ts_load_relaxed(&block->left) != 0 || ts_heap_is_waited_for(heap)) return NULL;
-    return block;
+    return epoch->has_more || ts_heap_is_waited_for(heap) ? NULL : block;
 }
 
 /* That block, and the thread is inside of its heap, which waits for nobody. NULL: it is not inside. With care an end

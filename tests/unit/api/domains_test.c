@@ -212,6 +212,17 @@ static void wrapping_twice(void **state) {
         assert_int_equal(epoch_destroy(allocator, opened), way != WRAPPED);
     }
     epoch_domain_destroy(parent);
+    /* In an entry that had none in its last use. */
+    EpochId plain = epoch_open(allocator, NULL, EPOCH_SCOPE);
+    assert_non_null(slab_malloc_epoch(allocator, 100, plain));
+    assert_true(epoch_destroy(allocator, plain));
+    EpochDomain *usual = epoch_domain_create(allocator);
+    EpochId epoch = epoch_domain_epoch(usual);
+    assert_int_equal(ts_table_index(&ts_epochs, epoch), ts_table_index(&ts_epochs, plain));
+    errno = 0;
+    assert_null(epoch_domain_wrap(allocator, epoch, true));
+    assert_int_equal(errno, EBUSY);
+    epoch_domain_destroy(usual);
     sup_check_empty(allocator);
 }
 
@@ -415,6 +426,25 @@ static void wrapped_scope(void **state) {
     }
 }
 
+/* A domain that drains closes its epoch once: not if that was closed before it. */
+static void drains_once(void **state) {
+    SlabAllocator *allocator = *state;
+    for (unsigned closed = 0; closed < 2; closed++) {
+        EpochDomain *domain = epoch_domain_create_ex(allocator, NULL, EPOCH_DOMAIN_DRAIN);
+        EpochId epoch = epoch_domain_epoch(domain);
+        void *object = epoch_domain_alloc(domain, 100);
+        SlabClassStats before, after;
+        assert_true(slab_stats_class(allocator, 0, &before));
+        if (closed) assert_true(epoch_domain_force_close(domain));
+        epoch_domain_destroy(domain);
+        assert_int_equal(epoch_state(allocator, epoch), EPOCH_CLOSING);
+        assert_true(slab_stats_class(allocator, 0, &after));
+        assert_int_equal(after.epoch_close_calls - before.epoch_close_calls, 1);
+        assert_true(slab_free(allocator, object));
+        assert_int_equal(epoch_state(allocator, epoch), EPOCH_CLOSED);
+    }
+}
+
 /* Its epoch has ended, and the entry of that is another's: that one stays. */
 static void destroyed_after_its_epoch(void **state) {
     SlabAllocator *allocator = *state;
@@ -463,6 +493,7 @@ int main(void) {
         SUP_WITH_ALLOCATOR(every_call_on_a_dead_domain),
         SUP_WITH_ALLOCATOR(wrapping),
         SUP_WITH_ALLOCATOR(wrapping_twice),
+        SUP_WITH_ALLOCATOR(drains_once),
         SUP_WITH_ALLOCATOR(cleanups_newest_first),
         SUP_WITH_ALLOCATOR(reset_keeps_usable_and_bounded),
         SUP_WITH_ALLOCATOR(promotion),
