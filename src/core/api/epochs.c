@@ -183,17 +183,14 @@ bool epoch_set_limit(SlabAllocator *allocator, EpochId epoch, size_t bytes) {
 }
 
 bool epoch_domain_set_limit(EpochDomain *domain, size_t bytes) {
-    uintptr_t token;
-    EpochId epoch;
-    if (ts_domain_read(domain_id(domain), &token, &epoch)) return epoch_set_limit(ts_public(token), epoch, bytes);
-    return ts_fail(EINVAL);
+    ts_domain_fields f = ts_domain_read(domain_id(domain));
+    return f.token ? epoch_set_limit(ts_public(f.token), f.epoch, bytes) : ts_fail(EINVAL);
 }
 
 size_t epoch_domain_held(EpochDomain *domain) {
-    uintptr_t token;
-    EpochId epoch;
-    ts_allocator *a = ts_domain_read(domain_id(domain), &token, &epoch) ? ts_allocator_find(token) : NULL;
-    return a ? ts_limit_held(a, epoch) : 0;
+    ts_domain_fields f = ts_domain_read(domain_id(domain));
+    ts_allocator *a = ts_allocator_find(f.token);
+    return a ? ts_limit_held(a, f.epoch) : 0;
 }
 
 bool epoch_domain_end(EpochDomain *domain) { return ts_domain_end(domain_id(domain)); }
@@ -240,16 +237,9 @@ bool epoch_domain_hand_over(EpochDomain *domain) { return ts_domain_hand_over(do
 EpochDomain *epoch_domain_current(void) { return ts_thread.domain ? domain_public(ts_thread.domain->domain) : NULL; }
 
 SlabAllocator *epoch_domain_allocator(const EpochDomain *domain) {
-    uintptr_t token;
-    EpochId epoch;
-    return ts_domain_read(domain_id(domain), &token, &epoch) ? ts_public(token) : NULL;
+    return ts_public(ts_domain_read(domain_id(domain)).token);
 }
-
-EpochId epoch_domain_epoch(const EpochDomain *domain) {
-    uintptr_t token;
-    EpochId epoch;
-    return ts_domain_read(domain_id(domain), &token, &epoch) ? epoch : EPOCH_NONE;
-}
+EpochId epoch_domain_epoch(const EpochDomain *domain) { return ts_domain_read(domain_id(domain)).epoch; }
 
 TS_ENTRY void *slab_promote(EpochDomain *to, void *p) { return ts_domain_promote(domain_id(to), p); }
 

@@ -168,12 +168,10 @@ TS_ENTRY char *slab_alloc_printf(const char *format, ...) {
 /* Another case than the usual one; the domain is the calling thread's, or shared. */
 TS_ENTRY TS_NOINLINE static void *domain_alloc_other(uint64_t id, size_t size) {
     const ts_domain *d = ts_domain_mine(id, "epoch_domain_alloc");
-    uintptr_t token;
-    EpochId epoch;
     if (!d) return NULL;
     ts_thread.named = d;
-    if (!ts_domain_read(id, &token, &epoch)) return ts_fail_null(EINVAL);
-    return slab_malloc_epoch(ts_public(token), size, epoch);
+    ts_domain_fields f = ts_domain_read(id);
+    return f.token ? slab_malloc_epoch(ts_public(f.token), size, f.epoch) : ts_fail_null(EINVAL);
 }
 
 /* The usual domain: this thread's own, whose scope block it has used last by the id of its epoch or the domain, and

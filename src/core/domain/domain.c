@@ -153,9 +153,8 @@ uint64_t ts_domain_make(uintptr_t token) {
 /* ---- without its thread ---------------------------------------------------------------------------------- */
 
 bool ts_domain_force_close(uint64_t id) {
-    const ts_domain *d = ts_domain_find(id);
-    ts_domain_fields f;
-    if (!d || !ts_domain_read_fields(d, id, &f)) return ts_domain_refuse("epoch_domain_force_close", id, NULL, EINVAL);
+    ts_domain_fields f = ts_domain_read(id);
+    if (!f.token) return ts_domain_refuse("epoch_domain_force_close", id, NULL, EINVAL);
     return ts_epoch_close(f.allocator, f.epoch) || ts_fail(EINVAL);
 }
 
@@ -169,8 +168,8 @@ bool ts_domain_hand_over(uint64_t id) {
     uint32_t busy = ts_load_relaxed(&d->busy);
     if (busy != TS_QUIET && busy != TS_TRIED && !ts_load_relaxed(&d->shared))
         return ts_domain_refuse("epoch_domain_hand_over", id, TS_IS_ENDING, EPERM);
-    ts_domain_fields f;
-    if (!ts_domain_read_fields(d, id, &f)) return ts_domain_refuse("epoch_domain_hand_over", id, NULL, EINVAL);
+    ts_domain_fields f = ts_domain_read(id);
+    if (!f.token) return ts_domain_refuse("epoch_domain_hand_over", id, NULL, EINVAL);
     ts_mark_drop_all(d, true);
     ts_epoch_give_up(f.allocator, f.epoch);
     /* release: partner of the acquire in take_own. It fails where the record has another use by now, because another

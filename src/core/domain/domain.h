@@ -91,8 +91,13 @@ uint64_t ts_domain_make(uintptr_t token);
 /* Makes a domain of an epoch that has none. token: the one by which the caller found the allocator. 0: errno is ENOMEM,
    EINVAL (there never was such an epoch), ESTALE (it is closed) or EBUSY (it has a domain). */
 uint64_t ts_domain_wrap(ts_allocator *allocator, uintptr_t token, EpochId epoch, unsigned ends_epoch);
-/* Reads the token of a domain's allocator, and its epoch. false: there is no such domain, or it has ended. */
-bool ts_domain_read(uint64_t id, uintptr_t *token, EpochId *epoch);
+/* What a domain has for all of its use. All 0: there is no such domain, or it has ended. */
+typedef struct ts_domain_fields {
+    ts_allocator *allocator;
+    uintptr_t token;
+    EpochId epoch;
+} ts_domain_fields;
+ts_domain_fields ts_domain_read(uint64_t id);
 bool ts_domain_enter(uint64_t id);
 bool ts_domain_exit(uint64_t id);
 void ts_domain_destroy(uint64_t id);

@@ -52,17 +52,6 @@ TS_ALWAYS_INLINE bool ts_domain_is_timed(const ts_heap *heap) {
     return (heap->sample_rate | ts_load_relaxed(&ts_sample_rate)) != 0;
 }
 
-typedef struct ts_domain_fields {
-    ts_allocator *allocator;
-    uintptr_t token;
-    EpochId epoch;
-} ts_domain_fields;
-/* Reads the fields of the domain with this id. false: the record has another use. */
-TS_ALWAYS_INLINE bool ts_domain_read_fields(const ts_domain *d, uint64_t id, ts_domain_fields *out) {
-    *out = (ts_domain_fields){ts_load_relaxed(&d->allocator), ts_load_relaxed(&d->token), ts_load_relaxed(&d->epoch)};
-    return ts_domain_is_still(d, id);
-}
-
 /* Notes this thread's block in the innermost domain, if it has one, so that slab_alloc finds it at once. */
 void ts_domain_follow(ts_heap *heap, const ts_domain_scope *top);
 TS_ALWAYS_INLINE void ts_domain_follow_innermost(ts_heap *heap) {

@@ -6,11 +6,7 @@
 
 #include <errno.h>
 
-static EpochId epoch_of(uint64_t id) {
-    uintptr_t token;
-    EpochId epoch;
-    return ts_domain_read(id, &token, &epoch) ? epoch : EPOCH_NONE;
-}
+static EpochId epoch_of(uint64_t id) { return ts_domain_read(id).epoch; }
 
 /* ---- children ------------------------------------------------------------------------------------------------- */
 

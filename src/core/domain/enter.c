@@ -278,11 +278,10 @@ TS_ENTRY void *ts_domain_alloc(size_t size) {
 }
 
 TS_ENTRY void *ts_domain_promote(uint64_t id, void *p) {
-    const ts_domain *d = ts_domain_mine(id, "slab_promote");
-    ts_domain_fields f;
+    if (!ts_domain_mine(id, "slab_promote")) return NULL;
+    ts_domain_fields f = ts_domain_read(id);
     ts_object object;
-    if (!d) return NULL;
-    if (!ts_domain_read_fields(d, id, &f)) {
+    if (!f.token) {
         (void)ts_domain_refuse("slab_promote", id, NULL, EINVAL);
         return NULL;
     }

@@ -3,13 +3,11 @@
 
 ts_table ts_domains;
 
-bool ts_domain_read(uint64_t id, uintptr_t *token, EpochId *epoch) {
+ts_domain_fields ts_domain_read(uint64_t id) {
     const ts_domain *d = ts_domain_find(id);
-    ts_domain_fields f = {0};
-    bool read = d && ts_domain_read_fields(d, id, &f);
-    *token = f.token;
-    *epoch = f.epoch;
-    return read;
+    if (!d) return (ts_domain_fields){0};
+    ts_domain_fields f = {ts_load_relaxed(&d->allocator), ts_load_relaxed(&d->token), ts_load_relaxed(&d->epoch)};
+    return ts_domain_is_still(d, id) ? f : (ts_domain_fields){0};
 }
 
 bool ts_domain_refuse(const char *call, uint64_t id, const char *why, int error) {

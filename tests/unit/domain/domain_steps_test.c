@@ -38,6 +38,7 @@ static void add_owned(_Atomic uint32_t *p, uint32_t n) {
 #include "domain/domain_end.c"
 #include "domain/domain_tree.c"
 #include "domain/enter.c"
+#include "domain/record.c"
 
 static ts_epoch *epoch_of_domain(const ts_domain *d) {
     return ts_table_at(&ts_epochs, ts_table_index(&ts_epochs, atomic_load(&d->epoch)));
