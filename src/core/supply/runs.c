@@ -16,7 +16,7 @@ void ts_runs_init(ts_allocator *allocator) {
         ts_extents_init(&allocator->runs[part], number_of(allocator, TS_HOME_ANY), &allocator->ages);
 }
 
-void ts_runs_init_homes(ts_allocator *allocator, ts_extents set[TS_HOMES]) {
+void ts_runs_init_homes(ts_allocator *allocator, ts_extents *set) {
     for (unsigned home = 0; home < TS_HOMES; home++)
         ts_extents_init(&set[home], number_of(allocator, home), &allocator->ages);
 }

@@ -12,13 +12,12 @@
 
 #include "base/base.h"
 #include "region/extents.h"
-#include "region/home.h"
 
 struct ts_allocator;
 
-/* Gives an allocator, or its record of homes, sets without runs. Nobody else has it yet. */
+/* Gives an allocator, or its record of homes (TS_HOMES of them), sets without runs. Nobody else has it yet. */
 void ts_runs_init(struct ts_allocator *allocator);
-void ts_runs_init_homes(struct ts_allocator *allocator, ts_extents set[TS_HOMES]);
+void ts_runs_init_homes(struct ts_allocator *allocator, ts_extents *set);
 /* The set of a part and home. */
 ts_extents *ts_runs_of(struct ts_allocator *allocator, unsigned part, unsigned home);
 
