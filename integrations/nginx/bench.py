@@ -94,7 +94,7 @@ def main():
     if not shutil.which("wrk"):
         print("bench.py: not installed: wrk", file=sys.stderr)
         return 1
-    kinds = {"plain": ("plain", {}), "tslab": ("tslab", {})}
+    kinds = {"plain": ("plain", {}), "tslab": ("tslab", {"TSLAB_BACKGROUND": "1"})}
     found = glob.glob("/usr/lib/*/libjemalloc.so.2")
     if found:
         kinds["jemalloc"] = ("plain", {"LD_PRELOAD": found[0]})

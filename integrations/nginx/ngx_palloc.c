@@ -2,12 +2,12 @@
  * nginx's pools on temporal-slab: this file stands in for src/core/ngx_palloc.c, and ngx_palloc.h stays as it is.
  *
  * Where the memory of a pool lies:
- *   - Two blocks as large as the creator asks, and each large allocation, are objects of a churn epoch. All pools of one
+ *   - Two blocks as large as the creator asks, and each large allocation, are objects of a churn epoch. All pools of a
  *     label share it: connections that wait are many, and ngx_pfree() gives a place back.
  *   - What the pool needs beyond two blocks is cut from blocks in a domain of the pool. The domain is made then.
  *
- * A domain for each pool took 9.4 KiB for an idle connection in place of 0.5, and one for what is beyond the first block
- * cost a request for a small file, which needs 4.2 KiB, 5 % more instructions than nginx's own pools.
+ * A domain for each pool takes 9.4 KiB for an idle connection in place of 0.5. One for all beyond the first block costs
+ * a request for a small file, which needs 4.2 KiB, 5 % more instructions than nginx's own pools.
  *
  * The label of a pool says what made it: "connection", "request", "cycle", or the function that called
  * ngx_create_pool().

@@ -12,7 +12,7 @@
 #include <pthread.h>
 
 /* What the pools need of the rest of nginx. */
-static ngx_log_t log_ = {.log_level = NGX_LOG_NOTICE};
+static ngx_log_t log_ = {.log_level = NGX_LOG_NOTICE, .action = "testing"};
 static unsigned logged;
 volatile ngx_cycle_t *ngx_cycle;
 void ngx_log_error_core(ngx_uint_t level, ngx_log_t *log, ngx_err_t err, const char *format, ...) {
@@ -67,6 +67,26 @@ static void unaligned(void) {
     ngx_pool_t *pool = make(1024);
     u_char *a = ngx_pnalloc(pool, 3), *b = ngx_pnalloc(pool, 5), *c = ngx_palloc(pool, 8);
     CHECK(!IN_BLOCKS || (b == a + 3 && c == a + 8)); /* side by side, and the next aligned place */
+    ngx_destroy_pool(pool);
+}
+
+/* A piece that needs a new block leaves the rest of the old one to those that fit there. */
+static void rest(void) {
+    ngx_pool_t *pool = make(1024);
+    u_char *first = ngx_palloc(pool, 400), *large = ngx_palloc(pool, 900);
+    CHECK(first && large && (!IN_BLOCKS || ngx_palloc(pool, 500) == first + 400));
+    ngx_destroy_pool(pool);
+}
+
+/* A pool that has room for nothing. */
+static void smallest(void) {
+    u_char *at[100];
+    ngx_pool_t *pool = make(sizeof(ngx_pool_t));
+    for (int i = 0; i < 100; i++) {
+        CHECK((at[i] = ngx_palloc(pool, 100)));
+        memset(at[i], i, 100);
+    }
+    for (int i = 0; i < 100; i++) CHECK(at[i][0] == i && at[i][99] == i && ngx_pfree(pool, at[i]) == NGX_OK);
     ngx_destroy_pool(pool);
 }
 
@@ -222,27 +242,46 @@ static void count_lines(const char *line, size_t bytes, void *arg) {
 
 static void destroyed_twice(void) {
     ngx_pool_t *pool = make(512);
+    ngx_pool_cleanup_t *c = ngx_pool_cleanup_add(pool, 2);
+    memcpy(c->data, "x", 2);
+    c->handler = note;
+    order[0] = 0;
     ngx_destroy_pool(pool);
     slab_set_message_sink(count_lines, NULL);
     ngx_destroy_pool(pool);
     slab_set_message_sink(NULL, NULL);
-    CHECK(lines == 1);
+    CHECK(lines == 1 && strcmp(order, "x") == 0);
 }
 
 static void no_memory(void) {
-    ngx_pool_t *pool = make(512);
+    ngx_pool_t *pool = make(512), *other = make(512), *one = make(512);
     SlabGlobalStats stats;
+    void *kept = ngx_palloc(other, 600);
+    CHECK(kept && ngx_pfree(other, ngx_palloc(other, 600)) == NGX_OK); /* leaves place for another one beside it */
+    CHECK(ngx_palloc(one, 400));
     logged = 0;
     CHECK(slab_stats_global(slab_allocator_default(), &stats) && stats.committed_bytes > 0);
     CHECK(slab_set_budget(slab_allocator_default(), stats.committed_bytes + (1 << 20)));
     size_t had = 0;
-    for (void *p; (p = ngx_palloc(pool, 400)); had++) memset(p, 1, 400);
-    CHECK(had > 1 && logged == 1);
-    CHECK(!ngx_palloc(pool, 1 << 24) && logged == 2 && !ngx_pmemalign(pool, 1 << 24, 64) && logged == 3);
-    CHECK(!ngx_create_pool(1 << 24, &log_) && logged == 4);
+    for (void *p; (p = ngx_palloc(pool, 16)); had++) memset(p, 1, 16);
+    CHECK(had > 100 && logged == 1);
+    static ngx_pool_t *more[10000];
+    size_t pools = 0; /* in what earlier ones have left */
+    while (pools < 10000 && (more[pools] = ngx_create_pool(512, &log_))) pools++;
+    CHECK(pools < 10000 && logged == 2);
+    if (IN_BLOCKS) CHECK(!ngx_palloc(one, 400) && logged == 3);
+    uint64_t before = live();
+    /* There is place for the piece, and none for the entry in the list. */
+    if (IN_BLOCKS) CHECK(!ngx_palloc(pool, 600) && live() == before && logged == 4);
+    logged = 3;
+    CHECK(!ngx_palloc(pool, 1 << 24) && logged == 4 && !ngx_pmemalign(pool, 1 << 24, 64) && logged == 5);
+    CHECK(!ngx_create_pool(1 << 24, &log_) && logged == 6);
     CHECK(slab_set_budget(slab_allocator_default(), 0));
-    CHECK(ngx_palloc(pool, 400));
+    CHECK(ngx_palloc(pool, 400) && ngx_palloc(one, 400) && ngx_palloc(pool, 600));
+    while (pools) ngx_destroy_pool(more[--pools]);
     ngx_destroy_pool(pool);
+    ngx_destroy_pool(other);
+    ngx_destroy_pool(one);
 }
 
 /* A child that was made by fork has its own copy of each pool. */
@@ -294,13 +333,15 @@ static void other_thread(void) {
 }
 
 static int labelled(const char *label) {
+    int found = 0;
     EpochId ids[64];
     size_t n = slab_epochs(slab_allocator_default(), ids, 64);
     for (size_t i = 0; i < n && i < 64; i++) {
         SlabEpochStats stats;
-        if (slab_stats_epoch(slab_allocator_default(), SLAB_ALL_CLASSES, ids[i], &stats) && strcmp(stats.label, label) == 0) return 1;
+        if (!slab_stats_epoch(slab_allocator_default(), SLAB_ALL_CLASSES, ids[i], &stats)) continue;
+        found += strcmp(stats.label, label) == 0;
     }
-    return 0;
+    return found;
 }
 
 /* A function that can be seen gives its name; one that cannot, what the log says. */
@@ -316,9 +357,17 @@ static __attribute__((noinline)) ngx_pool_t *unseen(void) {
     return pool;
 }
 
+static __attribute__((noinline)) ngx_pool_t *also_unseen(void) {
+    ngx_log_t log = {.action = "connecting to upstream"};
+    ngx_pool_t *volatile pool = ngx_create_pool(512, &log);
+    return pool;
+}
+
+/* Pools of one label share an epoch. */
 static void labels(void) {
-    ngx_pool_t *a = ngx_seen(), *b = unseen();
-    CHECK(labelled("seen") && labelled("connecting to upstream"));
+    ngx_pool_t *a = ngx_seen(), *b = unseen(), *c = also_unseen();
+    CHECK(labelled("seen") == 1 && labelled("connecting to upstream") == 1);
+    ngx_destroy_pool(c);
     ngx_destroy_pool(a);
     ngx_destroy_pool(b);
 }
@@ -341,6 +390,8 @@ int main(void) {
     setenv("TSLAB_ON_MISUSE", "report", 1);
     for (size_t size = 128; size <= 16384; size *= 2) pieces(size);
     unaligned();
+    rest();
+    smallest();
     boundary();
     large();
     arrays();
