@@ -65,6 +65,26 @@ def same_notmuch(root, library):
     expect("notmuch's talloc functions are ours, after exec too", bound and all("libtslab-talloc" in file for file in bound), bound)
 
 
+PLUGIN = "#include <talloc.h>\nvoid *make(void *context) { return talloc_strdup(context, \"of a plugin\"); }\n"
+HOST = """
+#include <dlfcn.h>
+#include <talloc.h>
+int main(int count, char **arguments) {
+    void *plugin = count == 2 ? dlopen(arguments[1], RTLD_NOW | RTLD_DEEPBIND) : NULL, *top = talloc_new(NULL);
+    void *(*make)(void *) = plugin ? (void *(*)(void *))dlsym(plugin, "make") : NULL;
+    return !make || !make(top) || talloc_total_blocks(top) != 2 || talloc_free(top) != 0;
+}
+"""
+
+
+def plugins_too(root, library):
+    """Samba's modules look for talloc in their own libraries first."""
+    for name, text, options in (("plugin.so", PLUGIN, ["-shared", "-fPIC"]), ("host", HOST, ["-D_GNU_SOURCE"])):
+        subprocess.run(["gcc", *options, "-x", "c", "-o", root / name, "-", "-ltalloc"], input=text, text=True, check=True)
+    done = subprocess.run([root / "host", root / "plugin.so"], env=programs.environment(library, root), capture_output=True, text=True, check=False)
+    expect("a plugin that binds to its own libraries first has our talloc", done.returncode == 0, (done.returncode, done.stderr))
+
+
 def leak_is_named(root, library, build):
     leak = root / "leak"
     subprocess.run(["gcc", "-o", leak, HERE / "leak.c", "-ltalloc"], check=True)
@@ -87,6 +107,7 @@ def main():
         root = pathlib.Path(folder)
         same_functions(library, promises)
         same_promises(root, str(library), promises)
+        plugins_too(root, str(library))
         leak_is_named(root, str(library), build)
         if programs.missing():
             print("notmuch: left out: not installed")
