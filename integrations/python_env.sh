@@ -25,4 +25,5 @@ if ! "$environment/bin/pip" install --quiet "${others[@]}" >"build/$name-env.log
     tail -n 2 "build/$name-env.log"
     exit 77
 fi
-[ -z "$own" ] || PATH="$PWD/$environment/bin:$PATH" "$environment/bin/pip" install --quiet --no-deps --no-build-isolation --force-reinstall "./$own"
+[ -z "$own" ] || PATH="$PWD/$environment/bin:$PATH" "$environment/bin/pip" install --quiet --no-deps --no-build-isolation --force-reinstall \
+    --config-settings "build-dir=$PWD/build/$name-env-build" "./$own"

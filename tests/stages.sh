@@ -131,7 +131,7 @@ case $what in
         stage "programs on APR" integrations/apr/test.sh programs
         stage "Arrow" integrations/arrow/test.sh
         stage "nginx" integrations/nginx/test.sh
-        stage "NumPy's own tests, a third" integrations/numpy/test.sh short
+        stage "NumPy's own tests, short" integrations/numpy/test.sh short
         stage "protobuf" integrations/protobuf/test.sh
         stage "programs on talloc" integrations/talloc/test.sh programs
         # Other versions of it lay out some lines otherwise.
