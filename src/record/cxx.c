@@ -11,7 +11,8 @@
 
 /* Where the operators are a plugin's own, and so not found. */
 static void *plain(size_t size, size_t align) {
-    void *p = align > sizeof(void *) ? aligned_alloc(align, (size + align - 1) & ~(align - 1)) : malloc(size ? size : 1);
+    void *p =
+        align > sizeof(void *) ? aligned_alloc(align, (size + align - 1) & ~(align - 1)) : malloc(size ? size : 1);
     if (!p) abort();
     return p;
 }
@@ -20,28 +21,28 @@ static void leave(const bool *is_in) {
     if (*is_in) record_end();
 }
 
-#define NEW(name, parameters, values, align)                                    \
-    EXPORT void *name parameters;                                               \
-    EXPORT void *name parameters {                                              \
-        static void *(*next) parameters;                                        \
-        if (UNLIKELY(!next)) NEXT(next, #name);                                 \
+#define NEW(name, parameters, values, align)                                     \
+    EXPORT void *name parameters;                                                \
+    EXPORT void *name parameters {                                               \
+        static void *(*next)parameters;                                          \
+        if (UNLIKELY(!next)) NEXT(next, #name);                                  \
         __attribute__((cleanup(leave))) const bool is_in = record_begin_birth(); \
-        void *p = next ? next values : plain(size, align);                      \
-        if (is_in && p) record_birth(p, size, align, 0, false);                 \
-        return p;                                                               \
+        void *p = next ? next values : plain(size, align);                       \
+        if (is_in && p) record_birth(p, size, align, 0, false);                  \
+        return p;                                                                \
     }
 
-#define DELETE(name, parameters, values)                                         \
-    EXPORT void name parameters;                                                 \
-    EXPORT void name parameters {                                                \
-        static void (*next) parameters;                                          \
-        if (UNLIKELY(!next)) NEXT(next, #name);                                  \
+#define DELETE(name, parameters, values)                                          \
+    EXPORT void name parameters;                                                  \
+    EXPORT void name parameters {                                                 \
+        static void(*next) parameters;                                            \
+        if (UNLIKELY(!next)) NEXT(next, #name);                                   \
         __attribute__((cleanup(leave))) const bool is_in = record_begin_death(p); \
-        if (is_in) record_death(p);                                              \
-        if (next)                                                                \
-            next values;                                                         \
-        else                                                                     \
-            free(p);                                                             \
+        if (is_in) record_death(p);                                               \
+        if (next)                                                                 \
+            next values;                                                          \
+        else                                                                      \
+            free(p);                                                              \
     }
 
 NEW(_Znwm, (size_t size), (size), 0)

@@ -7,13 +7,13 @@
 
 /* Events as the file has them. Up to RAW_IN they have the columns of memory, the others `a` and `b`. */
 typedef enum raw_kind {
-    RAW_ALLOC = 1,   /* address, size, stack */
-    RAW_ALIGNED,     /* and align */
-    RAW_SCOPED,      /* and align and scope, which has the column `a` */
-    RAW_FREE,        /* address, stack */
-    RAW_OUT,         /* the object at this address is being resized: nobody has it */
-    RAW_IN,          /* and is here: address, size, stack */
-    RAW_PLAIN_KINDS, /* all that follow are as trace_kind has them: */
+    RAW_ALLOC = 1,          /* address, size, stack */
+    RAW_ALIGNED,            /* and align */
+    RAW_SCOPED,             /* and align and scope, which has the column `a` */
+    RAW_FREE,               /* address, stack */
+    RAW_OUT,                /* the object at this address is being resized: nobody has it */
+    RAW_IN,                 /* and is here: address, size, stack */
+    RAW_PLAIN_KINDS,        /* all that follow are as trace_kind has them: */
     RAW_PROCESS_START = 16, /* a pid, b text */
     RAW_PROCESS_END,        /* a status */
     RAW_THREAD_START,       /* a number of the system */

@@ -31,7 +31,8 @@ void *record_next(const char *name) {
     record_self.inside = true;
     void *p = dlsym(RTLD_NEXT, name);
     /* A library that was loaded for another one alone, as a plugin's. Its users call this library all the same. */
-    static const char *const others[] = {"libstdc++.so.6", "libc++.so.1", "libc++abi.so.1", "libtslab.so." TSLAB_SOVERSION};
+    static const char *const others[] = {"libstdc++.so.6", "libc++.so.1", "libc++abi.so.1",
+                                         "libtslab.so." TSLAB_SOVERSION};
     for (size_t i = 0; !p && i < sizeof others / sizeof *others; i++) {
         void *library = dlopen(others[i], RTLD_LAZY | RTLD_NOLOAD);
         if (library) p = dlsym(library, name);
@@ -57,7 +58,7 @@ static void find_next(void) {
     atomic_store(&has_next, 2);
 }
 
-/* ---- before there is a next function ------------------------------------------------------------------------------ */
+/* ---- before there is a next function ----------------------------------------------------------------------------- */
 
 enum { EARLY_BYTES = 1 << 16 };
 static _Alignas(64) char early[EARLY_BYTES];
@@ -78,7 +79,7 @@ static bool is_ready(void) {
     return atomic_load(&has_next) == 2;
 }
 
-/* ---- C and POSIX ---------------------------------------------------------------------------------------------------- */
+/* ---- C and POSIX ------------------------------------------------------------------------------------------------- */
 
 EXPORT void *malloc(size_t size) {
     if (UNLIKELY(!is_ready())) return early_alloc(16, size);
@@ -162,14 +163,14 @@ EXPORT int posix_memalign(void **out, size_t align, size_t size) {
     return error;
 }
 
-#define ALIGNED(name, arguments, values, align)                        \
-    EXPORT void *name arguments {                                      \
-        if (!is_ready()) return errno = ENOMEM, NULL;                  \
-        if (!record_begin_birth()) return next.name##_ values;         \
-        void *p = next.name##_ values;                                 \
-        if (p) record_birth(p, size, align, 0, false);                 \
-        record_end();                                                  \
-        return p;                                                      \
+#define ALIGNED(name, arguments, values, align)                \
+    EXPORT void *name arguments {                              \
+        if (!is_ready()) return errno = ENOMEM, NULL;          \
+        if (!record_begin_birth()) return next.name##_ values; \
+        void *p = next.name##_ values;                         \
+        if (p) record_birth(p, size, align, 0, false);         \
+        record_end();                                          \
+        return p;                                              \
     }
 
 void *memalign(size_t alignment, size_t size);

@@ -11,9 +11,9 @@ void *record_next(const char *name);
 bool record_calls_own_malloc(void);
 #pragma GCC visibility pop
 
-#define NEXT(pointer, name)                        \
-    do {                                           \
-        void *found_ = record_next(name);          \
+#define NEXT(pointer, name)                         \
+    do {                                            \
+        void *found_ = record_next(name);           \
         memcpy(&(pointer), &found_, sizeof found_); \
     } while (0)
 

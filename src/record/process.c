@@ -22,7 +22,7 @@ enum { COMMAND_BYTES = 1024, RANGES = 512, LINE = 4096 + 256 };
 uint32_t record_process_number, record_image;
 uintptr_t record_own_start, record_own_end;
 
-/* ---- modules ------------------------------------------------------------------------------------------------------ */
+/* ---- modules ----------------------------------------------------------------------------------------------------- */
 
 static unsigned long long seen_adds; /* of the loader, when the modules were last told */
 
@@ -87,7 +87,7 @@ void record_check_modules(uintptr_t address) {
     if (adds != seen_adds) (void)dl_iterate_phdr(tell_module, NULL);
 }
 
-/* ---- processes ---------------------------------------------------------------------------------------------------- */
+/* ---- processes --------------------------------------------------------------------------------------------------- */
 
 static size_t read_command(char *out, size_t room) {
     int fd = open("/proc/self/cmdline", O_RDONLY | O_CLOEXEC);
@@ -108,8 +108,8 @@ void record_slot_is_new(void) {
     char note[COMMAND_BYTES + 64];
     if (!is_untold) return;
     is_untold = false;
-    int n = snprintf(note, sizeof note, "%u %u %ld %ld ", (unsigned)parent_process, (unsigned)record_image, (long)getpid(),
-                     (long)getppid());
+    int n = snprintf(note, sizeof note, "%u %u %ld %ld ", (unsigned)parent_process, (unsigned)record_image,
+                     (long)getpid(), (long)getppid());
     size_t bytes = (size_t)n + read_command(note + n, COMMAND_BYTES);
     raw_event e = {.time_ns = record_now(), .kind = NOTE_PROCESS};
     record_put_text(&e, note, bytes);
@@ -146,7 +146,7 @@ static void in_child(void) {
     record_threads_go_on();
 }
 
-/* ---- attaching ---------------------------------------------------------------------------------------------------- */
+/* ---- attaching --------------------------------------------------------------------------------------------------- */
 
 static record_shared *map_memory(const char *path) {
     struct stat s;

@@ -34,7 +34,8 @@ static void unlock(stripe *s) { atomic_store_explicit(&s->lock, 0, memory_order_
 /* A count that is at its most stays there: its place then says yes for ever. */
 static void count(_Atomic uint8_t *place, int by) {
     uint8_t is = atomic_load_explicit(place, memory_order_relaxed);
-    while (is != MOST && !atomic_compare_exchange_weak(place, &is, (uint8_t)(is + by))) {}
+    while (is != MOST && !atomic_compare_exchange_weak(place, &is, (uint8_t)(is + by))) {
+    }
 }
 
 static size_t find(const stripe *s, uintptr_t address) {

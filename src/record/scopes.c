@@ -14,9 +14,9 @@
 #include <stdlib.h>
 
 /* `next`: the library's function. `is_in`: this call is recorded. */
-#define HOOK(type, name, parameters) \
-    type(*next) parameters;          \
-    static type(*found) parameters;  \
+#define HOOK(type, name, parameters)          \
+    type(*next) parameters;                   \
+    static type(*found) parameters;           \
     if (UNLIKELY(!found)) NEXT(found, #name); \
     next = found
 
@@ -25,9 +25,7 @@ static EpochId epoch_of(const EpochDomain *domain) {
     return next(domain);
 }
 
-static uint64_t scope_of_domain(const EpochDomain *domain) {
-    return domain ? epoch_of(domain) : 0;
-}
+static uint64_t scope_of_domain(const EpochDomain *domain) { return domain ? epoch_of(domain) : 0; }
 
 static uint64_t scope_here(void) {
     HOOK(EpochDomain *, epoch_domain_current, (void));
@@ -39,7 +37,7 @@ static uint64_t scope_now(SlabAllocator *allocator) {
     return next(allocator);
 }
 
-/* ---- objects --------------------------------------------------------------------------------------------------------- */
+/* ---- objects ----------------------------------------------------------------------------------------------------- */
 
 #define BIRTH(name, parameters, types, values, size, align, scope) \
     EXPORT void *name parameters {                                 \
@@ -62,18 +60,19 @@ BIRTH(slab_alloc, (size_t size), (size_t), (size), size, 0, scope_here())
 BIRTH(slab_alloc_zero, (size_t n, size_t size), (size_t, size_t), (n, size), n *size, 0, scope_here())
 BIRTH(slab_alloc_aligned, (size_t align, size_t size), (size_t, size_t), (align, size), size, align, scope_here())
 BIRTH(slab_alloc_memdup, (const void *from, size_t n), (const void *, size_t), (from, n), n, 0, scope_here())
-BIRTH(epoch_domain_alloc, (EpochDomain * d, size_t size), (EpochDomain *, size_t), (d, size), size, 0, scope_of_domain(d))
+BIRTH(epoch_domain_alloc, (EpochDomain * d, size_t size), (EpochDomain *, size_t), (d, size), size, 0,
+      scope_of_domain(d))
 BIRTH(alloc_obj_epoch, (SlabAllocator * a, size_t size, EpochId e, SlabHandle *out),
       (SlabAllocator *, size_t, EpochId, SlabHandle *), (a, size, e, out), size, 0, e)
 
-#define TEXT_BIRTH(name, parameters, types, values)                          \
-    EXPORT char *name parameters {                                           \
-        HOOK(char *, name, types);                                           \
-        if (!record_begin_birth()) return next values;                       \
-        char *p = next values;                                               \
-        if (p) record_birth(p, strlen(p) + 1, 0, scope_here(), true);        \
-        record_end();                                                        \
-        return p;                                                            \
+#define TEXT_BIRTH(name, parameters, types, values)                   \
+    EXPORT char *name parameters {                                    \
+        HOOK(char *, name, types);                                    \
+        if (!record_begin_birth()) return next values;                \
+        char *p = next values;                                        \
+        if (p) record_birth(p, strlen(p) + 1, 0, scope_here(), true); \
+        record_end();                                                 \
+        return p;                                                     \
     }
 
 TEXT_BIRTH(slab_alloc_strdup, (const char *text), (const char *), (text))
@@ -89,21 +88,21 @@ EXPORT char *slab_alloc_printf(const char *format, ...) {
 }
 
 /* As realloc: with nothing to resize it is a birth. */
-#define RESIZE(name, parameters, types, values, pointer, size, scope)    \
-    EXPORT void *name parameters {                                       \
-        HOOK(void *, name, types);                                       \
+#define RESIZE(name, parameters, types, values, pointer, size, scope)                    \
+    EXPORT void *name parameters {                                                       \
+        HOOK(void *, name, types);                                                       \
         const bool is_in = pointer ? record_begin_death(pointer) : record_begin_birth(); \
-        if (!is_in) return next values;                                  \
-        const bool is_told = pointer && record_leave(pointer);           \
-        void *q = next values;                                           \
-        if (is_told) record_arrive(q ? q : pointer, q ? size : 0);       \
-        if (q && !pointer) record_birth(q, size, 0, scope, true);        \
-        record_end();                                                    \
-        return q;                                                        \
+        if (!is_in) return next values;                                                  \
+        const bool is_told = pointer && record_leave(pointer);                           \
+        void *q = next values;                                                           \
+        if (is_told) record_arrive(q ? q : pointer, q ? size : 0);                       \
+        if (q && !pointer) record_birth(q, size, 0, scope, true);                        \
+        record_end();                                                                    \
+        return q;                                                                        \
     }
 
-RESIZE(slab_realloc, (SlabAllocator * a, void *p, size_t size), (SlabAllocator *, void *, size_t), (a, p, size), p, size,
-       scope_now(a))
+RESIZE(slab_realloc, (SlabAllocator * a, void *p, size_t size), (SlabAllocator *, void *, size_t), (a, p, size), p,
+       size, scope_now(a))
 RESIZE(slab_realloc_aligned, (SlabAllocator * a, void *p, size_t align, size_t size),
        (SlabAllocator *, void *, size_t, size_t), (a, p, align, size), p, size, scope_now(a))
 RESIZE(slab_realloc_epoch, (SlabAllocator * a, void *p, size_t size, EpochId e),
@@ -111,16 +110,16 @@ RESIZE(slab_realloc_epoch, (SlabAllocator * a, void *p, size_t size, EpochId e),
 RESIZE(slab_alloc_resize, (void *p, size_t size), (void *, size_t), (p, size), p, size, scope_here())
 
 /* A free that is refused is none: so the event comes after the call, with the time before it. */
-#define DEATH(name, parameters, types, values, pointer) \
-    EXPORT bool name parameters {                       \
-        HOOK(bool, name, types);                        \
-        void *const object = pointer;                   \
+#define DEATH(name, parameters, types, values, pointer)      \
+    EXPORT bool name parameters {                            \
+        HOOK(bool, name, types);                             \
+        void *const object = pointer;                        \
         if (!record_begin_death(object)) return next values; \
-        const uint64_t time_ns = record_now();          \
-        const bool done = next values;                  \
-        if (done) record_death_at(object, time_ns);     \
-        record_end();                                   \
-        return done;                                    \
+        const uint64_t time_ns = record_now();               \
+        const bool done = next values;                       \
+        if (done) record_death_at(object, time_ns);          \
+        record_end();                                        \
+        return done;                                         \
     }
 
 static void *of_handle(SlabAllocator *allocator, SlabHandle handle) {
@@ -132,7 +131,7 @@ DEATH(slab_free, (SlabAllocator * a, void *p), (SlabAllocator *, void *), (a, p)
 DEATH(slab_release, (void *p), (void *), (p), p)
 DEATH(free_obj, (SlabAllocator * a, SlabHandle h), (SlabAllocator *, SlabHandle), (a, h), of_handle(a, h))
 
-/* ---- epochs and domains ------------------------------------------------------------------------------------------- */
+/* ---- epochs and domains ------------------------------------------------------------------------------------------ */
 
 static void tell(uint8_t kind, uint64_t scope, const char *label) {
     if (!record_begin()) return;
@@ -217,13 +216,13 @@ EXPORT void epoch_domain_destroy(EpochDomain *d) {
     if (scope) tell(RAW_SCOPE_END, scope, NULL);
 }
 
-#define ENDS(name, parameters, types, values, kind)            \
-    EXPORT bool name parameters {                              \
-        HOOK(bool, name, types);                               \
-        const uint64_t scope = scope_of_domain(d);             \
-        const bool done = next values;                         \
-        if (done && scope) tell(kind, scope, NULL);            \
-        return done;                                           \
+#define ENDS(name, parameters, types, values, kind) \
+    EXPORT bool name parameters {                   \
+        HOOK(bool, name, types);                    \
+        const uint64_t scope = scope_of_domain(d);  \
+        const bool done = next values;              \
+        if (done && scope) tell(kind, scope, NULL); \
+        return done;                                \
     }
 
 ENDS(epoch_domain_end, (EpochDomain * d), (EpochDomain *), (d), RAW_SCOPE_END)

@@ -77,8 +77,7 @@ static uint32_t node_of(uint32_t caller, uint64_t address) {
             if (caller) record_check_modules(address);
             return (uint32_t)((at + i) % RECORD_NODES) + 1;
         }
-        if (is_ready(n) && n->caller == caller && n->address == address)
-            return (uint32_t)((at + i) % RECORD_NODES) + 1;
+        if (is_ready(n) && n->caller == caller && n->address == address) return (uint32_t)((at + i) % RECORD_NODES) + 1;
     }
     atomic_fetch_add_explicit(&m->lost_stacks, 1, memory_order_relaxed);
     return 0;
@@ -90,7 +89,9 @@ static uint32_t enter_stack(void *const *frames, int count) {
     return stack;
 }
 
-static bool is_own(const void *frame) { return (uintptr_t)frame - record_own_start < record_own_end - record_own_start; }
+static bool is_own(const void *frame) {
+    return (uintptr_t)frame - record_own_start < record_own_end - record_own_start;
+}
 
 uint32_t record_stack(void) {
     void *frames[RECORD_FRAMES];

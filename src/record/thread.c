@@ -51,7 +51,7 @@ static void wake_tool(void) {
     errno = error;
 }
 
-/* ---- the ring ----------------------------------------------------------------------------------------------------- */
+/* ---- the ring ---------------------------------------------------------------------------------------------------- */
 
 /* Also one that nobody has waited for yet. */
 static bool is_tool_gone(void) {
@@ -103,7 +103,7 @@ void record_put_text(raw_event *e, const char *text, size_t bytes) {
     }
 }
 
-/* ---- slots -------------------------------------------------------------------------------------------------------- */
+/* ---- slots ------------------------------------------------------------------------------------------------------- */
 
 static void put_name(void) {
     char name[RECORD_THREAD_NAME] = "";
@@ -174,7 +174,7 @@ static void thread_ends(void *self) {
 
 void record_threads_init(void) { has_key = pthread_key_create(&end_key, thread_ends) == 0; }
 
-/* ---- hooks begin and end ------------------------------------------------------------------------------------------ */
+/* ---- hooks begin and end ----------------------------------------------------------------------------------------- */
 
 static bool enter(void) {
     record_slot *s = record_self.slot;
@@ -205,7 +205,7 @@ void record_end(void) {
     record_self.inside = false;
 }
 
-/* ---- fork --------------------------------------------------------------------------------------------------------- */
+/* ---- fork -------------------------------------------------------------------------------------------------------- */
 
 void record_threads_pause(void) {
     record_self.is_forking = true;
@@ -229,7 +229,7 @@ void record_threads_forget(void) {
     record_self.ends = 0;
 }
 
-/* ---- turns -------------------------------------------------------------------------------------------------------- */
+/* ---- turns ------------------------------------------------------------------------------------------------------- */
 
 void record_turn(void) {
     record_shared *m = record_memory;

@@ -10,13 +10,13 @@
 #include <sys/select.h>
 #include <sys/socket.h>
 
-#define WAITS(type, name, parameters, values)       \
-    EXPORT type name parameters {                   \
-        static type(*next) parameters;              \
-        if (UNLIKELY(!next)) NEXT(next, #name);     \
-        type result = next values;                  \
-        if (record_self.depth == 0) record_turn();  \
-        return result;                              \
+#define WAITS(type, name, parameters, values)      \
+    EXPORT type name parameters {                  \
+        static type(*next) parameters;             \
+        if (UNLIKELY(!next)) NEXT(next, #name);    \
+        type result = next values;                 \
+        if (record_self.depth == 0) record_turn(); \
+        return result;                             \
     }
 
 WAITS(int, epoll_wait, (int fd, struct epoll_event *events, int n, int ms), (fd, events, n, ms))

@@ -2,7 +2,7 @@
  * The reader of traces on damaged files: bytes are changed, and the checksums made right again, so that they get past
  * these. It may say anything but must touch no memory that is not its own.
  *
- *     trace_fuzz_test [ROUNDS]     random changes; or libFuzzer's entry, which is given a trace
+ *     tools_trace_fuzz [ROUNDS]     random changes; or libFuzzer's entry, which is given a trace
  */
 #include "trace/writer.h"
 
@@ -95,7 +95,8 @@ static size_t make_trace(unsigned char *out, size_t room) {
         trace_writer_alloc(w, 0, 1 + i % 2, 10 * i, i << 4, i, stack);
         if (i % 3 == 0) trace_writer_realloc(w, 0, 1 + i % 2, 10 * i + 1, i << 4, i << 8, i, stack);
         if (i % 5 == 0) trace_writer_free(w, 0, 1 + i % 2, 10 * i + 2, i << 4, stack);
-        const raw_event e = {.time_ns = 10 * i + 3, .kind = (uint8_t)(RAW_PROCESS_START + i % 13), .address = i, .size = i % 3};
+        const raw_event e = {
+            .time_ns = 10 * i + 3, .kind = (uint8_t)(RAW_PROCESS_START + i % 13), .address = i, .size = i % 3};
         trace_writer_event(w, 0, 1, &e);
         if (i % 20 == 0) trace_writer_flush(w);
     }

@@ -1,6 +1,6 @@
 /*
- * A trace is read as it was written; one that is cut off at any byte, or has a wrong bit anywhere, gives what was before
- * and says so.
+ * A trace is read as it was written; one that is cut off at any byte, or has a wrong bit anywhere, gives what was
+ * before and says so.
  */
 #include "trace/writer.h"
 
@@ -80,9 +80,12 @@ static void write_rare(trace_writer *w, uint64_t time_ns) {
         e.time_ns = time_ns + i;
         trace_writer_event(w, 0, 1, &e);
     }
-    const raw_event before[] = {{.kind = TRACE_THREAD_START, .address = 4711}, {.kind = TRACE_THREAD_NAME},
-                                {.kind = TRACE_ALLOC, .address = 0x7000, .size = 64}, {.kind = TRACE_SCOPE_CREATE},
-                                {.kind = TRACE_ALLOC, .address = 0x9000, .size = 33}, {.kind = TRACE_SCOPE_RESET},
+    const raw_event before[] = {{.kind = TRACE_THREAD_START, .address = 4711},
+                                {.kind = TRACE_THREAD_NAME},
+                                {.kind = TRACE_ALLOC, .address = 0x7000, .size = 64},
+                                {.kind = TRACE_SCOPE_CREATE},
+                                {.kind = TRACE_ALLOC, .address = 0x9000, .size = 33},
+                                {.kind = TRACE_SCOPE_RESET},
                                 {.kind = TRACE_LOST, .size = 12}};
     for (size_t i = 0; i < sizeof before / sizeof *before; i++)
         want(time_ns + i, 1, before[i].kind, before[i].address, before[i].size, 0);
@@ -112,14 +115,14 @@ static void write_trace(size_t events, uint64_t step_ns) {
     time_ns += 100;
     for (size_t i = 0; i < events; i++) {
         const uint32_t k = below(PLACES);
-        write_one(w, &objects[k], UINT64_C(0x7f0000000000) + 16384 * (uint64_t)k, time_ns += 1 + below((uint32_t)step_ns),
-                  stack, frame);
+        write_one(w, &objects[k], UINT64_C(0x7f0000000000) + 16384 * (uint64_t)k,
+                  time_ns += 1 + below((uint32_t)step_ns), stack, frame);
         if (i % (events / 4) == events / 8) trace_writer_flush(w);
     }
     expect(trace_writer_close(w, "status=0\n"), "the file is cut off", 0);
 }
 
-/* ---- reading ------------------------------------------------------------------------------------------------------- */
+/* ---- reading ----------------------------------------------------------------------------------------------------- */
 
 static bool is_told(const trace *t, const trace_event *e, const told *x) {
     return e->time_ns == x->time_ns && e->thread == x->thread && e->kind == x->kind && e->address == x->address &&
@@ -141,7 +144,8 @@ static void test_whole(size_t events, uint64_t step_ns) {
         for (; trace_next(t, &e); n++) {
             expect(n < wanted_count && is_told(t, &e, &wanted[n]), "another event was written", n);
             expect(n < wanted_count && e.size == wanted[n].size, "the size is another", n);
-            expect((e.kind != TRACE_FREE && e.kind != TRACE_REALLOC) || (e.object && e.birth_stack && e.born_ns <= e.time_ns),
+            expect((e.kind != TRACE_FREE && e.kind != TRACE_REALLOC) ||
+                       (e.object && e.birth_stack && e.born_ns <= e.time_ns),
                    "the object has no birth", n);
         }
         expect(n == wanted_count, "events are missing", n);
@@ -149,7 +153,8 @@ static void test_whole(size_t events, uint64_t step_ns) {
         expect(trace_rewind(t), "no memory", 0);
     }
     const trace_module *m = trace_module_of(t, 1, 0x8fff);
-    expect(m && strcmp(m->path, "/a b") == 0 && !trace_module_of(t, 1, 0x9000) && !trace_module_of(t, 2, 0x2000), "module", 0);
+    expect(m && strcmp(m->path, "/a b") == 0 && !trace_module_of(t, 1, 0x9000) && !trace_module_of(t, 2, 0x2000),
+           "module", 0);
     expect(strcmp(trace_about(t, "command"), "a test") == 0 && strcmp(trace_about(t, "status"), "0") == 0, "about", 0);
     expect(trace_process_count(t) == 1 && trace_process_of(t, 0)->pid == 4711, "process", 0);
     expect(trace_stack_frames(t, trace_stack_count(t), frames, 8) == 3 && frames[2] == 0x4000, "frames", 0);

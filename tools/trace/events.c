@@ -1,7 +1,7 @@
 /*
- * The events of a trace in the order of time, and the objects that live meanwhile. Each thread's events are in the order
- * of time already, so a heap of the threads by their next event merges them. A resize is two events of the file: the
- * thread keeps the object between them, as another thread may get its old place before it has the new one.
+ * The events of a trace in the order of time, and the objects that live meanwhile. Each thread's events are in the
+ * order of time already, so a heap of the threads by their next event merges them. A resize is two events of the file:
+ * the thread keeps the object between them, as another thread may get its old place before it has the new one.
  */
 #include "trace/inside.h"
 
@@ -66,7 +66,7 @@ static trace_object extract(trace_objects *o, uint32_t process, uint64_t address
     return out;
 }
 
-/* ---- threads by their next event ----------------------------------------------------------------------------------- */
+/* ---- threads by their next event --------------------------------------------------------------------------------- */
 
 static uint64_t time_of(const trace *t, size_t cursor) {
     const trace_cursor *c = &t->cursor[cursor];
@@ -135,8 +135,8 @@ static bool load(trace *t, trace_cursor *c) {
     if (in && !c->events) why = "no memory";
     if (c->events && !format_unpack_events(in, b->head.plain_bytes, b->head.first_ns, c->events, b->head.count))
         why = "a block of events is damaged";
-    else if (c->events && (c->events[0].time_ns != b->head.first_ns ||
-                           c->events[b->head.count - 1].time_ns != b->head.last_ns))
+    else if (c->events &&
+             (c->events[0].time_ns != b->head.first_ns || c->events[b->head.count - 1].time_ns != b->head.last_ns))
         why = "a block of events has other times than its head";
     free(in);
     if (!why) return true;
@@ -163,11 +163,17 @@ static bool advance(trace *t, trace_cursor *c, uint64_t time_ns) {
     return true;
 }
 
-/* ---- events --------------------------------------------------------------------------------------------------------- */
+/* ---- events ------------------------------------------------------------------------------------------------------ */
 
 static bool give_birth(trace *t, const raw_event *r, trace_event *out) {
-    trace_object x = {.address = r->address, .number = ++t->last_object, .size = r->size, .scope = r->scope,
-                      .born_ns = r->time_ns, .process = out->process, .stack = r->stack, .thread = out->thread};
+    trace_object x = {.address = r->address,
+                      .number = ++t->last_object,
+                      .size = r->size,
+                      .scope = r->scope,
+                      .born_ns = r->time_ns,
+                      .process = out->process,
+                      .stack = r->stack,
+                      .thread = out->thread};
     out->kind = TRACE_ALLOC;
     out->object = x.number;
     out->align = r->kind == RAW_ALLOC ? 0 : (uint16_t)(1u << (r->align_log2 & 15));
@@ -201,8 +207,12 @@ static bool resize(trace *t, trace_cursor *c, const raw_event *r, trace_event *o
 
 /* 1: an event; 0: none to show; -1: no memory. */
 static int show(trace *t, trace_cursor *c, const raw_event *r, trace_event *out) {
-    *out = (trace_event){.time_ns = r->time_ns, .thread = c->thread, .process = t->block[c->block].head.process,
-                         .address = r->address, .size = r->size, .stack = r->stack};
+    *out = (trace_event){.time_ns = r->time_ns,
+                         .thread = c->thread,
+                         .process = t->block[c->block].head.process,
+                         .address = r->address,
+                         .size = r->size,
+                         .stack = r->stack};
     if (r->kind == RAW_IN) return resize(t, c, r, out) ? 1 : -1;
     if (raw_is_birth(r->kind)) return give_birth(t, r, out) ? 1 : -1;
     if (raw_is_death(r->kind)) {

@@ -148,7 +148,7 @@ static unsigned char *write_planes(const columns *c, size_t *bytes) {
     return out;
 }
 
-/* ---- which column an event has ------------------------------------------------------------------------------------ */
+/* ---- which column an event has ----------------------------------------------------------------------------------- */
 
 static bool has_size(uint8_t kind) { return raw_is_birth(kind); }
 static bool has_stack(uint8_t kind) {
@@ -163,7 +163,7 @@ static bool has_b(uint8_t kind) {
            kind == RAW_LOST;
 }
 
-/* ---- the births of a block by address ------------------------------------------------------------------------------ */
+/* ---- the births of a block by address ---------------------------------------------------------------------------- */
 
 enum { SLOTS = 4 * FORMAT_EVENTS };
 
@@ -227,7 +227,7 @@ unsigned char *format_pack_events(const raw_event *events, size_t count, size_t 
     return out;
 }
 
-/* ---- and back ----------------------------------------------------------------------------------------------------- */
+/* ---- and back ---------------------------------------------------------------------------------------------------- */
 
 static bool count_columns(columns *c, size_t events) {
     for (size_t i = 0; i < events; i++) {

@@ -48,7 +48,8 @@ static bool is_file_of(const trace_module *m) {
         for (unsigned i = 0; i < head.e_phnum && !is; i++) {
             ElfW(Phdr) p;
             off_t at = (off_t)(head.e_phoff + (size_t)i * head.e_phentsize);
-            if (pread(fd, &p, sizeof p, at) != (ssize_t)sizeof p || p.p_type != PT_NOTE || p.p_filesz > NOTES_MAX) continue;
+            if (pread(fd, &p, sizeof p, at) != (ssize_t)sizeof p || p.p_type != PT_NOTE || p.p_filesz > NOTES_MAX)
+                continue;
             unsigned char *notes = malloc(p.p_filesz);
             is = notes && pread(fd, notes, p.p_filesz, (off_t)p.p_offset) == (ssize_t)p.p_filesz &&
                  is_id(notes, p.p_filesz, m->build_id);
@@ -95,7 +96,7 @@ static bool name_by_file(const trace_module *m, trace_place **of, size_t count) 
     return true;
 }
 
-/* ---- perf maps ----------------------------------------------------------------------------------------------------- */
+/* ---- perf maps --------------------------------------------------------------------------------------------------- */
 
 static int compare_addresses(const void *a, const void *b) {
     const trace_place *x = *(trace_place *const *)a, *y = *(trace_place *const *)b;
@@ -122,7 +123,7 @@ static bool name_by_maps(const trace *t, trace_place **of, size_t count) {
     return true;
 }
 
-/* ---- all ------------------------------------------------------------------------------------------------------------ */
+/* ---- all --------------------------------------------------------------------------------------------------------- */
 
 typedef struct wanted {
     const trace_module *module; /* NULL: none */

@@ -1,6 +1,6 @@
 /*
- * Opens a trace: reads the heads of all blocks, and the contents of all but those of events. The first block that is not
- * whole ends it.
+ * Opens a trace: reads the heads of all blocks, and the contents of all but those of events. The first block that is
+ * not whole ends it.
  */
 #include "trace/inside.h"
 
@@ -80,7 +80,7 @@ unsigned char *trace_read_block(int fd, uint64_t offset, const format_head *h, c
     return out;
 }
 
-/* ---- the tables --------------------------------------------------------------------------------------------------- */
+/* ---- the tables -------------------------------------------------------------------------------------------------- */
 
 static const char *add_stacks(trace *t, const format_head *h, const unsigned char *in) {
     const unsigned char *end = in + h->plain_bytes;
@@ -198,7 +198,7 @@ static const char *take_contents(trace *t, const format_head *h, unsigned char *
     return why;
 }
 
-/* ---- opening ------------------------------------------------------------------------------------------------------ */
+/* ---- opening ----------------------------------------------------------------------------------------------------- */
 
 static const char *add_events(trace *t, const format_head *h, uint64_t offset) {
     if (!trace_grow(&t->block, &t->block_capacity, t->blocks, sizeof *t->block)) return "no memory";
@@ -296,7 +296,7 @@ void trace_close(trace *t) {
     free(t);
 }
 
-/* ---- what it has --------------------------------------------------------------------------------------------------- */
+/* ---- what it has ------------------------------------------------------------------------------------------------- */
 
 const char *trace_damage(const trace *t) { return t->damage[0] ? t->damage : NULL; }
 
@@ -327,7 +327,9 @@ uint32_t trace_stack_caller(const trace *t, uint32_t stack) {
     return is_frame(t, stack) && is_frame(t, t->stack_caller[stack]) ? t->stack_caller[stack] : 0;
 }
 
-uint64_t trace_stack_address(const trace *t, uint32_t stack) { return is_frame(t, stack) ? t->stack_address[stack] : 0; }
+uint64_t trace_stack_address(const trace *t, uint32_t stack) {
+    return is_frame(t, stack) ? t->stack_address[stack] : 0;
+}
 
 uint32_t trace_stack_image(const trace *t, uint32_t stack) {
     while (is_frame(t, stack)) stack = t->stack_caller[stack];

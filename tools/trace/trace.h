@@ -2,8 +2,8 @@
  * Reads a recording of `tslab record` (docs/trace-format.md): its events in the order of time over all threads and
  * processes, its stacks and modules.
  *
- * Memory: each thread's current block, 128 bytes for each live object, each stack once, and 56 bytes for each block, which
- * holds up to 32768 events: 2 MB for a thousand million events. One thread at a time may use a trace.
+ * Memory: each thread's current block, 128 bytes for each live object, each stack once, and 56 bytes for each block,
+ * which holds up to 32768 events: 2 MB for a thousand million events. One thread at a time may use a trace.
  */
 #ifndef TRACE_H
 #define TRACE_H
@@ -52,10 +52,10 @@ typedef struct trace_event {
 } trace_event;
 
 typedef struct trace_module {
-    uint32_t image;      /* the address space that it is in; see trace_process */
-    uint64_t start, end; /* where its code was mapped */
-    uint64_t offset;     /* of `start` in the file */
-    uint64_t base;       /* address - base: as the symbols of the file have it */
+    uint32_t image;              /* the address space that it is in; see trace_process */
+    uint64_t start, end;         /* where its code was mapped */
+    uint64_t offset;             /* of `start` in the file */
+    uint64_t base;               /* address - base: as the symbols of the file have it */
     const char *build_id, *path; /* hexadecimal, or "" */
 } trace_module;
 
@@ -90,7 +90,7 @@ uint64_t trace_end_ns(const trace *t);
 /* Threads have the numbers 1 to this. */
 uint32_t trace_thread_count(const trace *t);
 
-const char *trace_text(const trace *t, uint32_t number); /* "": none */
+const char *trace_text(const trace *t, uint32_t number);                /* "": none */
 const trace_process *trace_process_of(const trace *t, uint32_t number); /* NULL: not known */
 uint32_t trace_process_count(const trace *t);
 
@@ -98,10 +98,10 @@ uint32_t trace_process_count(const trace *t);
  * A stack is a node of a tree: the innermost frame, and the stack of its caller. So stacks that share their callers
  * share the nodes, and a number is one stack for the whole trace. Frames are return addresses.
  */
-uint32_t trace_stack_count(const trace *t);                         /* numbers are 1 to this */
-uint32_t trace_stack_caller(const trace *t, uint32_t stack);        /* 0: the outermost */
-uint64_t trace_stack_address(const trace *t, uint32_t stack);       /* the frame */
-uint32_t trace_stack_image(const trace *t, uint32_t stack);         /* whose addresses they are */
+uint32_t trace_stack_count(const trace *t);                   /* numbers are 1 to this */
+uint32_t trace_stack_caller(const trace *t, uint32_t stack);  /* 0: the outermost */
+uint64_t trace_stack_address(const trace *t, uint32_t stack); /* the frame */
+uint32_t trace_stack_image(const trace *t, uint32_t stack);   /* whose addresses they are */
 /* Innermost first. Returns how many there are. */
 size_t trace_stack_frames(const trace *t, uint32_t stack, uint64_t *frames, size_t capacity);
 

@@ -136,7 +136,7 @@ static void put_text(trace_writer *w, format_block kind, uint32_t process, const
     put_block(w, &h, text, bytes);
 }
 
-/* ---- tables -------------------------------------------------------------------------------------------------------- */
+/* ---- tables ------------------------------------------------------------------------------------------------------ */
 
 static void put_some_stacks(trace_writer *w, uint32_t first, uint32_t count) {
     uint64_t *back = malloc(2 * (size_t)count * sizeof *back), *address = back + count, before = 0;
@@ -214,7 +214,7 @@ __attribute__((format(printf, 3, 4))) static void add_line(trace_writer *w, pend
     free(line);
 }
 
-/* ---- numbers -------------------------------------------------------------------------------------------------------- */
+/* ---- numbers ----------------------------------------------------------------------------------------------------- */
 
 static uint64_t hash_stack(uint32_t caller, uint64_t address) {
     uint64_t h = (address ^ (uint64_t)caller << 40) * 0x9e3779b97f4a7c15u + caller;
@@ -279,7 +279,8 @@ uint32_t trace_writer_frames(trace_writer *w, uint32_t image, const uint64_t *fr
 uint32_t trace_writer_text(trace_writer *w, const char *text) {
     numbers *n = &w->text_numbers;
     if (w->error[0]) return 0;
-    for (size_t k = n->slots ? hash_text(text) & (n->slots - 1) : 0; n->slots && n->slot[k]; k = (k + 1) & (n->slots - 1))
+    for (size_t k = n->slots ? hash_text(text) & (n->slots - 1) : 0; n->slots && n->slot[k];
+         k = (k + 1) & (n->slots - 1))
         if (strcmp(w->text[n->slot[k]], text) == 0) return n->slot[k];
     if (!room(w, &w->text, &w->text_capacity, w->texts, sizeof *w->text)) return 0;
     w->text[w->texts] = strdup(text);
@@ -311,7 +312,7 @@ void trace_writer_symbols(trace_writer *w, uint32_t process, const char *text, s
     }
 }
 
-/* ---- events --------------------------------------------------------------------------------------------------------- */
+/* ---- events ------------------------------------------------------------------------------------------------------ */
 
 static void flush_thread(trace_writer *w, uint32_t number) {
     thread *t = &w->threads[number - 1];
@@ -322,8 +323,12 @@ static void flush_thread(trace_writer *w, uint32_t number) {
     if (!out) {
         fail(w, "no memory");
     } else {
-        format_head h = {.kind = BLOCK_EVENTS, .count = (uint32_t)t->count, .thread = number, .process = t->process,
-                         .first_ns = t->events[0].time_ns, .last_ns = t->events[t->count - 1].time_ns};
+        format_head h = {.kind = BLOCK_EVENTS,
+                         .count = (uint32_t)t->count,
+                         .thread = number,
+                         .process = t->process,
+                         .first_ns = t->events[0].time_ns,
+                         .last_ns = t->events[t->count - 1].time_ns};
         put_block(w, &h, out, bytes);
     }
     free(out);
@@ -381,7 +386,7 @@ void trace_writer_flush(trace_writer *w) {
     for (uint32_t i = 0; i < w->thread_count; i++) flush_thread(w, i + 1);
 }
 
-/* ---- the file --------------------------------------------------------------------------------------------------------- */
+/* ---- the file ---------------------------------------------------------------------------------------------------- */
 
 static void fini(trace_writer *w) {
     for (uint32_t i = 0; i < w->thread_count; i++) free(w->threads[i].events);

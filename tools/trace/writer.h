@@ -13,8 +13,8 @@
 
 typedef struct trace_writer trace_writer;
 
-/* about: lines KEY=VALUE, each with its end of line. NULL: the file cannot be written; the error says why. What it had is
-   lost. */
+/* about: lines KEY=VALUE, each with its end of line. NULL: the file cannot be written; the error says why. What it had
+   is lost. */
 trace_writer *trace_writer_create(const char *path, const char *about, char *error, size_t error_bytes);
 const char *trace_writer_error(const trace_writer *w); /* NULL: none */
 /* With `lines` KEY=VALUE at its end. false: not all is in the file. */
@@ -22,8 +22,8 @@ bool trace_writer_close(trace_writer *w, const char *lines);
 /* Writes what it has. */
 void trace_writer_flush(trace_writer *w);
 
-/* The stack of this frame, called from `caller`. 0 as the caller: `address` is an image, the root of its stacks. The same
-   number for the same stack. */
+/* The stack of this frame, called from `caller`. 0 as the caller: `address` is an image, the root of its stacks. The
+   same number for the same stack. */
 uint32_t trace_writer_stack(trace_writer *w, uint32_t caller, uint64_t address);
 /* Innermost first. */
 uint32_t trace_writer_frames(trace_writer *w, uint32_t image, const uint64_t *frames, size_t count);

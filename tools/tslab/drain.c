@@ -69,7 +69,7 @@ static uint64_t now_ns(const drain *d) {
     return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec - d->memory->start_ns;
 }
 
-/* ---- stacks -------------------------------------------------------------------------------------------------------- */
+/* ---- stacks ------------------------------------------------------------------------------------------------------ */
 
 /* The node of the file. Its callers come first. */
 static uint32_t stack_of(drain *d, uint32_t node) {
@@ -86,7 +86,7 @@ static uint32_t stack_of(drain *d, uint32_t node) {
     return known;
 }
 
-/* ---- notes --------------------------------------------------------------------------------------------------------- */
+/* ---- notes ------------------------------------------------------------------------------------------------------- */
 
 static process *process_of_pid(drain *d, pid_t pid) {
     for (size_t i = d->process_count; i-- > 0;)
@@ -175,7 +175,7 @@ static void begin_note(drain *d, owner *o, const raw_event *e, uint32_t shared) 
     if (o->wanted == 0) take_note(d, o, shared);
 }
 
-/* ---- events -------------------------------------------------------------------------------------------------------- */
+/* ---- events ------------------------------------------------------------------------------------------------------ */
 
 static void take_event(drain *d, owner *o, uint32_t shared, const raw_event *from) {
     raw_event e = *from;
@@ -205,8 +205,10 @@ static void take_event(drain *d, owner *o, uint32_t shared, const raw_event *fro
 static bool begin_owner(drain *d, owner *o, record_slot *s, uint64_t tail) {
     const uint32_t shared = atomic_load(&s->process);
     o->process = number_of_shared(d, shared);
-    if (o->process == UINT32_MAX && s->ring[tail % RECORD_RING].kind != NOTE_PROCESS) return false; /* its first thread's
-                                                                                                     slot is not read yet */
+    if (o->process == UINT32_MAX && s->ring[tail % RECORD_RING].kind != NOTE_PROCESS)
+        return false; /* its first thread's
+                                                                                                     slot is not read
+                                                                                                     yet */
     o->thread = atomic_load(&s->thread) + OWN_THREAD;
     o->wanted = o->got = 0;
     d->threads++;
@@ -248,7 +250,7 @@ void drain_window(drain *d, uint64_t time_ns, bool on) {
     trace_writer_event(d->writer, 0, OWN_THREAD, &e);
 }
 
-/* ---- ends ---------------------------------------------------------------------------------------------------------- */
+/* ---- ends -------------------------------------------------------------------------------------------------------- */
 
 static bool has_ended(const process *p) {
     struct pollfd look = {p->fd, POLLIN, 0};

@@ -32,25 +32,26 @@
 enum { WINDOWS = 4096, PASS_NS = 10000000, FLUSH_NS = 1000000000, KILLED = 128 };
 
 static void help(FILE *to) {
-    fputs("usage: tslab record [OPTIONS] PROGRAM [ARGUMENTS]\n"
-          "\n"
-          "Runs the program, and writes every allocation, reallocation and free of all its threads to a file, with time\n"
-          "and call stack. The program keeps its own malloc.\n"
-          "\n"
-          "  -o FILE          the file; tslab-PROGRAM-PID.trace if not given\n"
-          "  --children       record the processes that it starts, too\n"
-          "  --sample time=ON/EVERY\n"
-          "                   only what is allocated in the first ON of each EVERY: time=10ms/1s. The frees of these\n"
-          "                   objects are recorded whenever they come\n"
-          "  --sample turn=N/M\n"
-          "                   only what is allocated in the first N of each M turns of a thread: turn=1/100. A turn is\n"
-          "                   the outermost domain that the thread is in, or a round of its loop that waits for events\n"
-          "                   (epoll_wait, poll, select, recv)\n"
-          "\n"
-          "Programs that are linked statically, or have more rights than who starts them, cannot be recorded.\n"
-          "Exit code: the program's, 128 and the signal if one ended it; 2 wrong usage; 126 it cannot be run; 127 it is\n"
-          "not found.\n",
-          to);
+    fputs(
+        "usage: tslab record [OPTIONS] PROGRAM [ARGUMENTS]\n"
+        "\n"
+        "Runs the program, and writes every allocation, reallocation and free of all its threads to a file, with time\n"
+        "and call stack. The program keeps its own malloc.\n"
+        "\n"
+        "  -o FILE          the file; tslab-PROGRAM-PID.trace if not given\n"
+        "  --children       record the processes that it starts, too\n"
+        "  --sample time=ON/EVERY\n"
+        "                   only what is allocated in the first ON of each EVERY: time=10ms/1s. The frees of these\n"
+        "                   objects are recorded whenever they come\n"
+        "  --sample turn=N/M\n"
+        "                   only what is allocated in the first N of each M turns of a thread: turn=1/100. A turn is\n"
+        "                   the outermost domain that the thread is in, or a round of its loop that waits for events\n"
+        "                   (epoll_wait, poll, select, recv)\n"
+        "\n"
+        "Programs that are linked statically, or have more rights than who starts them, cannot be recorded.\n"
+        "Exit code: the program's, 128 and the signal if one ended it; 2 wrong usage; 126 it cannot be run; 127 it is\n"
+        "not found.\n",
+        to);
 }
 
 typedef struct plan {
@@ -82,7 +83,7 @@ typedef struct recording {
     bool has_said;
 } recording;
 
-/* ---- options ------------------------------------------------------------------------------------------------------- */
+/* ---- options ----------------------------------------------------------------------------------------------------- */
 
 /* "10ms", "1s", "500us". 0: it is none. */
 static uint64_t ns_of_text(const char *text, const char *end) {
@@ -119,7 +120,7 @@ static bool read_sample(plan *p, const char *text) {
     return true;
 }
 
-/* ---- the memory and the file ---------------------------------------------------------------------------------------- */
+/* ---- the memory and the file ------------------------------------------------------------------------------------- */
 
 static int make_memory(recording *r, const plan *p) {
     struct timespec now;
@@ -149,7 +150,8 @@ static char *about_text(const plan *p, char **argv) {
     FILE *out = open_memstream(&text, &bytes);
     if (!out) return NULL;
     (void)clock_gettime(CLOCK_REALTIME, &now);
-    fprintf(out, "recorder=tslab %s\nstart_realtime_ns=%lld%09ld\n", slab_version(), (long long)now.tv_sec, now.tv_nsec);
+    fprintf(out, "recorder=tslab %s\nstart_realtime_ns=%lld%09ld\n", slab_version(), (long long)now.tv_sec,
+            now.tv_nsec);
     if (uname(&system) == 0) fprintf(out, "machine=%s\nhost=%s\n", system.machine, system.nodename);
     if (p->sample_text) fprintf(out, "sample=%s\n", p->sample_text);
     fprintf(out, "stacks=%d\ncommand=", RECORD_FRAMES);
@@ -178,14 +180,15 @@ static int make_file(recording *r, plan *p, char **argv) {
     return r->drain ? -1 : launch_fail(EXIT_CANNOT, "no memory");
 }
 
-/* ---- the program ---------------------------------------------------------------------------------------------------- */
+/* ---- the program ------------------------------------------------------------------------------------------------- */
 
 static void start_program(recording *r, char **argv, int error_fd, const sigset_t *signals) {
     char variable[64], library[PATH_MAX];
     snprintf(variable, sizeof variable, "/proc/%ld/fd/%d", (long)getppid(), r->memory_fd);
     int code = launch_find_library("libtslab-record.so." TSLAB_SOVERSION, library);
     if (code >= 0) _exit(code);
-    if (!launch_preload(library) || setenv(RECORD_VARIABLE, variable, 1) != 0) _exit(launch_fail(EXIT_CANNOT, "no memory"));
+    if (!launch_preload(library) || setenv(RECORD_VARIABLE, variable, 1) != 0)
+        _exit(launch_fail(EXIT_CANNOT, "no memory"));
     atomic_store(&r->memory->root_pid, getpid());
     (void)close(r->memory_fd); /* it is opened by its name */
     (void)signal(SIGINT, SIG_DFL);
@@ -224,11 +227,12 @@ static int launch(recording *r, char **argv) {
     bool failed = read(fd[0], &error, sizeof error) == (ssize_t)sizeof error;
     (void)close(fd[0]);
     if (!failed) return -1;
-    while (waitpid(r->root, &status, 0) < 0 && errno == EINTR) {}
+    while (waitpid(r->root, &status, 0) < 0 && errno == EINTR) {
+    }
     return launch_fail(error == ENOENT ? EXIT_NOT_FOUND : EXIT_CANNOT, "%s: %s", argv[0], strerror(error));
 }
 
-/* ---- windows of time ------------------------------------------------------------------------------------------------- */
+/* ---- windows of time --------------------------------------------------------------------------------------------- */
 
 static uint64_t clock_ns(const recording *r) {
     struct timespec t;
@@ -239,7 +243,8 @@ static uint64_t clock_ns(const recording *r) {
 static void sleep_until(const recording *r, uint64_t at_ns) {
     const uint64_t at = at_ns + r->memory->start_ns;
     struct timespec t = {(time_t)(at / 1000000000u), (long)(at % 1000000000u)};
-    while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &t, NULL) == EINTR) {}
+    while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &t, NULL) == EINTR) {
+    }
 }
 
 static void set_window(recording *r, bool on) {
@@ -270,7 +275,7 @@ static void take_windows(recording *r) {
         drain_window(r->drain, r->window[r->windows_taken % WINDOWS].time_ns, r->window[r->windows_taken % WINDOWS].on);
 }
 
-/* ---- until it ends ---------------------------------------------------------------------------------------------------- */
+/* ---- until it ends ----------------------------------------------------------------------------------------------- */
 
 /* Children that lost their parent, too. */
 static void collect_status(recording *r) {
@@ -325,15 +330,17 @@ static void say_end(recording *r, const plan *p, bool whole) {
     const record_shared *m = r->memory;
     const uint64_t bytes = trace_writer_bytes(r->writer), events = drain_events(r->drain);
     if (atomic_load(&m->has_own_malloc))
-        (void)launch_fail(0, "the program, or one of its children, has a malloc of its own, which calls cannot be recorded");
+        (void)launch_fail(
+            0, "the program, or one of its children, has a malloc of its own, which calls cannot be recorded");
     if (atomic_load(&m->processes) == 0)
         (void)launch_fail(0, "nothing was recorded: the program did not load libtslab-record");
-    if (atomic_load(&m->full_slots)) (void)launch_fail(0, "more than %d threads at once: some were not recorded", RECORD_SLOTS);
+    if (atomic_load(&m->full_slots))
+        (void)launch_fail(0, "more than %d threads at once: some were not recorded", RECORD_SLOTS);
     if (m->sample == SAMPLE_TURNS && atomic_load(&m->turns) == 0)
         (void)launch_fail(0, "no thread had a turn: nothing was recorded; see --sample time=ON/EVERY");
-    (void)launch_fail(0, "%s: %" PRIu64 " events of %" PRIu64 " threads, %.1f MB, %.1f bytes an event%s", p->file, events,
-                      drain_threads(r->drain), (double)bytes / 1e6, events ? (double)bytes / (double)events : 0.0,
-                      whole ? "" : "; it is cut off");
+    (void)launch_fail(0, "%s: %" PRIu64 " events of %" PRIu64 " threads, %.1f MB, %.1f bytes an event%s", p->file,
+                      events, drain_threads(r->drain), (double)bytes / 1e6,
+                      events ? (double)bytes / (double)events : 0.0, whole ? "" : "; it is cut off");
 }
 
 static int finish(recording *r, const plan *p) {

@@ -105,7 +105,8 @@ static int set(int k) {
     const setting *s = &SETTINGS[k];
     const char *value = optarg ? optarg : s->value;
     if (!*value) return launch_fail(EXIT_USAGE, "--%s needs a value", KNOWN[k].name);
-    if (s->is_good && !s->is_good(value)) return launch_fail(EXIT_USAGE, "--%s '%s': %s", KNOWN[k].name, value, s->wanted);
+    if (s->is_good && !s->is_good(value))
+        return launch_fail(EXIT_USAGE, "--%s '%s': %s", KNOWN[k].name, value, s->wanted);
     return setenv(s->variable, value, 1) == 0 ? -1 : launch_fail(EXIT_CANNOT, "%s", strerror(errno));
 }
 

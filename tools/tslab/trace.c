@@ -1,6 +1,6 @@
 /*
- * tslab trace info|export|import: a program in Python beside the tool, which this starts. Formats of others come and go,
- * and their libraries are Python's.
+ * tslab trace info|export|import: a program in Python beside the tool, which this starts. Formats of others come and
+ * go, and their libraries are Python's.
  */
 #include "tslab/commands.h"
 #include "tslab/launch.h"

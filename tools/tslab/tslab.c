@@ -9,12 +9,9 @@
 static const struct {
     const char *name, *called;
     int (*run)(int argc, char **argv);
-} COMMANDS[] = {{"top", "tslab top", command_top},
-                {"stats", "tslab stats", command_stats},
-                {"doctor", "tslab doctor", command_doctor},
-                {"run", "tslab run", command_run},
-                {"record", "tslab record", command_record},
-                {"advise", "tslab advise", command_advise},
+} COMMANDS[] = {{"top", "tslab top", command_top},          {"stats", "tslab stats", command_stats},
+                {"doctor", "tslab doctor", command_doctor}, {"run", "tslab run", command_run},
+                {"record", "tslab record", command_record}, {"advise", "tslab advise", command_advise},
                 {"trace", "tslab trace", command_trace}};
 
 static const char HELP[] =
