@@ -7,6 +7,7 @@ run="make gcc libc6-dev cmake pkg-config libjansson-dev iso-codes python3"
 # What make run shows beside temporal-slab, the libraries of two rows, and what draws. Where they cannot be had it goes without.
 beside="libjemalloc2 libmimalloc2.0 libtcmalloc-minimal4 liblua5.4-dev libxml2-dev python3-matplotlib"
 optional=""
+record="libzstd-dev libunwind-dev"
 http="libmicrohttpd-dev protobuf-c-compiler libprotobuf-c-dev zlib1g-dev"
 adapt="libsqlite3-dev liblua5.4-dev libxml2-dev zlib1g-dev libexpat1-dev libpcre2-dev libnghttp2-dev libssl-dev libuv1-dev"
 cross="gcc-aarch64-linux-gnu libc6-dev-arm64-cross gcc-riscv64-linux-gnu libc6-dev-riscv64-cross"
@@ -14,14 +15,15 @@ cross="$cross gcc-s390x-linux-gnu libc6-dev-s390x-cross gcc-arm-linux-gnueabihf 
 cross="$cross gcc-i686-linux-gnu libc6-dev-i386-cross qemu-user musl-tools xz-utils"
 case "$#:${1-}" in
     1:run) wanted="$run $beside" optional=" $beside " ;;
-    1:test) wanted="$run libcmocka-dev $http ninja-build" ;;
-    1:test-all) wanted="$run libcmocka-dev $http ninja-build gdb abigail-tools meson" ;;
+    1:test) wanted="$run libcmocka-dev $http $record ninja-build" ;;
+    1:test-all) wanted="$run libcmocka-dev $http $record ninja-build gdb abigail-tools meson" ;;
     1:coverage) wanted="$run libcmocka-dev $http gdb gcovr valgrind" ;;
     1:afl) wanted="$run libcmocka-dev clang afl++" ;;
     1:clang) wanted="$run libcmocka-dev clang" ;;
     1:cxx) wanted="$run libcmocka-dev g++ clang libc++-dev libc++abi-dev libclang-rt-dev" ;;
     1:adapt) wanted="$run libcmocka-dev g++ libprotobuf-dev $adapt" ;;
     1:fuzz) wanted="$run libcmocka-dev clang libclang-rt-dev" ;;
+    1:record) wanted="$run $record" ;;
     1:http) wanted="$run $http" ;;
     1:observability) wanted="$run $http prometheus prometheus-pushgateway curl python3-yaml" ;;
     1:bench) wanted="$run libjemalloc2 libmimalloc2.0 libtcmalloc-minimal4 g++ libapr1-dev libtalloc-dev" ;;
