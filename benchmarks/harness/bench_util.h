@@ -56,6 +56,11 @@ static inline uint32_t bench_rng_below(bench_rng *rng, uint32_t bound) {
     return (uint32_t)((bench_rng_next(rng) >> 32) * bound >> 32);
 }
 
+/* Uniform in [low, high]; low <= high. */
+static inline uint32_t bench_rng_between(bench_rng *rng, uint32_t low, uint32_t high) {
+    return low + (uint32_t)(((bench_rng_next(rng) >> 32) * ((uint64_t)high - low + 1)) >> 32);
+}
+
 /* Sorts values. 0 for none; the mean of the middle two for an even count. */
 double bench_median(double *values, size_t count);
 

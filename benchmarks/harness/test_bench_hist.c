@@ -38,31 +38,53 @@ static void test_percentiles(void) {
     bench_hist_destroy(hist);
 }
 
-/* 64 buckets to a power of two: 2^20 to 2^21 in steps of 16,384. */
+/* 128 buckets to a power of two: 2^20 to 2^21 in steps of 8,192. */
 static void test_percentiles_above(void) {
     bench_hist *hist = bench_hist_create();
     bench_hist_add(hist, BENCH_HIST_EXACT);
     expect("one value, at the lowest edge", bench_hist_percentile(hist, 0.5, 1), BENCH_HIST_EXACT);
-    for (int i = 0; i < 4; i++) bench_hist_add(hist, 1048576 + 16384 * 2 + 5);
-    for (int i = 0; i < 4; i++) bench_hist_add(hist, 1048576 + 16384 * 7);
+    for (int i = 0; i < 4; i++) bench_hist_add(hist, 1048576 + 8192 * 2 + 5);
+    for (int i = 0; i < 4; i++) bench_hist_add(hist, 1048576 + 8192 * 7);
     bench_hist_add(hist, UINT64_MAX / 2);
-    expect("p30, half of the first four", bench_hist_percentile(hist, 0.30, 1), 1048576 + 16384 * 2.5);
-    expect("p50, their upper edge", bench_hist_percentile(hist, 0.50, 1), 1048576 + 16384 * 3);
-    expect("p80, three quarters of the next", bench_hist_percentile(hist, 0.80, 1), 1048576 + 16384 * 7.75);
+    expect("p30, half of the first four", bench_hist_percentile(hist, 0.30, 1), 1048576 + 8192 * 2.5);
+    expect("p50, their upper edge", bench_hist_percentile(hist, 0.50, 1), 1048576 + 8192 * 3);
+    expect("p80, three quarters of the next", bench_hist_percentile(hist, 0.80, 1), 1048576 + 8192 * 7.75);
     bench_hist *twice = bench_hist_create();
     bench_hist_add(twice, 3);
     bench_hist_merge(twice, hist);
     expect("merged", (double)twice->count, 11);
     expect("its maximum", (double)twice->max, (double)(UINT64_MAX / 2));
-    expect("its median", bench_hist_percentile(twice, 0.5, 1), 1048576 + 16384 * (2 + 3.5 / 4));
+    expect("its median", bench_hist_percentile(twice, 0.5, 1), 1048576 + 8192 * (2 + 3.5 / 4));
     bench_hist_destroy(twice);
     expect("p100", bench_hist_percentile(hist, 1, 1), (double)(UINT64_MAX / 2));
     bench_hist_destroy(hist);
     hist = bench_hist_create();
     bench_hist_add(hist, 1000);
     bench_hist_add(hist, 1048576 + 5);
-    bench_hist_add(hist, 1048576 + 16384 * 63);
-    expect("sum", bench_hist_sum(hist), 1000 + 1048576 + 16384 * 0.5 + 1048576 + 16384 * 63.5);
+    bench_hist_add(hist, 1048576 + 8192 * 127);
+    expect("sum", bench_hist_sum(hist), 1000 + 1048576 + 8192 * 0.5 + 1048576 + 8192 * 127.5);
+    bench_hist_destroy(hist);
+}
+
+/* Values of every magnitude: as the sorted values, to the width of a bucket. */
+static void test_sorted(void) {
+    enum { VALUES = 20000 };
+    static double values[VALUES];
+    bench_hist *hist = bench_hist_create();
+    bench_rng rng = {7};
+    for (size_t i = 0; i < VALUES; i++) {
+        uint64_t value = bench_rng_next(&rng) >> bench_rng_between(&rng, 0, 63);
+        bench_hist_add(hist, value);
+        values[i] = (double)value;
+    }
+    bench_median(values, VALUES); /* sorts */
+    for (size_t i = 1; i <= 9; i++) {
+        double exact = values[VALUES * i / 10 - 1], got = bench_hist_percentile(hist, (double)i / 10, 1);
+        if (got < exact * (1 - 1.0 / 128) - 1 || got > exact * (1 + 1.0 / 128) + 1) {
+            printf("p%zu0 of values of every magnitude: %g, exact %g\n", i, got, exact);
+            failures++;
+        }
+    }
     bench_hist_destroy(hist);
 }
 
@@ -96,6 +118,7 @@ static void test_random(void) {
 int main(void) {
     test_percentiles();
     test_percentiles_above();
+    test_sorted();
     test_median();
     test_random();
     if (failures == 0) printf("percentiles, median and random numbers: as computed by hand\n");

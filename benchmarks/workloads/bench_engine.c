@@ -40,7 +40,7 @@ typedef struct Worker {
     pthread_t thread;
     uint32_t index;
     Source source;
-    WlRng rng;
+    bench_rng rng;
     BenchTotals totals;
     atomic_uint_fast64_t leaked_objects; /* written by the thread, read by any: a figure alone, so relaxed will do */
 
@@ -54,7 +54,7 @@ typedef struct Worker {
     EpochDomain *domain;
     void *memory; /* one mapping for all of the above arrays */
     size_t memory_bytes;
-    Histogram latencies;
+    bench_hist latencies;
 } Worker;
 
 struct BenchRun {
@@ -76,13 +76,13 @@ static Source source_of(const BenchOptions *options) {
 static void draw_plan(Worker *worker) {
     const BenchOptions *options = worker->options;
     double leak_below = options->leak_pct / 100.0 * 4294967296.0;
-    worker->plan_count = wl_rng_between(&worker->rng, options->objs_min, options->objs_max);
+    worker->plan_count = bench_rng_between(&worker->rng, options->objs_min, options->objs_max);
     for (uint32_t i = 0; i < worker->plan_count; i++) {
-        bool hot = options->hot_pct != 0 && wl_rng_between(&worker->rng, 1, 100) <= options->hot_pct;
+        bool hot = options->hot_pct != 0 && bench_rng_between(&worker->rng, 1, 100) <= options->hot_pct;
         worker->plan_sizes[i] =
-            hot ? options->hot_bytes : wl_rng_between(&worker->rng, options->size_min, options->size_max);
+            hot ? options->hot_bytes : bench_rng_between(&worker->rng, options->size_min, options->size_max);
         if (options->free_policy == FREE_LEAK)
-            worker->plan_leaks[i] = (double)(wl_rng_next(&worker->rng) >> 32) < leak_below;
+            worker->plan_leaks[i] = (double)(bench_rng_next(&worker->rng) >> 32) < leak_below;
     }
 }
 
@@ -208,21 +208,21 @@ static void *worker_main(void *argument) {
     if (!wait_for_start(worker, &start_ns)) return NULL;
     bool paced = worker->options->req_rate != 0;
     uint64_t end_ns = start_ns + (uint64_t)(worker->options->duration_s * (double)WL_NS_PER_S);
-    uint64_t now_ns = wl_now_ns();
+    uint64_t now_ns = bench_now_ns();
     while (now_ns < end_ns) {
         draw_plan(worker);
         if (paced) {
             uint64_t due_ns = deadline_ns(worker, start_ns, worker->totals.requests);
             if (due_ns >= end_ns) break;
-            if (due_ns > wl_now_ns()) wl_sleep_until_ns(due_ns);
+            if (due_ns > bench_now_ns()) wl_sleep_until_ns(due_ns);
         }
-        uint64_t begin_ns = wl_now_ns();
+        uint64_t begin_ns = bench_now_ns();
         run_request(worker);
-        now_ns = wl_now_ns();
-        histogram_record(&worker->latencies, now_ns - begin_ns);
+        now_ns = bench_now_ns();
+        bench_hist_add(&worker->latencies, now_ns - begin_ns);
     }
     if (paced && now_ns < end_ns) wl_sleep_until_ns(end_ns);
-    worker->totals.elapsed_ns = wl_now_ns() - start_ns;
+    worker->totals.elapsed_ns = bench_now_ns() - start_ns;
     for (uint64_t i = 0; i < worker->kept_count; i++) release_kept(worker, &worker->kept[i]);
     close_epoch(worker);
     return NULL;
@@ -239,8 +239,7 @@ static bool worker_init(Worker *worker, const BenchOptions *options, SlabAllocat
     size_t leaks_bytes = rounded(objects * sizeof *worker->plan_leaks);
     size_t kept_bytes = rounded((size_t)kept_count * sizeof *worker->kept);
     worker->memory_bytes = sizes_bytes + leaks_bytes + kept_bytes + (size_t)kept_count * objects * sizeof(void *);
-    worker->memory = wl_map(worker->memory_bytes);
-    if (worker->memory == NULL) return false;
+    worker->memory = bench_map(worker->memory_bytes);
     unsigned char *next = worker->memory;
     worker->plan_sizes = (uint32_t *)(void *)next;
     next += sizes_bytes;
@@ -265,7 +264,7 @@ static bool worker_init(Worker *worker, const BenchOptions *options, SlabAllocat
 
 static void open_gate(Gate *gate, bool cancelled) {
     pthread_mutex_lock(&gate->lock);
-    gate->start_ns = wl_now_ns();
+    gate->start_ns = bench_now_ns();
     gate->cancelled = cancelled;
     gate->go = true;
     pthread_cond_broadcast(&gate->opened);
@@ -299,8 +298,7 @@ static int run_workers(Worker *workers, uint32_t count, Gate *gate) {
 
 BenchRun *bench_create(const BenchOptions *options, SlabAllocator *slab) {
     size_t bytes = sizeof(BenchRun) + options->threads * sizeof(Worker);
-    BenchRun *run = wl_map(bytes);
-    if (run == NULL) return NULL;
+    BenchRun *run = bench_map(bytes);
     run->bytes = bytes;
     run->count = options->threads;
     pthread_mutex_init(&run->gate.lock, NULL);
@@ -314,12 +312,12 @@ BenchRun *bench_create(const BenchOptions *options, SlabAllocator *slab) {
     return run;
 }
 
-bool bench_execute(BenchRun *run, BenchTotals *totals, Histogram *latencies) {
+bool bench_execute(BenchRun *run, BenchTotals *totals, bench_hist *latencies) {
     int error = run_workers(run->workers, run->count, &run->gate);
     memset(totals, 0, sizeof *totals);
     for (uint32_t i = 0; i < run->count; i++) {
         add_totals(totals, &run->workers[i].totals);
-        histogram_merge(latencies, &run->workers[i].latencies);
+        bench_hist_merge(latencies, &run->workers[i].latencies);
     }
     errno = error;
     return error == 0;
@@ -333,8 +331,8 @@ uint64_t bench_leaked_objects(const BenchRun *run) {
 }
 
 void bench_destroy(BenchRun *run) {
-    for (uint32_t i = 0; i < run->count; i++) wl_unmap(run->workers[i].memory, run->workers[i].memory_bytes);
+    for (uint32_t i = 0; i < run->count; i++) bench_unmap(run->workers[i].memory, run->workers[i].memory_bytes);
     pthread_cond_destroy(&run->gate.opened);
     pthread_mutex_destroy(&run->gate.lock);
-    wl_unmap(run, run->bytes);
+    bench_unmap(run, run->bytes);
 }

@@ -19,7 +19,7 @@
 #include <tslab/tslab.h>
 
 #include "bench_options.h"
-#include "histogram.h"
+#include "bench_hist.h"
 
 typedef struct BenchTotals {
     uint64_t requests;
@@ -39,7 +39,7 @@ typedef struct BenchRun BenchRun;
 BenchRun *bench_create(const BenchOptions *options, SlabAllocator *slab);
 /* Runs the requests once, on options->threads threads, the caller's being one of them; returns when all have
    ended and every object that is to be freed is. latencies: zeroed by the caller. false: no threads (errno). */
-bool bench_execute(BenchRun *run, BenchTotals *totals, Histogram *latencies);
+bool bench_execute(BenchRun *run, BenchTotals *totals, bench_hist *latencies);
 /* Objects that the requests leaked so far. Any thread, also while the run lasts. */
 uint64_t bench_leaked_objects(const BenchRun *run);
 void bench_destroy(BenchRun *run);

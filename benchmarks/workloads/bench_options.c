@@ -134,7 +134,7 @@ static const struct option long_options[] = {
 };
 
 _Noreturn static void bad_value(const char *option, const char *value, const char *wanted) {
-    wl_die(WL_EXIT_USAGE, TOOL, "--%s=%s: %s", option, value, wanted);
+    wl_die(BENCH_EXIT_USAGE, TOOL, "--%s=%s: %s", option, value, wanted);
 }
 
 static uint64_t number(const char *option, const char *value, uint64_t low, uint64_t high) {
@@ -240,10 +240,10 @@ static void apply(int option, const char *value, BenchOptions *out) {
 
 static void check_combination(const BenchOptions *options) {
     if (options->objs_min > options->objs_max)
-        wl_die(WL_EXIT_USAGE, TOOL, "--objs_min=%u: is above --objs_max=%u", options->objs_min, options->objs_max);
+        wl_die(BENCH_EXIT_USAGE, TOOL, "--objs_min=%u: is above --objs_max=%u", options->objs_min, options->objs_max);
     uint64_t kept = bench_kept_requests(options) * options->objs_max * options->threads;
     if (kept > BENCH_POINTERS_MAX)
-        wl_die(WL_EXIT_USAGE, TOOL,
+        wl_die(BENCH_EXIT_USAGE, TOOL,
                "--free_policy=lag:%u: with --objs_max=%u and --threads=%u keeps %llu objects, "
                "at most %llu are possible",
                options->lag, options->objs_max, options->threads, (unsigned long long)kept,
@@ -257,13 +257,13 @@ void bench_options_parse(int argc, char **argv, BenchOptions *out) {
     while ((option = getopt_long(argc, argv, "+:h", long_options, NULL)) != -1) {
         if (option == OPT_HELP || option == 'h') {
             print_help();
-            exit(WL_EXIT_OK);
+            exit(0);
         }
         if (option == ':' || option == '?') wl_bad_option(TOOL, option, argv);
         wl_check_value(TOOL, argv);
         given[option - OPT_ALLOCATOR] = optarg;
     }
-    if (optind < argc) wl_die(WL_EXIT_USAGE, TOOL, "%s: unexpected argument", argv[optind]);
+    if (optind < argc) wl_die(BENCH_EXIT_USAGE, TOOL, "%s: unexpected argument", argv[optind]);
 
     const char *pattern = given[OPT_PATTERN - OPT_ALLOCATOR];
     if (pattern == NULL) pattern = presets[0].name;

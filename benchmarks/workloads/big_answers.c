@@ -44,7 +44,7 @@ static uint64_t answer(void) {
         json_array_append_new(rows, row);
     }
     char *text = json_dumps(rows, JSON_COMPACT);
-    if (text == NULL) wl_die(WL_EXIT_FAILED, TOOL, "no memory");
+    if (text == NULL) wl_die(BENCH_EXIT_FAILED, TOOL, "no memory");
     uint64_t digest = case_hash(CASE_HASH_START, text, strlen(text));
     if (run->allocator == WL_MALLOC) {
         free(text);
@@ -56,7 +56,7 @@ static uint64_t answer(void) {
 static uint64_t serve(void) {
     if (run->allocator == WL_MALLOC) return answer();
     EpochDomain *domain = epoch_domain_create(NULL);
-    if (domain == NULL || !epoch_domain_enter(domain)) wl_die(WL_EXIT_FAILED, TOOL, "no domain");
+    if (domain == NULL || !epoch_domain_enter(domain)) wl_die(BENCH_EXIT_FAILED, TOOL, "no domain");
     uint64_t digest = answer();
     epoch_domain_exit(domain);
     epoch_domain_destroy(domain);
@@ -68,9 +68,9 @@ static void *serve_bursts(void *argument) {
     for (;;) {
         pthread_barrier_wait(&begin);
         if (over) return NULL;
-        uint64_t begin_ns = wl_now_ns();
+        uint64_t begin_ns = bench_now_ns();
         server->digest = serve();
-        server->took_ns = wl_now_ns() - begin_ns;
+        server->took_ns = bench_now_ns() - begin_ns;
         pthread_barrier_wait(&end);
     }
 }
@@ -84,18 +84,18 @@ int main(int argc, char **argv) {
     pthread_barrier_init(&end, NULL, THREADS + 1);
     for (int i = 0; i < THREADS; i++)
         if (pthread_create(&servers[i].thread, NULL, serve_bursts, &servers[i]) != 0)
-            wl_die(WL_EXIT_FAILED, TOOL, "no thread");
+            wl_die(BENCH_EXIT_FAILED, TOOL, "no thread");
     case_start(run);
     while (case_goes_on(run)) {
         pthread_barrier_wait(&begin);
         pthread_barrier_wait(&end);
         for (int i = 0; i < THREADS; i++) {
-            histogram_record(&run->latencies, servers[i].took_ns);
+            bench_hist_add(&run->latencies, servers[i].took_ns);
             case_same(run, servers[i].digest);
         }
-        wl_sleep_until_ns(wl_now_ns() + QUIET_NS);
+        wl_sleep_until_ns(bench_now_ns() + QUIET_NS);
     }
-    wl_sleep_until_ns(wl_now_ns() + WL_NS_PER_S - QUIET_NS);
+    wl_sleep_until_ns(bench_now_ns() + WL_NS_PER_S - QUIET_NS);
     if (run->allocator == WL_TSLAB) json_set_alloc_funcs(malloc, free); /* the report is not the answers' */
     int code = case_finish(run);
     over = true;

@@ -24,15 +24,15 @@ static void take_option(Case *run, int option, char **argv, const char *what) {
     switch (option) {
     case OPT_ALLOCATOR:
         if (!wl_allocator_parse(optarg, &run->allocator))
-            wl_die(WL_EXIT_USAGE, run->tool, "--allocator=%s: must be tslab or malloc", optarg);
+            wl_die(BENCH_EXIT_USAGE, run->tool, "--allocator=%s: must be tslab or malloc", optarg);
         break;
     case OPT_SECONDS:
         if (!wl_parse_double(optarg, 0.0, true, SECONDS_MAX, &run->seconds))
-            wl_die(WL_EXIT_USAGE, run->tool, "--seconds=%s: must be seconds, more than 0 and at most 3600", optarg);
+            wl_die(BENCH_EXIT_USAGE, run->tool, "--seconds=%s: must be seconds, more than 0 and at most 3600", optarg);
         break;
     case OPT_JSON: run->json_path = optarg; break;
     case OPT_HELP:
-    case 'h': print_help(run->tool, what); exit(WL_EXIT_OK);
+    case 'h': print_help(run->tool, what); exit(0);
     default: wl_bad_option(run->tool, option, argv);
     }
 }
@@ -55,7 +55,7 @@ Case *case_begin(int argc, char **argv, const char *tool, const char *what) {
         if (option != ':' && option != '?') wl_check_value(tool, argv);
         take_option(run, option, argv, what);
     }
-    if (optind + 1 < argc) wl_die(WL_EXIT_USAGE, tool, "%s: one file at most", argv[optind + 1]);
+    if (optind + 1 < argc) wl_die(BENCH_EXIT_USAGE, tool, "%s: one file at most", argv[optind + 1]);
     if (optind < argc) run->input = argv[optind];
     if (run->json_path != NULL) run->json = report_open_json(run->json_path, tool);
     return run;
@@ -64,15 +64,15 @@ Case *case_begin(int argc, char **argv, const char *tool, const char *what) {
 void case_start(Case *run) {
     run->memory.series = &run->series;
     run->memory.sample_ms = 5;
-    run->memory.before_bytes = rss_measure_bytes();
+    run->memory.before_bytes = bench_rss_bytes();
     rss_series_init(&run->series);
     if (!rss_sampler_start(&run->series, run->memory.sample_ms))
-        wl_die(WL_EXIT_FAILED, run->tool, "no thread for the memory samples");
-    run->begin_ns = wl_now_ns();
+        wl_die(BENCH_EXIT_FAILED, run->tool, "no thread for the memory samples");
+    run->begin_ns = bench_now_ns();
     run->end_ns = run->begin_ns + (uint64_t)(run->seconds * (double)WL_NS_PER_S);
 }
 
-bool case_goes_on(const Case *run) { return run->latencies.count == 0 || wl_now_ns() < run->end_ns; }
+bool case_goes_on(const Case *run) { return run->latencies.count == 0 || bench_now_ns() < run->end_ns; }
 
 uint64_t case_hash(uint64_t hash, const void *bytes, size_t count) {
     const unsigned char *next = bytes;
@@ -82,19 +82,19 @@ uint64_t case_hash(uint64_t hash, const void *bytes, size_t count) {
 
 void case_same(Case *run, uint64_t digest) {
     if (run->digest != 0 && run->digest != digest)
-        wl_die(WL_EXIT_FAILED, run->tool, "two requests computed different results");
+        wl_die(BENCH_EXIT_FAILED, run->tool, "two requests computed different results");
     run->digest = digest;
 }
 
 int case_finish(Case *run) {
-    double elapsed_s = (double)(wl_now_ns() - run->begin_ns) / 1e9;
-    run->memory.after_bytes = run->memory.after_destroy_bytes = rss_measure_bytes();
+    double elapsed_s = (double)(bench_now_ns() - run->begin_ns) / 1e9;
+    run->memory.after_bytes = run->memory.after_destroy_bytes = bench_rss_bytes();
     rss_sampler_stop();
     memory_report_finish(&run->memory);
     printf("%s with %s: %" PRIu64 " requests\n", run->tool, wl_allocator_name(run->allocator), run->latencies.count);
     report_print_latencies(&run->latencies);
     report_print_memory(&run->memory, run->allocator);
-    if (run->json == NULL) return WL_EXIT_OK;
+    if (run->json == NULL) return 0;
     char digest[17];
     snprintf(digest, sizeof digest, "%016" PRIx64, run->digest);
     json_t *json =
@@ -103,5 +103,5 @@ int case_finish(Case *run) {
                   (double)run->latencies.count / elapsed_s, "digest", digest, "latency_ns",
                   report_json_latencies(&run->latencies), "rss", report_json_memory(&run->memory));
     report_write_json(json, run->json, run->json_path, run->tool);
-    return WL_EXIT_OK;
+    return 0;
 }

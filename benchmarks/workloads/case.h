@@ -13,7 +13,7 @@
 #include <stdio.h>
 
 #include "harness.h"
-#include "histogram.h"
+#include "bench_hist.h"
 #include "report.h"
 #include "rss.h"
 
@@ -24,7 +24,7 @@ typedef struct Case {
     const char *input; /* the argument FILE, or NULL */
     const char *json_path;
     FILE *json;
-    Histogram latencies;
+    bench_hist latencies;
     RssSeries series;
     MemoryReport memory;
     uint64_t digest; /* of what the requests computed: the same with every allocator */

@@ -31,7 +31,7 @@ void endpoint_show_leaks(const char *tool, const char *pattern, WlAllocator allo
                          void *arg) {
     LeakMetric leaks;
     describe(&leaks, pattern, allocator, read, arg);
-    if (!slab_http_metric_add(&leaks.metric)) wl_die(WL_EXIT_FAILED, tool, "no metric: %s", strerror(errno));
+    if (!slab_http_metric_add(&leaks.metric)) wl_die(BENCH_EXIT_FAILED, tool, "no metric: %s", strerror(errno));
 }
 
 static double nothing(void *unused) {

@@ -8,7 +8,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <time.h>
 
 const char *wl_allocator_name(WlAllocator allocator) { return allocator == WL_TSLAB ? "tslab" : "malloc"; }
@@ -36,21 +35,15 @@ _Noreturn void wl_die(int code, const char *tool, const char *format, ...) {
 }
 
 _Noreturn void wl_bad_option(const char *tool, int answer, char *const *argv) {
-    if (answer == ':') wl_die(WL_EXIT_USAGE, tool, "%s: needs a value", argv[optind - 1]);
-    if (optopt >= 256) wl_die(WL_EXIT_USAGE, tool, "%s: takes no value", argv[optind - 1]);
-    if (optopt != 0) wl_die(WL_EXIT_USAGE, tool, "-%c: unknown option (--help lists them)", optopt);
-    wl_die(WL_EXIT_USAGE, tool, "%s: unknown option (--help lists them)", argv[optind - 1]);
+    if (answer == ':') wl_die(BENCH_EXIT_USAGE, tool, "%s: needs a value", argv[optind - 1]);
+    if (optopt >= 256) wl_die(BENCH_EXIT_USAGE, tool, "%s: takes no value", argv[optind - 1]);
+    if (optopt != 0) wl_die(BENCH_EXIT_USAGE, tool, "-%c: unknown option (--help lists them)", optopt);
+    wl_die(BENCH_EXIT_USAGE, tool, "%s: unknown option (--help lists them)", argv[optind - 1]);
 }
 
 void wl_check_value(const char *tool, char *const *argv) {
     if (optarg != NULL && optarg == argv[optind - 1] && strncmp(optarg, "--", 2) == 0)
-        wl_die(WL_EXIT_USAGE, tool, "%s: needs a value, not '%s'", argv[optind - 2], optarg);
-}
-
-uint64_t wl_now_ns(void) {
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * WL_NS_PER_S + (uint64_t)now.tv_nsec;
+        wl_die(BENCH_EXIT_USAGE, tool, "%s: needs a value, not '%s'", argv[optind - 2], optarg);
 }
 
 void wl_sleep_until_ns(uint64_t deadline_ns) {
@@ -60,29 +53,6 @@ void wl_sleep_until_ns(uint64_t deadline_ns) {
     };
     while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &deadline, NULL) == EINTR) {
     }
-}
-
-void *wl_map(size_t bytes) {
-    void *pages = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (pages == MAP_FAILED) return NULL;
-    memset(pages, 0, bytes);
-    return pages;
-}
-
-void wl_unmap(void *pointer, size_t bytes) {
-    if (pointer != NULL) munmap(pointer, bytes);
-}
-
-uint64_t wl_rng_next(WlRng *rng) {
-    uint64_t z = (rng->state += UINT64_C(0x9e3779b97f4a7c15));
-    z = (z ^ (z >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
-    z = (z ^ (z >> 27)) * UINT64_C(0x94d049bb133111eb);
-    return z ^ (z >> 31);
-}
-
-uint32_t wl_rng_between(WlRng *rng, uint32_t low, uint32_t high) {
-    uint64_t span = (uint64_t)high - low + 1;
-    return low + (uint32_t)(((wl_rng_next(rng) >> 32) * span) >> 32);
 }
 
 bool wl_parse_u64(const char *text, uint64_t low, uint64_t high, uint64_t *out) {

@@ -1,6 +1,6 @@
 /*
- * What both workloads need and the allocator under test must not notice: a clock, pacing by absolute
- * deadlines, memory straight from the system, a seeded random source, and the parsing of option values.
+ * What the workloads need beside ../harness: their allocators' names, pacing by absolute deadlines, and the parsing of option
+ * values with getopt_long.
  *
  * Nothing here calls malloc or temporal-slab, so the figures of a run are those of the work alone.
  */
@@ -11,13 +11,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "bench_clock.h"
+#include "bench_util.h"
+
 #define WL_NS_PER_S UINT64_C(1000000000)
 #define WL_NS_PER_MS UINT64_C(1000000)
-
-/* Exit codes of the tools. */
-#define WL_EXIT_OK 0
-#define WL_EXIT_FAILED 1
-#define WL_EXIT_USAGE 2
 
 typedef enum WlAllocator {
     WL_MALLOC,
@@ -37,24 +35,8 @@ _Noreturn void wl_bad_option(const char *tool, int answer, char *const *argv);
 /* Likewise where the value that getopt_long has found is the next option. --json=--file means a file of that name. */
 void wl_check_value(const char *tool, char *const *argv);
 
-/* Monotonic clock. */
-uint64_t wl_now_ns(void);
 /* Returns at the deadline, at once if it has passed. */
 void wl_sleep_until_ns(uint64_t deadline_ns);
-
-/* Zeroed pages of their own, every one touched, so that later use does not change resident memory. NULL if
-   the system refuses. */
-void *wl_map(size_t bytes);
-void wl_unmap(void *pointer, size_t bytes);
-
-/* splitmix64: every seed is good, the sequence is the same everywhere. */
-typedef struct WlRng {
-    uint64_t state;
-} WlRng;
-
-uint64_t wl_rng_next(WlRng *rng);
-/* Uniform in [low, high]; low <= high. */
-uint32_t wl_rng_between(WlRng *rng, uint32_t low, uint32_t high);
 
 /* The whole text must be a decimal number in [low, high]; otherwise false and *out is untouched. */
 bool wl_parse_u64(const char *text, uint64_t low, uint64_t high, uint64_t *out);

@@ -31,16 +31,16 @@ typedef struct Connection {
 static Case *run;
 static SlabAllocator *allocator;
 static EpochId connections_epoch;
-static WlRng rng = {42};
+static bench_rng rng = {42};
 
 static void *filled(void *object, size_t size) {
-    if (object == NULL) wl_die(WL_EXIT_FAILED, TOOL, "no memory");
+    if (object == NULL) wl_die(BENCH_EXIT_FAILED, TOOL, "no memory");
     memset(object, 'x', size);
     return object;
 }
 
 static void open_connection(Connection *connection) {
-    const size_t sizes[KEPT] = {256, wl_rng_between(&rng, 24, 96), wl_rng_between(&rng, 24, 96), 1024};
+    const size_t sizes[KEPT] = {256, bench_rng_between(&rng, 24, 96), bench_rng_between(&rng, 24, 96), 1024};
     for (int i = 0; i < KEPT; i++) {
         void *object =
             run->allocator == WL_TSLAB ? slab_malloc_epoch(allocator, sizes[i], connections_epoch) : malloc(sizes[i]);
@@ -60,34 +60,34 @@ static void close_connection(Connection *connection) {
 
 /* A part of the connection's request: other connections' parts come between it and the next. */
 static void step(Connection *connection) {
-    uint64_t begin_ns = wl_now_ns();
+    uint64_t begin_ns = bench_now_ns();
     if (run->allocator == WL_TSLAB && connection->domain == NULL &&
         (connection->domain = epoch_domain_create_ex(allocator, "request", 0)) == NULL)
-        wl_die(WL_EXIT_FAILED, TOOL, "no domain");
+        wl_die(BENCH_EXIT_FAILED, TOOL, "no domain");
     for (int i = 0; i < OBJECTS; i++) {
-        size_t size = wl_rng_between(&rng, 24, 480);
+        size_t size = bench_rng_between(&rng, 24, 480);
         void *object = connection->domain != NULL ? epoch_domain_alloc(connection->domain, size) : malloc(size);
         connection->objects[connection->count++] = filled(object, size);
     }
-    connection->took_ns += wl_now_ns() - begin_ns;
+    connection->took_ns += bench_now_ns() - begin_ns;
 }
 
 static void end_request(Connection *connection, bool recorded) {
-    uint64_t begin_ns = wl_now_ns();
+    uint64_t begin_ns = bench_now_ns();
     if (connection->domain != NULL)
         epoch_domain_destroy(connection->domain);
     else
         for (size_t i = 0; i < connection->count; i++) free(connection->objects[i]);
     connection->domain = NULL;
     connection->count = 0;
-    if (recorded) histogram_record(&run->latencies, connection->took_ns + wl_now_ns() - begin_ns);
+    if (recorded) bench_hist_add(&run->latencies, connection->took_ns + bench_now_ns() - begin_ns);
     connection->took_ns = 0;
 }
 
 /* Usual traffic: one request after the other, now and then a connection is closed and another one opened. */
 static void serve_usual(Connection *connections) {
-    Connection *connection = &connections[wl_rng_between(&rng, 0, CONNECTIONS - 1)];
-    if (connection->kept[0] != NULL && wl_rng_between(&rng, 0, 9) == 0) close_connection(connection);
+    Connection *connection = &connections[bench_rng_between(&rng, 0, CONNECTIONS - 1)];
+    if (connection->kept[0] != NULL && bench_rng_between(&rng, 0, 9) == 0) close_connection(connection);
     if (connection->kept[0] == NULL) open_connection(connection);
     for (int turn = 0; turn < STEPS; turn++) step(connection);
     end_request(connection, true);
@@ -107,18 +107,17 @@ static void serve_all(Connection *connections) {
 int main(int argc, char **argv) {
     run = case_begin(argc, argv, TOOL,
                      "Usual requests, then one on each of a thousand connections at once; then all are idle.");
-    Connection *connections = wl_map(CONNECTIONS * sizeof *connections);
-    if (connections == NULL) wl_die(WL_EXIT_FAILED, TOOL, "no memory");
+    Connection *connections = bench_map(CONNECTIONS * sizeof *connections);
     if (run->allocator == WL_TSLAB) {
         SlabOptions options = {.size = sizeof options, .background = 1};
         allocator = slab_allocator_create_ex(&options);
-        if (allocator == NULL) wl_die(WL_EXIT_FAILED, TOOL, "no allocator");
+        if (allocator == NULL) wl_die(BENCH_EXIT_FAILED, TOOL, "no allocator");
         connections_epoch = epoch_open(allocator, "connections", EPOCH_CHURN);
     }
     case_start(run);
     while (case_goes_on(run)) serve_usual(connections);
     serve_all(connections);
-    wl_sleep_until_ns(wl_now_ns() + QUIET_NS);
+    wl_sleep_until_ns(bench_now_ns() + QUIET_NS);
     run->digest = CASE_HASH_START;
     int code = case_finish(run);
     for (int i = 0; i < CONNECTIONS; i++)

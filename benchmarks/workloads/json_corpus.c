@@ -20,7 +20,7 @@ static void complain(Corpus *corpus, const char *path, int error, bool quiet) {
     if (!quiet) fprintf(stderr, TOOL ": %s: %s\n", path, strerror(error));
 }
 
-static _Noreturn void out_of_memory(void) { wl_die(WL_EXIT_FAILED, TOOL, "no memory for the documents"); }
+static _Noreturn void out_of_memory(void) { wl_die(BENCH_EXIT_FAILED, TOOL, "no memory for the documents"); }
 
 /* Names are kept for the life of the process. */
 static char *keep_text(const char *text) {
@@ -29,8 +29,7 @@ static char *keep_text(const char *text) {
     size_t bytes = strlen(text) + 1;
     if (bytes > left) {
         left = bytes > 65536 ? bytes : 65536;
-        room = wl_map(left);
-        if (room == NULL) out_of_memory();
+        room = bench_map(left);
     }
     char *kept = memcpy(room, text, bytes);
     room += bytes;
@@ -42,10 +41,9 @@ static void add_document(Corpus *corpus, const char *path) {
     static size_t capacity;
     if (corpus->count == capacity) {
         size_t wider = capacity == 0 ? 256 : 2 * capacity;
-        Document *documents = wl_map(wider * sizeof *documents);
-        if (documents == NULL) out_of_memory();
+        Document *documents = bench_map(wider * sizeof *documents);
         if (capacity != 0) memcpy(documents, corpus->documents, capacity * sizeof *documents);
-        wl_unmap(corpus->documents, capacity * sizeof *documents);
+        bench_unmap(corpus->documents, capacity * sizeof *documents);
         corpus->documents = documents;
         capacity = wider;
     }
@@ -123,17 +121,12 @@ static int read_whole(Document *document) {
     int error = fstat(fd, &info) == 0 ? 0 : errno;
     size_t capacity = error == 0 && info.st_size > 0 ? (size_t)info.st_size + 1 : 65536;
     size_t length = 0;
-    char *text = error == 0 ? wl_map(capacity) : NULL;
-    if (error == 0 && text == NULL) error = ENOMEM;
+    char *text = error == 0 ? bench_map(capacity) : NULL;
     while (error == 0) {
         if (length == capacity) {
-            char *wider = wl_map(2 * capacity);
-            if (wider == NULL) {
-                error = ENOMEM;
-                break;
-            }
+            char *wider = bench_map(2 * capacity);
             memcpy(wider, text, length);
-            wl_unmap(text, capacity);
+            bench_unmap(text, capacity);
             text = wider;
             capacity *= 2;
         }
@@ -146,7 +139,7 @@ static int read_whole(Document *document) {
     }
     close(fd);
     if (error != 0) {
-        wl_unmap(text, capacity);
+        bench_unmap(text, capacity);
         return error;
     }
     document->text = text;

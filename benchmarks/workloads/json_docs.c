@@ -52,7 +52,7 @@ typedef struct Outcome {
     uint64_t invalid;  /* documents that are no JSON */
     uint64_t failures; /* requests without memory */
     uint64_t wrong;    /* requests whose tree or output differs from the first pass */
-    Histogram latencies;
+    bench_hist latencies;
     RssSeries series;
     MemoryReport memory;
     SlabGlobalStats stats;
@@ -145,7 +145,7 @@ static bool same_output(const Document *document, const Walk *walk, size_t outpu
 static void examine_document(Document *document, Outcome *outcome, bool quiet) {
     EpochDomain *domain = slab != NULL ? enter_domain(document) : NULL;
     if (slab != NULL && domain == NULL)
-        wl_die(WL_EXIT_FAILED, TOOL, "%s: no domain: %s", document->path, strerror(errno));
+        wl_die(BENCH_EXIT_FAILED, TOOL, "%s: no domain: %s", document->path, strerror(errno));
     json_error_t error;
     json_t *tree = json_loadb(document->text, document->bytes, LOAD_FLAGS, &error);
     if (tree == NULL) {
@@ -155,7 +155,7 @@ static void examine_document(Document *document, Outcome *outcome, bool quiet) {
         Walk walk = {0, 0};
         walk_tree(tree, &walk);
         char *output = json_dumps(tree, DUMP_FLAGS);
-        if (output == NULL) wl_die(WL_EXIT_FAILED, TOOL, "%s: cannot be printed again: no memory", document->path);
+        if (output == NULL) wl_die(BENCH_EXIT_FAILED, TOOL, "%s: cannot be printed again: no memory", document->path);
         document->output_bytes = strlen(output);
         document->output_hash = fnv1a(output, document->output_bytes);
         document->nodes = walk.nodes;
@@ -165,12 +165,12 @@ static void examine_document(Document *document, Outcome *outcome, bool quiet) {
         counted_free(output);
     }
     if (held_blocks != 0)
-        wl_die(WL_EXIT_FAILED, TOOL, "%s: the parser keeps %" PRId64 " blocks after the document is freed",
+        wl_die(BENCH_EXIT_FAILED, TOOL, "%s: the parser keeps %" PRId64 " blocks after the document is freed",
                document->path, held_blocks);
     if (slab != NULL) {
         SlabEpochStats stats;
         if (slab_stats_epoch(slab, SLAB_ALL_CLASSES, epoch_domain_epoch(domain), &stats) && stats.live_objects != 0)
-            wl_die(WL_EXIT_FAILED, TOOL, "%s: everything is freed, the domain counts %" PRIu64 " live objects",
+            wl_die(BENCH_EXIT_FAILED, TOOL, "%s: everything is freed, the domain counts %" PRIu64 " live objects",
                    document->path, stats.live_objects);
         epoch_domain_destroy(domain);
     }
@@ -178,7 +178,7 @@ static void examine_document(Document *document, Outcome *outcome, bool quiet) {
 
 /* A request. hash: also compares the output itself, not only its length. Returns its time. */
 static uint64_t serve_document(const Document *document, Outcome *outcome, bool hash) {
-    uint64_t begin_ns = wl_now_ns();
+    uint64_t begin_ns = bench_now_ns();
     EpochDomain *domain = slab != NULL ? enter_domain(document) : NULL;
     json_t *tree = NULL;
     char *output = NULL;
@@ -203,7 +203,7 @@ static uint64_t serve_document(const Document *document, Outcome *outcome, bool 
     } else {
         epoch_domain_destroy(domain);
     }
-    return wl_now_ns() - begin_ns;
+    return bench_now_ns() - begin_ns;
 }
 
 /* ---- a run ------------------------------------------------------------------------------------ */
@@ -233,13 +233,13 @@ static const Document *middle_document(const Corpus *corpus) {
 }
 
 static void serve_timed(const Document *document, Outcome *outcome) {
-    histogram_record(&outcome->latencies, serve_document(document, outcome, false));
+    bench_hist_add(&outcome->latencies, serve_document(document, outcome, false));
     outcome->requests++;
 }
 
 static void timed_rounds(const Corpus *corpus, double seconds, Outcome *outcome) {
     const Document *middle = middle_document(corpus);
-    uint64_t begin_ns = wl_now_ns();
+    uint64_t begin_ns = bench_now_ns();
     uint64_t limit_ns = (uint64_t)(seconds * (double)WL_NS_PER_S);
     do {
         for (size_t i = 0; i < corpus->count; i++) {
@@ -248,7 +248,7 @@ static void timed_rounds(const Corpus *corpus, double seconds, Outcome *outcome)
             if (document == middle) serve_timed(document, outcome);
         }
         outcome->rounds++;
-        outcome->elapsed_ns = wl_now_ns() - begin_ns;
+        outcome->elapsed_ns = bench_now_ns() - begin_ns;
     } while (outcome->elapsed_ns < limit_ns);
 }
 
@@ -257,10 +257,10 @@ static void run(const Settings *settings, Corpus *corpus, Outcome *outcome, bool
     corpus_load(corpus, quiet);
     memory->series = &outcome->series;
     memory->sample_ms = settings->rss_sample_ms;
-    memory->before_bytes = rss_measure_bytes();
+    memory->before_bytes = bench_rss_bytes();
     rss_series_init(&outcome->series);
     if (!rss_sampler_start(&outcome->series, settings->rss_sample_ms))
-        wl_die(WL_EXIT_FAILED, TOOL, "no thread for the memory samples");
+        wl_die(BENCH_EXIT_FAILED, TOOL, "no thread for the memory samples");
     use_counted_hooks();
     for (size_t i = 0; i < corpus->count; i++)
         if (corpus->documents[i].text != NULL) examine_document(&corpus->documents[i], outcome, quiet);
@@ -272,11 +272,11 @@ static void run(const Settings *settings, Corpus *corpus, Outcome *outcome, bool
     }
     json_set_alloc_funcs(malloc, free);
     rss_sampler_stop();
-    memory->after_bytes = rss_measure_bytes();
+    memory->after_bytes = bench_rss_bytes();
     memory->after_destroy_bytes = memory->after_bytes;
     memory_report_finish(memory);
     if (slab != NULL && (!slab_stats_global(slab, &outcome->stats) || !leak_report_collect(slab, &outcome->leaks)))
-        wl_die(WL_EXIT_FAILED, TOOL, "no statistics: %s", strerror(errno));
+        wl_die(BENCH_EXIT_FAILED, TOOL, "no statistics: %s", strerror(errno));
 }
 
 static double requests_per_s(const Outcome *outcome) {
@@ -344,29 +344,28 @@ static json_t *outcome_json(const Settings *settings, WlAllocator allocator, con
 static int check(const Corpus *corpus, const Outcome *outcome, bool quiet) {
     if (usable_documents(corpus) == 0) {
         if (!quiet) fprintf(stderr, TOOL ": no document could be read\n");
-        return WL_EXIT_FAILED;
+        return BENCH_EXIT_FAILED;
     }
     if (outcome->wrong != 0 || refused_frees != 0 || outcome->leaks.objects != 0) {
         fprintf(stderr,
                 TOOL ": %" PRIu64 " outputs changed, slab_free refused %" PRIu64 " blocks, %" PRIu64
                      " objects are left\n",
                 outcome->wrong, refused_frees, outcome->leaks.objects);
-        return WL_EXIT_FAILED;
+        return BENCH_EXIT_FAILED;
     }
     if (outcome->failures != 0) {
         fprintf(stderr, TOOL ": %" PRIu64 " requests found no memory\n", outcome->failures);
-        return WL_EXIT_FAILED;
+        return BENCH_EXIT_FAILED;
     }
-    return WL_EXIT_OK;
+    return 0;
 }
 
 /* Runs one allocator in this process. json: receives the results, or NULL. */
 static int run_one(const Settings *settings, WlAllocator allocator, Corpus *corpus, json_t **json, bool quiet) {
-    Outcome *outcome = wl_map(sizeof *outcome);
-    if (outcome == NULL) wl_die(WL_EXIT_FAILED, TOOL, "no memory: %s", strerror(errno));
+    Outcome *outcome = bench_map(sizeof *outcome);
     if (allocator == WL_TSLAB) {
         slab = slab_allocator_create();
-        if (slab == NULL) wl_die(WL_EXIT_FAILED, TOOL, "no allocator: %s", strerror(errno));
+        if (slab == NULL) wl_die(BENCH_EXIT_FAILED, TOOL, "no allocator: %s", strerror(errno));
     }
     run(settings, corpus, outcome, quiet);
     int code = check(corpus, outcome, quiet);
@@ -382,20 +381,20 @@ static int run_one(const Settings *settings, WlAllocator allocator, Corpus *corp
 /* Runs one allocator in a child; its results come back through an unnamed file. NULL if it sent none. */
 static json_t *run_child(const Settings *settings, WlAllocator allocator, Corpus *corpus, bool quiet, int *code) {
     FILE *results = tmpfile();
-    if (results == NULL) wl_die(WL_EXIT_FAILED, TOOL, "no temporary file: %s", strerror(errno));
+    if (results == NULL) wl_die(BENCH_EXIT_FAILED, TOOL, "no temporary file: %s", strerror(errno));
     fflush(NULL);
     pid_t child = fork();
-    if (child < 0) wl_die(WL_EXIT_FAILED, TOOL, "no process: %s", strerror(errno));
+    if (child < 0) wl_die(BENCH_EXIT_FAILED, TOOL, "no process: %s", strerror(errno));
     if (child == 0) {
         json_t *json = NULL;
         int result = run_one(settings, allocator, corpus, &json, quiet);
-        if (json_dumpf(json, results, 0) != 0 || fflush(NULL) != 0) result = WL_EXIT_FAILED;
+        if (json_dumpf(json, results, 0) != 0 || fflush(NULL) != 0) result = BENCH_EXIT_FAILED;
         _exit(result);
     }
     int status;
     while (waitpid(child, &status, 0) < 0 && errno == EINTR) {
     }
-    *code = WIFEXITED(status) ? WEXITSTATUS(status) : WL_EXIT_FAILED;
+    *code = WIFEXITED(status) ? WEXITSTATUS(status) : BENCH_EXIT_FAILED;
     if (!WIFEXITED(status))
         fprintf(stderr, TOOL ": the run with %s ended by signal %d\n", wl_allocator_name(allocator), WTERMSIG(status));
     rewind(results);
@@ -427,14 +426,14 @@ static int run_both(const Settings *settings, Corpus *corpus, json_t **json) {
     int malloc_code, tslab_code;
     json_t *with_malloc = run_child(settings, WL_MALLOC, corpus, false, &malloc_code);
     json_t *with_tslab = run_child(settings, WL_TSLAB, corpus, true, &tslab_code);
-    int code = malloc_code != WL_EXIT_OK ? malloc_code : tslab_code;
+    int code = malloc_code != 0 ? malloc_code : tslab_code;
     bool same = with_malloc != NULL && with_tslab != NULL && compare_outputs(with_malloc, with_tslab);
-    if (code == WL_EXIT_OK && same)
+    if (code == 0 && same)
         printf("malloc and tslab print all %zu documents alike\n",
                json_array_size(json_object_get(with_malloc, "documents")));
     *json =
         json_pack("{s:s, s:b, s:[o*, o*]}", "tool", TOOL, "same_output", (int)same, "runs", with_malloc, with_tslab);
-    return code == WL_EXIT_OK && !same ? WL_EXIT_FAILED : code;
+    return code == 0 && !same ? BENCH_EXIT_FAILED : code;
 }
 
 /* ---- the command line ------------------------------------------------------------------------- */
@@ -451,7 +450,7 @@ static void print_help(void) {
 }
 
 _Noreturn static void bad_value(const char *option, const char *value, const char *wanted) {
-    wl_die(WL_EXIT_USAGE, TOOL, "--%s=%s: %s", option, value, wanted);
+    wl_die(BENCH_EXIT_USAGE, TOOL, "--%s=%s: %s", option, value, wanted);
 }
 
 enum {
@@ -494,7 +493,7 @@ static void parse_options(int argc, char **argv, Settings *settings) {
             settings->json_path = optarg;
             break;
         case OPT_HELP:
-        case 'h': print_help(); exit(WL_EXIT_OK);
+        case 'h': print_help(); exit(0);
         default: wl_bad_option(TOOL, option, argv);
         }
     }

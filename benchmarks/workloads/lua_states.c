@@ -48,13 +48,13 @@ static uint64_t serve(const Case *run) {
     /* Lua frees and allocates all the time: a churn epoch uses its slots again. */
     EpochDomain *domain = tslab ? epoch_domain_create_ex(NULL, "lua", EPOCH_CHURN) : NULL;
     lua_State *state = lua_newstate(tslab ? by_domain : by_malloc, domain);
-    if (state == NULL) wl_die(WL_EXIT_FAILED, TOOL, "no state");
+    if (state == NULL) wl_die(BENCH_EXIT_FAILED, TOOL, "no state");
     luaL_requiref(state, "_G", luaopen_base, 1);
     luaL_requiref(state, LUA_TABLIBNAME, luaopen_table, 1);
     luaL_requiref(state, LUA_STRLIBNAME, luaopen_string, 1);
     lua_settop(state, 0);
     if (luaL_loadstring(state, script) != LUA_OK || lua_pcall(state, 0, 1, 0) != LUA_OK)
-        wl_die(WL_EXIT_FAILED, TOOL, "%s", lua_tostring(state, -1));
+        wl_die(BENCH_EXIT_FAILED, TOOL, "%s", lua_tostring(state, -1));
     size_t length;
     const char *result = lua_tolstring(state, -1, &length);
     uint64_t digest = case_hash(CASE_HASH_START, result, length);
@@ -70,9 +70,9 @@ int main(int argc, char **argv) {
     case_same(run, serve(run));
     case_start(run);
     while (case_goes_on(run)) {
-        uint64_t begin_ns = wl_now_ns();
+        uint64_t begin_ns = bench_now_ns();
         uint64_t digest = serve(run);
-        histogram_record(&run->latencies, wl_now_ns() - begin_ns);
+        bench_hist_add(&run->latencies, bench_now_ns() - begin_ns);
         case_same(run, digest);
     }
     return case_finish(run);

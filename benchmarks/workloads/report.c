@@ -15,8 +15,7 @@ static EpochId *list_epochs(SlabAllocator *slab, size_t *count, size_t *bytes) {
     *count = slab_epochs(slab, NULL, 0);
     *bytes = *count * sizeof(EpochId);
     if (*count == 0) return NULL;
-    EpochId *epochs = wl_map(*bytes);
-    if (epochs == NULL) return NULL;
+    EpochId *epochs = bench_map(*bytes);
     size_t now = slab_epochs(slab, epochs, *count);
     if (now < *count) *count = now;
     return epochs;
@@ -47,7 +46,7 @@ bool leak_report_collect(SlabAllocator *slab, LeakReport *out) {
         if (stats.age_ns > row->oldest_age_ns) row->oldest_age_ns = stats.age_ns;
         out->objects += stats.live_objects;
     }
-    wl_unmap(epochs, bytes);
+    bench_unmap(epochs, bytes);
     return true;
 }
 
@@ -62,7 +61,7 @@ uint64_t leak_report_destroy_epochs(SlabAllocator *slab) {
             epoch_destroy(slab, epochs[i]))
             destroyed++;
     }
-    wl_unmap(epochs, bytes);
+    bench_unmap(epochs, bytes);
     return destroyed;
 }
 
@@ -78,11 +77,17 @@ void memory_report_finish(MemoryReport *memory) {
 /* ---- for people ------------------------------------------------------------------------------- */
 
 static double us(uint64_t ns) { return (double)ns / 1e3; }
+static uint64_t quantile(const bench_hist *latencies, double fraction) {
+    return (uint64_t)bench_hist_percentile(latencies, fraction, 1);
+}
+static double mean(const bench_hist *latencies) {
+    return latencies->count == 0 ? 0 : bench_hist_sum(latencies) / (double)latencies->count;
+}
 
-void report_print_latencies(const Histogram *latencies) {
+void report_print_latencies(const bench_hist *latencies) {
     printf("latency of a request    p50 %.1f us, p99 %.1f us, p99.9 %.1f us, max %.1f us, mean %.1f us\n",
-           us(histogram_quantile(latencies, 0.5)), us(histogram_quantile(latencies, 0.99)),
-           us(histogram_quantile(latencies, 0.999)), us(latencies->max), histogram_mean(latencies) / 1e3);
+           us(quantile(latencies, 0.5)), us(quantile(latencies, 0.99)),
+           us(quantile(latencies, 0.999)), us(latencies->max), mean(latencies) / 1e3);
 }
 
 void report_print_memory(const MemoryReport *memory, WlAllocator allocator) {
@@ -140,12 +145,12 @@ void report_print_leaks(const LeakReport *leaks) {
 
 static json_t *integer(uint64_t value) { return json_integer((json_int_t)value); }
 
-json_t *report_json_latencies(const Histogram *latencies) {
+json_t *report_json_latencies(const bench_hist *latencies) {
     return json_pack("{s:I, s:o, s:o, s:o, s:o, s:o, s:f}", "count", (json_int_t)latencies->count, "p50",
-                     integer(histogram_quantile(latencies, 0.5)), "p90", integer(histogram_quantile(latencies, 0.9)),
-                     "p99", integer(histogram_quantile(latencies, 0.99)), "p99_9",
-                     integer(histogram_quantile(latencies, 0.999)), "max", integer(latencies->max), "mean",
-                     histogram_mean(latencies));
+                     integer(quantile(latencies, 0.5)), "p90", integer(quantile(latencies, 0.9)),
+                     "p99", integer(quantile(latencies, 0.99)), "p99_9",
+                     integer(quantile(latencies, 0.999)), "max", integer(latencies->max), "mean",
+                     mean(latencies));
 }
 
 json_t *report_json_memory(const MemoryReport *memory) {
@@ -205,12 +210,12 @@ json_t *report_json_leaks(const LeakReport *leaks) {
 
 FILE *report_open_json(const char *path, const char *tool) {
     FILE *file = fopen(path, "w");
-    if (file == NULL) wl_die(WL_EXIT_USAGE, tool, "--json=%s: %s", path, strerror(errno));
+    if (file == NULL) wl_die(BENCH_EXIT_USAGE, tool, "--json=%s: %s", path, strerror(errno));
     return file;
 }
 
 void report_write_json(json_t *document, FILE *file, const char *path, const char *tool) {
     bool written = json_dumpf(document, file, JSON_INDENT(1)) == 0 && fputc('\n', file) != EOF;
-    if (fclose(file) != 0 || !written) wl_die(WL_EXIT_FAILED, tool, "--json=%s: cannot be written", path);
+    if (fclose(file) != 0 || !written) wl_die(BENCH_EXIT_FAILED, tool, "--json=%s: cannot be written", path);
     json_decref(document);
 }

@@ -12,7 +12,7 @@
 #include <tslab/tslab.h>
 
 #include "harness.h"
-#include "histogram.h"
+#include "bench_hist.h"
 #include "rss.h"
 
 #define REPORT_LABELS_MAX 64u
@@ -53,14 +53,14 @@ typedef struct MemoryReport {
 /* Sets peak_bytes and high_water_bytes from the others. */
 void memory_report_finish(MemoryReport *memory);
 
-void report_print_latencies(const Histogram *latencies);
+void report_print_latencies(const bench_hist *latencies);
 void report_print_memory(const MemoryReport *memory, WlAllocator allocator);
 /* stats and leaks: NULL for malloc. */
 void report_print_allocator(const SlabGlobalStats *stats);
 void report_print_leaks(const LeakReport *leaks);
 
 /* New references; NULL arguments give JSON null. */
-json_t *report_json_latencies(const Histogram *latencies);
+json_t *report_json_latencies(const bench_hist *latencies);
 json_t *report_json_memory(const MemoryReport *memory);
 json_t *report_json_allocator(const SlabGlobalStats *stats);
 json_t *report_json_leaks(const LeakReport *leaks);

@@ -37,13 +37,6 @@ static uint64_t statm_bytes(void) {
     return strtoull(end, NULL, 10) * (uint64_t)sysconf(_SC_PAGESIZE);
 }
 
-uint64_t rss_measure_bytes(void) {
-    char text[4096];
-    uint64_t bytes = 0;
-    if (read_text("/proc/self/smaps_rollup", text, sizeof text)) bytes = field_bytes(text, "\nRss:");
-    return bytes != 0 ? bytes : statm_bytes();
-}
-
 uint64_t rss_high_water_bytes(void) {
     char text[4096];
     return read_text("/proc/self/status", text, sizeof text) ? field_bytes(text, "\nVmHWM:") : 0;
@@ -91,12 +84,12 @@ static struct {
 
 static void *sampler_main(void *unused) {
     (void)unused;
-    uint64_t start_ns = wl_now_ns();
+    uint64_t start_ns = bench_now_ns();
     uint64_t due_ns = start_ns;
     pthread_mutex_lock(&sampler.lock);
     while (!sampler.stop) {
         pthread_mutex_unlock(&sampler.lock);
-        uint64_t now_ns = wl_now_ns();
+        uint64_t now_ns = bench_now_ns();
         rss_series_add(sampler.series, (now_ns - start_ns) / WL_NS_PER_MS, statm_bytes());
         do {
             due_ns += sampler.period_ms * WL_NS_PER_MS;

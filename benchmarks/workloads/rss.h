@@ -1,7 +1,7 @@
 /*
  * Resident memory of this process, as the kernel counts it.
  *
- *   rss_measure_bytes   exact, from /proc/self/smaps_rollup: walks the page tables; for single moments.
+ *   bench_rss_bytes     exact, from /proc/self/smaps_rollup: walks the page tables; for single moments.
  *   the sampler         /proc/self/statm every few milliseconds on a thread of its own: cheap, and good to
  *                       some pages per processor (the kernel keeps that counter in parts).
  *
@@ -14,7 +14,6 @@
 #include <stddef.h>
 #include <stdint.h>
 
-uint64_t rss_measure_bytes(void);
 /* The largest resident memory there ever was in this process (VmHWM); 0 if the system does not say. */
 uint64_t rss_high_water_bytes(void);
 

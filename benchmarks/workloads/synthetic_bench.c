@@ -25,7 +25,7 @@
 typedef struct Outcome {
     BenchTotals totals;
     uint64_t counted_leaks; /* what benchmark_objects_leaked_total came to */
-    Histogram latencies;
+    bench_hist latencies;
     RssSeries series;
     MemoryReport memory;
     SlabGlobalStats stats; /* temporal-slab only, like leaks; taken with the leaks still there */
@@ -36,7 +36,7 @@ static SlabAllocator *make_allocator(const BenchOptions *options) {
     SlabOptions slab_options = {.size = sizeof slab_options};
     if (options->reclaim_at_once) slab_options.reclaim_policy = SLAB_RECLAIM_AT_ONCE;
     SlabAllocator *slab = slab_allocator_create_ex(&slab_options);
-    if (slab == NULL) wl_die(WL_EXIT_FAILED, TOOL, "no allocator: %s", strerror(errno));
+    if (slab == NULL) wl_die(BENCH_EXIT_FAILED, TOOL, "no allocator: %s", strerror(errno));
     if (options->epoch_policy == POLICY_MANUAL) slab_epoch_set_label(slab, epoch_current(slab), "rolling");
     return slab;
 }
@@ -44,9 +44,9 @@ static SlabAllocator *make_allocator(const BenchOptions *options) {
 /* Asks temporal-slab what is left, then lets it take back what leaked. */
 static void examine(SlabAllocator *slab, Outcome *outcome) {
     if (!slab_stats_global(slab, &outcome->stats) || !leak_report_collect(slab, &outcome->leaks))
-        wl_die(WL_EXIT_FAILED, TOOL, "no statistics: %s", strerror(errno));
+        wl_die(BENCH_EXIT_FAILED, TOOL, "no statistics: %s", strerror(errno));
     outcome->memory.after_destroy_bytes = outcome->memory.after_bytes;
-    if (leak_report_destroy_epochs(slab) != 0) outcome->memory.after_destroy_bytes = rss_measure_bytes();
+    if (leak_report_destroy_epochs(slab) != 0) outcome->memory.after_destroy_bytes = bench_rss_bytes();
 }
 
 static double leaked_so_far(void *bench) { return (double)bench_leaked_objects(bench); }
@@ -54,20 +54,20 @@ static double leaked_so_far(void *bench) { return (double)bench_leaked_objects(b
 static void run(const BenchOptions *options, SlabAllocator *slab, Outcome *outcome) {
     BenchRun *bench = bench_create(options, slab);
     if (bench == NULL)
-        wl_die(WL_EXIT_FAILED, TOOL, "no memory for %u threads of %u objects", options->threads, options->objs_max);
+        wl_die(BENCH_EXIT_FAILED, TOOL, "no memory for %u threads of %u objects", options->threads, options->objs_max);
     endpoint_show_leaks(TOOL, options->pattern, options->allocator, leaked_so_far, bench);
     MemoryReport *memory = &outcome->memory;
     memory->series = &outcome->series;
     memory->sample_ms = options->rss_sample_ms;
-    memory->before_bytes = rss_measure_bytes();
+    memory->before_bytes = bench_rss_bytes();
     rss_series_init(&outcome->series);
     if (!rss_sampler_start(&outcome->series, options->rss_sample_ms))
-        wl_die(WL_EXIT_FAILED, TOOL, "no thread for the memory samples");
+        wl_die(BENCH_EXIT_FAILED, TOOL, "no thread for the memory samples");
     if (!bench_execute(bench, &outcome->totals, &outcome->latencies))
-        wl_die(WL_EXIT_FAILED, TOOL, "--threads=%u: %s", options->threads, strerror(errno));
+        wl_die(BENCH_EXIT_FAILED, TOOL, "--threads=%u: %s", options->threads, strerror(errno));
     if (slab != NULL && options->epoch_policy == POLICY_MANUAL) epoch_advance(slab);
     rss_sampler_stop();
-    memory->after_bytes = rss_measure_bytes();
+    memory->after_bytes = bench_rss_bytes();
     memory->after_destroy_bytes = memory->after_bytes;
     memory_report_finish(memory);
     if (slab != NULL) examine(slab, outcome);
@@ -155,33 +155,32 @@ static int check(const BenchOptions *options, const Outcome *outcome) {
     const BenchTotals *totals = &outcome->totals;
     if (totals->objects == 0) {
         fprintf(stderr, TOOL ": no object could be allocated (%" PRIu64 " failures)\n", totals->failures);
-        return WL_EXIT_FAILED;
+        return BENCH_EXIT_FAILED;
     }
     uint64_t left = totals->objects - totals->freed;
     if (outcome->counted_leaks != left) {
         fprintf(stderr, TOOL ": %" PRIu64 " objects are left, %" PRIu64 " were counted as leaked\n", left,
                 outcome->counted_leaks);
-        return WL_EXIT_FAILED;
+        return BENCH_EXIT_FAILED;
     }
-    if (options->allocator == WL_MALLOC) return WL_EXIT_OK;
+    if (options->allocator == WL_MALLOC) return 0;
     if (totals->refused_frees != 0) {
         fprintf(stderr, TOOL ": slab_free refused %" PRIu64 " live objects\n", totals->refused_frees);
-        return WL_EXIT_FAILED;
+        return BENCH_EXIT_FAILED;
     }
     if (outcome->stats.live_objects != left || outcome->leaks.objects != left) {
         fprintf(stderr,
                 TOOL ": %" PRIu64 " objects are left, the allocator counts %" PRIu64 " and its epochs %" PRIu64 "\n",
                 left, outcome->stats.live_objects, outcome->leaks.objects);
-        return WL_EXIT_FAILED;
+        return BENCH_EXIT_FAILED;
     }
-    return WL_EXIT_OK;
+    return 0;
 }
 
 int main(int argc, char **argv) {
     BenchOptions options;
     bench_options_parse(argc, argv, &options);
-    Outcome *outcome = wl_map(sizeof *outcome);
-    if (outcome == NULL) wl_die(WL_EXIT_FAILED, TOOL, "no memory: %s", strerror(errno));
+    Outcome *outcome = bench_map(sizeof *outcome);
     FILE *json = options.json_path != NULL ? report_open_json(options.json_path, TOOL) : NULL;
     SlabAllocator *slab = options.allocator == WL_TSLAB ? make_allocator(&options) : NULL;
     run(&options, slab, outcome);

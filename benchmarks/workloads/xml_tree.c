@@ -27,7 +27,7 @@ static char *read_file(const char *path, size_t *length) {
     if (file == NULL) return NULL;
     char *text = NULL;
     long size = fseek(file, 0, SEEK_END) == 0 ? ftell(file) : -1;
-    if (size > 0 && fseek(file, 0, SEEK_SET) == 0 && (text = wl_map((size_t)size + 1)) != NULL)
+    if (size > 0 && fseek(file, 0, SEEK_SET) == 0 && (text = bench_map((size_t)size + 1)) != NULL)
         *length = fread(text, 1, (size_t)size, file);
     fclose(file);
     return text;
@@ -35,8 +35,7 @@ static char *read_file(const char *path, size_t *length) {
 
 /* Where the package of the default document is not installed. */
 static char *make_document(size_t *length) {
-    char *text = wl_map(MADE_BYTES + 256);
-    if (text == NULL) return NULL;
+    char *text = bench_map(MADE_BYTES + 256);
     size_t at = (size_t)sprintf(text, "<?xml version=\"1.0\"?>\n<entries>\n");
     for (unsigned i = 0; at < MADE_BYTES; i++)
         at += (size_t)sprintf(text + at, "  <entry code=\"%u\" parent=\"%u\"><name>Place number %u</name></entry>\n", i,
@@ -63,12 +62,12 @@ static uint64_t serve(const Case *run, const char *text, size_t length) {
     bool tslab = run->allocator == WL_TSLAB;
     EpochDomain *domain = NULL;
     if (tslab && ((domain = epoch_domain_create(NULL)) == NULL || !epoch_domain_enter(domain)))
-        wl_die(WL_EXIT_FAILED, TOOL, "no domain");
+        wl_die(BENCH_EXIT_FAILED, TOOL, "no domain");
     xmlDoc *document = xmlReadMemory(text, (int)length, "document", NULL, XML_PARSE_NONET | XML_PARSE_HUGE);
     xmlChar *printed = NULL;
     int bytes = 0;
     if (document != NULL) xmlDocDumpMemory(document, &printed, &bytes);
-    if (printed == NULL) wl_die(WL_EXIT_FAILED, TOOL, "the document cannot be parsed");
+    if (printed == NULL) wl_die(BENCH_EXIT_FAILED, TOOL, "the document cannot be parsed");
     uint64_t nodes = count_nodes(xmlDocGetRootElement(document));
     uint64_t digest = case_hash(case_hash(CASE_HASH_START, printed, (size_t)bytes), &nodes, sizeof nodes);
     if (tslab) {
@@ -88,16 +87,16 @@ int main(int argc, char **argv) {
     char *text = read_file(run->input != NULL ? run->input : DEFAULT_PATH, &length);
     if (text == NULL && run->input == NULL) text = make_document(&length);
     if (text == NULL)
-        wl_die(WL_EXIT_FAILED, TOOL, "%s: cannot be read", run->input != NULL ? run->input : "a document");
+        wl_die(BENCH_EXIT_FAILED, TOOL, "%s: cannot be read", run->input != NULL ? run->input : "a document");
     if (run->allocator == WL_TSLAB && xmlMemSetup(release, slab_alloc, slab_alloc_resize, slab_alloc_strdup) != 0)
-        wl_die(WL_EXIT_FAILED, TOOL, "libxml2 does not take memory functions");
+        wl_die(BENCH_EXIT_FAILED, TOOL, "libxml2 does not take memory functions");
     xmlInitParser();
     case_same(run, serve(run, text, length)); /* what the library makes at its first use */
     case_start(run);
     while (case_goes_on(run)) {
-        uint64_t begin_ns = wl_now_ns();
+        uint64_t begin_ns = bench_now_ns();
         uint64_t digest = serve(run, text, length);
-        histogram_record(&run->latencies, wl_now_ns() - begin_ns);
+        bench_hist_add(&run->latencies, bench_now_ns() - begin_ns);
         case_same(run, digest);
     }
     return case_finish(run);

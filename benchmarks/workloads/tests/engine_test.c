@@ -161,7 +161,7 @@ void __wrap_epoch_domain_destroy(EpochDomain *domain) {
 
 /* ---- a run under watch ------------------------------------------------------------------------ */
 
-static Histogram latencies;
+static bench_hist latencies;
 static BenchTotals totals;
 static LeakReport leaks;
 static size_t leaking_epochs_closing; /* epochs that hold objects and are EPOCH_CLOSING */
