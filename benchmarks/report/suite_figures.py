@@ -13,6 +13,7 @@ import statistics
 from report import bench_report as report
 from harness.peers import ALLOCATORS
 from report.analyze_epoch_tail_csv import NUMBER
+from steps import STEPS
 
 TARGETS = pathlib.Path(__file__).resolve().parent.parent / "targets.csv"
 OURS = report.OURS
@@ -48,57 +49,11 @@ RULES = {
                 lambda value: value != "" and all(0 <= real(part) < math.inf for part in value.split(" "))),
 }
 # Of each file the columns that tell its rows apart, with `round`, and those that figures are made of.
-LATENCIES = {"p50_ns": "from 0", "p99_ns": "positive", "p999_ns": "positive", "p9999_ns": "positive"}
-THREADS = {"allocator": "text", "threads": "count", "epochs": "text", "frees": "text"}
-RATES = {"ops_per_sec": "positive", "p99_ns": "positive"}
-COUNTERS = dict.fromkeys(["lock_acquired", "lock_contended", "lock_waits", "foreign_frees", "cas_retries"], "amount?")
-SLABS = dict.fromkeys(["slabs_allocated", "slabs_recycled", "slabs_overflowed"], "amount?")
-COLUMNS = {
-    "benchmark_accurate": ({"allocator": "text", "size_class": "count", "op": "text"}, LATENCIES),
-    "fragmentation": ({"allocator": "text", "size_class": "count"},
-                      {"requested": "positive", "rounded": "positive", "efficiency_pct": "number"}),
-    "latency_cdf": ({"allocator": "text", "size_class": "count", "op": "text", "latency_ns": "from 0",
-                     "fraction_above": "from 0"}, {}),
-    "space": ({"allocator": "text", "work": "text", "kind": "text"}, {"overhead_pct": "number"}),
-    "churn_test": ({"allocator": "text", "cycle": "count"}, {"rss_mib": "positive", **SLABS}),
-    "phase_shifts": ({"allocator": "text", "shift": "count"},
-                     {"live_bytes": "from 0?", "committed_bytes": "from 0?", "rss_peak_mib": "positive",
-                      "rss_cool_mib": "positive", "returned_pct": "number"}),
-    "epoch_cycles": ({"allocator": "text", "cycle": "count"}, {"rss_full_mib": "positive", "rss_closed_mib": "positive"}),
-    "mixed_load": ({"allocator": "text", "sample": "count"}, {"rss_mib": "positive"}),
-    "benchmark_threads": (THREADS, {**RATES, **COUNTERS}),
-    "thread_trials": ({**THREADS, "trial": "count"}, RATES),
-    "fragmentation_over_time": ({"allocator": "text", "placement": "text", "moment": "text", "second": "whole"},
-                                {"returned_pct": "number"}),
-    "scope_bench": ({"allocator": "text", "objects_per_scope": "count", "scopes_open": "count"},
-                    {"ns_per_object": "positive", "ns_min": "positive", "ns_max": "positive", "held_per_payload": "from 0",
-                     "drop_ns_per_scope": "from 0", "floor_ns_per_object": "from 0"}),
-    "tail_attribution": ({"allocator": "text", "rank": "count"},
-                         {"verdict": "text", "path": "text", "wall_ns": "positive", "operations": "count",
-                          "empty_as_slow": "amount"}),
-    "soak": ({"allocator": "text", "epoch": "count"}, {"throughput_ops_sec": "positive"}),
-    "observability": ({"work": "text", "call": "text"},
-                      {"calls": "count", "counted": "from 0", "uncounted": "from 0", "difference": "number"}),
-    "numa_bench": ({"work": "text", "option": "text"},
-                   {"missed_percent": "from 0", "local_percent": "from 0", "busiest_percent": "from 0", "ns_90_140": "from 0",
-                    "beside_off_90_140": "from 0", "ns_100_250": "from 0", "beside_off_100_250": "from 0"}),
-    "soak_counts": ({"allocator": "text"}, dict.fromkeys(["instructions", "accesses", "l1_misses", "mispredicts"], "positive")),
-    "comparison": ({"pattern": "text", "allocator": "text", "figure": "text"}, {"value": "from 0"}),
-    "zones": ({"work": "text", "figure": "text"}, {"value": "number", "limit": "from 0?", "load": "from 0"}),
-    "close_bench": ({"call": "text", "time": "text"}, {"mean_ns": "positive", "p50_ns": "from 0", "p99_ns": "positive", "p999_ns": "positive"}),
-    "make_run": ({"row": "text", "allocator": "text"}, {"time_ns": "positive", "memory_bytes": "positive"}),
-    "watched": ({"watcher": "text", "allocator": "text", "run": "count"}, {"says": "text", "unwatched_ns": "positive", "watched_ns": "positive"}),
-    "phases": ({"allocator": "text", "phase": "text", "second": "from 0"}, {"rss_mib": "positive", "faults": "amount"}),
-    "programs": ({"part": "text", "row": "text", "allocator": "text"}, {"cpu_s": "from 0?", "kib": "count?"}),
-    "rust": ({"work": "text", "side": "text"}, {"ns": "positive"}),
-    "smoke_tests": ({"allocator": "text", "check": "text"}, {"result": "text"}),
-    "run": ({"step": "text", "allocator": "text"}, {"seconds": "from 0", "exit_code": "whole", "commit": "text"}),
-}
+COLUMNS = {name: columns for step in STEPS for name, columns in step.csv.items()}
+COLUMNS["run"] = ({"step": "text", "allocator": "text"}, {"seconds": "from 0", "exit_code": "whole", "commit": "text"})
 FILES = list(COLUMNS)
-# The step that writes a file, where it has another name.
-STEP_OF = {"latency_cdf": "benchmark_accurate", "fragmentation": "benchmark_accurate", "space": "benchmark_accurate",
-           "phase_shifts": "churn_test", "epoch_cycles": "churn_test", "mixed_load": "churn_test",
-           "thread_trials": "benchmark_threads", "core_bench_raw": "core_bench"}
+# The step that writes a file.
+STEP_OF = {"core_bench_raw": "core_bench", **{name: step.name for step in STEPS for name in step.csv}}
 OPTIONAL = {"round": "count", "p95_ns": "from 0", "p99999_ns": "positive", "samples": "count",  # may be missing
             "ns_of_rounds": "several", "drop_ns_of_rounds": "several", "machine": "text", "date": "text",
             "returned_asked_pct": "number?", "returned_rested_pct": "number?", "ops_per_sec": "from 0", "floor_ns": "from 0", "p99_ns_per_scope": "from 0",
@@ -556,19 +511,13 @@ def measurements(suite):
 
 # ---- what a target needs ------------------------------------------------------------------------
 
-# The step of run_all.sh that the figures of a work come from, by how its name begins.
-STEPS = {"latency_": "benchmark_accurate", "sequential_": "benchmark_accurate", "space_": "benchmark_accurate",
-         "size_mix": "benchmark_accurate", "phase_shifts": "churn_test", "churn_test": "churn_test",
-         "epoch_cycles": "churn_test", "mixed_load": "churn_test", "threads": "benchmark_threads",
-         "survivors_": "fragmentation_over_time", "scope_": "scope_bench", "soak": "soak",
-         "observability": "observability", "close_bench": "close_bench", "tail_attribution": "tail_attribution"}
 UNAVAILABLE = 3  # the exit code of a program that cannot measure here
 
 
 def step_of(work):
     if not work.startswith(report.SUITE):
         return "core_bench"
-    return next((step for begin, step in STEPS.items() if work.removeprefix(report.SUITE).startswith(begin)), None)
+    return next((step.name for step in STEPS if work.removeprefix(report.SUITE).startswith(step.works or ("\0",))), None)
 
 
 def check_run(suite, targets):

@@ -37,6 +37,7 @@ from core import run_bench  # noqa: E402
 from core.run_bench import clean_environment, describe_commit, describe_machine, shown  # noqa: E402
 from harness import ending  # noqa: E402
 from harness.peers import ALLOCATORS, NEWEST, PEERS  # noqa: E402
+from steps import STEPS, Step, has  # noqa: E402
 
 MODES = ["full", "quick", "smoke"]
 EXIT_UNAVAILABLE = 3
@@ -50,84 +51,13 @@ SCOPES = {"tslab": ["tslab", "tslab_keep", "tslab_reset"], "malloc": ["glibc"],
           "mimalloc": ["mimalloc", "mimalloc_free"], "snmalloc": [], "google": []}
 
 
-@dataclasses.dataclass(frozen=True)
-class Step:
-    """One line of the table. An entry per mode: how many rounds, and how many seconds a run of it takes, roughly."""
-
-    name: str
-    kind: str  # each: a run per allocator. all: one run, for all of them. ours: one run, of temporal-slab
-    rounds: tuple
-    seconds: tuple
-    arguments: dict = dataclasses.field(default_factory=dict)  # per mode, beyond --quick and --smoke
-    what: str = ""
-
-
-# A full run has seven rounds, and five of what takes a minute a round. Memory that a step measures hundreds of times in one
-# process has one. Times are those of two quiet processors; all of it is some 45 minutes.
 WAYS = ["tslab", "tslab_reset", "apr", "apr_clear", "bumpalo", "bumpalo_reset", "pmr", "talloc", "mimalloc", "mimalloc3", "glibc",
         "jemalloc_free", "tcmalloc_free", "mimalloc_free"]  # of scope_bench, those that a page or a picture shows
-
-STEPS = [
-    #    name                       kind    rounds     seconds of a run
-    Step("core_bench",              "all",  (1, 1, 1), (434, 63, 7), {"full": ["--rounds", "5"], "quick": ["--rounds", "2"]},
-         "the table of the core: speed, threads, tails, memory"),
-    Step("benchmark_accurate",      "each", (7, 1, 1), (6, 4, 1), {"full": ["--sizes", "128", "--cycles", "100"], "quick": ["--sizes", "128"]},
-         "latency of single calls, fragmentation, bytes per object"),
-    Step("churn_test",              "each", (1, 1, 1), (15, 10, 1), {"full": ["--cycles", "200", "--shifts", "100", "--samples", "50"],
-                                                                     "quick": ["--shifts", "40"]},
-         "memory over cycles, phase shifts, epochs and a mixed load"),
-    Step("smoke_tests",             "each", (1, 1, 1), (1, 1, 1), {},
-         "correctness, eight threads, a first look at latency"),
-    Step("benchmark_threads",       "each", (7, 1, 1), (4, 5, 2), {"full": ["--trials", "2"], "quick": ["--trials", "5"]},
-         "throughput and p99 from 1 to 16 threads"),
-    Step("fragmentation_over_time", "all",  (5, 1, 1), (26, 8, 1), {},
-         "what comes back while one in twenty survives"),
-    Step("scope_bench",             "all",  (1, 1, 1), (250, 70, 4), {"full": ["--rounds", "5", "--seconds", "0.02"],
-                                                                      "quick": ["--rounds", "1"]},
-         "objects dropped together, beside pools and arenas"),
-    Step("tail_attribution",        "ours", (1, 1, 1), (18, 5, 1), {},
-         "the slowest operations: which path, ours or the scheduler's"),
-    Step("soak",                    "all",  (1, 1, 1), (285, 142, 1), {"full": ["--seconds", "40"]},
-         "the mixed load in windows of a second"),
-    Step("observability",           "all",  (1, 1, 0), (30, 30, 0), {},
-         "instructions with and without the counters of the statistics"),
-    Step("soak_counts",             "all",  (1, 1, 0), (17, 17, 0), {"full": ["--windows", "100", "1000"], "quick": ["--windows", "100", "1000"]},
-         "what a call of the soak does, by count"),
-    Step("zones",                   "ours", (1, 1, 0), (30, 3, 0), {"full": ["--mib", "512"], "quick": ["--mib", "64"]},
-         "closed epochs in zones and back: bytes, time, memory that stays"),
-    Step("numa_bench",              "ours", (1, 1, 1), (10, 2, 1), {},
-         "what TSLAB_NUMA is worth, on a machine that is simulated"),
-    Step("close_bench",             "ours", (1, 1, 1), (15, 4, 1), {},
-         "ends of epochs beside busy threads"),
-    Step("make_run",                "all",  (1, 1, 1), (170, 60, 12), {"full": ["--rounds", "5"], "quick": ["--rounds", "2"], "smoke": ["--smoke"]},
-         "the rows of make run, their picture, memory after a burst"),
-    Step("programs",                "all",  (1, 1, 0), (370, 75, 0), {
-             "full": ["--rounds", "5", "--parts", "time", "--without", "clang"],
-             "quick": ["--rounds", "1", "--parts", "time", "--without", "clang"]},
-         "real programs and loops: processor time and peak memory"),
-    Step("rust",                    "all",  (1, 1, 0), (60, 60, 0), {},
-         "scopes in Rust beside arenas, inlined (and the crates are built)"),
-    Step("phases",                  "all",  (1, 1, 0), (52, 52, 0), {},
-         "memory over time of a program whose work changes"),
-    Step("comparison",              "all",  (1, 1, 0), (50, 40, 0), {"full": ["--seconds", "4"], "quick": ["--seconds", "3"]},
-         "the five patterns beside malloc"),
-    Step("watched",                 "all",  (1, 1, 0), (45, 20, 0), {"full": ["--rounds", "7", "--seconds", "0.5"], "quick": ["--quick"]},
-         "what being watched costs"),
-]
-
 
 # Of these files only the rows of the first round are kept, and of those the ones with these fields. Of the first nobody looks
 # at the rest, which is large; the columns of the others are fixed, and have none for a round.
 ONLY = {"latency_cdf.csv": {"size_class": "128"}, "fragmentation.csv": {}, "churn_test.csv": {}}
 FIXED = ("fragmentation.csv", "churn_test.csv")
-
-# What a program writes beside its --csv, by option; each file where it is told to.
-FURTHER = {"benchmark_accurate": {"--fragmentation": "fragmentation", "--cdf": "latency_cdf", "--space": "space"},
-           "benchmark_threads": {"--trials-csv": "thread_trials"},
-           "churn_test": {"--phase-shifts": "phase_shifts", "--epoch-cycles": "epoch_cycles", "--mixed": "mixed_load"}}
-
-# Steps that go on by themselves where they were interrupted, by this file of theirs.
-RESUMED = {"core_bench": "core_bench_raw.csv", "soak": "soak.csv"}
 
 
 class Refusal(Exception):
@@ -303,60 +233,26 @@ def make_plan(options, allocators):
 
 
 def command_of(unit, options, programs, allocators, target, resumed):
-    """The command of a unit, whose files go to the folder target; None: this allocator cannot be had there."""
-    step = unit.step
-    size = [f"--{options.mode}"] if options.mode != "full" else []
-    extra = step.arguments.get(options.mode, [])
-    build = ["--build", str(programs)]
-    if step.name == "core_bench":
-        names = ",".join("glibc" if name == "malloc" else name for name in allocators)
-        command = [str(BENCHMARKS / "run_bench.sh"), *size, *extra, *build, "--allocators", names]
-        if options.smoke:
-            return command
-        return [*command, "--out", str(target / "core_bench.csv"), *(["--resume"] if resumed else [])]
-    if step.name == "soak":
-        return [str(BENCHMARKS / "soak_mixed_single_process.sh"), *size, *extra, *build, "--allocators",
-                ",".join(allocators), "--csv", str(target / "soak.csv"), *(["--resume"] if resumed else [])]
-    if step.name == "observability":
-        if "tslab" not in allocators:
-            return None
-        return [str(BENCHMARKS / "core" / "observability.py"), *build, "--csv", str(target / "observability.csv")]
-    if step.name == "soak_counts":
-        return [str(BENCHMARKS / "suite" / "soak_counts.py"), *extra, "--allocators", ",".join(allocators), "--build", str(programs.parent), "--csv",
-                str(target / "soak_counts.csv")]
-    if step.name == "rust":
-        return ["cargo", "run", "--quiet", "--release", "--locked", "--manifest-path", str(ROOT / "bindings" / "rust" / "Cargo.toml"), "--target-dir", str(ROOT / "build" / "rust"), "-p",
-                "bench", "--", "--csv", str(target / "rust.csv")] if shutil.which("cargo") and "tslab" in allocators else None
-    if step.name == "zones":  # its device is a file beside its figures
-        program = programs / "zones_bench"
-        return [str(program), *extra, "--csv", str(target / "zones.csv"), str(target / "zones.device")] if program.is_file() else None
-    if step.name in ("make_run", "programs", "phases", "comparison", "watched"):
-        library = programs.parent / "src" / "malloc" / "libtslab-malloc.so"
-        if not {"tslab", "malloc"} <= set(allocators) or not library.is_file():
-            return None
-        csv_file = ["--csv", str(target / f"{step.name}.csv")]
-        script = {"make_run": BENCHMARKS / "workloads" / "table.py", "comparison": BENCHMARKS / "workloads" / "comparison.py",
-                  "watched": BENCHMARKS / "watched" / "watched_bench.py"}.get(step.name)
-        if step.name in ("make_run", "programs") and not options.smoke and any(NEWEST.glob("*-*.so")):
-            extra = [*extra, "--peers", str(NEWEST)]
-        if script:
-            return ["python3", "-B", str(script), "--build", str(programs.parent), *extra, *csv_file]
-        if step.name == "phases":
-            return ["python3", "-B", str(BENCHMARKS / "programs" / "phases_bench.py"), str(library), str(programs / "programs_phases"), *csv_file]
-        return ["python3", "-B", str(BENCHMARKS / "programs" / "programs_bench.py"), str(library), "--tools", str(programs), *size, *extra,
-                *csv_file]
-    if step.kind == "ours":
-        return [str(programs / step.name), *size, *extra, "--csv", str(target / f"{step.name}.csv")]
-    if step.name == "fragmentation_over_time":
-        return [str(BENCHMARKS / "suite" / "at_once.py"), str(programs / step.name), *size, *extra, "--allocators", ",".join(allocators),
-                "--csv", str(target / f"{step.name}.csv")]
-    if step.name == "scope_bench":
-        chosen = [way for name in allocators for way in SCOPES[name]] if options.baseline or options.allocators else \
-            [] if options.smoke else [way for way in WAYS if (programs / f"scope_bench_{way}").is_file()]
-        names = [word for way in chosen for word in ("--allocator", way)]
-        return [str(programs / "scope_bench"), *size, *extra, *names, "--csv", str(target / "scope_bench.csv")]
-    further = [word for option, name in FURTHER.get(step.name, {}).items() for word in (option, str(target / f"{name}.csv"))]
-    return [str(programs / step.name), "--allocator", unit.allocator, *size, *extra, *further, "--csv", str(target / f"{step.name}.csv")]
+    """The command of a unit, whose files go to the folder target; None: what it needs cannot be had here."""
+    step, build = unit.step, programs.parent
+    if not all(has(need, build, programs, allocators) for need in step.needs):
+        return None
+    words = {"benchmarks": BENCHMARKS, "root": ROOT, "programs": programs, "build": build, "target": target, "name": step.name,
+             "csv": target / f"{step.name}.csv", "allocator": unit.allocator, "allocators": ",".join(allocators),
+             "glibc": ",".join("glibc" if name == "malloc" else name for name in allocators)}
+    lists = {"@size": [f"--{options.mode}"] if options.mode != "full" else [], "@extra": step.arguments.get(options.mode, []),
+             "@resume": ["--resume"] if resumed else [], "@ways": ways_of(options, programs, allocators) if "@ways" in step.line else [],
+             "@further": [word for option, name in step.further.items() for word in (option, str(target / f"{name}.csv"))],
+             "@peers": ["--peers", str(NEWEST)] if not options.smoke and any(NEWEST.glob("*-*.so")) else []}
+    line = step.smoke if options.smoke and step.smoke else step.line
+    return [given for word in line.split() for given in lists.get(word, [word.format(**words)])]
+
+
+def ways_of(options, programs, allocators):
+    """--allocator NAME for each way of scope_bench that takes part."""
+    chosen = [way for name in allocators for way in SCOPES[name]] if options.baseline or options.allocators else \
+        [] if options.smoke else [way for way in WAYS if (programs / f"scope_bench_{way}").is_file()]
+    return [word for way in chosen for word in ("--allocator", way)]
 
 
 # ---- results ------------------------------------------------------------------------------------
@@ -651,7 +547,7 @@ class Run:
 
     def run_one(self, unit, log_path):
         target = self.parts / unit.folder
-        resumed = self.options.resume and (target / RESUMED.get(unit.step.name, "")).is_file()
+        resumed = self.options.resume and (target / unit.step.resumed).is_file()
         if not resumed:
             shutil.rmtree(target, ignore_errors=True)
         command = command_of(unit, self.options, self.programs, self.allocators, target, resumed)

@@ -72,7 +72,8 @@ class InFolder(unittest.TestCase):
 
     def further(self, program):
         """The options that name the other files of a program."""
-        return [word for option, name in run_all.FURTHER.get(program, {}).items() for word in (option, self.folder / f"{name}.csv")]
+        return [word for option, name in next(step.further for step in run_all.STEPS if step.name == program).items()
+                for word in (option, self.folder / f"{name}.csv")]
 
     def rows(self, name):
         text = (self.folder / name).read_text(encoding="ascii")
