@@ -3,6 +3,7 @@
 #include "advice/advice.h"
 #include "advice/fields.h"
 #include "advice/growth.h"
+#include "base/base.h"
 #include "core/read.h"
 
 #include <errno.h>
@@ -28,7 +29,7 @@ static void doctor(ts_sink *sink, const ts_views *views) { (void)ts_render_docto
 /* A view with its findings; NULL: errno says why. places: the modules of its stacks, too. */
 static ts_view *view_of(SlabAllocator *allocator, bool places) {
     ts_shown shown;
-    if (!ts_api_find(allocator) || !ts_shown_one(ts_token(allocator), &shown)) return NULL;
+    if (!ts_shown_one(ts_token(allocator), &shown)) return NULL;
     ts_view *view = ts_shown_view(&shown, places);
     if (!view) errno = ENOMEM;
     return view;
@@ -82,7 +83,7 @@ static size_t render_epochs(const ts_shown *shown, unsigned count, SlabEpochOrde
 size_t slab_stats_epochs_json(SlabAllocator *allocator, SlabEpochOrder order, size_t limit, char *buffer,
                               size_t capacity) {
     ts_shown shown;
-    unsigned count = ts_api_find(allocator) && ts_shown_one(ts_token(allocator), &shown);
+    unsigned count = ts_shown_one(ts_token(allocator), &shown);
     return render_epochs(&shown, count, order, limit, buffer, capacity);
 }
 

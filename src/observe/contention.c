@@ -13,11 +13,8 @@
 #include "observe/observe.h"
 
 #include "base/base.h"
-#include "epoch/entered.h"
-#include "epoch/epoch.h"
-#include "epoch/label.h"
+#include "core/read.h"
 #include "os/os.h"
-#include "ownership/ownership.h"
 
 #include <string.h>
 
@@ -32,19 +29,11 @@ typedef struct row {
 
 static row rows[TS_CONTENTION_ROWS];
 
-/* What it reads may be an epoch that has ended, or its record's next use: then the label is of that one. */
-static void label_of_thread(char label[SLAB_LABEL_BYTES]) {
-    const ts_domain_scope *top = ts_thread.domain;
-    const ts_epoch *epoch = top ? ts_epoch_at_id(top->epoch) : ts_load_relaxed(&ts_thread.block->b.epoch);
-    memset(label, 0, SLAB_LABEL_BYTES);
-    if (epoch) ts_epoch_read_label(epoch, label);
-    ts_label_show(label);
-}
-
 static row *row_of_thread(void) {
     char label[SLAB_LABEL_BYTES];
     uint64_t word[LABEL_WORDS];
-    label_of_thread(label);
+    ts_read_thread_label(label);
+    ts_label_show(label);
     if (strcmp(label, TS_LABEL_OTHER) == 0) return &rows[TS_CONTENTION_LABELS];
     uint64_t hash = ts_hash(0, label, strlen(label)) | 1;
     for (unsigned i = 0; i < TS_CONTENTION_LABELS; i++) {

@@ -1,11 +1,11 @@
 #include "observe/diagnose.h"
 #include "cache/cache.h"
 #include "diagnose/diagnose.h"
-#include "epoch/label.h"
+#include "epoch/epoch.h"
 #include "memtools/memtools.h"
 #include "observe/listen.h"
 #include "observe/observe.h"
-#include "region/lines.h"
+#include "region/region.h"
 
 typedef enum finding {
     NO_OBJECTS, /* nothing in the unit */

@@ -5,8 +5,9 @@
 #ifndef TS_OBSERVE_DIAGNOSE_H
 #define TS_OBSERVE_DIAGNOSE_H
 
-#include "epoch/epoch.h"
 #include "os/os.h"
+
+#include <tslab/tslab.h>
 
 /* Adds what is wrong with it, and in brackets the class and the epoch where they are known. */
 void ts_diagnose_pointer(ts_text *line, uintptr_t allocator, const void *p);

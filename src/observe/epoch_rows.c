@@ -1,10 +1,8 @@
 /* The rows of epochs in statistics: the holdings of one, its reclaimable slabs, the oldest epochs. */
 #include "base/base.h"
-#include "epoch/end.h"
-#include "epoch/label.h"
-#include "epoch/past.h"
+#include "epoch/epoch.h"
 #include "os/os.h"
-#include "region/pool.h"
+#include "region/region.h"
 #include "observe/snapshot.h"
 #include "observe/top.h"
 

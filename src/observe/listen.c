@@ -3,7 +3,7 @@
 #include "diagnose/diagnose.h"
 
 #include "observe/diagnose.h"
-#include "memtools/tools.h"
+#include "memtools/memtools.h"
 #include "os/os.h"
 
 #include <stdlib.h>

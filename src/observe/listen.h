@@ -15,7 +15,7 @@
 #ifndef TS_OBSERVE_LISTEN_H
 #define TS_OBSERVE_LISTEN_H
 
-#include "memtools/origin.h"
+#include "memtools/memtools.h"
 
 /* Once, where AddressSanitizer is. The runtime has room for one callback: another that is set later replaces this
    one. */

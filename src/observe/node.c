@@ -8,10 +8,9 @@
 #include "diagnose/diagnose.h"
 #include "epoch/epoch.h"
 #include "os/os.h"
-#include "region/pool.h"
+#include "region/region.h"
 #include "observe/snapshot.h"
-#include "supply/nodes.h"
-#include "supply/purge.h"
+#include "supply/supply.h"
 
 #include <string.h>
 

@@ -11,9 +11,8 @@
 #define TS_OBSERVE_OBSERVE_H
 
 #include "base/base.h"
-#include "epoch/label.h"
+#include "core/read.h"
 #include "observe/snapshot.h"
-#include "supply/allocator.h"
 
 #include <tslab/stats.h>
 #include <tslab/tslab.h>

@@ -1,14 +1,13 @@
 /* Filling the structures of tslab/stats.h from the counters of blocks, shares and allocators. */
 /* Modelled in tests/model: orders. */
 #include "observe/snapshot.h"
-#include "epoch/end.h"
-#include "epoch/past.h"
-#include "supply/share.h"
+#include "epoch/epoch.h"
+#include "supply/supply.h"
 
 #include "base/base.h"
 #include "cache/cache.h"
 #include "os/os.h"
-#include "region/pool.h"
+#include "region/region.h"
 
 #include <stddef.h>
 #include <string.h>

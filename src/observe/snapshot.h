@@ -90,12 +90,6 @@ ts_block *ts_unit_block(const ts_allocator *allocator, uint64_t word);
 uint64_t ts_unit_pending(const ts_block *block, uint32_t unit, uint64_t word, uint64_t *bytes);
 /* Of a scope slab of the block; sizes.c. */
 void ts_unit_sizes(const ts_block *block, uint32_t slab, uint64_t word, ts_sizes *out);
-/* EPOCH_*: of a closed epoch whose memory is in zones EPOCH_SPILLED. relaxed: it is shown, and nothing is read by it.
-   */
-static inline uint32_t ts_epoch_shown_state(const ts_epoch *epoch) {
-    uint32_t state = ts_load_relaxed(&epoch->state);
-    return state == EPOCH_CLOSING && ts_load_relaxed(&epoch->is_away) ? EPOCH_SPILLED : state;
-}
 /* The sums of one epoch. false: it is not there any more. */
 bool ts_snapshot_read_epoch(const ts_epoch *epoch, EpochId id, ts_sums *out);
 /* The kind that a class index of the public API means. false: there is none such. */

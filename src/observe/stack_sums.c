@@ -1,7 +1,6 @@
 /* What the sampled stacks sum up to, and how it is shown. */
 #include "observe/stacks.h"
 #include "base/base.h"
-#include "epoch/label.h"
 #include "os/os.h"
 #include "observe/top.h"
 #include "observe/observe.h"
@@ -57,11 +56,8 @@ static void add_to_thread(sums *s, const ts_stack *stack) {
 static void add(void *arg, const ts_stack *stack) {
     sums *s = arg;
     if (s->epoch != EPOCH_NONE && stack->epoch != s->epoch) return;
-    const ts_epoch *epoch = ts_epoch_find(s->allocator, stack->epoch);
-    if (!epoch || s->count == TS_STACK_SAMPLES) return;
     SlabStackSample row = {.version = SLAB_STATS_VERSION, .frame_count = stack->frame_count, .epoch_id = stack->epoch};
-    row.state = (int32_t)ts_epoch_shown_state(epoch);
-    ts_epoch_read_label(epoch, row.label);
+    if (s->count == TS_STACK_SAMPLES || !ts_read_epoch(s->allocator, stack->epoch, row.label, &row.state)) return;
     memcpy(row.frames, stack->frame, stack->frame_count * sizeof *stack->frame);
     uint64_t hash = ts_hash((uint64_t)row.state, row.label, strlen(row.label));
     hash = ts_hash(hash, row.frames, row.frame_count * sizeof *row.frames);
@@ -143,7 +139,7 @@ static sums *sum(ts_allocator *allocator, uintptr_t token, EpochId epoch) {
 size_t ts_stacks_sum(ts_allocator *allocator, uintptr_t token, EpochId epoch, SlabStackSample *rows, size_t capacity,
                      bool *memory) {
     *memory = true;
-    if (ts_load_relaxed(&allocator->stack_samples) == 0) return 0;
+    if (ts_read_stack_samples(allocator) == 0) return 0;
     sums *s = sum(allocator, token, epoch);
     *memory = s != NULL;
     if (!s) return 0;
@@ -180,8 +176,8 @@ static void note_module(void *arg, const ts_os_module *m) {
 }
 
 void ts_view_stacks(ts_view *v, ts_allocator *allocator, uintptr_t token) {
-    v->stack_mean_bytes = ts_load_relaxed(&allocator->stack_mean_bytes);
-    sums *s = ts_load_relaxed(&allocator->stack_samples) > 0 ? sum(allocator, token, EPOCH_NONE) : NULL;
+    v->stack_mean_bytes = ts_read_stack_mean(allocator);
+    sums *s = ts_read_stack_samples(allocator) > 0 ? sum(allocator, token, EPOCH_NONE) : NULL;
     if (!s) return;
     choose(s, v->stack, TS_VIEW_STACKS, TS_VIEW_STACKS / 4);
     v->stack_count = s->count;

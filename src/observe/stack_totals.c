@@ -1,4 +1,5 @@
 #include "observe/stack_totals.h"
+#include "supply/supply.h"
 
 #include "base/base.h"
 

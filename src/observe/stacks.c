@@ -1,6 +1,6 @@
 #include "observe/stacks.h"
 #include "diagnose/diagnose.h"
-#include "epoch/label.h"
+#include "epoch/epoch.h"
 
 #include "base/base.h"
 #include "observe/observe.h"

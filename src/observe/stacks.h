@@ -18,8 +18,7 @@
 #ifndef TS_OBSERVE_STACKS_H
 #define TS_OBSERVE_STACKS_H
 
-#include "diagnose/diagnose.h"
-#include "epoch/epoch.h"
+#include "core/read.h"
 #include "os/os.h"
 
 #include <tslab/stats.h>

@@ -8,13 +8,6 @@
 #include <stddef.h>
 #include <string.h>
 
-/* The caller reads statistics of it until ts_allocator_read_end. NULL: errno is EINVAL. */
-static ts_allocator *find_to_read(const SlabAllocator *allocator) {
-    ts_allocator *a = ts_api_find(allocator);
-    if (!a || ts_allocator_read_begin(a, ts_token(allocator))) return a;
-    return ts_fail_null(EINVAL);
-}
-
 void ts_copy_out(void *out, size_t bytes, const void *from, size_t filled) {
     size_t both = bytes < filled ? bytes : filled;
     memcpy(out, from, both);
@@ -33,35 +26,35 @@ int slab_class_of(size_t size) {
 }
 
 bool slab_stats_global_sized(SlabAllocator *allocator, SlabGlobalStats *out, size_t bytes) {
-    ts_allocator *a = out ? find_to_read(allocator) : NULL;
+    ts_allocator *a = out ? ts_read_begin(allocator) : NULL;
     if (!a) return false;
     ts_snapshot snapshot;
     SlabGlobalStats stats;
     ts_snapshot_take(a, &snapshot, NULL, NULL, NULL);
     ts_snapshot_global(&snapshot, &stats, true);
-    ts_allocator_read_end(a);
+    ts_read_end(a);
     ts_copy_out(out, bytes, &stats, sizeof stats);
     return true;
 }
 
 bool slab_stats_class_sized(SlabAllocator *allocator, uint32_t cls, SlabClassStats *out, size_t bytes) {
-    ts_allocator *a = out ? find_to_read(allocator) : NULL;
+    ts_allocator *a = out ? ts_read_begin(allocator) : NULL;
     if (!a) return false;
     ts_snapshot snapshot;
     SlabClassStats stats;
     ts_snapshot_take(a, &snapshot, NULL, NULL, NULL);
     bool known = ts_snapshot_class(&snapshot, cls, &stats);
-    ts_allocator_read_end(a);
+    ts_read_end(a);
     if (known) ts_copy_out(out, bytes, &stats, sizeof stats);
     return known;
 }
 
 bool slab_stats_epoch_sized(SlabAllocator *allocator, uint32_t cls, EpochId epoch, SlabEpochStats *out, size_t bytes) {
-    ts_allocator *a = out ? find_to_read(allocator) : NULL;
+    ts_allocator *a = out ? ts_read_begin(allocator) : NULL;
     if (!a) return false;
     SlabEpochStats stats;
     bool known = ts_snapshot_epoch(a, cls, epoch, &stats);
-    ts_allocator_read_end(a);
+    ts_read_end(a);
     if (known) ts_copy_out(out, bytes, &stats, sizeof stats);
     return known;
 }
@@ -95,26 +88,26 @@ _Static_assert(sizeof(SlabThreadStats) == BYTES_TO(SlabThreadStats, free_cpu_ns_
 /* Ends epochs that are over, which takes locks. A signal handler may have interrupted its thread inside of an
    operation or with a lock taken, and would wait for ever. It gets an answer that says to ask again. */
 size_t slab_epochs(SlabAllocator *allocator, EpochId *out, size_t capacity) {
-    const ts_allocator *a = ts_api_find(allocator);
+    const ts_allocator *a = ts_read_find(allocator);
     if (!a) return 0;
     return ts_snapshot_epochs(a, out, out ? capacity : 0);
 }
 
 size_t slab_stacks(SlabAllocator *allocator, EpochId epoch, SlabStackSample *out, size_t capacity) {
-    ts_allocator *a = find_to_read(allocator);
+    ts_allocator *a = ts_read_begin(allocator);
     bool memory;
     if (!a) return 0;
     size_t count = ts_stacks_sum(a, ts_token(allocator), epoch, out, out ? capacity : 0, &memory);
-    ts_allocator_read_end(a);
+    ts_read_end(a);
     if (!memory) errno = ENOMEM;
     return count;
 }
 
 size_t slab_stack_totals(SlabAllocator *allocator, SlabStackTotal *out, size_t capacity) {
-    ts_allocator *a = find_to_read(allocator);
+    ts_allocator *a = ts_read_begin(allocator);
     if (!a) return 0;
     size_t count = ts_stack_totals_read(a, ts_token(allocator), out, out ? capacity : 0);
-    ts_allocator_read_end(a);
+    ts_read_end(a);
     return count;
 }
 
@@ -122,7 +115,7 @@ size_t slab_allocators(SlabAllocator **out, size_t capacity) {
     size_t found = 0;
     uint32_t i = 1;
     uintptr_t token;
-    for (; ts_allocator_next(&i, &token); found++)
+    for (; ts_read_next(&i, &token); found++)
         if (out && found < capacity) out[found] = ts_public(token);
     return found;
 }

@@ -1,5 +1,5 @@
 #include "observe/observe.h"
-#include "epoch/label.h"
+#include "epoch/epoch.h"
 
 #include "base/base.h"
 #include "os/os.h"

@@ -7,7 +7,7 @@
 #include "observe/observe.h"
 
 #include "base/base.h"
-#include "region/pool.h"
+#include "region/region.h"
 
 typedef struct walk {
     uintptr_t token;

@@ -9,6 +9,7 @@
 #include "unit.h"
 
 #include "observe/diagnose.h"
+#include "ownership/ownership.h"
 #include "region/region.h"
 #include "slab/slab.h"
 

@@ -12,7 +12,6 @@
 #include "unit.h"
 
 #include "os/os.h"
-#include "region/pool.h"
 #include "region/region.h"
 #include "walk/check_pool.h"
 

@@ -77,7 +77,7 @@ MODELS = [
             "src/core/ownership/heap.c": ["revoke_heap"],
             "src/core/cache/allocate.h": ["ts_fast_bump"],
             "src/core/api/objects.c": ["alloc_missed", "alloc_renewing"],
-            "src/core/object/object.h": ["ts_take_innermost", "ts_take_in_next_slab"],
+            "src/core/object/find.h": ["ts_take_innermost", "ts_take_in_next_slab"],
         },
     },
     {
@@ -241,7 +241,7 @@ MODELS += [
           "barrier-at-owner barrier-at-visitor shut begin-release bump-release bump-acquire scope-release scope-acquire look",
           {"src/core/ownership/thread.h": ["ts_op_begin_bump", "ts_is_in_op", "ts_set_scope"],
            "src/core/cache/allocate.h": ["ts_fast_bump"],
-           "src/core/object/object.h": ["ts_take_innermost"]}),
+           "src/core/object/find.h": ["ts_take_innermost"]}),
     order("foreign", "Foreign bits, the FOREIGN flag and the queue: no free is lost.",
           "seq-at-free seq-at-drain flag-off-first",
           {"src/core/cache/foreign.c": ["ts_foreign_free", "ts_foreign_queue", "queue_slab", "ts_foreign_drain_some",

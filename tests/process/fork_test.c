@@ -13,7 +13,7 @@
 #include "check.h"
 #include "domain/domain.h"
 #include "os/os.h"
-#include "region/pool.h"
+#include "region/region.h"
 #include "walk/check.h"
 
 #include <pthread.h>

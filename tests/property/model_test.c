@@ -17,7 +17,7 @@
 #include "rng.h"
 #include "shrink.h"
 
-#include "supply/piece.h"
+#include "supply/supply.h"
 
 #include <inttypes.h>
 #include <pthread.h>

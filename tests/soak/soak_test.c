@@ -11,7 +11,7 @@
 
 #include "identities.h"
 #include "proc.h"
-#include "region/pool.h"
+#include "region/region.h"
 #include "walk/check.h"
 
 #include <errno.h>

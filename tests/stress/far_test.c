@@ -15,7 +15,6 @@
 #include "rng.h"
 #include "stress.h"
 
-#include "region/pool.h"
 #include "region/region.h"
 #include "slab/slab.h"
 

@@ -8,7 +8,6 @@
 #include "proc.h"
 #include "stress.h"
 
-#include "region/pool.h"
 #include "region/region.h"
 #include "slab/slab.h"
 

@@ -12,7 +12,7 @@
 #include "rng.h"
 #include "stress.h"
 
-#include "supply/piece.h"
+#include "supply/supply.h"
 
 #include <inttypes.h>
 #include <stdio.h>

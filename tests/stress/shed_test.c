@@ -10,7 +10,7 @@
 #include "ownership/ownership.h"
 #include "proc.h"
 #include "stress.h"
-#include "supply/allocator.h"
+#include "supply/supply.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -9,7 +9,7 @@
 #include "cache/cache.h"
 #include "diagnose/diagnose.h"
 #include "os/os.h"
-#include "region/pool.h"
+#include "region/region.h"
 
 static inline uint32_t unit_of(const void *p, uint64_t *entry) {
     uint32_t unit = 0;

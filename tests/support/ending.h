@@ -15,7 +15,9 @@
 
 #include "api/runtime.h"
 #include "cache/cache.h"
+#include "cache/free.h"
 #include "domain/domain.h"
+#include "epoch/epoch.h"
 #include "epoch/blocks.h"
 #include "errands.h"
 #include "memtools/memtools.h"

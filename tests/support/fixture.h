@@ -5,7 +5,7 @@
 #include "unit.h"
 
 #include "os/os.h"
-#include "region/pool.h"
+#include "region/region.h"
 #include "walk/check_pool.h"
 
 static SlabAllocator *allocator;

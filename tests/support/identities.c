@@ -1,7 +1,7 @@
 #include "identities.h"
 
 #include "check.h"
-#include "region/pool.h"
+#include "region/region.h"
 #include "walk/check.h"
 #include "walk/check_pool.h"
 

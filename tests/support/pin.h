@@ -2,7 +2,7 @@
 #ifndef TEST_PIN_H
 #define TEST_PIN_H
 
-#include "epoch/end.h"
+#include "epoch/epoch.h"
 
 /* *blocks: its list of blocks. NULL: there is no such epoch. */
 static inline ts_epoch *sup_epoch_pin(ts_allocator *allocator, EpochId id, ts_block **blocks) {

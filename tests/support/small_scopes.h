@@ -9,7 +9,7 @@
 
 #include "bins.h"
 #include "errands.h"
-#include "supply/piece.h"
+#include "supply/supply.h"
 #include "walk/check_pool.h"
 
 enum { MANY = 200 };

@@ -4,11 +4,10 @@
 #include "domain/domain.h"
 #include "domain/tree.h"
 #include "epoch/epoch.h"
-#include "epoch/span.h"
 #include "os/os.h"
 #include "slab/slab.h"
 #include "spill/spill.h"
-#include "supply/nodes.h"
+#include "supply/supply.h"
 
 #include <string.h>
 

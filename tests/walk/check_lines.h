@@ -2,7 +2,7 @@
 #ifndef TS_WALK_CHECK_LINES_H
 #define TS_WALK_CHECK_LINES_H
 
-#include "region/chunk.h"
+#include "region/region.h"
 
 /* Shows each free record to visit (false ends the walk). Caller: no other thread takes new lines meanwhile. */
 typedef bool ts_lines_visit(void *arg, ts_line_kind kind, const void *record);

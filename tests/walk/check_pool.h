@@ -2,7 +2,7 @@
 #ifndef TS_WALK_CHECK_POOL_H
 #define TS_WALK_CHECK_POOL_H
 
-#include "region/pool.h"
+#include "region/region.h"
 #include "walk/check_extents.h"
 
 /* Checks every list, length and cell of a part's pools, and shows each free run and cell to visit (may be NULL; false

@@ -1,7 +1,7 @@
 #include "walk/check_runs.h"
 
-#include "region/pool.h"
-#include "supply/nodes.h"
+#include "region/region.h"
+#include "supply/supply.h"
 
 const char *ts_check_runs(const ts_allocator *allocator, ts_extents_visit *visit, void *arg) {
     const ts_nodes *nodes = ts_nodes_of(allocator);

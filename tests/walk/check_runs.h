@@ -2,7 +2,7 @@
 #ifndef WALK_CHECK_RUNS_H
 #define WALK_CHECK_RUNS_H
 
-#include "supply/allocator.h"
+#include "supply/supply.h"
 #include "walk/check_extents.h"
 
 /* Returns the broken invariant, or NULL. Caller has the retained lock, or no other thread is there. */

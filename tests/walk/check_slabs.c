@@ -1,5 +1,5 @@
 #include "walk/check_slabs.h"
-#include "supply/retained.h"
+#include "supply/supply.h"
 
 #include "base/base.h"
 #include "cache/cache.h"

@@ -10,7 +10,7 @@
 #define TS_WALK_CHECK_SLABS_H
 
 #include "os/os.h"
-#include "supply/allocator.h"
+#include "supply/supply.h"
 
 /* What a unit was found as. */
 typedef enum ts_check_use {

@@ -12,7 +12,7 @@
 
 #include <cmocka.h>
 
-#include "supply/piece.h"
+#include "supply/supply.h"
 
 #define DEVICE "zones=32&zone_size=1M&zone_capacity=768K&max_open=4&max_active=6"
 #define REFUSED(call, error)            \

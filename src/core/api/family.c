@@ -4,9 +4,11 @@
 #include "diagnose/diagnose.h"
 
 #include "cache/cache.h"
+#include "cache/allocate.h"
 #include "observe/observe.h"
 #include "domain/domain_parts.h"
 #include "object/object.h"
+#include "object/find.h"
 
 #include <errno.h>
 #include <stdio.h>

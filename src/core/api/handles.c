@@ -3,7 +3,10 @@
 #include "diagnose/diagnose.h"
 
 #include "cache/cache.h"
+#include "cache/free.h"
+#include "cache/allocate.h"
 #include "object/object.h"
+#include "object/find.h"
 
 #include <errno.h>
 

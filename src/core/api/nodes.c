@@ -2,9 +2,9 @@
 #define TSLAB_BUILDS 1 /* the names of stats.h are functions here */
 #include "api/runtime.h"
 
-#include "epoch/limit.h"
+#include "epoch/epoch.h"
 #include "observe/observe.h"
-#include "supply/nodes.h"
+#include "supply/supply.h"
 
 #include <tslab/stats.h>
 

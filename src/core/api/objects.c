@@ -4,9 +4,12 @@
 #include "api/runtime.h"
 #include "base/base.h"
 #include "cache/cache.h"
+#include "cache/free.h"
+#include "cache/allocate.h"
 #include "diagnose/diagnose.h"
 
 #include "object/object.h"
+#include "object/find.h"
 
 #include <errno.h>
 #include <string.h>
@@ -14,7 +17,7 @@
 /*
  * Every way out of the usual case is a jump to a function of its own: the usual case then needs no stack and few
  * registers. benchmarks/core/count_instructions.py counts the instructions of a call. An allocation that misses jumps
- * to a function that finds the thread's block (object/object.h) and takes an object of what that has at hand. One more
+ * to a function that finds the thread's block (object/find.h) and takes an object of what that has at hand. One more
  * jump, and that gets more to have at hand, or is the slow path.
  */
 

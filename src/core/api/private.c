@@ -1,13 +1,14 @@
 #include "api/api.h"
 #include "advice/advice.h"
 #include "diagnose/diagnose.h"
-#include "supply/retained.h"
+#include "supply/supply.h"
 
 #include "api/runtime.h"
 #include "cache/cache.h"
+#include "cache/free.h"
 #include "object/object.h"
 #include "os/os.h"
-#include "region/pool.h"
+#include "region/region.h"
 #include "spill/spill.h"
 #include "observe/observe.h"
 

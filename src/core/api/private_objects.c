@@ -7,8 +7,11 @@
 #include "api/runtime.h"
 
 #include "cache/cache.h"
-#include "epoch/span.h"
+#include "cache/free.h"
+#include "cache/allocate.h"
+#include "epoch/epoch.h"
 #include "object/object.h"
+#include "object/find.h"
 
 #include <errno.h>
 

@@ -1,21 +1,18 @@
 /* Modelled in tests/model: record, orders. */
 #include "api/runtime.h"
 #include "cache/cache.h"
-#include "epoch/end.h"
-#include "supply/retained.h"
-#include "supply/share.h"
+#include "epoch/epoch.h"
+#include "supply/supply.h"
 
 #include "api/layout.h"
 #include "advice/advice.h"
 #include "api/api.h"
 #include "diagnose/diagnose.h"
-#include "domain/tree.h"
-#include "epoch/limit.h"
+#include "domain/domain.h"
 #include "memtools/memtools.h"
 #include "observe/observe.h"
 #include "os/os.h"
-#include "region/pool.h"
-#include "supply/nodes.h"
+#include "region/region.h"
 
 #include <errno.h>
 #include <pthread.h>

@@ -4,8 +4,9 @@
 
 #include "domain/domain.h"
 #include "epoch/epoch.h"
+#include "base/base.h"
 #include "core/read.h"
-#include "supply/allocator.h"
+#include "supply/supply.h"
 
 #include <tslab/tslab.h>
 
@@ -53,6 +54,11 @@ SlabAllocator *ts_outside_of_domains(const void *caller);
 /* The epoch of the process's malloc, which does not end; EPOCH_NONE: there is none. Written once. */
 extern TS_HIDDEN _Atomic EpochId ts_kept_epoch;
 
+/* NULL: there is none such; errno is EINVAL. */
+static inline ts_allocator *ts_api_find(const SlabAllocator *allocator) {
+    ts_allocator *a = ts_allocator_find(ts_token(allocator));
+    return a ? a : ts_fail_null(EINVAL);
+}
 /* As ts_api_find, for calls that use the record itself: another thread may free the allocator meanwhile, and the record
    stays until ts_allocator_unpin. */
 ts_allocator *ts_api_find_pinned(const SlabAllocator *allocator);

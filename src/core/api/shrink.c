@@ -7,7 +7,7 @@
 #include "api/runtime.h"
 #include "memtools/memtools.h"
 #include "os/os.h"
-#include "region/pool.h"
+#include "region/region.h"
 
 #include <errno.h>
 

@@ -3,9 +3,7 @@
 #include "base/base.h"
 #include "memtools/memtools.h"
 #include "os/os.h"
-#include "supply/account.h"
-#include "supply/allocator.h"
-#include "supply/span.h"
+#include "supply/supply.h"
 
 static uint32_t slab_of_entry(uint32_t entry) { return entry >> TS_ENTRY_UNIT_SHIFT; }
 static unsigned place_in_slab(bool fine, uint32_t entry) {

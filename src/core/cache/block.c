@@ -1,11 +1,11 @@
 /* Modelled in tests/model: hold, exit, epoch, orders. */
 #include "cache/cache.h"
+#include "cache/free.h"
+#include "cache/allocate.h"
 #include "base/base.h"
 #include "memtools/memtools.h"
 #include "os/os.h"
-#include "supply/account.h"
-#include "supply/allocator.h"
-#include "supply/span.h"
+#include "supply/supply.h"
 
 #include <limits.h>
 #include <string.h>

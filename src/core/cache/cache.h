@@ -1,10 +1,10 @@
-/* What a thread has in one epoch: its bins and scope slabs, their hits, cross-thread frees, and the end of a thread. */
+/* What a thread has in one epoch: its bins and scope slabs, cross-thread frees, and the end of a thread. The hits are
+   in allocate.h and free.h, which other floors include where they are inlined. */
 #ifndef TS_CACHE_CACHE_H
 #define TS_CACHE_CACHE_H
 
 #include "ownership/ownership.h"
-#include "supply/allocator.h"
-#include "supply/purge.h"
+#include "supply/supply.h"
 
 /* ---- bins ------------------------------------------------------------------------------------------------------- */
 
@@ -164,6 +164,13 @@ static inline uint64_t ts_tally_units(const ts_tally *t) {
 static inline uint64_t ts_tally_bytes(const ts_tally *t) {
     uint64_t units = ts_tally_units(t);
     return units * TS_UNIT_BYTES + (t->slabs - units) * TS_PIECE_BYTES;
+}
+/* Memory of a block's slabs. Any thread asks; exact while the block's thread is in no operation. */
+static inline uint32_t ts_block_pieces(const ts_block *b) {
+    return b->scope ? ts_load_relaxed(&((const ts_scope_block *)(const void *)b)->pieces) : 0;
+}
+static inline uint64_t ts_block_held_bytes(const ts_block *b) {
+    return ts_tally_bytes(&(ts_tally){.slabs = ts_load_relaxed(&b->slabs), .pieces = ts_block_pieces(b)});
 }
 /* Sums of a block. cls: a class, TS_COUNT_SCOPE, or UINT32_MAX for all. Any thread; exact at a quiet point. */
 ts_tally ts_block_tally(const ts_block *block, uint32_t cls);
@@ -353,9 +360,5 @@ void ts_scope_forget(ts_scope_block *block, const ts_place *place);
 /* Gives all places up. The block is closed, so no rewind comes any more, and slabs that are empty except for anchors
    can go. Caller holds the heap; there is no current slab. */
 void ts_scope_forget_all(ts_scope_block *block);
-
-/* The rest of this door: the hits, which have to be inline. */
-#include "cache/allocate.h"
-#include "cache/free.h"
 
 #endif

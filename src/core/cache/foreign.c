@@ -84,11 +84,10 @@
 /* Modelled in tests/model: foreign, look, exit, spill, orders. */
 #include "base/base.h"
 #include "cache/cache.h"
+#include "cache/free.h"
 #include "os/os.h"
 #include "slab/slab.h"
-#include "supply/allocator.h"
-#include "supply/nodes.h"
-#include "supply/retained.h"
+#include "supply/supply.h"
 
 #include <limits.h>
 

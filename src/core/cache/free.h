@@ -10,10 +10,7 @@
 #include "base/base.h"
 #include "cache/cache.h"
 #include "ownership/ownership.h"
-#include "supply/account.h"
-#include "supply/allocator.h"
-#include "supply/piece.h"
-#include "supply/retained.h"
+#include "supply/supply.h"
 
 /* ---- an object of the thread's own ----------------------------------------------------------------------- */
 

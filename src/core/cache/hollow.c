@@ -21,8 +21,8 @@
 
 #include "base/base.h"
 #include "os/os.h"
-#include "region/pool.h"
-#include "supply/purge.h"
+#include "region/region.h"
+#include "supply/supply.h"
 
 /* The bin of the unit, if the unit is a churn slab of this thread in the allocator, with FOREIGN off. *word: its UNIT
    word. Inside an operation the answer stays right, except that FOREIGN may be set. */

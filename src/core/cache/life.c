@@ -7,7 +7,7 @@
 
 #include "os/os.h"
 #include "ownership/ownership.h"
-#include "supply/share.h"
+#include "supply/supply.h"
 
 /* ---- notes for later -------------------------------------------------------------------------- */
 

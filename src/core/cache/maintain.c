@@ -19,7 +19,7 @@
  */
 #include "cache/cache.h"
 #include "os/os.h"
-#include "supply/share.h"
+#include "supply/supply.h"
 
 #define STEP_UNITS 64u      /* 1 MiB, some 100 us */
 #define REST_NS 200000000u  /* since the last look: below that it says nothing */

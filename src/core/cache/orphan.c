@@ -20,7 +20,7 @@
 /* Modelled in tests/model: exit. */
 #include "cache/cache.h"
 #include "ownership/ownership.h"
-#include "supply/share.h"
+#include "supply/supply.h"
 
 
 #define HOMES 8u

@@ -8,11 +8,12 @@
  * it in the list.
  */
 #include "cache/cache.h"
+#include "cache/allocate.h"
 
 #include "base/base.h"
 #include "memtools/memtools.h"
 #include "os/os.h"
-#include "supply/allocator.h"
+#include "supply/supply.h"
 
 static uint64_t bits_from(unsigned word, uint32_t entry) {
     if (entry >= (word + 1) * 64) return 0;

@@ -1,11 +1,10 @@
 /* Modelled in tests/model: foreign, orders. */
 #include "cache/cache.h"
+#include "cache/allocate.h"
 #include "base/base.h"
 #include "memtools/memtools.h"
 #include "os/os.h"
-#include "supply/account.h"
-#include "supply/piece.h"
-#include "supply/retained.h"
+#include "supply/supply.h"
 
 /* All of the slab's objects are freed, and no thread frees anything in it any more. */
 void ts_scope_take_out(ts_scope_block *block, uint32_t unit) {

@@ -6,7 +6,6 @@
 #include "diagnose/diagnose.h"
 #include "cache/cache.h"
 #include "epoch/epoch.h"
-#include "epoch/span.h"
 #include "memtools/memtools.h"
 
 static bool look_span(ts_allocator *allocator, ts_object *o) {

@@ -12,7 +12,7 @@
  * have no memory.
  */
 #include "diagnose/diagnose.h"
-#include "supply/share.h"
+#include "supply/supply.h"
 
 #include "base/base.h"
 

@@ -8,11 +8,10 @@
 /* Modelled in tests/model: epoch, enter, orders. */
 #include "cache/cache.h"
 #include "domain/domain_parts.h"
-#include "domain/mark.h"
+#include "domain/domain.h"
 #include "domain/tree.h"
+#include "epoch/epoch.h"
 #include "epoch/blocks.h"
-#include "epoch/end.h"
-#include "epoch/hand_over.h"
 
 #include <errno.h>
 

@@ -5,7 +5,6 @@
 #ifndef TS_DOMAIN_DOMAIN_H
 #define TS_DOMAIN_DOMAIN_H
 
-#include "epoch/entered.h"
 #include "epoch/epoch.h"
 
 struct ts_cleanup;
@@ -130,5 +129,22 @@ void ts_domain_fork_child(void);
 void ts_domain_show_cleanups(void (*keep)(void *arg));
 /* Ends all domains of an allocator without running their cleanups. */
 void ts_domain_destroy_all(ts_allocator *allocator);
+
+/* ---- trees, in tree.h ------------------------------------------------------------------------------------------- */
+
+/* Guards the trees; the first of all ranks. */
+extern TS_HIDDEN ts_lock ts_tree_lock;
+/* The id of the parent. 0: there is none, or no such domain. */
+uint64_t ts_tree_parent(uint64_t domain);
+
+/* ---- mark ------------------------------------------------------------------------------------------------------- */
+
+/* false: errno is EINVAL (the domain cannot have marks), EPERM, ESTALE (closed) or ENOMEM. */
+bool ts_mark_make(uint64_t domain, SlabMark *out);
+/* false: errno is EINVAL (no such mark) or EPERM. */
+bool ts_mark_rewind(uint64_t domain, SlabMark mark);
+/* Drops the marks of a domain. Caller: the thread that empties or ends it; anchored: or its owner, who gives it up,
+   while its objects stay. */
+void ts_mark_drop_all(const ts_domain *d, bool anchored);
 
 #endif

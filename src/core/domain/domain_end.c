@@ -8,13 +8,13 @@
  */
 /* Modelled in tests/model: epoch, enter, orders. */
 #include "cache/cache.h"
+#include "cache/free.h"
 #include "domain/domain_parts.h"
-#include "domain/mark.h"
+#include "domain/domain.h"
 #include "domain/tree.h"
-#include "epoch/end.h"
-#include "epoch/limit.h"
-
+#include "epoch/epoch.h"
 #include "epoch/blocks.h"
+
 #include "memtools/memtools.h"
 
 #include <errno.h>

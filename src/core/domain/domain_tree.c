@@ -2,7 +2,7 @@
 /* Modelled in tests/model: enter. */
 #include "domain/domain_parts.h"
 #include "domain/tree.h"
-#include "epoch/limit.h"
+#include "epoch/epoch.h"
 
 #include <errno.h>
 

@@ -1,4 +1,9 @@
 /*
+ * Marks: places to which a scope domain of one thread can go back (cache/rewind.c). A domain keeps its newest 32
+ * marks. Each has a number that no other mark has. So a mark of another domain, a mark of before a reset, and one
+ * that was rewound past are refused.
+ */
+/*
  * Marks of a domain, and going back to one. A mark is a number. A list in the domain's record of kin, newest first,
  * has its meaning.
  *
@@ -7,14 +12,13 @@
  * A rewind, a reset and an end take marks off the list. A domain with marks belongs to one thread alone, so nothing
  * happens between the look and the use.
  */
-#include "domain/mark.h"
-#include "epoch/end.h"
-#include "epoch/span.h"
+#include "domain/domain.h"
+#include "epoch/epoch.h"
+#include "epoch/blocks.h"
 
 #include "cache/cache.h"
 #include "domain/domain_parts.h"
 #include "domain/tree.h"
-#include "epoch/blocks.h"
 #include "object/object.h"
 
 #include <errno.h>

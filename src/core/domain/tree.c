@@ -7,7 +7,7 @@
  */
 /* Modelled in tests/model: enter. */
 #include "domain/tree.h"
-#include "epoch/hand_over.h"
+#include "epoch/epoch.h"
 
 #include "domain/domain_parts.h"
 

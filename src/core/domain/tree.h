@@ -26,11 +26,9 @@ typedef struct ts_kin {
     struct ts_kin *child;         /* newest first */
     struct ts_kin *older, *newer; /* siblings */
     uint64_t born;                /* the event at which its parent got it: for marks */
-    struct ts_mark *marks;        /* owner only: newest first (mark.h) */
+    struct ts_mark *marks;        /* owner only: newest first (mark.c) */
 } ts_kin;
 _Static_assert(sizeof(ts_kin) <= 64, "one line");
-
-extern TS_HIDDEN ts_lock ts_tree_lock;
 
 void ts_tree_init(void);
 /* The domain's record of kin; makes it if there is none. NULL: no memory, or the domain has ended. Caller holds
@@ -44,8 +42,6 @@ int ts_tree_link(uint64_t child, uint64_t parent, bool now);
 uint64_t ts_tree_owner(const ts_domain *d, uint64_t id);
 /* Returns when no domain is TRIED any more that was so before the call. Caller holds nothing. */
 void ts_tree_wait(void);
-/* The id of the parent. 0: there is none, or no such domain. */
-uint64_t ts_tree_parent(uint64_t domain);
 /* The next domain to end among those below `domain`. It goes from the newest child, if that was born after the event,
    down to a domain without children. It begins at `from` if that is below this child. 0: there is none. */
 uint64_t ts_tree_leaf(uint64_t domain, uint64_t from, uint64_t after);

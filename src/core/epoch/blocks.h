@@ -8,7 +8,7 @@
 
 #include "base/base.h"
 #include "cache/cache.h"
-#include "epoch/end.h"
+#include "cache/free.h"
 #include "epoch/epoch.h"
 #include "epoch/past.h"
 #include "os/os.h"

@@ -1,9 +1,21 @@
-#include "epoch/decay.h"
+/*
+ * Memory of closed epochs and of bins at rest goes back, in calls that come later: the core has no thread of its own.
+ *
+ *  1. A slab of a closed epoch gives back the pages in which no live object lies: some 10 seconds after the close, and
+ *     again when the epoch is twice, four times, ... as old. One slow call in eight (end.c) does a piece of a pass over
+ *     all units (decay.c).
+ *  2. A bin in which its thread has allocated nothing for 5 to 10 seconds lets go of its magazine and its empty slabs.
+ *     So an open epoch whose objects were all freed keeps no memory. Maintenance that finds the thread at rest asks for
+ *     that at once (cache/maintain.c).
+ *
+ * Without closed epochs that have live objects, and without churn blocks of the thread, a look costs reading the clock.
+ */
+#include "epoch/epoch.h"
 #include "cache/cache.h"
-#include "supply/purge.h"
+#include "supply/supply.h"
 
 #include "os/os.h"
-#include "region/pool.h"
+#include "region/region.h"
 
 #define SECOND ((uint64_t)1000000000)
 #define AGE_NS (8 * SECOND)    /* of a closed epoch that is looked at first; a pass comes within 1 second after that */

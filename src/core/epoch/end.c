@@ -19,14 +19,11 @@
  * for an epoch's lock, so the two cannot wait for each other.
  */
 /* Modelled in tests/model: hold, exit, epoch, orders. */
-#include "epoch/end.h"
+#include "epoch/epoch.h"
 #include "base/base.h"
 #include "cache/cache.h"
 #include "epoch/blocks.h"
-#include "epoch/decay.h"
-#include "epoch/hand_over.h"
 #include "epoch/past.h"
-#include "epoch/span.h"
 #include "memtools/memtools.h"
 #include "os/os.h"
 

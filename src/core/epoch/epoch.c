@@ -10,11 +10,9 @@
 #include "base/base.h"
 #include "cache/cache.h"
 #include "epoch/blocks.h"
-#include "epoch/end.h"
-#include "epoch/hand_over.h"
-#include "epoch/label.h"
+#include "epoch/epoch.h"
 #include "os/os.h"
-#include "supply/share.h"
+#include "supply/supply.h"
 
 #include <errno.h>
 

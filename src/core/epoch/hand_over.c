@@ -7,10 +7,10 @@
  * drained first.
  */
 /* Modelled in tests/model: exit. */
-#include "epoch/hand_over.h"
+#include "epoch/epoch.h"
 #include "cache/cache.h"
 #include "epoch/blocks.h"
-#include "supply/share.h"
+#include "supply/supply.h"
 
 #include <errno.h>
 

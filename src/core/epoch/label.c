@@ -19,9 +19,8 @@
  *     loads; a writer takes a lock between two labels.
  */
 /* Modelled in tests/model: orders. */
-#include "epoch/label.h"
-#include "base/base.h"
 #include "epoch/epoch.h"
+#include "base/base.h"
 #include "os/os.h"
 
 #include <string.h>
@@ -81,6 +80,21 @@ void ts_epoch_read_label(const ts_epoch *epoch, char out[SLAB_LABEL_BYTES]) {
     } while (ts_load_relaxed(&t->turn) != turn);
     memcpy(out, word, SLAB_LABEL_BYTES);
     out[SLAB_LABEL_BYTES - 1] = 0;
+}
+
+bool ts_read_epoch(ts_allocator *allocator, EpochId id, char label[SLAB_LABEL_BYTES], int32_t *state) {
+    const ts_epoch *epoch = ts_epoch_find(allocator, id);
+    if (!epoch) return false;
+    *state = (int32_t)ts_epoch_shown_state(epoch);
+    ts_epoch_read_label(epoch, label);
+    return true;
+}
+
+void ts_read_thread_label(char label[SLAB_LABEL_BYTES]) {
+    const ts_domain_scope *top = ts_thread.domain;
+    const ts_epoch *epoch = top ? ts_epoch_at_id(top->epoch) : ts_load_relaxed(&ts_thread.block->b.epoch);
+    memset(label, 0, SLAB_LABEL_BYTES);
+    if (epoch) ts_epoch_read_label(epoch, label);
 }
 
 void ts_label_show(char label[SLAB_LABEL_BYTES]) {

@@ -7,15 +7,13 @@
  * thread may be in the middle of an allocation when the epoch gets its account. The units of that operation are
  * counted when it is over.
  */
-#include "epoch/limit.h"
+#include "epoch/epoch.h"
 #include "base/base.h"
 #include "cache/cache.h"
-#include "epoch/end.h"
-#include "epoch/label.h"
 
 #include "epoch/blocks.h"
 #include "os/os.h"
-#include "supply/nodes.h"
+#include "supply/supply.h"
 
 #include <errno.h>
 

@@ -4,7 +4,7 @@
 
 #include "epoch/blocks.h"
 #include "os/os.h"
-#include "supply/allocator.h"
+#include "supply/supply.h"
 
 ts_past_ring *ts_past_ring_of(_Atomic(ts_past_ring *) *place) {
     ts_past_ring *ring = ts_load_acquire(place), *made;

@@ -35,7 +35,7 @@
 #ifndef TS_EPOCH_PAST_H
 #define TS_EPOCH_PAST_H
 
-#include "cache/cache.h"
+#include "epoch/epoch.h"
 #include "ownership/ownership.h"
 
 #include <tslab/tslab.h>
@@ -65,28 +65,14 @@ typedef struct ts_brief_ring {
     ts_brief at[TS_PAST];
 } ts_brief_ring;
 
-/* A record as it was read. */
-typedef struct ts_past_note {
-    uint64_t id;
-    uint64_t label[TS_PAST_LABEL_WORDS];
-    uint64_t opened_ns, closed_ns, ended_ns; /* ended: 0, not known */
-    uint64_t returned_bytes;
-    uint32_t rss_before_kib, rss_after_kib, flags;
-} ts_past_note;
-
 /* The ring of that place, made if there is none. NULL: no memory. */
 ts_past_ring *ts_past_ring_of(_Atomic(ts_past_ring *) *place);
 ts_brief_ring *ts_brief_ring_of(_Atomic(ts_brief_ring *) *place);
 /* The record to write, by any thread; NULL: none. Its id comes last, by a release. */
 ts_past *ts_past_begin(ts_past_ring *ring);
-/* Finds an epoch in the allocator's rings. The caller is between ts_allocator_read_begin and ts_allocator_read_end,
-   also in ts_past_newest. */
-bool ts_past_find(struct ts_allocator *allocator, uint64_t id, ts_past_note *out);
 /* Measures resident memory: before an end, and after it for the epoch that ts_thread.measured names. Hold nothing. */
 TS_COLD void ts_past_measure_before(void);
 TS_COLD void ts_past_measure(void);
-/* The epochs that ended last, newest first, of those whose end is known. Returns how many. */
-unsigned ts_past_newest(struct ts_allocator *allocator, ts_past_note *out, unsigned most);
 TS_ALWAYS_INLINE void ts_brief_write(ts_brief_ring *ring, uint64_t id, uint64_t opened_ns, uint32_t slabs,
                                      uint32_t pieces) {
     uint32_t next = ts_load_relaxed(&ring->next);
@@ -98,14 +84,6 @@ TS_ALWAYS_INLINE void ts_brief_write(ts_brief_ring *ring, uint64_t id, uint64_t 
     ts_store_relaxed(&b->slabs, slabs);
     ts_store_relaxed(&b->pieces, pieces);
     ts_store_release(&b->id, id);
-}
-
-/* Memory of a block's slabs. Any thread asks; exact while the block's thread is in no operation. */
-static inline uint32_t ts_block_pieces(const ts_block *b) {
-    return b->scope ? ts_load_relaxed(&((const ts_scope_block *)(const void *)b)->pieces) : 0;
-}
-static inline uint64_t ts_block_held_bytes(const ts_block *b) {
-    return ts_tally_bytes(&(ts_tally){.slabs = ts_load_relaxed(&b->slabs), .pieces = ts_block_pieces(b)});
 }
 
 #endif

@@ -19,8 +19,7 @@
 
 #include "base/base.h"
 #include "os/os.h"
-#include "region/lines.h"
-#include "region/pool.h"
+#include "region/region.h"
 
 #include <pthread.h>
 #include <stdlib.h>

@@ -2,7 +2,6 @@
 
 #include "base/base.h"
 #include "os/os.h"
-#include "region/pool.h"
 #include "region/region.h"
 #include "slab/slab.h"
 

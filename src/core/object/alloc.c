@@ -10,18 +10,13 @@
 #include "base/base.h"
 #include "cache/cache.h"
 #include "diagnose/diagnose.h"
-#include "epoch/end.h"
-#include "epoch/entered.h"
 #include "epoch/epoch.h"
-#include "epoch/hand_over.h"
-#include "epoch/span.h"
 #include "memtools/memtools.h"
 #include "object/object.h"
+#include "object/find.h"
 #include "object/refill.h"
 #include "os/os.h"
-#include "supply/piece.h"
-#include "supply/retained.h"
-#include "supply/share.h"
+#include "supply/supply.h"
 
 #include <errno.h>
 #include <string.h>

@@ -9,15 +9,14 @@
  */
 /* Modelled in tests/model: foreign, spill. */
 #include "cache/cache.h"
+#include "cache/free.h"
+#include "cache/allocate.h"
 #include "diagnose/diagnose.h"
-#include "epoch/end.h"
 #include "epoch/epoch.h"
-#include "epoch/span.h"
 #include "memtools/memtools.h"
 #include "object/object.h"
 #include "os/os.h"
-#include "supply/nodes.h"
-#include "supply/share.h"
+#include "supply/supply.h"
 
 #include <errno.h>
 
@@ -289,6 +288,8 @@ bool ts_free_object(uintptr_t token, const ts_object *object) {
  */
 
 ts_refusal ts_refusals;
+
+bool ts_read_is_malloc(uintptr_t token) { return token == ts_load_acquire(&ts_refusals.token); }
 
 TS_COLD bool ts_free_refused(uintptr_t token, const char *call, void *p, const SlabHandle *handle) {
     /* acquire: partner of the release in ts_private_ask_before_refusal */

@@ -5,17 +5,12 @@
 #include "object/refill.h"
 #include "base/base.h"
 #include "cache/cache.h"
+#include "cache/allocate.h"
 #include "diagnose/diagnose.h"
 #include "epoch/epoch.h"
-#include "epoch/hand_over.h"
-#include "epoch/limit.h"
 #include "memtools/memtools.h"
-#include "region/pool.h"
-#include "supply/nodes.h"
-#include "supply/piece.h"
-#include "supply/retained.h"
-#include "supply/share.h"
-#include "supply/span.h"
+#include "region/region.h"
+#include "supply/supply.h"
 
 #include <errno.h>
 

@@ -2,7 +2,7 @@
 #ifndef TS_OBJECT_REFILL_H
 #define TS_OBJECT_REFILL_H
 
-#include "supply/allocator.h"
+#include "supply/supply.h"
 
 /* A note of a new object, made before the heap is left. Afterwards another thread can end the epoch or reset it, and
    the place can become another object's in the same epoch. */

@@ -24,13 +24,14 @@
  */
 #include "base/base.h"
 #include "cache/cache.h"
+#include "cache/free.h"
 #include "diagnose/diagnose.h"
-#include "epoch/end.h"
-#include "epoch/span.h"
+#include "epoch/epoch.h"
 #include "memtools/memtools.h"
 #include "object/object.h"
+#include "object/find.h"
 #include "slab/slab.h"
-#include "supply/retained.h"
+#include "supply/supply.h"
 
 #include <errno.h>
 #include <string.h>

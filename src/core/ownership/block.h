@@ -13,10 +13,7 @@
 #define TS_OWNERSHIP_BLOCK_H
 
 #include "base/base.h"
-#include "region/chunk.h"
-#include "region/lines.h"
 #include "region/region.h"
-#include "region/table.h"
 #include "slab/slab.h"
 
 #include <stddef.h>
@@ -93,7 +90,7 @@ enum { TS_OPEN, TS_CLOSING };
 #define TS_LEFT_COUNT ((uintptr_t)4)
 #define TS_LEFT_MARKS (TS_LEFT_SHUT | TS_LEFT_DEAD | TS_LEFT_COUNT)
 
-/* Why no fast path allocates in a block. COUNTED: the allocator samples stacks, so bytes are counted (object/object.h).
+/* Why no fast path allocates in a block. COUNTED: the allocator samples stacks, so bytes are counted (object/find.h).
    ALWAYS: there are hints; or it guards large objects, and this is a scope, whose fast path takes any size; or it is
    the first block of a churn domain (object/alloc.c, "Starting small"). */
 #define TS_SLOW_COUNTED 1u

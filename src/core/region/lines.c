@@ -5,7 +5,7 @@
  * anew. It does no harm. Records of a kind stay records of that kind, and blocks are cleared by atomic stores
  * (clear_record). Such a read finds the old block, or one that is open to no operation.
  */
-#include "region/lines.h"
+#include "region/region.h"
 
 #include "base/base.h"
 #include "os/os.h"

@@ -306,4 +306,11 @@ static inline uint32_t ts_far_units(uint64_t units) {
     return (uint32_t)((units + ((uint64_t)1 << TS_FAR_WEIGHT_SHIFT) - 1) >> TS_FAR_WEIGHT_SHIFT);
 }
 
+/* The rest of this door: units without memory, lines, records of fixed size, and NUMA homes. */
+#include "region/chunk.h"
+#include "region/home.h"
+#include "region/lines.h"
+#include "region/pool.h"
+#include "region/table.h"
+
 #endif

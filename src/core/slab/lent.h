@@ -22,7 +22,7 @@
 #ifndef TS_SLAB_LENT_H
 #define TS_SLAB_LENT_H
 
-#include "region/pool.h"
+#include "region/region.h"
 #include "slab/slab.h"
 
 #define TS_SPILLED_WORDS ((UINT32_C(1) << TS_MAX_UNITS_LOG2) / 64)

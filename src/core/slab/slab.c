@@ -3,7 +3,7 @@
 
 #include "base/base.h"
 #include "os/os.h"
-#include "region/pool.h"
+#include "region/region.h"
 
 #include <string.h>
 

@@ -20,12 +20,10 @@
 #include "base/base.h"
 
 #include "cache/cache.h"
-#include "epoch/end.h"
+#include "epoch/epoch.h"
 #include "os/os.h"
 #include "spill/spilled.h"
-#include "supply/nodes.h"
-#include "supply/purge.h"
-#include "supply/retained.h"
+#include "supply/supply.h"
 
 #include <errno.h>
 #include <stdlib.h>

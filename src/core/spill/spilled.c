@@ -22,7 +22,7 @@
 
 #include "cache/cache.h"
 #include "os/os.h"
-#include "supply/nodes.h"
+#include "supply/supply.h"
 
 bool ts_spilled_lend_slab(uint32_t unit, uint64_t word) {
     ts_lend(unit);

@@ -1,7 +1,7 @@
 #include "supply/nodes.h"
 #include "base/base.h"
 
-#include "region/pool.h"
+#include "region/region.h"
 
 bool ts_nodes_make(ts_allocator *allocator) {
     if (ts_nodes_of(allocator) || ts_homes_count() == 0) return true;

@@ -21,8 +21,7 @@
 #ifndef TS_SUPPLY_NODES_H
 #define TS_SUPPLY_NODES_H
 
-#include "region/home.h"
-#include "region/pool.h"
+#include "region/region.h"
 #include "supply/account.h"
 #include "supply/allocator.h"
 

@@ -26,7 +26,7 @@
 #include "base/base.h"
 
 #include "os/os.h"
-#include "region/home.h"
+#include "region/region.h"
 #include "supply/purge.h"
 #include "supply/retained.h"
 

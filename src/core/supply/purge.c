@@ -13,7 +13,7 @@
 #include "base/base.h"
 #include "memtools/memtools.h"
 #include "os/os.h"
-#include "region/pool.h"
+#include "region/region.h"
 #include "supply/nodes.h"
 
 #include <limits.h>

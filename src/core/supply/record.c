@@ -7,10 +7,11 @@
  * over, never both.
  */
 /* Modelled in tests/model: record. */
+#include "core/read.h"
 #include "supply/allocator.h"
 
 #include "os/os.h"
-#include "region/pool.h"
+#include "region/region.h"
 #include "supply/nodes.h"
 #include "supply/purge.h"
 
@@ -108,3 +109,21 @@ void ts_allocator_unpin(ts_allocator *allocator) {
     atomic_fetch_or_explicit(&allocator->readers, TS_READERS_OVER, memory_order_acq_rel);
     give_unread(allocator);
 }
+
+/* ---- for readers (core/read.h) ---------------------------------------------------------------------------------- */
+
+ts_allocator *ts_read_find(const SlabAllocator *allocator) {
+    ts_allocator *a = ts_allocator_find(ts_token(allocator));
+    return a ? a : ts_fail_null(EINVAL);
+}
+
+ts_allocator *ts_read_begin(const SlabAllocator *allocator) {
+    ts_allocator *a = ts_read_find(allocator);
+    return !a || ts_allocator_read_begin(a, ts_token(allocator)) ? a : ts_fail_null(EINVAL);
+}
+
+void ts_read_end(ts_allocator *allocator) { ts_allocator_read_end(allocator); }
+ts_allocator *ts_read_next(uint32_t *index, uintptr_t *token) { return ts_allocator_next(index, token); }
+uint64_t ts_read_committed_units(const ts_allocator *a) { return ts_load_relaxed(&a->committed_units); }
+uint64_t ts_read_stack_samples(const ts_allocator *a) { return ts_load_relaxed(&a->stack_samples); }
+uint64_t ts_read_stack_mean(const ts_allocator *a) { return ts_load_relaxed(&a->stack_mean_bytes); }

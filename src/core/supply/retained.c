@@ -19,7 +19,7 @@
 
 #include "memtools/memtools.h"
 #include "os/os.h"
-#include "region/pool.h"
+#include "region/region.h"
 #include "supply/nodes.h"
 #include "supply/piece.h"
 #include "supply/purge.h"

@@ -2,6 +2,7 @@
 
 #include "base/base.h"
 #include "os/os.h"
+#include "region/region.h"
 #include "supply/allocator.h"
 #include "supply/nodes.h"
 #include "supply/purge.h"

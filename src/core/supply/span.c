@@ -8,7 +8,7 @@
 
 #include "memtools/memtools.h"
 #include "os/os.h"
-#include "region/pool.h"
+#include "region/region.h"
 #include "slab/slab.h"
 #include "supply/nodes.h"
 #include "supply/purge.h"

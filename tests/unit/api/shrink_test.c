@@ -11,7 +11,7 @@
 #include "api/runtime.h"
 #include "memtools/memtools.h"
 #include "os/os.h"
-#include "region/pool.h"
+#include "region/region.h"
 #include "walk/check.h"
 
 #include <errno.h>

@@ -12,7 +12,7 @@
 #include "api/runtime.h"
 #include "epoch/epoch.h"
 #include "os/os.h"
-#include "region/pool.h"
+#include "region/region.h"
 #include "walk/check_pool.h"
 
 enum { COUNT = 2000 };

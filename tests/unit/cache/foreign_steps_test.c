@@ -9,10 +9,10 @@
 #include "bins.h"
 #include "cache/cache.h"
 #include "diagnose/diagnose.h"
-#include "epoch/end.h"
+#include "epoch/epoch.h"
 #include "object/object.h"
 #include "ownership/ownership.h"
-#include "supply/allocator.h"
+#include "supply/supply.h"
 #include "walk/check_pool.h"
 
 #include "steps.h"

@@ -8,9 +8,8 @@
 #include "bins.h"
 #include "cache/cache.h"
 #include "diagnose/diagnose.h"
-#include "epoch/end.h"
-#include "supply/retained.h"
-#include "supply/share.h"
+#include "epoch/epoch.h"
+#include "supply/supply.h"
 #include "walk/check_pool.h"
 
 #include <errno.h>

@@ -8,7 +8,7 @@
 
 #include "bins.h"
 #include "cache/cache.h"
-#include "supply/allocator.h"
+#include "supply/supply.h"
 #include "walk/check_pool.h"
 
 #include <errno.h>

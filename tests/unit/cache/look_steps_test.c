@@ -10,13 +10,14 @@
 
 #include "api/runtime.h"
 #include "errands.h"
-#include "supply/allocator.h"
+#include "supply/supply.h"
 
 #include "steps.h"
 
 #undef ts_is_other_relaxed_64
 #define ts_is_other_relaxed_64(p, v) (step(), atomic_load_explicit((p), memory_order_relaxed) != (v))
 #include "cache/cache.h"
+#include "cache/free.h"
 
 enum { SIZE = 64, OBJECTS = 600, TAKEN = 4000 };
 

@@ -3,8 +3,7 @@
 #include "api/runtime.h"
 #include "identities.h"
 #include "os/os.h"
-#include "supply/allocator.h"
-#include "supply/share.h"
+#include "supply/supply.h"
 #include "unit.h"
 
 #include <pthread.h>

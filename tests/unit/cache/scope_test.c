@@ -6,7 +6,8 @@
 
 #include "bins.h"
 #include "cache/cache.h"
-#include "epoch/end.h"
+#include "cache/allocate.h"
+#include "epoch/epoch.h"
 #include "walk/check_pool.h"
 
 static SlabAllocator *allocator;

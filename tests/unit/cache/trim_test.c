@@ -10,8 +10,8 @@
 #include "bins.h"
 #include "cache/cache.h"
 #include "os/os.h"
-#include "region/pool.h"
-#include "supply/purge.h"
+#include "region/region.h"
+#include "supply/supply.h"
 
 static unsigned looks;
 #define ts_hollow_give counted_hollow_give

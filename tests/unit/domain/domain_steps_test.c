@@ -12,7 +12,10 @@
 #include "unit.h"
 
 #include "cache/cache.h"
+#include "cache/free.h"
+#include "cache/allocate.h"
 #include "domain/domain.h"
+#include "epoch/epoch.h"
 #include "epoch/blocks.h"
 #include "errands.h"
 #include "memtools/memtools.h"

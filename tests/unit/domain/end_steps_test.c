@@ -2,7 +2,7 @@
 #include "ending.h"
 
 #include "ownership/ownership.h"
-#include "supply/retained.h"
+#include "supply/supply.h"
 #include "walk/check_pool.h"
 
 #include <sys/wait.h>

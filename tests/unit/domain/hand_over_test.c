@@ -17,9 +17,8 @@
 #include "diagnose/diagnose.h"
 #include "epoch/epoch.h"
 #include "os/os.h"
-#include "region/pool.h"
-#include "supply/allocator.h"
-#include "supply/piece.h"
+#include "region/region.h"
+#include "supply/supply.h"
 #include "walk/check_pool.h"
 
 #include <pthread.h>

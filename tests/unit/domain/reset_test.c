@@ -10,9 +10,9 @@
 #include "api/runtime.h"
 #include "diagnose/diagnose.h"
 #include "domain/domain.h"
-#include "epoch/end.h"
-#include "region/pool.h"
-#include "supply/retained.h"
+#include "epoch/epoch.h"
+#include "region/region.h"
+#include "supply/supply.h"
 #include "walk/check_pool.h"
 
 #include <errno.h>

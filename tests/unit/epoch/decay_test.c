@@ -9,7 +9,7 @@
 #include "rng.h"
 #include "unit.h"
 
-#include "epoch/decay.h"
+#include "epoch/epoch.h"
 #include "os/os.h"
 #include "slab/slab.h"
 

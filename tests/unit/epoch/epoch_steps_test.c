@@ -11,11 +11,11 @@
 
 #include "bins.h"
 #include "cache/cache.h"
-#include "epoch/end.h"
+#include "cache/allocate.h"
 #include "epoch/epoch.h"
 #include "errands.h"
 #include "proc.h"
-#include "region/home.h"
+#include "region/region.h"
 #include "walk/check.h"
 
 #define SUP_OWN_STEP

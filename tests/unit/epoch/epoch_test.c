@@ -13,9 +13,9 @@
 
 #include "api/runtime.h"
 #include "diagnose/diagnose.h"
-#include "epoch/end.h"
+#include "epoch/epoch.h"
 #include "os/os.h"
-#include "region/pool.h"
+#include "region/region.h"
 #include "walk/check_pool.h"
 
 #include <errno.h>

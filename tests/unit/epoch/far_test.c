@@ -16,7 +16,7 @@
 #include "observe/diagnose.h"
 #include "epoch/epoch.h"
 #include "os/os.h"
-#include "region/pool.h"
+#include "region/region.h"
 #include "walk/check_pool.h"
 
 #include <errno.h>

@@ -1,6 +1,6 @@
 /* A limit that is set while a thread ends or resets the epoch, or allocates in it (limit.c). */
 #include "ending.h"
-#include "epoch/limit.h"
+#include "epoch/epoch.h"
 
 #define UNIT ((size_t)16384)
 #define LIMIT 4 /* units */

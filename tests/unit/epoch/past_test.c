@@ -7,8 +7,9 @@
 #include "rng.h"
 #include "unit.h"
 
+#include "epoch/epoch.h"
 #include "epoch/past.h"
-#include "supply/allocator.h"
+#include "supply/supply.h"
 
 #include <pthread.h>
 #include <stdatomic.h>

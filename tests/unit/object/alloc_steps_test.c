@@ -13,12 +13,14 @@
 #include "api/runtime.h"
 #include "base/base.h"
 #include "cache/cache.h"
+#include "cache/free.h"
+#include "cache/allocate.h"
 #include "diagnose/diagnose.h"
 #include "observe/stacks.h"
 #include "epoch/epoch.h"
-#include "epoch/span.h"
 #include "memtools/memtools.h"
 #include "object/object.h"
+#include "object/find.h"
 
 #define SUP_OWN_STEP
 #include "steps.h"

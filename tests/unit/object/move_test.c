@@ -7,7 +7,7 @@
 
 #include "epoch/epoch.h"
 #include "os/os.h"
-#include "region/pool.h"
+#include "region/region.h"
 
 #include <errno.h>
 #include <pthread.h>

@@ -14,7 +14,7 @@
 
 #include "api/runtime.h"
 #include "diagnose/diagnose.h"
-#include "supply/allocator.h"
+#include "supply/supply.h"
 
 #include <string.h>
 

@@ -11,7 +11,7 @@
 
 #include "advice/fields.h"
 #include "api/runtime.h"
-#include "epoch/end.h"
+#include "epoch/epoch.h"
 #include "observe/observe.h"
 
 #include <errno.h>

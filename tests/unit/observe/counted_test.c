@@ -1,5 +1,5 @@
 /* While an allocator samples stacks, bytes are counted down to the next sample: each allocation once, whatever way it
-   takes, and few by the slow path. Rooms: object/object.h, observe/stacks.h. */
+   takes, and few by the slow path. Rooms: object/find.h, observe/stacks.h. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
@@ -8,8 +8,9 @@
 
 #include "api/api.h"
 #include "api/runtime.h"
+#include "diagnose/diagnose.h"
 #include "observe/stacks.h"
-#include "supply/share.h"
+#include "supply/supply.h"
 
 #include <tslab/tslab.h>
 

@@ -4,7 +4,7 @@
 
 #include "bins.h"
 #include "observe/diagnose.h"
-#include "epoch/label.h"
+#include "epoch/epoch.h"
 
 #include <string.h>
 

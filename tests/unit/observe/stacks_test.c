@@ -13,6 +13,7 @@
 #include "advice/advice.h"
 #include "api/runtime.h"
 #include "base/base.h"
+#include "diagnose/diagnose.h"
 #include "observe/stacks.h"
 #include "os/os.h"
 #include "observe/observe.h"

@@ -11,11 +11,10 @@
 
 #include "bins.h"
 #include "cache/cache.h"
-#include "epoch/end.h"
+#include "epoch/epoch.h"
 #include "errands.h"
 #include "pin.h"
-#include "supply/allocator.h"
-#include "supply/share.h"
+#include "supply/supply.h"
 #include "walk/check_pool.h"
 
 #include <errno.h>

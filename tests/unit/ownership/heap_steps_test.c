@@ -13,7 +13,7 @@
 #include "cache/cache.h"
 #include "errands.h"
 #include "stops.h"
-#include "supply/allocator.h"
+#include "supply/supply.h"
 #include "walk/check_slabs.h"
 
 static void acquires(const ts_lock *lock);

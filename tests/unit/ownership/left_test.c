@@ -14,7 +14,7 @@
 #include "api/runtime.h"
 #include "errands.h"
 #include "os/os.h"
-#include "region/pool.h"
+#include "region/region.h"
 #include "walk/check_pool.h"
 #include "walk/check_slabs.h"
 

@@ -14,8 +14,9 @@
 #include "unit.h"
 
 #include "cache/cache.h"
+#include "cache/free.h"
 #include "os/os.h"
-#include "supply/allocator.h"
+#include "supply/supply.h"
 
 #include <limits.h>
 #include <pthread.h>

@@ -7,8 +7,7 @@
 #include "unit.h"
 
 #include "api/runtime.h"
-#include "region/home.h"
-#include "region/pool.h"
+#include "region/region.h"
 #include "walk/check_pool.h"
 
 static void start(const sup_topology *topology) {

@@ -6,9 +6,6 @@
 
 #include "base/base.h"
 #include "os/os.h"
-#include "region/chunk.h"
-#include "region/lines.h"
-#include "region/pool.h"
 #include "region/region.h"
 #include "walk/check_lines.h"
 

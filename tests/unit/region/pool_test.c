@@ -10,8 +10,6 @@
 
 #include "base/base.h"
 #include "os/os.h"
-#include "region/home.h"
-#include "region/pool.h"
 #include "region/region.h"
 #include "walk/check_pool.h"
 

@@ -3,7 +3,6 @@
 
 #include "os/os.h"
 #include "ownership/ownership.h"
-#include "region/pool.h"
 #include "region/region.h"
 
 static ts_os_table table;

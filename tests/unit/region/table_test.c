@@ -6,7 +6,6 @@
 
 #include "os/os.h"
 #include "region/region.h"
-#include "region/table.h"
 
 #include <pthread.h>
 #include <stdlib.h>

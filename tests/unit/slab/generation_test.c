@@ -8,7 +8,7 @@
 #include "api/runtime.h"
 #include "diagnose/diagnose.h"
 #include "object/object.h"
-#include "region/pool.h"
+#include "region/region.h"
 #include "slab/slab.h"
 #include "walk/check_pool.h"
 

@@ -6,7 +6,7 @@
 #include "api/runtime.h"
 #include "base/base.h"
 #include "os/os.h"
-#include "region/pool.h"
+#include "region/region.h"
 #include "slab/slab.h"
 
 #include <stdlib.h>

@@ -10,7 +10,7 @@
 
 #include "bins.h"
 #include "cache/cache.h"
-#include "epoch/end.h"
+#include "epoch/epoch.h"
 #include "errands.h"
 #include "spill/spill.h"
 #include "spill/spilled.h"

@@ -11,8 +11,8 @@
 #include "unit.h"
 
 #include "api/runtime.h"
-#include "region/pool.h"
-#include "supply/nodes.h"
+#include "region/region.h"
+#include "supply/supply.h"
 #include "walk/check_pool.h"
 
 #include <errno.h>

@@ -7,9 +7,7 @@
 #include "bins.h"
 
 #include "cache/cache.h"
-#include "supply/purge.h"
-#include "supply/retained.h"
-#include "supply/share.h"
+#include "supply/supply.h"
 #include "walk/check_pool.h"
 
 #include <errno.h>

@@ -6,10 +6,8 @@
 
 #include "api/runtime.h"
 #include "os/os.h"
-#include "region/pool.h"
-#include "supply/purge.h"
-#include "supply/retained.h"
-#include "supply/share.h"
+#include "region/region.h"
+#include "supply/supply.h"
 #include "walk/check_pool.h"
 #include "walk/check_runs.h"
 

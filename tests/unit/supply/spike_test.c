@@ -7,8 +7,7 @@
 
 #include "os/os.h"
 #include "ownership/ownership.h"
-#include "supply/purge.h"
-#include "supply/retained.h"
+#include "supply/supply.h"
 
 #include <stdlib.h>
 
