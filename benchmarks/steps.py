@@ -39,7 +39,6 @@ class Step:
     csv: dict = dataclasses.field(default_factory=dict)  # {file: (columns that tell rows apart, columns of figures)}
     further: dict = dataclasses.field(default_factory=dict)  # {option: file} beside --csv
     works: tuple = ()  # how the names of its works begin, in targets.csv
-    resumed: str = ""  # goes on by itself where it was interrupted, by this file
     source: str = ""   # a program of this one file, linked to temporal-slab, for CMake; "": folders' CMakeLists.txt
 
     @property
@@ -55,8 +54,8 @@ PRELOAD = ("tslab", "malloc", LIBRARY)
 STEPS = [
     Step("core_bench", "all", (1, 1, 1), (434, 63, 7), {"full": ["--rounds", "5"], "quick": ["--rounds", "2"]},
          "the table of the core: speed, threads, tails, memory",
-         command="{benchmarks}/run_bench.sh @size @extra --build {programs} --allocators {glibc} --out {csv} @resume",
-         smoke="{benchmarks}/run_bench.sh --smoke --build {programs} --allocators {glibc}", resumed="core_bench_raw.csv"),
+         command="{benchmarks}/run_bench.sh @size @extra --build {programs} --allocators {glibc} --out {csv}",
+         smoke="{benchmarks}/run_bench.sh --smoke --build {programs} --allocators {glibc}"),
     Step("benchmark_accurate", "each", (7, 1, 1), (6, 4, 1), {"full": ["--sizes", "128", "--cycles", "100"], "quick": ["--sizes", "128"]},
          "latency of single calls, fragmentation, bytes per object",
          further={"--fragmentation": "fragmentation", "--cdf": "latency_cdf", "--space": "space"},
@@ -96,8 +95,8 @@ STEPS = [
          csv={"tail_attribution": ({"allocator": "text", "rank": "count"},
                                    {"verdict": "text", "path": "text", "wall_ns": "positive", "operations": "count", "empty_as_slow": "amount"})}),
     Step("soak", "all", (1, 1, 1), (285, 142, 1), {"full": ["--seconds", "40"]}, "the mixed load in windows of a second",
-         command="{benchmarks}/soak_mixed_single_process.sh @size @extra --build {programs} --allocators {allocators} --csv {csv} @resume",
-         works=("soak",), resumed="soak.csv", csv={"soak": ({"allocator": "text", "epoch": "count"}, {"throughput_ops_sec": "positive"})}),
+         command="{benchmarks}/soak_mixed_single_process.sh @size @extra --build {programs} --allocators {allocators} --csv {csv}",
+         works=("soak",), csv={"soak": ({"allocator": "text", "epoch": "count"}, {"throughput_ops_sec": "positive"})}),
     Step("observability", "all", (1, 1, 0), (30, 30, 0), {}, "instructions with and without the counters of the statistics",
          command="{benchmarks}/core/observability.py --build {programs} --csv {csv}", needs=("tslab",), works=("observability",),
          csv={"observability": ({"work": "text", "call": "text"},

@@ -6,7 +6,6 @@ instructions inside the allocation and free functions, all that they call includ
 start-up and warm-up cancel out. Instructions do not depend on what else the machine does.
 """
 
-import argparse
 import os
 import pathlib
 import re

@@ -3,7 +3,7 @@
 
 Each measurement is a process of its own. A round runs every work once with every allocator, one allocator
 after the other, each round beginning with another one, so that a slow spell of the machine hits all alike.
-Every measurement is appended to the raw file at once; interrupted, the run can be continued with --resume.
+Every measurement is appended to the raw file at once.
 """
 
 import argparse
@@ -66,7 +66,6 @@ def parse_arguments(arguments):
     parser.add_argument("--build", metavar="DIR", help="build directory (default build/release, else build)")
     parser.add_argument("--out", metavar="FILE", help="results (default benchmarks/results/core_bench.csv; for a "
                         "quick or partial run core_bench_partial.csv); the raw file lies beside it")
-    parser.add_argument("--resume", action="store_true", help="go on with the raw file of an interrupted run")
     options = parser.parse_args(arguments)
     if options.rounds is not None and not 1 <= options.rounds <= 1000:
         fail(f"--rounds takes a number from 1 to 1000, not '{options.rounds}'")
@@ -201,7 +200,7 @@ def describe_commit():
     def git(*words):
         return subprocess.run(["git", "-C", str(ROOT), *words], capture_output=True, text=True, check=False)
 
-    figures = (":(exclude)benchmarks/results", ":(exclude)benchmarks/baseline")
+    figures = (":(exclude)benchmarks/results",)
     try:
         answer = git("rev-parse", "--short", "HEAD")
         changed = git("status", "--porcelain", "--untracked-files=no", "--", "src", "include", "cmake",
@@ -275,33 +274,6 @@ def plan_of(rounds, works, programs):
                     yield number + 1, work, name
 
 
-def resume_from(raw_path, header):
-    """The lines of an interrupted run. Refuses one of other programs or settings."""
-    try:
-        measurements = report.read_raw(raw_path)
-    except report.InputError as error:
-        fail(f"--resume: {error}")
-    with open(raw_path, encoding="utf-8-sig") as file:
-        old = [line[2:].rstrip("\n") for line in file if line.startswith("# ")]
-    for kind in ("command", "allocators", "commit"):
-        before = next((line for line in old if line.startswith(kind)), "")
-        now = next(line for line in header if line.startswith(kind))
-        if before != now:
-            fail(f"--resume: {raw_path} was made with '{before}', this run is '{now}'")
-    return measurements
-
-
-def drop_unfinished_line(raw_path):
-    """A run that was killed while it wrote may have left part of a line."""
-    try:
-        data = raw_path.read_bytes()
-    except OSError:
-        return
-    whole = data[: data.rfind(b"\n") + 1]
-    if whole != data:
-        raw_path.write_bytes(whole)
-
-
 def lock_file(path):
     """The file, made if it is not there, which is this run's to write as long as it is open."""
     if path.exists() and not path.is_file():
@@ -316,15 +288,8 @@ def lock_file(path):
 
 def measure(options, programs, works, header, raw_path):
     """Runs the plan. Returns (measurements, {(work, allocator): why it failed or is not available}, interrupted)."""
-    measurements = []
-    if options.resume:
-        drop_unfinished_line(raw_path)
-        measurements = resume_from(raw_path, header)
-    else:
-        heading = [f"# {line}" for line in header] + [",".join(report.RAW_COLUMNS)]
-        raw_path.write_text("\n".join(heading) + "\n", encoding="utf-8")
-    finished = {(row["round"], row["work"], row["allocator"]) for row in measurements}
-    plan = [step for step in plan_of(options.rounds, works, programs) if step not in finished]
+    measurements, plan = [], list(plan_of(options.rounds, works, programs))
+    raw_path.write_text("\n".join([*(f"# {line}" for line in header), ",".join(report.RAW_COLUMNS)]) + "\n", encoding="utf-8")
     arguments = ["--csv", "--seed", str(options.seed)]
     arguments += ["--touch"] if options.touch else []
     arguments += ["--seconds", "0.05"] if options.quick else []
@@ -428,9 +393,7 @@ def main(arguments):
     raw_path = out_path.with_name(out_path.stem + "_raw.csv")
     try:
         out_path.parent.mkdir(parents=True, exist_ok=True)
-        if options.resume and not raw_path.is_file():
-            fail(f"--resume: {shown(raw_path)} is not there")
-        for each in () if options.resume else (out_path, raw_path):
+        for each in (out_path, raw_path):
             place.announce(each)
         locked = lock_file(raw_path)
         measurements, problems, interrupted = measure(options, programs, works, header, raw_path)
@@ -458,7 +421,7 @@ def main(arguments):
         failed |= is_failure
     print(f"{shown(out_path)}, {shown(raw_path)}")
     if interrupted:
-        print(f"interrupted: the same command with --resume goes on from {shown(raw_path)}")
+        print(f"interrupted: {shown(raw_path)} has what was measured")
         return ending.interrupted()
     return 1 if failed or (options.gate and not holds) else 0
 

@@ -70,7 +70,8 @@ static void find_library_of(const char *symbol, char *out, size_t capacity) {
     if (address == NULL || dladdr(address, &info) == 0 || info.dli_fname == NULL)
         bench_die(BENCH_EXIT_FAILED, "cannot find out where %s comes from", symbol);
     if (peer_of(info.dli_fname) == NULL)
-        bench_die(BENCH_EXIT_FAILED, "%s comes from %s: that is no allocator that is known here", symbol, info.dli_fname);
+        bench_die(BENCH_EXIT_FAILED, "%s comes from %s: that is no allocator that is known here", symbol,
+                  info.dli_fname);
     snprintf(out, capacity, "%s", info.dli_fname);
 }
 
@@ -194,7 +195,8 @@ static bool find_library(const peer *p, const char *program, char *out, size_t c
     if (folder)
         snprintf(pattern, sizeof pattern, "%s/%s-*.so", folder, p->stem);
     else /* beside the build that this program is of */
-        snprintf(pattern, sizeof pattern, "%.*s/../../peers/%s-*.so", (int)(base_of(program) - program), program, p->stem);
+        snprintf(pattern, sizeof pattern, "%.*s/../../peers/%s-*.so", (int)(base_of(program) - program), program,
+                 p->stem);
     if (newest_of(pattern, out, capacity)) return true;
     for (size_t i = 0; p->system && i < sizeof places / sizeof places[0]; i++) {
         snprintf(pattern, sizeof pattern, "%s/%s", places[i], p->system);

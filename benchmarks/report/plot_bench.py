@@ -8,8 +8,7 @@
 A file may have any name; its heading says what it is. In the folder of the results latency.csv and rss_churn.csv are drawn
 instead of benchmark_accurate.csv and churn_test.csv if they are newer.
 
-Every allocator that has figures is on every chart it has figures for; one that is not among the results is looked for
-under benchmarks/baseline/NAME/. Colours are those of benchmarks/report/palette.py, the same in every picture; markers, line
+Every allocator that has figures is on every chart it has figures for. Colours are those of benchmarks/report/palette.py, the same in every picture; markers, line
 styles and hatches tell them apart without any colour. Needs matplotlib (Debian: python3-matplotlib).
 """
 
@@ -185,57 +184,30 @@ def other_names(results):
 
 
 class Data:
-    """The suite's files of one folder, and of the baselines. named: {name: path} of files with other names."""
+    """The suite's files of one folder. named: {name: path} of files with other names."""
 
-    def __init__(self, results, baseline, named=()):
-        self.suites = [figures.Suite(results, named or other_names(results))]
-        if baseline is not None and baseline.is_dir():
-            self.suites += [figures.Suite(path) for path in sorted(baseline.iterdir()) if path.is_dir()]
-        self.used = {}  # {suite: names of its files that were drawn since `begin`}
-        self.left_out = []  # messages
-        self.keep_same("mode")
-        self.keep_same("machine")
+    def __init__(self, results, named=()):
+        self.suite = figures.Suite(results, named or other_names(results))
 
-    def keep_same(self, word):
-        """Of the folders that have a run.csv those stay which say the same as the first behind this word: what was measured
-        elsewhere, or less of it, is no comparison."""
-        known = [suite for suite in self.suites if suite.header()]
-        for suite in known[1:]:
-            wanted, text = known[0].header()[word], suite.header()[word]
-            if text != wanted:
-                self.suites.remove(suite)
-                self.left_out.append(f"{suite.folder}: left out: its {word} is {text}, and that of {known[0].folder} is {wanted}")
-
-    def suite(self, name, allocator=None):
-        """The first one that has the file, and the allocator in it."""
-        for suite in self.suites:
-            if suite.rows(name) and (allocator is None or allocator in suite.allocators(name)):
-                self.used.setdefault(suite, set()).add(name)
-                return suite
+    def suite_with(self, name, allocator=None):
+        """That has the file, and the allocator in it."""
+        if self.suite.rows(name) and (allocator is None or allocator in self.suite.allocators(name)):
+            return self.suite
         raise NoData(f"{name}.csv" + (f" has no {allocator}" if allocator else " is not there"))
 
-    def suites_with(self, name):
-        """All that have the file."""
-        found = [suite for suite in self.suites if suite.rows(name)]
-        if not found:
-            raise NoData(f"{name}.csv is not there")
-        for suite in found:
-            self.used.setdefault(suite, set()).add(name)
-        return found
-
     def allocators(self, name):
-        found = dict.fromkeys(a for suite in self.suites for a in suite.allocators(name))
+        found = self.suite.allocators(name)
         if not found:
             raise NoData(f"{name}.csv is not there")
         return [a for a in figures.ALLOCATORS if a in found]
 
     def rows(self, name, allocator, **wanted):
-        suite = self.suite(name, allocator)
+        suite = self.suite_with(name, allocator)
         return [row for row in suite.rows(name) if row["allocator"] == allocator
                 and all(row.get(key) == value for key, value in wanted.items())]
 
     def numbers(self, name, allocator, column, **wanted):
-        suite = self.suite(name, allocator)
+        suite = self.suite_with(name, allocator)
         values = [suite.number(name, row, column) for row in self.rows(name, allocator, **wanted)]
         return [value for value in values if value is not None]
 
@@ -249,31 +221,22 @@ class Data:
 
     def machine(self):
         """That of the figures which were asked for since `begin`."""
-        return self.suites[0].machines(self.suites[0].asked) or "machine not recorded"
-
-    def commits(self):
-        """Those of the figures that were drawn since `begin`, by folder; empty if no folder's differ from another's."""
-        said = {suite.folder.name: suite.by_step("commit", {figures.STEP_OF.get(name, name) for name in names})
-                for suite, names in self.used.items()}
-        if len(set(said.values())) < 2:
-            return ""
-        return "; ".join(f"{folder}: commit {text or 'not recorded'}" for folder, text in said.items())
+        return self.suite.machines(self.suite.asked) or "machine not recorded"
 
     def origin(self):
-        return "; ".join(text for text in (self.less(), self.machine(), self.commits()) if text)
+        return "; ".join(text for text in (self.less(), self.machine()) if text)
 
     def less(self):
         """What the titles do not say of a run that is not the whole one."""
-        mode = self.suites[0].header().get("mode", "full")
+        mode = self.suite.header().get("mode", "full")
         return "" if mode == "full" else f"MODE {mode.upper()}: less work, fewer objects and threads than the titles say"
 
     def begin(self):
-        self.suites[0].asked.clear()
-        self.used.clear()
+        self.suite.asked.clear()
 
     def choices(self, name, column):
         """The different values of a column, as in the file."""
-        return list(dict.fromkeys(row[column] for suite in self.suites for row in suite.rows(name)))
+        return list(dict.fromkeys(row[column] for row in self.suite.rows(name)))
 
 
 # ---- the charts ---------------------------------------------------------------------------------
@@ -357,7 +320,7 @@ def latency_cdf(data):
 
 
 def curve(data, allocator, op):
-    suite = data.suite("latency_cdf", allocator)
+    suite = data.suite_with("latency_cdf", allocator)
     rows = [row for row in data.rows("latency_cdf", allocator, size_class=SIZE, op=op) if row.get("round", "1") == "1"]
     points = [(suite.number("latency_cdf", row, "latency_ns"), suite.number("latency_cdf", row, "fraction_above"))
               for row in rows]
@@ -379,7 +342,7 @@ def one_in(value, _=None):
 
 
 def rss_over_time(data):
-    shifts_too = any(suite.rows("phase_shifts") for suite in data.suites)
+    shifts_too = bool(data.suite.rows("phase_shifts"))
     figure, axes = plt.subplots(1, 1 + shifts_too, figsize=(11, 4.4), squeeze=False)
     axes = axes[0]
     # Two that need the same lie on each other: ours is wide and below, and each has its marks between those of the others.
@@ -565,8 +528,8 @@ def soak_distribution(data):
 
 
 def scope_cost(data):
-    suites = data.suites_with("scope_bench")
-    rows = [row for suite in suites for row in suite.rows("scope_bench")]
+    suite = data.suite_with("scope_bench")
+    rows = suite.rows("scope_bench")
     wanted = [("tslab", "tslab"), ("malloc", "glibc"), ("jemalloc_free", "jemalloc_free"), ("mimalloc_free", "mimalloc_free"),
               ("tcmalloc_free", "tcmalloc_free"), ("jemalloc_arena", "jemalloc"), ("mimalloc_heap", "mimalloc"),
               ("apr", "apr"), ("pmr", "pmr"), ("bumpalo", "bumpalo"), ("talloc", "talloc"),
@@ -577,13 +540,11 @@ def scope_cost(data):
         if name not in there:
             continue
         known = shown.split("_")[0]
-        suite = data.suite("scope_bench", name)
         for axis, fixed, varied, column in ((axes[0], ("scopes_open", "1"), "objects_per_scope", "ns_per_object"),
                                             (axes[1], ("objects_per_scope", "100"), "scopes_open", "ns_per_object"),
                                             (axes[2], ("objects_per_scope", "100"), "scopes_open", "held_per_payload")):
             points = sorted((int(row[varied]), suite.number("scope_bench", row, column)) for row in rows
-                            if row["allocator"] == name and row in suite.rows("scope_bench")
-                            and row[fixed[0]] == fixed[1])
+                            if row["allocator"] == name and row[fixed[0]] == fixed[1])
             points = [(x, y) for x, y in points if y > 0]
             colour, marker, dashes, _ = style(known)
             # Of one allocator two ways: the markers of the one that drops all at once, or keeps the scope, are open.
@@ -669,7 +630,7 @@ def p99_vs_threads(data):
 
 def scaling(data):
     figure = thread_chart(data, "ops_per_sec", 1e-6, "million operations a second (higher is better)", False)
-    count = figures.processors(data.suites[0])
+    count = figures.processors(data.suite)
     figure.suptitle("Throughput of 1 to 16 threads" + (f" on {count} processors" if count else "")
                     + ", 2,000 live objects of 128 bytes in each; all threads together, median of the trials")
     return figure
@@ -681,18 +642,13 @@ def scaling(data):
 def size_points(data):
     """{allocator: {bytes: the median of its rounds in ns}} of core_bench's work by_size."""
     values = {}
-    for suite in data.suites:
-        if not suite.path("core_bench_raw").is_file():
-            continue
-        suite.asked.add("core_bench_raw")
-        data.used.setdefault(suite, set()).add("core_bench_raw")
-        for row in report.read_raw(suite.path("core_bench_raw")):
-            if row["work"] == "by_size":
-                name = {"glibc": "malloc"}.get(row["allocator"], row["allocator"])
-                bytes_ = int(row["metric"].removeprefix("pair_ns_"))
-                values.setdefault(name, {}).setdefault(bytes_, []).append(row["value"])
-        if values:
-            break
+    suite = data.suite
+    suite.asked.add("core_bench_raw")
+    for row in report.read_raw(suite.path("core_bench_raw")) if suite.path("core_bench_raw").is_file() else ():
+        if row["work"] == "by_size":
+            name = {"glibc": "malloc"}.get(row["allocator"], row["allocator"])
+            bytes_ = int(row["metric"].removeprefix("pair_ns_"))
+            values.setdefault(name, {}).setdefault(bytes_, []).append(row["value"])
     return {name: {size: statistics.median(found) for size, found in sorted(sizes.items())} for name, sizes in values.items()}
 
 
@@ -784,7 +740,7 @@ WAYS = {"tslab": "temporal-slab", "apr": "APR pool", "bumpalo": "bumpalo", "pmr"
 def scope_figure(data, allocator):
     name = {"malloc": "glibc", "jemalloc": "jemalloc_free", "tcmalloc": "tcmalloc_free",
             "mimalloc": "mimalloc_free"}.get(allocator, allocator)
-    values = [suite.number("scope_bench", row, "ns_per_object") for suite in data.suites for row in suite.rows("scope_bench")
+    values = [data.suite.number("scope_bench", row, "ns_per_object") for row in data.suite.rows("scope_bench")
               if row["allocator"] == name and row["objects_per_scope"] == "100" and row["scopes_open"] == "1"]
     return statistics.median(values) if values else None
 
@@ -858,8 +814,6 @@ def main(arguments):
     parser.add_argument("charts", nargs="*", metavar="CHART|FILE.csv", help="only these (default: all)")
     parser.add_argument("--results", metavar="DIR", default=str(ROOT / "benchmarks" / "results"),
                         help="where the CSV files are (default benchmarks/results)")
-    parser.add_argument("--baseline", metavar="DIR", default=str(ROOT / "benchmarks" / "baseline"),
-                        help="folders of further allocators (default benchmarks/baseline)")
     parser.add_argument("--out", metavar="DIR", help="default docs/images, of files by name the folder images beside them")
     parser.add_argument("--format", choices=["png", "svg"], default="png", help="default png")
     options = parser.parse_args(arguments)
@@ -875,13 +829,11 @@ def main(arguments):
                          "svg.hashsalt": "temporal-slab"})
     out = pathlib.Path(options.out or (results / "images" if options.files else ROOT / "docs" / "images"))
     try:
-        data = Data(results, None if options.files else pathlib.Path(options.baseline), named_files(options.files))
-        for path in data.suites[0].elsewhere.values() if not options.files else ():
+        data = Data(results, named_files(options.files))
+        for path in data.suite.elsewhere.values() if not options.files else ():
             print(f"plot_bench: {path}: drawn, as it is newer", file=sys.stderr)
-        for message in data.left_out:
-            print(f"plot_bench: {message}", file=sys.stderr)
         out.mkdir(parents=True, exist_ok=True)
-        missing = len(data.left_out) + draw_all(options, data, out)
+        missing = draw_all(options, data, out)
     except report.InputError as error:
         fail(str(error))
     except OSError as error:

@@ -4,7 +4,6 @@ measurements(Suite(folder)) gives rows as bench_report.read_raw does: a work, a 
 which less is better. The same medians, ratios and targets then apply to them. What is not there gives no row.
 """
 
-import csv
 import math
 import pathlib
 import re

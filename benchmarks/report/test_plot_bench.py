@@ -81,7 +81,7 @@ class Charts(unittest.TestCase):
         self.temporary.cleanup()
 
     def run_plot(self, *arguments):
-        return plot("--results", self.results, "--baseline", self.folder / "baseline", "--out", self.folder / "images",
+        return plot("--results", self.results, "--out", self.folder / "images",
                     *arguments)
 
     def test_every_chart(self):
@@ -99,12 +99,6 @@ class Charts(unittest.TestCase):
         self.assertEqual(answer.returncode, 1)
         self.assertIn("soak_distribution: left out: soak.csv is not there", answer.stderr)
         self.assertTrue((self.folder / "images" / "fragmentation.png").is_file())
-        # an allocator that only a baseline has is found there
-        (self.folder / "baseline" / "malloc").mkdir(parents=True)
-        (self.folder / "baseline" / "malloc" / "soak.csv").write_text(files()["soak"], encoding="utf-8")
-        answer = self.run_plot("soak_distribution", "--format", "svg")
-        self.assertEqual(answer.returncode, 0, answer.stderr)
-        self.assertIn("<svg", (self.folder / "images" / "soak_distribution.svg").read_text(encoding="utf-8"))
 
     def write(self, name, text):
         (self.results / f"{name}.csv").write_text(text, encoding="utf-8")
@@ -170,41 +164,6 @@ class Charts(unittest.TestCase):
         heading = files()["scope_bench"].split("\n")[0]
         self.write("scope_bench", f"{heading}\ntslab,7,2,5,4,6,1.2,9,1\n")
         self.assertEqual(self.drawn("scope_cost")[1].count("not measured"), 3)
-
-    def test_results_of_two_modes_do_not_go_together(self):
-        other = self.folder / "baseline" / "jemalloc"
-        other.mkdir(parents=True)
-        lines = "".join(f"# {word}: x\n" for word in ("machine", "command", "date", "allocators"))
-        run = table("step,round,allocator,seconds,exit_code,commit", [("soak", 1, "all", 1, 0, "abc")])
-        self.write("run", f"# mode: full\n{lines}{run}")
-        (other / "run.csv").write_text(f"# mode: full\n{lines}{run}", encoding="utf-8")
-        self.assertEqual(self.run_plot("soak_distribution").returncode, 0)
-        (other / "run.csv").write_text(f"# mode: smoke\n{lines}{run}", encoding="utf-8")
-        answer = self.run_plot("soak_distribution")
-        self.assertEqual(answer.returncode, 1)
-        self.assertEqual(answer.stderr, f"plot_bench: {other}: left out: its mode is smoke, and that of {self.results} is full\n")
-
-    def record(self, folder, machine, commit):
-        lines = "".join(f"# {word}: x\n" for word in ("command", "date", "allocators"))
-        run = table("step,round,allocator,seconds,exit_code,commit", [("soak", 1, "all", 1, 0, commit)])
-        (folder / "run.csv").write_text(f"# machine: {machine}\n# mode: full\n{lines}{run}", encoding="utf-8")
-
-    def test_a_baseline_of_another_machine_or_commit(self):
-        other = self.folder / "baseline" / "jemalloc"
-        other.mkdir(parents=True)
-        self.record(self.results, "here", "abc")
-        soak = table("allocator,epoch,throughput_ops_sec", [("jemalloc", n, 1e8 + n) for n in (1, 2, 3)])
-        (other / "soak.csv").write_text(soak, encoding="utf-8")
-        self.record(other, "elsewhere", "abc")
-        answer = self.run_plot("soak_distribution", "--format", "svg")
-        self.assertEqual(answer.returncode, 1)
-        self.assertEqual(answer.stderr, f"plot_bench: {other}: left out: its machine is elsewhere, and that of {self.results} is "
-                         "here\n")
-        chart = next(self.folder.rglob("soak_distribution.svg")).read_text(encoding="utf-8")
-        self.assertNotIn("jemalloc", chart)
-        for commit, words in (("abc", "here"), ("def", "here; results: commit abc; jemalloc: commit def")):
-            self.record(other, "here", commit)
-            self.assertIn(words, self.drawn("soak_distribution")[1])
 
     def test_files_by_name(self):
         """What benchmark_accurate and churn_test wrote, under any name, without the rest of the suite."""

@@ -5,7 +5,6 @@ import contextlib
 import io
 import os
 import pathlib
-import re
 import shutil
 import subprocess
 import sys

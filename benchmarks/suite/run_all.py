@@ -33,10 +33,9 @@ BENCHMARKS = pathlib.Path(__file__).resolve().parent.parent
 ROOT = BENCHMARKS.parent
 sys.path.insert(0, str(BENCHMARKS))
 
-from core import run_bench  # noqa: E402
 from core.run_bench import clean_environment, describe_commit, describe_machine, shown  # noqa: E402
 from harness import ending  # noqa: E402
-from harness.peers import ALLOCATORS, NEWEST, PEERS  # noqa: E402
+from harness.peers import ALLOCATORS, NEWEST  # noqa: E402
 from steps import STEPS, Step, has  # noqa: E402
 
 MODES = ["full", "quick", "smoke"]
@@ -80,8 +79,6 @@ def parse_arguments(arguments):
     size = parser.add_mutually_exclusive_group()
     size.add_argument("--quick", action="store_true", help="a part of the work")
     size.add_argument("--smoke", action="store_true", help="seconds: does everything run; no figures to quote")
-    parser.add_argument("--baseline", choices=PEERS, metavar="NAME", help="only the allocator NAME "
-                        f"({'|'.join(PEERS)}), into benchmarks/baseline/NAME/")
     parser.add_argument("--allocators", metavar="A,B", help=f"only these of {','.join(ALLOCATORS)} (default: those "
                         "that are installed)")
     parser.add_argument("--steps", metavar="A,B", help="only these steps")
@@ -92,13 +89,9 @@ def parse_arguments(arguments):
     parser.add_argument("--list", action="store_true", help="print the steps and how long they take")
     options = parser.parse_args(arguments)
     options.mode = "smoke" if options.smoke else "quick" if options.quick else "full"
-    if options.baseline and options.allocators:
-        raise Refusal("--baseline and --allocators exclude each other")
-    if options.baseline and options.gate:
-        raise Refusal("--gate compares allocators: it does not go with --baseline")
     if options.smoke and options.gate:
         raise Refusal("--smoke makes no figures: it does not go with --gate")
-    options.wanted = [options.baseline] if options.baseline else choose(options.allocators, ALLOCATORS, "allocator")
+    options.wanted = choose(options.allocators, ALLOCATORS, "allocator")
     names = choose(options.steps, [step.name for step in STEPS], "step")
     options.chosen = [step for step in STEPS if step.name in names]
     if options.out == "":
@@ -148,7 +141,7 @@ def identify(options, folder):
             if fields[3] != "optimized" and not options.smoke:
                 raise Refusal(f"benchmark_accurate is a {fields[3]} build: measure a release build")
             versions[name] = fields[1]
-        elif answer.returncode != 2 or name == "tslab" or options.baseline or options.allocators:
+        elif answer.returncode != 2 or name == "tslab" or options.allocators:
             raise Refusal(answer.stderr.strip() or f"{name}: '{answer.stdout.strip()}' is no answer to --identify")
         else:
             say(f"{name} is not installed: left out")
@@ -160,7 +153,7 @@ def destination(options):
     what it leaves for some."""
     if options.out:
         return pathlib.Path(options.out).absolute()
-    folder = BENCHMARKS / "baseline" / options.baseline if options.baseline else BENCHMARKS / "results"
+    folder = BENCHMARKS / "results"
     return folder / "smoke" if options.smoke else folder
 
 
@@ -232,7 +225,7 @@ def make_plan(options, allocators):
     return plan
 
 
-def command_of(unit, options, programs, allocators, target, resumed):
+def command_of(unit, options, programs, allocators, target):
     """The command of a unit, whose files go to the folder target; None: what it needs cannot be had here."""
     step, build = unit.step, programs.parent
     if not all(has(need, build, programs, allocators) for need in step.needs):
@@ -241,7 +234,7 @@ def command_of(unit, options, programs, allocators, target, resumed):
              "csv": target / f"{step.name}.csv", "allocator": unit.allocator, "allocators": ",".join(allocators),
              "glibc": ",".join("glibc" if name == "malloc" else name for name in allocators)}
     lists = {"@size": [f"--{options.mode}"] if options.mode != "full" else [], "@extra": step.arguments.get(options.mode, []),
-             "@resume": ["--resume"] if resumed else [], "@ways": ways_of(options, programs, allocators) if "@ways" in step.line else [],
+             "@ways": ways_of(options, programs, allocators) if "@ways" in step.line else [],
              "@further": [word for option, name in step.further.items() for word in (option, str(target / f"{name}.csv"))],
              "@peers": ["--peers", str(NEWEST)] if not options.smoke and any(NEWEST.glob("*-*.so")) else []}
     line = step.smoke if options.smoke and step.smoke else step.line
@@ -250,7 +243,7 @@ def command_of(unit, options, programs, allocators, target, resumed):
 
 def ways_of(options, programs, allocators):
     """--allocator NAME for each way of scope_bench that takes part."""
-    chosen = [way for name in allocators for way in SCOPES[name]] if options.baseline or options.allocators else \
+    chosen = [way for name in allocators for way in SCOPES[name]] if options.allocators else \
         [] if options.smoke else [way for way in WAYS if (programs / f"scope_bench_{way}").is_file()]
     return [word for way in chosen for word in ("--allocator", way)]
 
@@ -433,7 +426,6 @@ class Run:
     def describe(self):
         words = ["benchmarks/run_all.sh"]
         words += [f"--{self.options.mode}"] if self.options.mode != "full" else []
-        words += ["--baseline", self.options.baseline] if self.options.baseline else []
         words += ["--allocators", self.options.allocators] if self.options.allocators else []
         words += ["--steps", self.options.steps] if self.options.steps else []
         return [
@@ -547,10 +539,8 @@ class Run:
 
     def run_one(self, unit, log_path):
         target = self.parts / unit.folder
-        resumed = self.options.resume and (target / unit.step.resumed).is_file()
-        if not resumed:
-            shutil.rmtree(target, ignore_errors=True)
-        command = command_of(unit, self.options, self.programs, self.allocators, target, resumed)
+        shutil.rmtree(target, ignore_errors=True)
+        command = command_of(unit, self.options, self.programs, self.allocators, target)
         if command is None:
             self.record(unit, 0, EXIT_UNAVAILABLE, [unit.step.name])
             say("    left out: it has nothing for this allocator")

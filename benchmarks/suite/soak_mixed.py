@@ -3,14 +3,11 @@
 
 Each allocator has one process (soak_mixed) for the whole soak. The processes take turns, a window each, so that a slow
 spell of the machine falls on all of them; nobody else runs meanwhile. Every window is written to the CSV file at once.
-At the end, or when interrupted, what was measured is summed up as by analyze_epoch_tail_csv.py. Interrupted, the same command with
---resume goes on, with new processes.
+At the end, or when interrupted, what was measured is summed up as by analyze_epoch_tail_csv.py.
 """
 
 import argparse
-import os
 import pathlib
-import shutil
 import signal
 import subprocess
 import sys
@@ -71,8 +68,6 @@ def parse_arguments(arguments):
                         "results/alone/soak.csv where run_all.sh has left its figures)")
     parser.add_argument("--seed", type=whole_number(0, 2**64 - 1), default=1, metavar="N", help="default 1")
     parser.add_argument("--build", metavar="DIR", help="build directory (default build/release, else build)")
-    parser.add_argument("--resume", action="store_true", help="go on with the windows of an interrupted soak of the same "
-                        "command")
     size = parser.add_mutually_exclusive_group()
     size.add_argument("--quick", action="store_true", help="20 seconds for each")
     size.add_argument("--smoke", action="store_true", help="3 windows of 10 ms, every object checked: no figures")
@@ -126,11 +121,11 @@ def choose(options, folder):
 
 
 class Runner:
-    """One allocator's process. It runs a window for each line that it gets. done: windows of a process before it."""
+    """One allocator's process. It runs a window for each line that it gets."""
 
-    def __init__(self, folder, name, options, done):
-        self.name, self.windows, self.done = name, 0, done
-        command = [folder / "soak_mixed", "--allocator", name, "--paced", "--windows", str(options.windows - done),
+    def __init__(self, folder, name, options):
+        self.name, self.windows = name, 0
+        command = [folder / "soak_mixed", "--allocator", name, "--paced", "--windows", str(options.windows),
                    "--window_ms", str(options.window_ms), "--seed", str(options.seed),
                    "--touch_mb", str(options.touch_mb)]
         command += ["--smoke"] if options.smoke else []
@@ -158,7 +153,7 @@ class Runner:
         self.windows += 1
         if len(fields) != HEADER.count(",") + 1 or fields[:2] != [self.name, str(self.windows)]:
             raise Failure(f"{self.name}: unexpected line '{line}'")
-        return ",".join([self.name, str(self.done + self.windows), *fields[2:]])
+        return line
 
     def end(self):
         """Lets it free everything and check its counters."""
@@ -175,38 +170,14 @@ class Runner:
         self.process.wait()
 
 
-def windows_to_keep(path, header, names):
-    """How many windows of all allocators a file has, and how many bytes it is up to the end of the last of them. The file is of an
-    interrupted soak with that header."""
-    lines = path.read_text(encoding="utf-8").splitlines(keepends=True)
-    about = [line[2:].rstrip("\n") for line in lines if line.startswith("# ")]
-    for line in header:
-        kind = line.split(":")[0]
-        before = next((other for other in about if other.startswith(f"{kind}:")), f"no {kind}")
-        if kind != "date" and before != line:
-            fail(f"--resume: {path} is of '{before}', not of '{line}'")
-    heading = len(about)
-    if lines[heading:heading + 1] != [HEADER + "\n"]:
-        fail(f"--resume: {path} has not the columns {HEADER}")
-    done = 0
-    for at in range(heading + 1, len(lines), len(names)):
-        window = [line.split(",")[:2] for line in lines[at:at + len(names)] if line.endswith("\n")]
-        if sorted(window) != sorted([name, str(done + 1)] for name in names):
-            break
-        done += 1
-    return done, sum(len(line.encode()) for line in lines[:heading + 1 + done * len(names)])
-
-
-def soak(options, folder, versions, out, done):
-    """Writes a line per window, after those that are done. Returns whether it came to its end."""
-    if done >= options.windows:
-        return True
+def soak(options, folder, versions, out):
+    """Writes a line per window. Returns whether it came to its end."""
     runners = []
-    progress = Progress((options.windows - done) * len(versions))
+    progress = Progress(options.windows * len(versions))
     try:
         for name in versions:
-            runners.append(Runner(folder, name, options, done))
-        for number in range(done, options.windows):
+            runners.append(Runner(folder, name, options))
+        for number in range(options.windows):
             shift = number % len(runners)
             for runner in runners[shift:] + runners[:shift]:
                 out.write(runner.window() + "\n")
@@ -243,36 +214,24 @@ def main(arguments):
     folder = find_folder(options.build)
     versions = choose(options, folder)
     path = pathlib.Path(options.csv) if options.csv else default_path()
-    before = path.with_name(f"{path.name}.before")
     print(f"{', '.join(f'{name} {version}' for name, version in versions.items())}; {options.windows} windows of "
           f"{options.window_ms} ms each", flush=True)
     code = 0
     try:
         if not options.csv:
             path.parent.mkdir(parents=True, exist_ok=True)
-        if options.resume and not path.is_file():
-            fail(f"--resume: there is no {path}")
-        locked = lock_file(path)  # what is in it stays there for who writes to it, so it is not moved
-        header, done = header_lines(command_words(options), versions, {}), 0
-        if options.resume:
-            done, length = windows_to_keep(path, header, versions)
-            os.truncate(path, length)
-            print(f"{done} windows of each are there", flush=True)
-        elif path.stat().st_size > 0:
-            place.announce(path)
-            shutil.copyfile(path, before)
-        with open(path, "a" if options.resume else "w", encoding="utf-8") as out:
-            if not options.resume:
-                out.writelines(f"# {line}\n" for line in header)
+        with lock_file(path):  # what is in it stays there for who writes to it, so it is not moved
+            if path.stat().st_size > 0:
+                place.announce(path)
+            with open(path, "w", encoding="utf-8") as out:
+                out.writelines(f"# {line}\n" for line in header_lines(command_words(options), versions, {}))
                 out.write(HEADER + "\n")
-            finished = soak(options, folder, versions, out, done)
+                finished = soak(options, folder, versions, out)
     except OSError as error:
         fail(f"{error.filename or path}: {error.strerror}")
     except Failure as failure:
         print(f"soak_mixed_single_process: {failure}", file=sys.stderr)
         finished, code = False, 1
-    if finished:
-        before.unlink(missing_ok=True)
     windows = {}
     try:
         analyze.read_windows(path, windows)
@@ -281,10 +240,8 @@ def main(arguments):
         if finished:
             fail(str(error))
     print(shown(path))
-    if before.exists():
-        print(f"{shown(before)} has the windows that were there")
     if not finished and code == 0:
-        print("interrupted: the windows above are kept; the same command with --resume goes on")
+        print("interrupted: the windows above are kept")
         return ending.interrupted()
     return code
 

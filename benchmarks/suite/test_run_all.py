@@ -448,8 +448,11 @@ class StandIns(unittest.TestCase):
         return child
 
     def test_a_folder_in_use_is_refused(self):
+        held = self.build / "hold.1"
+        held.touch()
         with self.start_slowly() as child:
             answer = self.run_all("--steps", "smoke_tests")
+            held.unlink()
             self.assertEqual(answer.returncode, 2, answer.stderr)
             self.assertIn("is in use", answer.stderr)
             child.communicate(timeout=300)
@@ -508,9 +511,9 @@ class StandIns(unittest.TestCase):
         known = re.findall(r'^    \{"(\w+)", "', (BENCHMARKS / "scope" / "scope_bench.c").read_text(encoding="utf-8"), re.MULTILINE)
         for name, scopes in (("malloc", ["glibc"]), ("jemalloc", ["jemalloc", "jemalloc_tcache", "jemalloc_free"]),
                              ("tcmalloc", ["tcmalloc_free"]), ("mimalloc", ["mimalloc", "mimalloc_free"])):
-            options = run_all.parse_arguments(["--baseline", name, "--steps", "scope_bench"])
+            options = run_all.parse_arguments(["--allocators", name, "--steps", "scope_bench"])
             unit, = run_all.make_plan(options, [name])
-            command = run_all.command_of(unit, options, self.build, [name], self.out, False)
+            command = run_all.command_of(unit, options, self.build, [name], self.out)
             self.assertEqual([word for before, word in zip(command, command[1:]) if before == "--allocator"], scopes)
             self.assertLessEqual(set(scopes), set(known))
         self.assertEqual(set(run_all.SCOPES), set(run_all.ALLOCATORS))
@@ -525,16 +528,11 @@ class StandIns(unittest.TestCase):
             self.assertEqual(self.calls(), [])
 
         refuse("--nope", "--nope")
-        refuse("'tslab'", "--baseline", "tslab")
-        refuse("'nope'", "--baseline", "nope")
-        refuse("--baseline", "--baseline")
-        refuse("--bas", "--bas", "malloc")
+        refuse("--alloc", "--alloc", "malloc")
         refuse("'nope'", "--steps", "nope")
         refuse("''", "--steps", "")
         refuse("'nope'", "--allocators", "tslab,nope")
         refuse("tcmalloc is not installed", "--allocators", "tcmalloc")
-        refuse("tcmalloc is not installed", "--baseline", "tcmalloc")
-        refuse("exclude", "--baseline", "malloc", "--allocators", "malloc")
         refuse("--smoke", "--quick", "--smoke")
         refuse("--gate", "--smoke", "--gate")
         refuse("extra", "extra")
@@ -556,9 +554,7 @@ class StandIns(unittest.TestCase):
         here, run_all.BENCHMARKS = run_all.BENCHMARKS, self.folder
         try:
             self.assertEqual(place(), self.folder / "results")
-            self.assertEqual(place("--baseline", "malloc", "--quick"), self.folder / "baseline" / "malloc")
             # a smoke run leaves nothing where figures are looked for
-            self.assertEqual(place("--baseline", "malloc", "--smoke"), self.folder / "baseline" / "malloc" / "smoke")
             self.assertEqual(place("--smoke"), self.folder / "results" / "smoke")
             self.assertEqual(place("--smoke", "--out", str(self.folder)), self.folder)
         finally:
@@ -623,18 +619,6 @@ class Smoke(unittest.TestCase):
             self.assertEqual(options, {"off", "local", "interleave", "epoch_bind"})
             for heading in ("## Latency", "## Memory", "## Threads", "## Scopes", "## Soak", "## Whose tail it is", "## NUMA nodes"):
                 self.assertIn(f"\n{heading}\n", document.read_text(encoding="utf-8"))
-
-    def test_a_baseline_is_that_allocator_alone(self):
-        with tempfile.TemporaryDirectory() as out:
-            answer = self.run_smoke(out, "--baseline", "malloc", "--steps",
-                                    "benchmark_accurate,churn_test,tail_attribution,soak")
-            self.assertEqual(answer.returncode, 0, answer.stderr)
-            self.assertIn("malloc ", answer.stderr.split("\n")[0])
-            for name in ("benchmark_accurate", "churn_test", "soak"):
-                with open(pathlib.Path(out) / f"{name}.csv", newline="", encoding="utf-8") as file:
-                    rows = csv.DictReader(line for line in file if not line.startswith("# "))
-                    self.assertEqual({row["allocator"] for row in rows}, {"malloc"}, name)
-            self.assertFalse((pathlib.Path(out) / "tail_attribution.csv").exists())
 
 
 if __name__ == "__main__":

@@ -140,37 +140,8 @@ class Soak(unittest.TestCase):
             child.send_signal(signal.SIGTERM)
             output, _ = child.communicate(timeout=300)
         self.assertEqual(child.returncode, 128 + signal.SIGTERM)
-        self.assertIn("interrupted: the windows above are kept; the same command with --resume goes on", output)
+        self.assertIn("interrupted: the windows above are kept", output)
         self.assertGreaterEqual(len(self.rows()), 3)
-
-    def test_an_interrupted_soak_goes_on(self):
-        command = ["--smoke", "--allocators", "tslab,malloc", "--seed", "5"]
-        self.assertEqual(self.soak(*command).returncode, 0)
-        whole = self.csv.read_text(encoding="utf-8").splitlines(keepends=True)
-        for cut, kept in ((-1, 4), (-5, 0), (-6, 0)):  # within the last window, the first, and before it
-            self.csv.write_text("".join(whole[:cut]) + "tslab,9,1e", encoding="utf-8")
-            answer = self.soak(*command, "--resume")
-            self.assertEqual(answer.returncode, 0, answer.stderr)
-            now = self.csv.read_text(encoding="utf-8").splitlines(keepends=True)
-            self.assertEqual(now[:len(whole) - 6 + kept], whole[:len(whole) - 6 + kept])
-            self.assertEqual(sorted((row["epoch"], row["allocator"]) for row in self.rows()),
-                             [(str(n), name) for n in (1, 2, 3) for name in ("malloc", "tslab")])
-
-    def test_goes_on_with_nothing_else(self):
-        answer = self.soak("--smoke", "--resume")
-        self.assertEqual(answer.returncode, 2)
-        self.assertIn("--resume: there is no ", answer.stderr)
-        self.assertEqual(self.soak("--smoke", "--allocators", "tslab", "--seed", "5").returncode, 0)
-        before = self.csv.read_text(encoding="utf-8")
-        for other, words in ((["--seed", "6"], "--seed 5"), (["--seed", "5", "--window-ms", "20"], "--window-ms 10")):
-            answer = self.soak("--smoke", "--allocators", "tslab", *other, "--resume")
-            self.assertEqual(answer.returncode, 2)
-            self.assertIn(words, answer.stderr)
-        self.csv.write_text("allocator,epoch\n", encoding="utf-8")
-        self.assertEqual(self.soak("--smoke", "--allocators", "tslab", "--seed", "5", "--resume").returncode, 2)
-        self.csv.write_text(before, encoding="utf-8")
-        self.assertEqual(self.soak("--smoke", "--allocators", "tslab", "--seed", "5", "--resume").returncode, 0)
-        self.assertEqual(self.csv.read_text(encoding="utf-8"), before)
 
     def test_two_do_not_write_to_one_file(self):
         self.csv.write_text("what was there\n", encoding="utf-8")
@@ -184,21 +155,6 @@ class Soak(unittest.TestCase):
         answer = self.soak("--smoke")
         self.assertEqual(answer.returncode, 2)
         self.assertIn("soak.csv is no file that can be read again", answer.stderr)
-
-    def test_what_was_there_is_kept_until_another_soak_is_complete(self):
-        self.csv.write_text("old windows\n", encoding="utf-8")
-        with subprocess.Popen(self.command("--allocators", "tslab", "--window-ms", "20"), text=True, stdout=subprocess.PIPE,
-                              stderr=subprocess.PIPE) as child:
-            deadline = time.monotonic() + 30
-            while time.monotonic() < deadline and not (self.csv.exists() and self.csv.read_text().count("\n") > 8):
-                time.sleep(0.02)
-            child.send_signal(signal.SIGTERM)
-            output, _ = child.communicate(timeout=300)
-        before = self.csv.with_name("soak.csv.before")
-        self.assertIn("soak.csv.before", output)
-        self.assertEqual(before.read_text(encoding="utf-8"), "old windows\n")
-        self.assertEqual(self.soak("--smoke", "--allocators", "tslab").returncode, 0)
-        self.assertFalse(before.exists())
 
     def test_refuses(self):
         for arguments, words in [

@@ -18,8 +18,8 @@
 
 #include <tslab/tslab.h>
 
-#include "bench_options.h"
 #include "bench_hist.h"
+#include "bench_options.h"
 
 typedef struct BenchTotals {
     uint64_t requests;

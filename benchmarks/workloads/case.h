@@ -12,8 +12,8 @@
 #include <stdint.h>
 #include <stdio.h>
 
-#include "harness.h"
 #include "bench_hist.h"
+#include "harness.h"
 #include "report.h"
 #include "rss.h"
 

@@ -86,8 +86,8 @@ static double mean(const bench_hist *latencies) {
 
 void report_print_latencies(const bench_hist *latencies) {
     printf("latency of a request    p50 %.1f us, p99 %.1f us, p99.9 %.1f us, max %.1f us, mean %.1f us\n",
-           us(quantile(latencies, 0.5)), us(quantile(latencies, 0.99)),
-           us(quantile(latencies, 0.999)), us(latencies->max), mean(latencies) / 1e3);
+           us(quantile(latencies, 0.5)), us(quantile(latencies, 0.99)), us(quantile(latencies, 0.999)),
+           us(latencies->max), mean(latencies) / 1e3);
 }
 
 void report_print_memory(const MemoryReport *memory, WlAllocator allocator) {
@@ -147,10 +147,9 @@ static json_t *integer(uint64_t value) { return json_integer((json_int_t)value);
 
 json_t *report_json_latencies(const bench_hist *latencies) {
     return json_pack("{s:I, s:o, s:o, s:o, s:o, s:o, s:f}", "count", (json_int_t)latencies->count, "p50",
-                     integer(quantile(latencies, 0.5)), "p90", integer(quantile(latencies, 0.9)),
-                     "p99", integer(quantile(latencies, 0.99)), "p99_9",
-                     integer(quantile(latencies, 0.999)), "max", integer(latencies->max), "mean",
-                     mean(latencies));
+                     integer(quantile(latencies, 0.5)), "p90", integer(quantile(latencies, 0.9)), "p99",
+                     integer(quantile(latencies, 0.99)), "p99_9", integer(quantile(latencies, 0.999)), "max",
+                     integer(latencies->max), "mean", mean(latencies));
 }
 
 json_t *report_json_memory(const MemoryReport *memory) {

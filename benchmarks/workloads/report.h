@@ -11,8 +11,8 @@
 #include <tslab/stats.h>
 #include <tslab/tslab.h>
 
-#include "harness.h"
 #include "bench_hist.h"
+#include "harness.h"
 #include "rss.h"
 
 #define REPORT_LABELS_MAX 64u
