@@ -47,20 +47,20 @@ typedef struct ts_arrays_block {
 
 /* ---- memory ------------------------------------------------------------------------------------------------------ */
 
-/* The child, made when it is needed: a reset ends it. NULL: no memory. */
-static EpochDomain *open_arrays(Domain *self) {
+/* The child, made when it is needed: a reset ends it. EPOCH_NONE: no memory. */
+static EpochId open_arrays(Domain *self) {
     const char *label = self->label ? PyUnicode_AsUTF8AndSize(self->label, NULL) : NULL;
-    if (!self->arrays) self->arrays = epoch_domain_create_child(self->domain, label, EPOCH_DOMAIN_SHARED | EPOCH_CHURN);
+    EpochDomain *child = epoch_domain_create_child(self->domain, label, EPOCH_DOMAIN_SHARED | EPOCH_CHURN);
+    self->arrays = child ? epoch_domain_epoch(child) : EPOCH_NONE;
     return self->arrays;
 }
 
-/* Memory of the domain, which is there. */
+/* Memory of the domain, which is there. Its epoch and allocator are at hand: most arrays are small. */
 static void *take(Domain *self, size_t n, size_t size, bool zero) {
-    EpochDomain *arrays = open_arrays(self);
-    if (!arrays) return NULL;
-    SlabAllocator *allocator = epoch_domain_allocator(arrays);
-    EpochId epoch = epoch_domain_epoch(arrays);
-    void *pointer = zero ? slab_calloc_epoch(allocator, n, size, epoch) : slab_malloc_epoch(allocator, n * size, epoch);
+    EpochId epoch = self->arrays != EPOCH_NONE ? self->arrays : open_arrays(self);
+    if (epoch == EPOCH_NONE) return NULL;
+    void *pointer =
+        zero ? slab_calloc_epoch(self->allocator, n, size, epoch) : slab_malloc_epoch(self->allocator, n * size, epoch);
     if (pointer) self->exports++;
     return pointer;
 }
@@ -79,7 +79,7 @@ static void *arrays_realloc(void *ctx, void *pointer, size_t size) {
     Domain *self = ctx;
     if (!pointer) return arrays_malloc(ctx, size);
     if (!self->domain) return realloc(pointer, size);
-    return slab_realloc(epoch_domain_allocator(self->domain), pointer, size);
+    return slab_realloc(self->allocator, pointer, size);
 }
 
 static void arrays_free(void *ctx, void *pointer, size_t size) {
@@ -90,7 +90,7 @@ static void arrays_free(void *ctx, void *pointer, size_t size) {
         free(pointer);
         return;
     }
-    if (slab_free(epoch_domain_allocator(self->domain), pointer)) ts_domain_release(self);
+    if (slab_free(self->allocator, pointer)) ts_domain_release(self);
 }
 
 /* ---- the handler of a context ------------------------------------------------------------------------------------ */

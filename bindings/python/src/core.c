@@ -79,7 +79,10 @@ static int domain_init(PyObject *object, PyObject *args, PyObject *keywords) {
     if (label && !self->label) return -1;
     self->domain = epoch_domain_create_ex(NULL, label, EPOCH_DOMAIN_SHARED);
     if (self->domain && limit > 0 && !epoch_domain_set_limit(self->domain, (size_t)limit)) end_now(self);
-    if (self->domain) return 0;
+    if (self->domain) {
+        self->allocator = epoch_domain_allocator(self->domain);
+        return 0;
+    }
     PyErr_SetString(PyExc_MemoryError, "no memory for a domain");
     return -1;
 }
@@ -146,7 +149,7 @@ static PyObject *domain_reset(PyObject *object, PyObject *none) {
     (void)none;
     if (!is_open(self) || !is_unseen(self)) return NULL; /* one that was left has views, or has ended */
     self->generation++;
-    self->arrays = NULL; /* ends with the reset */
+    self->arrays = EPOCH_NONE; /* ends with the reset */
     if (epoch_domain_reset(self->domain, SIZE_MAX)) Py_RETURN_NONE;
     return ts_domain_is_stale("the domain's epoch is closed");
 }

@@ -11,11 +11,12 @@
 #include <stdbool.h>
 
 typedef struct Domain {
-    PyObject ob_base;    /* what PyObject_HEAD is */
-    EpochDomain *domain; /* NULL: it has ended */
-    EpochDomain *arrays; /* its child, where NumPy's arrays lie; NULL: it has none */
-    uint64_t generation; /* how often it was emptied */
-    Py_ssize_t exports;  /* views of its buffers, and arrays */
+    PyObject ob_base;         /* what PyObject_HEAD is */
+    EpochDomain *domain;      /* NULL: it has ended */
+    SlabAllocator *allocator; /* the domain's */
+    EpochId arrays;           /* of its child, where NumPy's arrays lie; EPOCH_NONE: it has none */
+    uint64_t generation;      /* how often it was emptied */
+    Py_ssize_t exports;       /* views of its buffers, and arrays */
     bool ending;
     bool left;
     PyObject *label; /* a text or NULL */
