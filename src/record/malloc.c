@@ -183,8 +183,7 @@ ALIGNED(valloc, (size_t size), (size), 4096)
 ALIGNED(pvalloc, (size_t size), (size), 4096)
 
 bool record_calls_own_malloc(void) {
-    void *p = dlsym(RTLD_DEFAULT, "malloc"), *own = NULL;
-    void *(*mine)(size_t) = malloc;
-    memcpy(&own, &mine, sizeof own);
-    return p != own;
+    Dl_info its, own;
+    void *p = dlsym(RTLD_DEFAULT, "malloc");
+    return dladdr(p, &its) && dladdr(&next, &own) && its.dli_fbase != own.dli_fbase;
 }

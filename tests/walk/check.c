@@ -4,6 +4,7 @@
 #include "domain/domain.h"
 #include "domain/tree.h"
 #include "epoch/epoch.h"
+#include "epoch/past.h"
 #include "os/os.h"
 #include "ownership/ownership.h"
 #include "region/region.h"

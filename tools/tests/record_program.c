@@ -4,7 +4,7 @@
  *     threads N M    N threads, each M times: malloc, realloc, free; half of the objects are freed by the next thread
  *     fork N         the parent and a child allocate N objects each; the child executes itself: `leaf N`
  *     hold N         allocates N objects, says so, and waits for its end
- *     jit            code that is in no file calls malloc, and a perf map names it
+ *     jit [hold]     code that is in no file calls malloc, and a perf map names it; waits for its end
  *     spin N         N rounds of malloc and free
  */
 #define _GNU_SOURCE
@@ -78,7 +78,7 @@ static void jit(void) {
     if (!out) exit(3);
     fprintf(out, "%lx 8 made_at_run_time\n", (unsigned long)page);
     (void)fclose(out);
-    free(use(call(take)));
+    (void)use(call(take));
 }
 
 int main(int argc, char **argv) {
@@ -89,7 +89,7 @@ int main(int argc, char **argv) {
     if (strcmp(argv[1], "leaf") == 0) some(rounds, 1003);
     if (strcmp(argv[1], "spin") == 0) some(rounds, 64);
     if (strcmp(argv[1], "jit") == 0) jit();
-    if (strcmp(argv[1], "hold") != 0) return 0;
+    if (strcmp(argv[argc - 1], "hold") != 0 && strcmp(argv[1], "hold") != 0) return 0;
     for (unsigned long i = 0; i < rounds; i++) (void)use(malloc(4321));
     puts("holds");
     (void)fflush(stdout);

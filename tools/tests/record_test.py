@@ -126,10 +126,34 @@ class Recording(unittest.TestCase):
     def test_functions_of_a_jit(self):
         if os.uname().machine != "x86_64":
             self.skipTest("the code is for x86_64")
-        record(PROGRAM, "jit")
+        trace = record(PROGRAM, "jit")[1]
+        os.unlink("/tmp/perf-%d.map" % trace.processes[0].pid)
         answer = tslab("trace", "export", "--to", "folded", os.path.join(WORK, "it.trace"))
         (line,) = [x for x in answer.stdout.splitlines() if x.endswith(" 12345")]
         self.assertIn(";jit;made_at_run_time;take ", line)
+
+    def test_functions_of_a_jit_in_a_live_stack(self):
+        if os.uname().machine != "x86_64":
+            self.skipTest("the code is for x86_64")
+        with subprocess.Popen([TSLAB, "run", "--stacks", "1", PROGRAM, "jit", "hold"], stdout=subprocess.PIPE, text=True,
+                              env=ENVIRONMENT) as program:
+            try:
+                self.assertEqual(program.stdout.readline(), "holds\n")
+                for _ in range(100):
+                    answer = tslab("stats", "--stacks", str(program.pid))
+                    if "made_at_run_time" in answer.stdout:
+                        break
+                    time.sleep(0.1)
+            finally:
+                program.kill()
+                os.unlink("/tmp/perf-%d.map" % program.pid)
+        self.assertIn("at made_at_run_time, [JIT]\n", answer.stdout)
+
+    def test_a_malloc_of_its_own_is_said(self):
+        answer, trace = record(os.path.join(TOOLS, "tools_record_own"))
+        self.assertEqual(answer.returncode, 0, answer.stderr)
+        self.assertIn("has a malloc of its own", answer.stderr)
+        self.assertFalse(any(e.size == 4242 for e in trace.events()))
 
     def test_beside_another_malloc(self):
         answer = tslab("run", TSLAB, "record", "-o", os.path.join(WORK, "both.trace"), PROGRAM, "spin", "1000")

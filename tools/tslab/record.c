@@ -331,7 +331,7 @@ static void say_end(recording *r, const plan *p, bool whole) {
     const uint64_t bytes = trace_writer_bytes(r->writer), events = drain_events(r->drain);
     if (atomic_load(&m->has_own_malloc))
         (void)launch_fail(
-            0, "the program, or one of its children, has a malloc of its own, which calls cannot be recorded");
+            0, "the program, or one of its children, has a malloc of its own, and its calls cannot be recorded");
     if (atomic_load(&m->processes) == 0)
         (void)launch_fail(0, "nothing was recorded: the program did not load libtslab-record");
     if (atomic_load(&m->full_slots))
