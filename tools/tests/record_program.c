@@ -5,6 +5,7 @@
  *     fork N         the parent and a child allocate N objects each; the child executes itself: `leaf N`
  *     hold N         allocates N objects, says so, and waits for its end
  *     jit [hold]     code that is in no file calls malloc, and a perf map names it; waits for its end
+ *     storm N        N forks, each with an object more, while four threads allocate without a pause
  *     spin N         N rounds of malloc and free
  */
 #define _GNU_SOURCE
@@ -62,6 +63,29 @@ static void fork_and_execute(char *self, char *n) {
     (void)waitpid(child, NULL, 0);
 }
 
+static _Atomic int is_over;
+
+static void *allocate(void *unused) {
+    for (size_t i = 0; !is_over; i++) free(use(malloc(100 + i % 50)));
+    return unused;
+}
+
+static void storm(void) {
+    pthread_t thread[4];
+    for (size_t i = 0; i < 4; i++)
+        if (pthread_create(&thread[i], NULL, allocate, NULL) != 0) exit(3);
+    for (unsigned long i = 0; i < rounds; i++) {
+        pid_t child = fork();
+        if (child == 0) {
+            free(use(malloc(1004)));
+            _exit(0);
+        }
+        if (child < 0 || waitpid(child, NULL, 0) != child) exit(3);
+    }
+    is_over = 1;
+    for (size_t i = 0; i < 4; i++) (void)pthread_join(thread[i], NULL);
+}
+
 static void *take(void) { return malloc(12345); }
 
 /* push rbp; mov rbp, rsp; call rdi; pop rbp; ret */
@@ -87,6 +111,7 @@ int main(int argc, char **argv) {
     if (strcmp(argv[1], "threads") == 0) threads(strtoul(argv[2], NULL, 10));
     if (strcmp(argv[1], "fork") == 0) fork_and_execute(argv[0], argv[2]);
     if (strcmp(argv[1], "leaf") == 0) some(rounds, 1003);
+    if (strcmp(argv[1], "storm") == 0) storm();
     if (strcmp(argv[1], "spin") == 0) some(rounds, 64);
     if (strcmp(argv[1], "jit") == 0) jit();
     if (strcmp(argv[argc - 1], "hold") != 0 && strcmp(argv[1], "hold") != 0) return 0;

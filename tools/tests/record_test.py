@@ -103,6 +103,14 @@ class Recording(unittest.TestCase):
                 self.assertEqual((child.pid, child.image), (executed.pid, parent.image))
                 self.assertNotEqual(executed.image, parent.image)
 
+    def test_forks_while_threads_allocate(self):
+        answer, trace = record(PROGRAM, "storm", "60", options=("--children",))
+        self.assertEqual(answer.returncode, 0, answer.stderr)
+        births = [e for e in trace.raw_events() if e[1] == tslab_trace.ALLOC and e[3] == 1004]
+        self.assertEqual(len({e[7] for e in births}), 60)
+        self.assertEqual((len(births), len(trace.processes), trace.damage), (60, 61, None))
+        self.assertTrue(all(trace.frames(e[5]) for e in births))
+
     def test_epochs_and_domains(self):
         program = os.path.join(TOOLS, "tools_record_domains")
         answer, trace = record(program)
