@@ -6,9 +6,11 @@
  *     hold N         allocates N objects, says so, and waits for its end
  *     jit [hold]     code that is in no file calls malloc, and a perf map names it; waits for its end
  *     storm N        N forks, each with an object more, while four threads allocate without a pause
+ *     middle         forks while another thread is in malloc (slow_malloc_library.c); 5: the child finds it there
  *     spin N         N rounds of malloc and free
  */
 #define _GNU_SOURCE
+#include <dlfcn.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -86,6 +88,25 @@ static void storm(void) {
     for (size_t i = 0; i < 4; i++) (void)pthread_join(thread[i], NULL);
 }
 
+static void *allocate_slowly(void *unused) {
+    free(use(malloc(31337)));
+    return unused;
+}
+
+static int fork_in_the_middle(void) {
+    _Atomic int *busy = dlsym(RTLD_DEFAULT, "slow_malloc_is_busy");
+    pthread_t thread;
+    int status = 0;
+    if (!busy || pthread_create(&thread, NULL, allocate_slowly, NULL) != 0) return 3;
+    while (!*busy) {
+    }
+    pid_t child = fork();
+    if (child == 0) _exit(*busy ? 5 : 0);
+    if (child < 0 || waitpid(child, &status, 0) != child) return 3;
+    (void)pthread_join(thread, NULL);
+    return WEXITSTATUS(status);
+}
+
 static void *take(void) { return malloc(12345); }
 
 /* push rbp; mov rbp, rsp; call rdi; pop rbp; ret */
@@ -112,6 +133,7 @@ int main(int argc, char **argv) {
     if (strcmp(argv[1], "fork") == 0) fork_and_execute(argv[0], argv[2]);
     if (strcmp(argv[1], "leaf") == 0) some(rounds, 1003);
     if (strcmp(argv[1], "storm") == 0) storm();
+    if (strcmp(argv[1], "middle") == 0) return fork_in_the_middle();
     if (strcmp(argv[1], "spin") == 0) some(rounds, 64);
     if (strcmp(argv[1], "jit") == 0) jit();
     if (strcmp(argv[argc - 1], "hold") != 0 && strcmp(argv[1], "hold") != 0) return 0;

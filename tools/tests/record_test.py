@@ -111,6 +111,13 @@ class Recording(unittest.TestCase):
         self.assertEqual((len(births), len(trace.processes), trace.damage), (60, 61, None))
         self.assertTrue(all(trace.frames(e[5]) for e in births))
 
+    def test_a_fork_waits_for_threads_in_hooks(self):
+        variables = {"LD_PRELOAD": os.path.join(TOOLS, "libtools_slow_malloc.so")}
+        alone = subprocess.run([PROGRAM, "middle"], env={**ENVIRONMENT, **variables}, check=False)
+        self.assertEqual(alone.returncode, 5)
+        answer = tslab("record", "--children", "-o", WORK + "/middle.trace", PROGRAM, "middle", variables=variables)
+        self.assertEqual(answer.returncode, 0, answer.stderr)
+
     def test_epochs_and_domains(self):
         program = os.path.join(TOOLS, "tools_record_domains")
         answer, trace = record(program)
