@@ -41,6 +41,7 @@
 #define ts_free_missed_of stepped_free_missed_of
 #define ts_free_elsewhere stepped_free_elsewhere
 #define ts_free_refused stepped_free_refused
+#define ts_read_is_malloc stepped_read_is_malloc
 #define ts_refusals stepped_refusals
 #define ts_fast_give(bin, entry) (step(), (ts_fast_give)((bin), (entry)))
 #define ts_add_carries_16(a, b, sum) (step(), (ts_add_carries_16)((a), (b), (sum)))
