@@ -4,6 +4,7 @@ Debian's python3-matplotlib is of /usr/bin/python3, which need not be the python
 same figures as JSON on its standard input.
 """
 
+import argparse
 import json
 import os
 import subprocess
@@ -102,8 +103,11 @@ def draw(all_results, path):
 
 
 if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("path", help="the picture; its figures come from the standard input")
+    path = parser.parse_args().path
     by_name = json.load(sys.stdin)
-    trouble = draw([(row, by_name[row.name]) for row in rows.ROWS if row.name in by_name], sys.argv[1])
+    trouble = draw([(row, by_name[row.name]) for row in rows.ROWS if row.name in by_name], path)
     if trouble:
         print(trouble)
         sys.exit(1)
