@@ -1,6 +1,6 @@
 #include "walk/check_extents.h"
 
-#include "region/home.h"
+#include "region/region.h"
 
 static const char *check_extent(const ts_extents *set, ts_extents_walk *w, unsigned list, uint32_t first,
                                 uint32_t before) {

@@ -2,7 +2,7 @@
 #ifndef WALK_CHECK_EXTENTS_H
 #define WALK_CHECK_EXTENTS_H
 
-#include "region/extents.h"
+#include "region/region.h"
 
 /* false ends the walk. */
 typedef bool ts_extents_visit(void *arg, uint32_t first, uint32_t units);

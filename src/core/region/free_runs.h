@@ -6,7 +6,6 @@
 #ifndef TS_REGION_FREE_RUNS_H
 #define TS_REGION_FREE_RUNS_H
 
-#include "base/base.h"
 #include "os/os.h"
 #include "region/extents.h"
 #include "region/home.h"

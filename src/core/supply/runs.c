@@ -1,8 +1,5 @@
 #include "supply/runs.h"
 
-#include "base/base.h"
-#include "os/os.h"
-#include "region/region.h"
 #include "supply/allocator.h"
 #include "supply/nodes.h"
 #include "supply/purge.h"

@@ -10,8 +10,7 @@
 #ifndef TS_SUPPLY_RUNS_H
 #define TS_SUPPLY_RUNS_H
 
-#include "base/base.h"
-#include "region/extents.h"
+#include "region/region.h"
 
 struct ts_allocator;
 
