@@ -10,7 +10,7 @@ UNIT = {"": 1, "bytes": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}
 
 def defines():
     found = {}
-    for top in ("src/core", "include"):
+    for top in ("src/core", "src/observe", "src/advice", "include"):
         for folder, _, files in os.walk(os.path.join(SOURCE, top)):
             for name in files:
                 if not name.endswith((".c", ".h")):
