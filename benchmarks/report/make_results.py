@@ -10,6 +10,7 @@ import csv
 import io
 import pathlib
 import re
+import statistics
 import sys
 
 BENCHMARKS = pathlib.Path(__file__).resolve().parent.parent
@@ -205,7 +206,22 @@ def rust_block(suite, _summary):
     return [*markdown(table), "", f"An arena is kept and reset; the calls are inlined. {measured(suite, 'rust')}"]
 
 
-BLOCKS = {"standing": standing_block, "burst": burst_block, "rust": rust_block}
+def programs_block(suite, _summary):
+    """Unmodified programs over glibc's malloc."""
+    found = {}
+    for row in suite.rows("programs"):
+        if row["part"] == "time" and row["allocator"] in (OURS, "glibc") and not row["row"].startswith("loop "):
+            found.setdefault(row["row"], {}).setdefault(row["allocator"], []).append(row)
+    table = [["program", "time over glibc's", "peak over glibc's"]]
+    for work, rows in found.items():
+        if len(rows) == 2:
+            ratios = [statistics.median(suite.number("programs", row, column) for row in rows[OURS]) /
+                      statistics.median(suite.number("programs", row, column) for row in rows["glibc"]) for column in ("cpu_s", "kib")]
+            table.append([work, *map(number, ratios)])
+    return [*markdown(table), "", measured(suite, "programs")] if len(table) > 1 else ["The programs were not measured."]
+
+
+BLOCKS = {"standing": standing_block, "burst": burst_block, "rust": rust_block, "programs": programs_block}
 
 
 RUST = pathlib.Path("bindings") / "rust" / "tslab" / "README.md"
