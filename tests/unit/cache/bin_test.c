@@ -1,4 +1,4 @@
-/* Magazines, claimed words and free bitmaps: no slot is lost, none is in two places, what was freed last is used
+/* Magazines, claimed words and free bitmaps: no slot is lost, none is in two places, and the last freed slot is used
    first. */
 #include "fixture.h"
 #include "identities.h"
@@ -54,8 +54,7 @@ static void newest_first(void **state) {
 
 static void put_by_handle(void *p) { assert_true(free_obj(allocator, slab_handle_of(allocator, p))); }
 
-/* What is freed into a full magazine goes to its slab at once, one slot a free; the magazine keeps what it has, newest
-   first. */
+/* A free into a full magazine sends its slot to the slab at once; the magazine keeps its slots, newest first. */
 static void full_magazine_keeps_what_it_has(size_t size, void (*give)(void *)) {
     enum { COUNT = 2 * TS_UNIT_BYTES / 64, SLOTS = TS_MAGAZINE_SLOTS };
     void *objects[COUNT];
@@ -119,7 +118,7 @@ static void claimed_word(void **state) {
     assert_int_equal(ts_bin_word_allocs(&block->bin[cls]), 257);
 }
 
-/* What is free in a page that is in use is taken before the next page is touched. */
+/* Free slots of a page in use are taken before the next page is touched. */
 static void pages_in_use_first(void **state) {
     enum { COUNT = 80 };
     char *objects[COUNT];
@@ -287,7 +286,7 @@ static void closing(void **state) {
     sup_check_empty(allocator);
 }
 
-/* What a fork leaves of a vanished thread's block is rebuilt from the states alone. */
+/* The child of a fork rebuilds a vanished thread's block from the state words alone. */
 static void rebuild(void **state) {
     enum { COUNT = 700 };
     void *objects[COUNT];

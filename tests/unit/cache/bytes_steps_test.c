@@ -25,7 +25,7 @@ static void fill(void) {
 
 static void close_it(void) { assert_true(epoch_close(allocator, epoch)); }
 
-/* Between what was there before and what is there after, whenever the owner went on to its next slab. */
+/* The figure lies between the bytes before and after the step, whenever the owner went on to its next slab. */
 static void neither_missed_nor_twice(void **state) {
     void (*const acts[])(void) = {fill, close_it};
     (void)state;
@@ -57,7 +57,7 @@ static void neither_missed_nor_twice(void **state) {
     slab_allocator_free(allocator);
 }
 
-/* What a machine with weak order may show: the count of a free before that of its allocation. */
+/* A machine with weak order may show this: the count of a free before that of its allocation. */
 static void a_free_seen_before_its_allocation(void **state) {
     static ts_churn_block churn;
     static ts_scope_block scope = {.b.scope = 1};

@@ -91,7 +91,7 @@ static void while_the_owner_sleeps(void **state) {
     }
 }
 
-/* Where the owner cannot be held it is left to the owner, who rests. */
+/* If the owner's heap cannot be held, the slab is left to the owner, which rests. */
 static void rest(void) { slab_thread_idle(); }
 static void without_the_barrier(void **state) {
     (void)state;
@@ -129,7 +129,7 @@ static void it_is_over(void) {
     sup_check_empty(allocator);
 }
 
-/* A trim sees to what could not be done at the close: one is enough. */
+/* One trim does the work that the close could not do. */
 static void trimmed_once(void **state) {
     (void)state;
     close_without_the_owner(0);
@@ -147,7 +147,7 @@ static void the_owner_frees_once(void **state) {
     it_is_over();
 }
 
-/* The owner frees the last object of each slab: it takes in what the other thread has freed there. */
+/* The owner frees the last object of each slab: it takes in the other thread's frees there. */
 static void free_odd(void) {
     for (unsigned i = 1; i < COUNT; i += 2) SUP_CHECK(slab_free(allocator, objects[i]), "slab_free");
 }

@@ -1,7 +1,7 @@
 /*
  * The protocol of foreign frees with something else happening before each of its steps. The functions of foreign.c are
- * compiled once more, with a place to stop at before every access of a shared word; what happens there goes through
- * the library. All of it is one thread: ts_foreign_free does not ask whose the object is.
+ * compiled once more, with a place to stop at before every access of a shared word; the calls made there go through the
+ * library. All of it is one thread: ts_foreign_free does not ask whose the object is.
  */
 #include "identities.h"
 #include "unit.h"
@@ -233,7 +233,7 @@ static void owner_frees_handle_and_drains(void) {
     drain();
 }
 
-/* By its handle or generation: one of the two, at whatever moment, and whether the other goes by the handle or by the
+/* By its handle or generation: one of the two, at any moment, and whether the other goes by the handle or by the
    pointer. */
 static void an_exact_free_of_the_owner(void **state) {
     (void)state;
@@ -319,7 +319,7 @@ static void free_and_have_another_in_its_place(void) {
     sup_stop_arm(&at_step, steps_until_look, new_one_is_live);
 }
 
-/* Whoever has looked before it is freed and its place had again does not even touch the new one. */
+/* A thread that looked before the object was freed and its place used again does not even touch the new object. */
 static void another_in_its_place(void **state) {
     (void)state;
     for (unsigned k = 0; k < 2; k++)
@@ -383,7 +383,7 @@ static void a_destroy(void **state) {
         }
         if (!done) {
             assert_int_equal(live_objects(), other_count);
-            /* What the late free left in its word does not come along with another one. */
+            /* A bit that the late free left in its word does not take effect with a later free. */
             unsigned freed = neighbour();
             assert_int_equal(foreign_free(others[freed]), TS_FOREIGN_FREED);
             drain();
@@ -404,7 +404,7 @@ static void destroy_and_go(void) {
     ts_records_purge(true);
 }
 
-/* A slab that is pushed then is nobody's to drain, and who pushes does. */
+/* A slab that is pushed then has no owner to drain it, so the pushing thread does. */
 static void a_block_that_goes(void **state) {
     (void)state;
     unsigned pushed = 0;
@@ -453,7 +453,7 @@ static void bits_of_the_last_use(void **state) {
     }
 }
 
-/* What a destroy has left behind is not live, though words and bits still say so. */
+/* Objects of a destroyed epoch are not live, though words and bits still say so. */
 static void after_a_destroy(void **state) {
     (void)state;
     for (unsigned k = 0; k < KINDS; k++) {
@@ -468,8 +468,8 @@ static void after_a_destroy(void **state) {
     }
 }
 
-/* The slab changes hands without the end of an epoch. Its next object may be what is freed, but then all of the free
-   is done: a bit that is set is on a queue. */
+/* The slab changes hands without the end of an epoch. The free may hit its next object, but then the whole free is
+   done: a bit that is set is on a queue. */
 static void a_release(void **state) {
     (void)state;
     EACH_STEP(k, at, done) {

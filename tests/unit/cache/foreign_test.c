@@ -132,8 +132,8 @@ static uint64_t drained(void) {
     return n;
 }
 
-/* However much others have freed, one allocation or free takes in a bounded part; nothing piles up: the memory stays
-   what it was. */
+/* One allocation or free takes in a bounded part of the frees of others, however many; nothing piles up: the memory
+   does not grow. */
 static void some_at_a_time(void **state) {
     enum { OBJECTS = 20000, ROUNDS = 5 };
     static void *objects[OBJECTS + 1], *mine[OBJECTS / 100];
@@ -198,7 +198,7 @@ static unsigned condemned_blocks(void) {
     return n;
 }
 
-/* ---- when the owner takes in what others freed --------------------------------------------------------------- */
+/* ---- when the owner takes in frees of others ----------------------------------------------------------------- */
 
 static void *live[1 << 15];
 static unsigned live_count;
@@ -229,7 +229,7 @@ static uint32_t slabs_of(const void *p) {
     return ts_load_relaxed(&bin->slabs);
 }
 
-/* The next allocation, of a bin that has nothing left: whether it took in what others freed, and its slabs then. */
+/* The next allocation, of an empty bin: whether it took in frees of others, and its slabs then. */
 static void expect_next(EpochId epoch, size_t size, unsigned takes_in, uint32_t slabs) {
     uint64_t before = drained();
     allocate(epoch, size, 1);
@@ -277,9 +277,8 @@ static void little_is_put_off(void **state) {
     free_all(epoch);
 }
 
-/* What a round brings fills the magazines first, of every bin, where few objects of a slab come together, and is at
-   hand for the next allocations; the rest goes to the slabs. In objects that are not alone in their slab, and in such
-   as are. */
+/* The objects of a round fill the magazines of every bin first, where few objects of a slab come together, and serve
+   the next allocations; the rest goes to the slabs. In objects that are not alone in their slab, and in such as are. */
 static void taken_in_for_the_next_allocations(void **state) {
     static const struct {
         size_t size;
@@ -399,7 +398,7 @@ static void nothing_is_put_off_near_the_budget(void **state) {
     free_all(epoch);
 }
 
-/* There, and where memory goes back at once, a free of the owner's takes in what keeps its slab. */
+/* There, and where memory goes back at once, a free by the owner takes in the foreign frees that keep its slab. */
 static void frees_put_nothing_off_near_the_budget(void **state) {
     enum { SIZE = 128, SLOTS = TS_UNIT_BYTES / SIZE, SLABS = 6 };
     (void)state;
@@ -430,15 +429,16 @@ static void frees_keep_pace(void **state) {
     for (unsigned i = 0; i < SLABS; i++) {
         assert_true(slab_free(allocator, live[i * SLOTS]));
     }
-    /* From the other end of the queue, seventeen slabs for each free: what the first frees left is not come to. */
+    /* From the other end of the queue, seventeen slabs for each free: the slabs that the first frees left are not
+       reached. */
     assert_true(drained() - before >= (SLABS - 64) * (SLOTS - 1));
     drain();
     assert_int_equal(sup_live_objects(allocator), 0);
     free_all(epoch);
 }
 
-/* The last object of a closed epoch is its end, whoever frees it, though its slab lies below many others on the
-   queue. */
+/* The last object of a closed epoch is its end, whichever thread frees it, though its slab lies below many others on
+   the queue. */
 static void *free_last(void *p) {
     SUP_CHECK(slab_free(allocator, p), "the last object");
     return NULL;
@@ -486,12 +486,12 @@ static void many_end_at_once(void **state) {
     for (unsigned i = 0; i < EPOCHS; i++) assert_int_equal(epoch_state(allocator, epochs[i]), EPOCH_CLOSED);
 }
 
-/* Only that slab comes off: what it costs is a step for each of the others. */
+/* Only that slab comes off, at the cost of a step for each of the others. */
 static void one_slab_comes_off(void **state) {
     enum { SIZE = 1024, SLOTS = TS_UNIT_BYTES / SIZE, SLABS = 40 };
     (void)state;
     EpochId open = epoch_open(allocator, NULL, EPOCH_CHURN), closed = epoch_open(allocator, NULL, EPOCH_CHURN);
-    for (unsigned k = 0; k < 3; k++) { /* on the queue; among what was taken off it; on the queue, and others off it */
+    for (unsigned k = 0; k < 3; k++) { /* on the queue; among the slabs taken off it; on the queue, and others off it */
         allocate(open, SIZE, SLABS * SLOTS);
         allocate(closed, SIZE, 2);
         assert_true(epoch_close(allocator, closed));
@@ -649,7 +649,7 @@ static void blocks_end_some_at_a_time(void **state) {
         assert_true(now < left && left - now <= 2 * TS_CONDEMNED_WORK); /* in the allocation, and at its end */
         left = now;
     }
-    /* A visitor takes what the owner has begun with. */
+    /* A visitor takes the slabs that the owner has begun with. */
     assert_non_null(ts_thread.heap->ending);
     sup_in_thread(trim, NULL);
     assert_int_equal(condemned_blocks(), 0);
@@ -657,7 +657,7 @@ static void blocks_end_some_at_a_time(void **state) {
     assert_true(epoch_destroy(allocator, epoch));
 }
 
-/* The owner meets the flag in its own free, and refuses what was freed. */
+/* The owner meets the flag in its own free, and refuses the freed object. */
 static void owner_frees_too(void **state) {
     (void)state;
     for (unsigned k = 0; k < KINDS; k++) {
@@ -960,7 +960,7 @@ static void own_queue_among_others(void **state) {
     assert_true(epoch_destroy(allocator, shared));
 }
 
-/* A thread with a heap frees what is in an open block of this one: refused in as few steps as it is freed. */
+/* A thread with a heap frees objects in an open block of this one: refused in as few steps as it is freed. */
 static char *victim, *stale;
 static SlabAllocator *another;
 

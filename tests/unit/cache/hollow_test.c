@@ -150,7 +150,7 @@ static void empty_pages_go(void **state) {
         assert_true(given >= (size_t)before.empty_with_memory * PAGE);
         assert_int_equal(b.madvise_bytes - a.madvise_bytes, given);
         check_all();
-        /* What has gone does not go again, and the slab counts as before. */
+        /* Pages that have gone do not go again, and the slab counts as before. */
         unsigned calls = purges.calls;
         assert_int_equal(slab_trim(allocator), 0);
         assert_int_equal(purges.calls, calls);
@@ -259,7 +259,7 @@ static void under_care_they_stay(void **state) {
     allocator = before;
 }
 
-/* Without it nobody holds the heap of a thread that lives: what is ended waits for that. */
+/* Without it nobody holds the heap of a thread that lives: ended blocks wait for that thread. */
 static bool have_barrier(void) { return ts_os->barrier_all(); }
 
 /* ---- other threads, while the system takes the page -------------------------------------------------------------- */

@@ -75,7 +75,7 @@ static uint64_t units_of_epoch(EpochId epoch) {
     return slab_stats_epoch(allocator, SLAB_ALL_CLASSES, epoch, &s) ? s.slab_count : 0;
 }
 
-/* What the bin and its magazine keep of what was freed is bounded by bytes, and a close keeps nothing. */
+/* A bin and its magazine keep a bounded number of freed bytes, and a close keeps none. */
 static void what_is_kept(void **state) {
     (void)state;
     for (unsigned units = 2; units <= 4; units++) {
@@ -164,7 +164,7 @@ static void spans_instead(void **state) {
     }
 }
 
-/* The budget counts all units, and what a bin keeps is given up for it. */
+/* The budget counts all units, and a bin gives up its kept slabs for it. */
 static void budget(void **state) {
     (void)state;
     SlabOptions options = {.size = sizeof options, .memory_tools = SLAB_TOOLS_OFF, .budget_bytes = 40 * UNIT};

@@ -50,7 +50,7 @@ static size_t look(void) {
     return ts_fast_own_bytes(&ts_thread, ts_token(allocator), object, &seen);
 }
 
-/* ---- what the other thread does ---------------------------------------------------------------------------------- */
+/* ---- the other thread's part ------------------------------------------------------------------------------------- */
 
 static void destroy(void) { SUP_CHECK(epoch_destroy(allocator, epoch), "epoch_destroy"); }
 

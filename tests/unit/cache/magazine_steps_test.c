@@ -1,7 +1,7 @@
 /*
- * A reader of the counts of a magazine, or of the claimed word, with the steps of who changes it between its own: bin.c
- * is compiled once more, in place of the library's, with a place to stop at before every load of the one and every
- * store of the other.
+ * A reader of the counts of a magazine, or of the claimed word, with the steps of the thread that changes it between
+ * its own: bin.c is compiled once more, in place of the library's, with a place to stop at before every load of the one
+ * and every store of the other.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
@@ -179,7 +179,7 @@ static void word_left_half_changed(void **state) {
     }
 }
 
-/* As if who was at it had vanished: the counts are right as they are, and after they were made whole. */
+/* As if the changing thread had vanished: the counts are right as they are, and after a repair. */
 static void left_half_changed(void **state) {
     (void)state;
     for (unsigned depth = 0; depth <= DEPTH; depth += DEPTH) {

@@ -1,5 +1,5 @@
-/* What the bins of a thread that rests let go of, by a clock that the test moves: empty slabs while it waits, what its
-   magazines hold in its next call. What it has stays. */
+/* The bins of a resting thread give memory back, by a clock that the test moves: empty slabs while it waits, the
+   objects of its magazines in its next call. Live objects stay. */
 #include "api/runtime.h"
 #include "identities.h"
 #include "os/os.h"
@@ -102,7 +102,7 @@ static void resting_bins(void **state) {
     keeper k;
     pthread_t t;
     begin(&k, &t, works_and_rests);
-    assert_true(committed(k.a) > 100 * SLAB); /* an eighth of what each had */
+    assert_true(committed(k.a) > 100 * SLAB); /* an eighth of the slabs of each */
     maintain_while(k.a);
     /* The objects that live are of a slab each; the 64 of a magazine of one more, of two and of five; and each bin
        keeps its first one. */
@@ -224,7 +224,7 @@ static void each_gets_its_turn(void **state) {
     ts_os = &ts_os_native;
 }
 
-/* What is retained of an allocator of which nobody needs memory. */
+/* Retained memory of an allocator from which nobody needs memory. */
 #define MIB ((uint64_t)1 << 20)
 enum { SPANS = 160, SPAN_KIB = 128, LESS_HALVES = 20, MORE_HALVES = 20 };
 static bool spans(SlabAllocator *a, unsigned count) {
@@ -271,7 +271,7 @@ static void all_rest(void **state) {
     assert_true(committed(k.a) > 4 * MIB);
     half_seconds(&k, MORE_HALVES);
     if (ts_os->barrier_all())
-        assert_in_range(committed(k.a), 0, MIB / 4); /* what is in the magazine, and a slab beside */
+        assert_in_range(committed(k.a), 0, MIB / 4); /* the objects of the magazine, and a slab beside */
     else
         print_message("skipped: no barrier for all threads, so nobody visits a thread that rests\n");
     sem_post(&k.goes_on);

@@ -217,7 +217,7 @@ static void end_domain(EpochDomain *domain) {
     sup_check_identities(allocator);
 }
 
-/* Nothing of a slab's last use is in the next one: no start, no free, no tag, whatever it was. */
+/* Nothing of a slab's last use is in the next one: no start, no free, no tag, for any kind of last use. */
 static void a_use_leaves_nothing(void **state) {
     (void)state;
     EpochDomain *domain;
@@ -250,7 +250,7 @@ static void a_use_leaves_nothing(void **state) {
     }
 }
 
-/* What has to be looked at before the next use: a handle that was made, and the end of the tags. */
+/* The next use of a slab has to look at two things: a handle that was made, and the end of the tags. */
 static void not_any_unit_is_the_next(void **state) {
     (void)state;
     EpochDomain *domain;
@@ -347,8 +347,8 @@ static void rebuild(void **state) {
     sup_check_identities(allocator);
 }
 
-/* What each slab was the current one for is counted apart: of whole slabs, of the one after them, and of the steps
-   between the two. */
+/* The allocations of each slab as the current one are counted apart: of whole slabs, of the one after them, and of the
+   steps between the two. */
 static void objects_counted_once_between_two_slabs(void **state) {
     (void)state;
     enum { MANY = 300 };

@@ -1,4 +1,4 @@
-/* What a trim looks at (hollow.c, block.c): the slabs of the thread that can have something to give, and no others. */
+/* A trim (hollow.c, block.c) looks at the slabs of the thread that can have memory to give, and at no others. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif

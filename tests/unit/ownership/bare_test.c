@@ -80,7 +80,7 @@ static void all_are_refused(unsigned count) {
     }
 }
 
-/* What went back reads as zero; the key of a block is never 0. */
+/* Memory that went back reads as zero; the key of a block is never 0. */
 static unsigned resident_blocks(unsigned count) {
     unsigned resident = 0;
     for (unsigned i = 0; i < count; i++) resident += ts_load_relaxed(&blocks[i]->key) != 0;
@@ -238,7 +238,7 @@ static void an_era_goes_on(void **state) {
     assert_true(ts_os_page_bytes() > TS_LINES_CHUNK || calls > 0);
 }
 
-/* What had its memory taken is used before a new one is made. */
+/* A block without memory is used before a new one is made. */
 static void used_again(void **state) {
     (void)state;
     open_and_use(FEW);
@@ -314,9 +314,9 @@ static void with_all_magazines(void **state) {
     }
 }
 
-/* Beyond what may stay they go back as epochs end. */
+/* Blocks above the limit go back as epochs end. */
 static void magazines_go_back(void **state) {
-    enum { EPOCHS = TS_POOL_MAGAZINE_CHUNKS / 2 * 512 / TS_MAGAZINE_BYTES }; /* twice what may stay, of all classes */
+    enum { EPOCHS = TS_POOL_MAGAZINE_CHUNKS / 2 * 512 / TS_MAGAZINE_BYTES }; /* twice the limit, of all classes */
     (void)state;
     if (ts_os_page_bytes() > TS_LINES_CHUNK) skip();
     open_and_use(EPOCHS);
@@ -354,7 +354,7 @@ static void by_another_thread(void **state) {
     check_everything();
 }
 
-/* What a walk says of a list that does not hold. */
+/* The walk reports a list that does not hold. */
 static void a_walk_finds(void **state) {
     (void)state;
     if (ts_os_page_bytes() > TS_LINES_CHUNK) skip();

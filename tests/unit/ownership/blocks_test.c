@@ -1,6 +1,6 @@
 /*
- * Ended blocks go to whoever needs one next: there are never many more of them than were in use at once, whoever made
- * them and whoever ended them, and nothing of their last owner's leads to them.
+ * Ended blocks go to the next thread that needs one. There are never many more of them than were in use at once,
+ * whichever threads made and ended them, and no pointer of their last owner leads to them.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
@@ -20,7 +20,8 @@ enum { MANY = 400 };
 static EpochId epochs[MANY], extra;
 static unsigned flags;
 
-/* But for what units need to be cut, which comes a block of units at a time, whichever of these are cut. */
+/* All memory but that for the cutting of units, which comes for a block of units at a time, whichever of them are
+   cut. */
 static uint64_t metadata(void) {
     SlabGlobalStats stats;
     uint64_t blocks = 0;
@@ -84,7 +85,7 @@ static void made_by_others(void **state) {
     }
 }
 
-/* What one thread has used, another uses. */
+/* A block that one thread has used serves another. */
 static void used_in_turn(void **state) {
     (void)state;
     for (flags = EPOCH_CHURN; flags <= EPOCH_SCOPE; flags++) {
@@ -336,7 +337,7 @@ static void check_row(uint64_t allocated, uint64_t freed) {
 static uint32_t others_free(void) { return ts_load_relaxed(&other_heap->free_blocks[0]); }
 
 /* A block of a closed epoch that holds nothing is its thread's again, at the close or with its last object, while
-   another's holds one. The epoch's row is without what it counted. */
+   another's holds one. The epoch's row leaves out the counts of that block. */
 static void left_by_those_that_hold_nothing(void **state) {
     (void)state;
     flags = EPOCH_CHURN;

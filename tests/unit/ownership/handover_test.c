@@ -1,6 +1,6 @@
 /*
- * What is handed from thread to thread, at the moments at which two of them meet: a heap that is held, a slab that is
- * about to be queued, a thread that is about to end.
+ * Hand-overs from thread to thread, at the moments at which two of them meet: a heap that is held, a slab that is about
+ * to be queued, a thread that is about to end.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
@@ -105,7 +105,7 @@ static uint32_t free_unqueued(const void *p) {
 
 /* ---- a heap that is held ------------------------------------------------------------------------------------ */
 
-/* Nobody frees a foreign object while somebody holds his heap: what fork() holds is whole. */
+/* Nobody frees a foreign object while somebody holds his heap: the heaps that fork() holds are whole. */
 static void foreign_free_waits(void **state) {
     (void)state;
     if (!have_barrier()) {
@@ -239,7 +239,7 @@ static void stay_inside(void) {
     ts_heap_leave(ts_thread.heap);
 }
 
-/* Who holds a heap has waited for the end of what its thread was doing. */
+/* A holder of a heap has waited for the end of its thread's operation. */
 static void hold_waits(void **state) {
     (void)state;
     if (!have_barrier()) {
@@ -309,7 +309,7 @@ static void take_over_in_the_child(void *argument) {
     sup_check_identities(allocator);
 }
 
-/* What the fast paths of a vanished thread left half done is made whole from the state words. */
+/* The child completes from the state words the half-done changes of a vanished thread's fast paths. */
 static void child_makes_it_whole(void **state) {
     (void)state;
     if (!have_barrier()) {
@@ -385,7 +385,7 @@ static void empty_but_not_queued(void **state) {
     }
 }
 
-/* The owner of the block has changed while the slab was pushed: who drains passes it on. */
+/* The owner of the block has changed while the slab was pushed: the thread that drains passes it on. */
 static void on_the_queue_of_another(void **state) {
     (void)state;
     epoch = epoch_open(allocator, NULL, EPOCH_CHURN);
@@ -406,7 +406,7 @@ static void on_the_queue_of_another(void **state) {
     assert_true(epoch_destroy(allocator, epoch));
 }
 
-/* Who visits a heap leaves the open blocks of its thread alone. */
+/* A visitor of a heap leaves the open blocks of its thread alone. */
 static void visitor_of_an_open_block(void **state) {
     (void)state;
     epoch = epoch_open(allocator, NULL, EPOCH_CHURN);
@@ -456,8 +456,8 @@ static void two_ended_threads(void **state) {
     assert_true(epoch_destroy(allocator, epochs[0]) && epoch_destroy(allocator, epochs[1]));
 }
 
-/* Nobody allocates from the bins of a thread that has ended: what of them becomes empty later is retained, and goes
-   back in a trim. */
+/* Nobody allocates from the bins of a thread that has ended: slabs of these bins that become empty later are retained,
+   and go back in a trim. */
 static void *fill_and_end(void *argument) {
     char **all = argument;
     for (int i = 0; i < COUNT; i++) {
@@ -483,7 +483,7 @@ static void keeps_no_empty_slabs(void **state) {
     assert_true(epoch_destroy(allocator, epoch));
 }
 
-/* The record of an allocator that has ended is not woken by who still holds its value. */
+/* A thread that still holds the value of an ended allocator does not revive its record. */
 static void record_of_an_ended_allocator(void **state) {
     (void)state;
     uint64_t pins = ts_load_relaxed(&record->pins);
@@ -522,7 +522,7 @@ static void closed_before_the_first_slab(void **state) {
     sup_check_empty(allocator);
 }
 
-/* Who pinned the epoch walks its blocks: a reset takes them apart later. */
+/* A thread that pinned the epoch walks its blocks: a reset takes them apart later. */
 static void reset_while_pinned(void **state) {
     (void)state;
     for (unsigned flags = EPOCH_CHURN; flags <= EPOCH_SCOPE; flags++) {
@@ -604,7 +604,7 @@ static void condemned_at_its_end(void **state) {
     e->blocks = NULL;
     ts_lock_release(ts_epoch_lock(e));
     stop_its_end(block);
-    /* What ts_epoch_destroy does with a block whose heap cannot be held. */
+    /* ts_epoch_destroy meets a block whose heap cannot be held. */
     ts_store_relaxed(&block->open_id, TS_ID_NEVER);
     ts_block_kill(block);
     ts_allocator_pin(record);
@@ -645,7 +645,7 @@ static void ended_with_a_backlog(void **state) {
     for (int i = 0; i < WAITING; i++) {
         assert_true(slab_free(first, waiting[4 * i]));
     }
-    refuse_barrier = true; /* what ends is left to the thread */
+    refuse_barrier = true; /* the end is left to the thread */
     assert_true(epoch_destroy(first, epoch));
     slab_allocator_free(first);
     let(allocate_in_second); /* takes in some, then ends the block */
@@ -687,7 +687,7 @@ static void call(void) {
     at_call = NULL;
     if (fn) fn();
 }
-/* By another thread, all of it: what this one does next comes after that. */
+/* Another thread does all of it, before the next step of this one. */
 static void free_it_now(void) { sup_in_thread(free_first, NULL); }
 static bool test_populate(void *at, size_t bytes) {
     call();

@@ -1,5 +1,5 @@
 /*
- * What other threads do between two steps of who visits a heap or lets go of one. heap.c is compiled once more, in
+ * Other threads act between two steps of a thread that visits a heap or drops one. heap.c is compiled once more, in
  * place of the library's, with a place to stop at before every lock that is acquired, and behind every one that is
  * released. The barrier of a hold is a place too, and so is the end of each block's flush.
  */
@@ -172,7 +172,7 @@ static void freed_behind_the_flush(void **state) {
     sup_check_empty(allocator);
 }
 
-/* ---- who visits a heap ------------------------------------------------------------------------------------------ */
+/* ---- visits of a heap ------------------------------------------------------------------------------------------- */
 
 /* As a destroy by another thread that cannot hold the heap. */
 static void kill_block(void) {
@@ -326,8 +326,8 @@ static void not_held_again(void **state) {
     sup_check_empty(allocator);
 }
 
-/* Who closes an epoch cannot hold the heap of a thread that has a block in it: who can flushes that, and its last slabs
-   end the epoch. */
+/* The thread that closes an epoch cannot hold the heap of another thread with a block in it. The next holder of that
+   heap flushes the block, and its last slabs end the epoch. */
 static void what_a_close_has_missed(void **state) {
     (void)state;
     if (!have_barrier()) {
@@ -409,7 +409,7 @@ static void *free_and_drain(void *unused) {
 /* In the thread that ends, which has flushed its bins and holds nothing: a third one comes. */
 static void third_thread(void) { sup_in_thread(free_and_drain, NULL); }
 
-/* Of what others free while it ends nothing stays with it, as the epoch stays open. */
+/* No object that others free while the thread ends stays with its heap, as the epoch stays open. */
 static void freed_while_its_thread_ends(void **state) {
     (void)state;
     begin_with_objects();

@@ -100,7 +100,7 @@ static void a_block_of_an_ended_thread(void **state) {
         for (int i = 0; i < COUNT; i++) {
             assert_true(slab_owns(allocator, objects[i]));
         }
-        /* Who allocates in the epoch next takes it over, its free slots too. */
+        /* The next thread that allocates in the epoch takes the block over, with its free slots. */
         void *mine = slab_malloc_epoch(allocator, size, epoch);
         assert_true(block_of(mine) == block && ts_load_relaxed(&block->heap) == ts_thread.heap);
         assert_int_equal(sup_live_objects(allocator), COUNT + 1);
@@ -507,7 +507,7 @@ static void closed_and_ended(void **state) {
     closed(EPOCH_SCOPE, true, NULL);
 }
 
-/* The whole allocator goes; what the other thread holds of it comes back when that thread acts. */
+/* The whole allocator goes; the other thread's memory of it comes back when that thread acts. */
 static void allocator_freed(void (*act)(void), bool retained) {
     SlabAllocator *kept = allocator;
     allocator = slab_allocator_create();

@@ -1,4 +1,4 @@
-/* Whether a thread is inside of an operation, by what it has stored. */
+/* Whether a thread is inside of an operation, by the words that it has stored. */
 #include "unit.h"
 
 #include "ownership/ownership.h"
@@ -33,11 +33,11 @@ static void an_allocation_ends_with_bump(void **state) {
     assert_false(ts_is_in_op(&tls));
     ts_op_begin_bump(&tls, ts_bump_word(place + 16, 4));
     assert_true(ts_is_in_op(&tls));
-    atomic_store(&block.bump, 0); /* as who ends the block leaves it */
+    atomic_store(&block.bump, 0); /* as the end of the block leaves it */
     assert_false(ts_is_in_op(&tls));
 }
 
-/* Who has gone to another block is done with the last. */
+/* A thread that has gone to another block is done with the last. */
 static void so_it_does_with_the_block(void **state) {
     (void)state;
     begin();

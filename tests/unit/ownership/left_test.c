@@ -1,7 +1,7 @@
 /*
- * Ends beside a thread that has lost its processor in the middle of a call. They wait for nobody: what they cannot take
- * is left to that thread, which works it off in its next call, or to whoever trims or closes next. The other thread
- * here stands where such a thread stands, inside of an operation, for as long as a test likes; a yield and a nap are
+ * Ends beside a thread that has lost its processor in the middle of a call. They wait for nobody. They leave work that
+ * they cannot do to that thread, which does it in its next call, or to the next trim or close. The other thread here
+ * stands where such a thread stands, inside of an operation, for as long as a test likes; a yield and a nap are
  * failures.
  */
 #ifndef _GNU_SOURCE
@@ -156,7 +156,7 @@ static void begin_missed(void (*prepare)(void)) {
     halt();
 }
 
-/* The very next call of the thread, of whatever kind, though it has nothing to do with the epoch. */
+/* The very next call of the thread, of any kind, though it has nothing to do with the epoch. */
 static void next_call_of_the_missed(void **state) {
     static const struct {
         const char *name;
@@ -220,8 +220,8 @@ static void taken_by_others(void **state) {
     }
 }
 
-/* What dies afterwards is left but once, for both; and comes off the list before it is used again, if its heap can be
-   held by then. */
+/* A block that dies afterwards is left only once, for both ends. It comes off the list before its next use, if its heap
+   can be held by then. */
 static void closed_then_destroyed(void **state) {
     (void)state;
     for (unsigned held = 0; held < 2; held++) {
@@ -248,7 +248,8 @@ static void closed_then_destroyed(void **state) {
 
 /* ---- destroy, reset, the end of an allocator --------------------------------------------------------------------- */
 
-/* Stale at once; and what is committed is in use or retained, also while a dead block is its thread's to take apart. */
+/* Objects are stale at once. Committed memory is in use or retained, also while a dead block waits for its thread to
+   take it apart. */
 static void destroyed(void **state) {
     (void)state;
     for (unsigned i = 0; i < 3; i++) {
@@ -347,7 +348,7 @@ static void end_third(void) {
     assert_int_equal(pthread_join(third, NULL), 0);
 }
 
-/* Who lets go of it works off what others have left meanwhile. The owner sleeps, or has ended. */
+/* A holder that drops the heap does the work that others have left meanwhile. The owner sleeps, or has ended. */
 static void who_lets_go_looks(void **state) {
     (void)state;
     if (skip_without_barrier()) {

@@ -34,7 +34,7 @@ static void reads(const void *word);
 typedef struct actor {
     sup_actor a; /* first: sup_me is one of these */
     sem_t reached, released;
-    unsigned stops; /* so many times it stops at what `reads` says */
+    unsigned stops; /* so many times it stops at the word that `reads` names */
 } actor;
 
 static actor owner, freer, passer, adopter, stranger;
@@ -89,7 +89,7 @@ static void make_objects(void) {
     SUP_CHECK(objects[0] != NULL && objects[1] != NULL, "slab_malloc_epoch");
 }
 
-/* What most threads have: a heap. */
+/* A thread with a heap, as most threads. */
 static void get_a_heap(void) {
     EpochId other = epoch_open(allocator, NULL, EPOCH_CHURN);
     SUP_CHECK(slab_free(allocator, slab_malloc_epoch(allocator, 100, other)) && epoch_destroy(allocator, other),

@@ -1,6 +1,6 @@
 /*
- * Who waits for a thread that wakes nobody sleeps between looks: that thread may be of a lower priority on the same
- * processor (SCHED_FIFO), which gets nothing by a yield. Here a yield is nothing for anybody.
+ * A thread that waits for one that wakes nobody sleeps between looks: that thread may be of a lower priority on the
+ * same processor (SCHED_FIFO), which gets nothing by a yield. Here a yield is nothing for anybody.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
@@ -88,7 +88,7 @@ static void wait_for(void *(*other)(void *), void (*wait)(void)) {
     assert_true(slept);
 }
 
-/* Who frees an allocator goes on, and the record is nobody's else as long as it is read. */
+/* slab_allocator_free goes on, and nobody else gets the record as long as it is read. */
 static void not_for_a_reader(void **state) {
     (void)state;
     allocator = slab_allocator_create(); /* without a share, which would keep the record as long as it is read */

@@ -109,7 +109,7 @@ static void pools_child(void *arg) {
     SUP_CHECK((uintptr_t)ts_unit_address(aligned) % (64 * TS_UNIT_BYTES) == 0, "aligned");
     SUP_CHECK(ts_pool_used_units() == used + 3000 + 5 + 4, "%u units", (unsigned)(ts_pool_used_units() - used));
     ts_pool_check();
-    /* What comes back is its home's again, and the next who asks there gets it; nobody else does. */
+    /* Returned units belong to their home again: the next request to that home gets them, and no other. */
     ts_pool_give(large, 3000);
     check_run(ts_pool_take_of(1, 2000, 1), 2000, 1, 1);
     unsigned binds = sup_topology_binds();
@@ -120,7 +120,7 @@ static void pools_child(void *arg) {
 }
 SUP_IN_CHILD(pools)
 
-/* A run ends where its home does, whatever lies behind it. */
+/* A run ends where its home ends, also if the next block is free. */
 static void edges_child(void *arg) {
     (void)arg;
     const sup_topology machine = {.nodes = {0, 1}, .count = 2, .nearest = 1, .full = -1};
@@ -159,7 +159,7 @@ static void blocks_move_child(void *arg) {
     uint32_t n = 0, blocks = ts_region.part[TS_NORMAL].units / TS_HOME_UNITS, unit;
     while ((unit = ts_pool_take_of(1, TS_HOME_UNITS, TS_HOME_UNITS)) != 0) mine[n++] = unit;
     SUP_CHECK(n >= blocks - 8 && n <= blocks, "%u of %u blocks", n, blocks);
-    /* What ANY has left are no whole blocks: it serves others as it is. */
+    /* The remaining units of ANY are no whole blocks: they serve other homes as they are. */
     while ((unit = ts_pool_take_of(2, TS_HOME_UNITS, 1)) != 0) check_run(unit, TS_HOME_UNITS, TS_HOME_ANY, -1);
     ts_pool_give(mine[3], TS_HOME_UNITS);
     ts_pool_give(mine[7], TS_HOME_UNITS);
@@ -188,7 +188,8 @@ static void small_region_child(void *arg) {
 }
 SUP_IN_CHILD(small_region)
 
-/* Where the system refuses to place memory, homes are there all the same: what is touched first decides. */
+/* Where the system refuses to place memory, the homes exist all the same: the thread that touches a page first decides
+   on its node. */
 static void bind_refused_child(void *arg) {
     (void)arg;
     const sup_topology machine = {.nodes = {0, 1}, .count = 2, .refuse_bind = true, .full = -1};

@@ -69,8 +69,8 @@ static void records(void *argument) {
             SUP_CHECK(made[k][i][0] == want && made[k][i][sizes[k] - 1] == want, "kind %u, %d is overwritten", k, i);
         }
     }
-    /* What is given back comes again for its own kind only, zeroed, the newest first. (Not churn blocks, nor in that
-       order magazines.) */
+    /* Freed lines are handed out again for their own kind only, zeroed, the newest first. (Not churn blocks, nor in
+       that order magazines.) */
     for (unsigned k = 0; k < TS_LINES_KINDS; k++) {
         if (k == TS_LINES_CHURN_BLOCK || k == TS_LINES_MAGAZINE) continue;
         ts_lines_give((ts_line_kind)k, made[k][0]);
@@ -125,8 +125,8 @@ static char *take_magazine(void) {
     return p;
 }
 
-/* A chunk all of whose magazines are free can give its memory back; what is taken is of a chunk in which others are in
-   use, then of one with memory, then of one without. */
+/* A chunk all of whose magazines are free can give its memory back. A new magazine comes from a chunk that has others
+   in use, then from one with memory, then from one without. */
 static void chunks_of_magazines(void *argument) {
     static char *made[MAGAZINES];
     (void)argument;
@@ -159,7 +159,7 @@ static void chunks_of_magazines(void *argument) {
     SUP_CHECK(ts_lines_used() == used, "more was taken while there were free ones");
 }
 
-/* What a walk says of notes that do not hold. */
+/* The walk reports notes that do not hold. */
 static void notes_that_do_not_hold(void *argument) {
     char *made[2 * PER_CHUNK];
     unsigned found = 0;

@@ -1,6 +1,6 @@
 /*
- * The pool of units against a model that knows of every unit who has it. Each test makes a region of its own in a
- * forked child.
+ * The pool of units against a model that knows the owner of every unit. Each test makes a region of its own in a forked
+ * child.
  */
 #include "check.h"
 #include "in_child.h"
@@ -102,7 +102,7 @@ static bool extend(unsigned index, uint32_t count) {
     return true;
 }
 
-/* A piece of a run, or all of it: who has units may give back some of them. */
+/* Gives back all of a run, or a part: an owner of units may return some of them. */
 static void give(unsigned index, uint32_t from, uint32_t count) {
     run r = runs[index];
     SUP_CHECK(ts_os->purge(ts_unit_address(r.first + from), count * TS_UNIT_BYTES), "purge");
@@ -203,7 +203,7 @@ static void not_extended_in_vain(void *argument) {
     SUP_CHECK(ts_pool_used_units() == 0, "units are left");
 }
 
-/* What is free before the untouched end counts: the pool grows by what it lacks. */
+/* Free units before the untouched end count: the pool grows by the missing units only. */
 static void grows_by_what_it_lacks(void *argument) {
     (void)argument;
     make_region();
@@ -220,7 +220,7 @@ static void grows_by_what_it_lacks(void *argument) {
     SUP_CHECK(ts_pool_used_units() == 0, "units are left");
 }
 
-/* What is in cells counts as room. */
+/* Units in cells count as room. */
 static void not_extended_beside_cells(void *argument) {
     (void)argument;
     make_region();
@@ -275,7 +275,7 @@ static void alignments(void *argument) {
     ts_pool_check();
 }
 
-/* A refusal is no unit less: what was refused can be had later. */
+/* A refusal loses no unit: the same request succeeds later. */
 static void refused_growth(void *argument) {
     (void)argument;
     make_region();
@@ -291,7 +291,7 @@ static void refused_growth(void *argument) {
     exhaust(TS_NORMAL);
 }
 
-/* A system that gives only what is needed now. */
+/* The system makes only the needed pages accessible. */
 static void small_steps(void *argument) {
     (void)argument;
     make_region();
@@ -329,7 +329,7 @@ static void singles_need_no_lock(void *argument) {
     make_region();
     for (unsigned part = 0; part < TS_FAR; part++) SUP_CHECK(take(part, 1, 1), "the first");
     uint64_t waits = ts_load_relaxed(&ts_lock_waits);
-    ts_pool_for_locks(ts_lock_acquire_for_fork); /* every lock of the pools: who waits for one waits for ever */
+    ts_pool_for_locks(ts_lock_acquire_for_fork); /* every lock of the pools: a waiting thread waits for ever */
     for (unsigned part = 0; part < TS_FAR; part++)
         for (int i = 0; i < 120; i++) SUP_CHECK(take(part, 1, 1), "unit %d", i);
     ts_pool_for_locks(ts_lock_release_for_fork);
@@ -342,7 +342,7 @@ static void singles_need_no_lock(void *argument) {
     SUP_CHECK(ts_pool_used_units() == 0, "units are left");
 }
 
-/* Of what is in cells runs are made, where there is no other memory. */
+/* The pool makes runs of the units in cells where there is no other memory. */
 static void cells_become_runs(void *argument) {
     (void)argument;
     make_region();
@@ -375,7 +375,7 @@ static void cells_are_around(void *argument) {
     ts_pool_check();
     ts_pool_give(first, count);
     SUP_CHECK(ts_pool_used_units() == 64, "used");
-    first = 64, count = 1; /* 57 to 63 are in use, so the page lacks more than what is behind it */
+    first = 64, count = 1; /* 57 to 63 are in use, so the page lacks more than the units behind it */
     ts_pool_take_around(&first, &count, PAGE);
     SUP_CHECK(first == 64 && count == PAGE, "%u and %u", first, count);
     ts_pool_give(64, PAGE);
@@ -391,7 +391,7 @@ static void cells_are_around(void *argument) {
 }
 
 static _Atomic uint32_t owned[UNITS];
-static uint32_t uses[UNITS]; /* by who has the unit: ThreadSanitizer sees whether the pool hands over what they wrote */
+static uint32_t uses[UNITS]; /* written by the owner: ThreadSanitizer sees whether the pool publishes these writes */
 
 static void mark(uint32_t first, uint32_t count, uint32_t from, uint32_t to) {
     for (uint32_t u = first; u < first + count; u++) {
@@ -487,7 +487,8 @@ static void singles_beside_who_empties_cells(void *argument) {
     exhaust(TS_NORMAL);
 }
 
-/* Free runs of one unit each: a cell is empty again after each, and who has filled it finds that others took it. */
+/* Free runs of one unit each: a cell is empty again after each, and the thread that has filled it finds that others
+   took its units. */
 static void singles_where_runs_are_short(void *argument) {
     enum { SHORT = 200 };
     (void)argument;
@@ -508,8 +509,8 @@ static void singles_where_runs_are_short(void *argument) {
     exhaust(TS_NORMAL);
 }
 
-/* One thread grows at a time, and the others take of what it brings: what is accessible ends at one place, however the
-   system refuses; and no unit is above the mark, whoever looks when. */
+/* One thread grows at a time, and the others take of the new units. The accessible range ends at one place, however the
+   system refuses, and no thread ever sees a unit above the mark. */
 static _Atomic unsigned growing;
 static _Atomic unsigned grown, denied;
 

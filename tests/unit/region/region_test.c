@@ -31,7 +31,7 @@ static void start(uintptr_t at, unsigned most) {
     reserved = released = committed = 0;
 }
 
-/* No longer than what the bump word of a scope has room for; what lies elsewhere is given back. */
+/* Addresses are no longer than a scope's bump word has room for; reservations at higher addresses are given back. */
 static void addresses_have_so_many_bits(void **state) {
     (void)state;
     if (sizeof(void *) < 8) skip();
@@ -90,8 +90,8 @@ static void release_to_room(void *at, size_t bytes) {
     ts_os_native.release(at, bytes);
 }
 
-/* A quarter of what there is, and more, is left to the program, also where all of the region would just fit; half can
-   be data. */
+/* A quarter of the address space, and more, stays free for the program, also where all of the region would just fit;
+   half can be data. */
 static void room_is_left(void **state) {
     (void)state;
     assert_true(ts_region_init(14));
@@ -111,8 +111,8 @@ static void room_is_left(void **state) {
     ts_os = &ts_os_native;
 }
 
-/* What is above the mark is refused by every lookup, and not readable; what is below is zero. Addresses and handles'
-   units alike. */
+/* Every lookup refuses addresses above the mark, which are not readable. Memory below it reads as zero. Addresses and
+   handles' units alike. */
 static void the_mark_rises(void **state) {
     (void)state;
     table = ts_os_native;

@@ -1,6 +1,6 @@
 /*
- * What an allocator makes of nodes (supply/nodes.h), on machines that are not there (support/topology.h): a thread's
- * memory is of its node, what is freed elsewhere goes home, and counts by node hold. One machine for each test, in a
+ * An allocator on machines with several nodes (supply/nodes.h), which support/topology.h invents: a thread's memory is
+ * of its node, memory that is freed elsewhere goes home, and counts by node hold. One machine for each test, in a
  * child.
  */
 #include "check.h"
@@ -69,7 +69,7 @@ static void local_child(void *arg) {
         EpochId epoch = epoch_open(a, NULL, flags ? EPOCH_SCOPE : EPOCH_CHURN);
         sup_topology_go_to(0);
         allocate_all_kinds(a, epoch, 0, p, 100);
-        /* What the thread has begun it goes on with: so one epoch for each. */
+        /* A thread goes on with the slab that it has begun: so one epoch for each. */
         EpochId other = epoch_open(a, NULL, flags ? EPOCH_SCOPE : EPOCH_CHURN);
         sup_topology_go_to(1);
         allocate_all_kinds(a, other, 1, q, 400);
@@ -88,8 +88,8 @@ static void local_child(void *arg) {
 }
 SUP_IN_CHILD(local)
 
-/* Memory that a thread has retained when it comes to another node is not what it allocates there; it serves who is at
-   home. */
+/* A thread that comes to another node does not allocate there from its retained memory; that serves the threads of its
+   own node. */
 static void wanders_child(void *arg) {
     (void)arg;
     sup_topology_use(&two);
@@ -283,7 +283,7 @@ static void bind_child(void *arg) {
             if (usual != -1) allocate_all_kinds(a, near, usual, q, 100);
             sup_check_identities(a);
             SUP_CHECK(stats_of(a, 1).committed_bytes > 0, "counted");
-            /* What is freed there is bound again; what is bound to nothing follows the option. */
+            /* Memory that is freed there is bound again; unbound memory follows the option. */
             for (unsigned i = 0; i < 100; i++) SUP_CHECK(slab_free(a, p[i]), "free");
             allocate_all_kinds(a, far, 1, p, 100);
             SUP_CHECK(epoch_bind(a, far, -1) && epoch_bind(a, near, -1), "as before");

@@ -121,7 +121,7 @@ static void no_generation_comes_twice(void **state) {
     all_goes_back();
 }
 
-/* A scope grows from pieces into units; what is in either dies with it, and a reset begins anew. */
+/* A scope grows from pieces into units; objects in either die with it, and a reset begins anew. */
 static void a_scope_grows(void **state) {
     enum { OBJECTS = 300 };
     static char *own[OBJECTS];
@@ -231,8 +231,8 @@ static void free_some(void) {
     }
 }
 
-/* What another thread has freed is taken in by who owns the piece; one whose scope ends before that goes back when it
-   is. */
+/* The owner of a piece takes in the frees of another thread. A piece whose scope ends before that goes back when the
+   owner does. */
 static void freed_by_another(void **state) {
     (void)state;
     begin();
@@ -256,7 +256,7 @@ static void freed_by_another(void **state) {
     end();
 }
 
-/* The last object of a closed epoch gives its piece back, whoever frees it. */
+/* The last object of a closed epoch gives its piece back, whether its owner or another thread frees it. */
 static void of_closed_epochs(void **state) {
     (void)state;
     EpochId epochs[MANY];
@@ -286,7 +286,7 @@ static void make_shared(void) {
     }
 }
 
-/* Pieces of a thread that has ended belong to who goes on with its blocks; its free ones to all. */
+/* Pieces of a thread that has ended belong to the thread that takes over its blocks; the free ones serve all. */
 static void of_a_thread_that_ended(void **state) {
     (void)state;
     begin();
@@ -302,7 +302,7 @@ static void of_a_thread_that_ended(void **state) {
     all_goes_back();
 }
 
-/* ---- what it costs ---------------------------------------------------------------------------------------------- */
+/* ---- costs ------------------------------------------------------------------------------------------------------ */
 
 /* So much is committed for each of many small scopes, and a scope that is alone gets a unit, which is retained for the
    next. */
@@ -332,8 +332,7 @@ static void small_scopes_cost_little(void **state) {
 }
 
 /* A limit counts units, so a scope with one gets no pieces; one that has pieces already keeps them. */
-/* A connection with a buffer: that has a unit, the small objects have pieces, in whatever order they come; and many
-   more make bins. */
+/* A connection with a buffer: that has a unit, the small objects have pieces, in any order; and many more make bins. */
 static void a_buffer_lies_beside(void **state) {
     (void)state;
     enum { SMALL = 12 };
@@ -396,7 +395,7 @@ static void limits(void **state) {
     all_goes_back();
 }
 
-/* Without memory for pieces, or for what is known of them, there is none, and all stays as it was. */
+/* Without memory for pieces, or for their records, there is none, and all stays as it was. */
 static ts_os_table refusing;
 static unsigned refuse_at;
 static bool refuse_commit(void *at, size_t bytes) {

@@ -1,4 +1,4 @@
-/* The retain budget by itself (retain.h): when it rises, when it falls, and what goes back because nobody needs it. */
+/* The retain budget by itself (retain.h): when it rises, when it falls, and how much unneeded memory goes back. */
 #include "unit.h"
 
 #include "supply/retain.h"
@@ -19,7 +19,7 @@ static int begin(void **state) {
 
 static uint64_t budget(void) { return ts_load_relaxed(&retain.units); }
 
-/* `retained` is retained beside `in_use`: more than may be goes back at once. Returns what went back. */
+/* With `retained` units retained beside `in_use`, gives units above the limit back at once. Returns their number. */
 static uint64_t settle(uint64_t retained, uint64_t in_use) {
     if (retained <= ts_retain_limit(&retain, retained, in_use)) return 0;
     ts_retain_adapt(&retain, taken, retained, in_use, now);
@@ -29,7 +29,7 @@ static uint64_t settle(uint64_t retained, uint64_t in_use) {
     return retained - limit;
 }
 
-/* As many units are taken, from what is retained as far as that goes. Returns what is retained then. */
+/* Takes `units` units, retained ones first. Returns the number of retained units that remain. */
 static uint64_t take(uint64_t units, uint64_t retained) {
     uint64_t rest = retained > units ? retained - units : 0;
     taken += units - (retained - rest);
@@ -38,8 +38,7 @@ static uint64_t take(uint64_t units, uint64_t retained) {
     return rest;
 }
 
-/* So much is freed, 100 units at a time, and `beside` stay in use; first it is taken, from what is retained as far as
-   that goes. */
+/* Takes `units` units, retained ones first, then frees them, 100 at a time, while `beside` stay in use. */
 static uint64_t swing(uint64_t units, uint64_t beside) {
     static uint64_t retained;
     uint64_t given = 0;
@@ -119,7 +118,7 @@ static void a_large_spike_lowers_the_budget(void **state) {
     assert_int_equal(spike(3 * MOST), 3 * MOST - USUAL);
 }
 
-/* The highest budget is a quarter of what is in use, if that is more. */
+/* The highest budget is a quarter of the units in use, if that is more. */
 static void much_in_use_keeps_much(void **state) {
     enum { SWING = MOST + 2000, MUCH = 4 * SWING };
     (void)state;
@@ -173,12 +172,12 @@ static void a_row_goes_on_beside_a_little(void **state) {
     assert_int_equal(ts_retain_row(&retain, 7400), 0);
     ts_retain_take(&retain, 14000, 100);
     assert_int_equal(ts_retain_row(&retain, 14000), 14000 - 7400 - 6400);
-    /* What goes back was freed, too. */
+    /* Units that go back count as freed, too. */
     ts_retain_give(&retain, taken, 10000, 4000, now);
     assert_int_equal(ts_retain_row(&retain, 10000), 200);
 }
 
-/* What comes before it goes was not given in vain, nor was what does not come. */
+/* Units that are needed before they go back were not given back in vain, nor were units that nobody needs again. */
 static void not_for_what_does_not_come_again(void **state) {
     (void)state;
     taken = 10 * USUAL;
@@ -211,7 +210,7 @@ static void not_for_what_comes_later(void **state) {
     assert_int_equal(budget(), USUAL);
 }
 
-/* What went back long ago does not count for ever. */
+/* Units that went back long ago do not count for ever. */
 static void one_spike_is_forgotten(void **state) {
     (void)state;
     (void)spike(3 * MOST);
@@ -229,7 +228,7 @@ static void one_spike_is_forgotten(void **state) {
     assert_int_equal(settle(4000, 100), 0);
 }
 
-/* Piece by piece, and what stays, stays. */
+/* Unneeded units go back step by step, and the needed ones stay. */
 static void what_nobody_needs_goes_back(void **state) {
     uint64_t retained = USUAL;
     (void)state;
@@ -288,7 +287,7 @@ static void not_while_something_goes_or_comes(void **state) {
     }
 }
 
-/* The risen budget falls by what goes back. */
+/* The risen budget falls by the units that go back. */
 static void the_budget_falls_when_nobody_needs_it(void **state) {
     (void)state;
     (void)spike(4000);

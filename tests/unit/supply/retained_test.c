@@ -44,7 +44,8 @@ static bool test_populate(void *at, size_t bytes) {
     return ts_os_native.populate(at, bytes);
 }
 
-/* What a thread has not used for seconds becomes retained by the clock: not in here, however slow this machine is. */
+/* Memory that a thread has not used for seconds becomes retained by the clock. In this file the clock stands, however
+   slow the machine is. */
 static uint64_t now = 1;
 static uint64_t test_time(void) { return now; }
 
@@ -160,7 +161,7 @@ static void *grouped[GROUPED];
 
 static uint32_t listed(const ts_allocator *record) { return ts_load_relaxed(&record->retained.count); }
 
-/* Freed one by one, so all that is beyond what the bin and the thread keep is in groups. */
+/* Freed one by one, so all units that neither the bin nor the thread keeps are in groups. */
 static ts_allocator *make_groups(SlabAllocator *allocator, EpochId epoch) {
     for (int i = 0; i < GROUPED; i++) {
         grouped[i] = slab_malloc_epoch(allocator, 4096, epoch);
@@ -237,7 +238,7 @@ static void keep_everything(void **state) {
         assert_true(epoch_destroy(allocator, epoch));
         assert_int_equal(purges.calls, 0);
         assert_int_equal(stats_of(allocator).retained_bytes, 500 * UNIT);
-        /* What is retained is used again. */
+        /* Retained memory is used again. */
         epoch = fill(allocator, 500, kinds[1 - k]);
         assert_int_equal(stats_of(allocator).committed_bytes, 500 * UNIT);
         assert_true(epoch_destroy(allocator, epoch));
@@ -321,7 +322,7 @@ static void give_back_at_once(void **state) {
             assert_true(slab_free(allocator, objects[i]));
             assert_int_equal(stats_of(allocator).retained_bytes, 0);
         }
-        assert_true(purges.calls >= 60); /* one a slab; what the magazine holds and a few in the bin stay */
+        assert_true(purges.calls >= 60); /* one a slab; the objects of the magazine and a few in the bin stay */
         assert_true(epoch_close(allocator, epoch));
         assert_int_equal(epoch_state(allocator, epoch), EPOCH_CLOSED);
         assert_int_equal(stats_of(allocator).committed_bytes, 0);
@@ -342,7 +343,7 @@ static void retain_a_budget(void **state) {
         SlabGlobalStats stats = stats_of(allocator);
         assert_true(purges.calls > 0 && stats.retained_bytes <= 200 * UNIT);
         assert_true(stats.retained_bytes >= (200 - TS_LOCAL_RETAINED_UNITS) * UNIT); /* no further */
-        /* At the same size again and again it settles: what is retained is used first. */
+        /* With the same size again and again the memory settles: retained units are used first. */
         for (int i = 0; i < 5; i++) {
             assert_true(epoch_destroy(allocator, fill(allocator, 150, kinds[k])));
         }
@@ -378,8 +379,8 @@ static void reset_a_domain(SlabAllocator *allocator) {
     epoch_domain_destroy(domain);
 }
 
-/* An allocator that was given no budget: what phases take back each time stays, up to five times the usual. One that
-   comes once goes back, and so do larger ones, and those that come seldom; a budget that was given stays what it is. */
+/* An allocator that was given no budget: memory that phases take back each time stays, up to five times the usual. One
+   that comes once goes back, and so do larger ones, and those that come seldom; a given budget does not change. */
 static void what_is_taken_back_stays(void **state) {
     enum { CYCLE = 3200, USUAL = TS_RETAIN_BYTES / UNIT, SPIKE = TS_RETAIN_MOST * USUAL + 1000 };
     (void)state;
@@ -424,8 +425,8 @@ static void what_is_taken_back_stays(void **state) {
     }
 }
 
-/* Over the budget one free purges a few units, the next goes on: no free pays for all of them, and yet what is retained
-   stays near the budget. Objects of four and 64 to a unit, and of two units each. */
+/* Over the budget one free purges a few units, the next goes on: no free pays for all of them, and yet the retained
+   memory stays near the budget. Objects of four and 64 to a unit, and of two units each. */
 static void free_by_free(void **state) {
     static const size_t sizes[] = {4096, 256, 2 * UNIT - 100};
     (void)state;
@@ -446,7 +447,7 @@ static void free_by_free(void **state) {
             assert_true(slab_free(allocator, objects[i]));
             most = purges.bytes - before > most ? purges.bytes - before : most;
             if (i % 64 == 0) {
-                /* 64 local ones beyond what is shared, and as many again until the next note. */
+                /* 64 local ones beyond the shared units, and as many again until the next note. */
                 assert_true(stats_of(allocator).retained_bytes <= (200 + 3 * TS_LOCAL_RETAINED_UNITS) * UNIT);
             }
         }
@@ -461,7 +462,7 @@ static void free_by_free(void **state) {
     }
 }
 
-/* Frees leave what lies in short runs; the close of the epoch gives it back. Every sixteenth slab has live objects. */
+/* Frees leave short runs alone; the close of the epoch gives them back. Every sixteenth slab has live objects. */
 static void a_close_pays_for_the_frees_before_it(void **state) {
     enum { UNITS = 1000, EACH = 4, OBJECTS = UNITS * EACH };
     static void *objects[OBJECTS];
@@ -549,7 +550,7 @@ static void *end_allocator(void *allocator) {
     return NULL;
 }
 
-/* What a thread owes to one allocator is not asked of the next that has its record. */
+/* A thread's debt to one allocator does not pass to the next one in the same record. */
 static void owed_to_one_that_ended(void **state) {
     (void)state;
     SlabAllocator *allocator = make(SLAB_RECLAIM_BUDGET, 200 * UNIT);
@@ -676,8 +677,8 @@ static void reserved_units(void **state) {
     finish(allocator);
 }
 
-/* The state words of what is purged go back too, and no handle of before is good again: every slot has a stale one,
-   made in another generation of the slot, when the slabs come back. No more generations are used up than there were. */
+/* The state words of purged slabs go back too, and no handle of before is good again: every slot has a stale one, made
+   in another generation of the slot, when the slabs come back. No more generations are used up than there were. */
 static void states_go_and_handles_stay_stale(void **state) {
     enum { UNITS = 64, BYTES = 128, SLOTS = UNITS * TS_UNIT_BYTES / BYTES, ROUNDS = 3 };
     static SlabHandle stale[ROUNDS][SLOTS];
@@ -708,7 +709,7 @@ static void states_go_and_handles_stay_stale(void **state) {
         assert_true(epoch_destroy(allocator, epoch));
         size_t state_bytes = purges.state_bytes;
         assert_int_equal(slab_trim(allocator), UNITS * UNIT);
-        if (ts_os_page_bytes() <= 4096) /* all but what lies in pages shared with other units */
+        if (ts_os_page_bytes() <= 4096) /* all but the words in pages shared with other units */
             assert_true(purges.state_bytes - state_bytes >= UNITS * TS_STATES_COARSE * 2 - 2 * 4096);
         for (size_t i = 0; i < SLOTS; i++) {
             assert_null(slab_handle_get(allocator, stale[round][i]));
@@ -749,7 +750,7 @@ static void reserve_without_room(void **state) {
     slab_allocator_free(allocator);
 }
 
-/* slab_reserve beyond the budget: what can be had is kept. */
+/* slab_reserve beyond the budget keeps as much as it gets. */
 static void reserve_beyond_the_budget(void **state) {
     (void)state;
     SlabOptions options = {.size = sizeof options, .budget_bytes = 300 * UNIT};

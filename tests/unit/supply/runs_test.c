@@ -1,4 +1,4 @@
-/* Retained runs (runs.h): what touches grows together, what is taken is split, and what goes back goes in pieces. */
+/* Retained runs (runs.h): neighbouring runs merge, a taken run is split, and memory goes back in parts. */
 #include "check.h"
 #include "identities.h"
 #include "proc.h"
@@ -86,7 +86,7 @@ static void *span(size_t units) {
     return p;
 }
 
-/* In whatever order they are freed, spans that lie side by side are one run, and a span of all of it fits. */
+/* Spans that lie side by side become one run, in any order of frees, and a span of its full length fits. */
 static void neighbours_grow_together(void **state) {
     static const unsigned orders[][3] = {{0, 1, 2}, {0, 2, 1}, {1, 0, 2}, {1, 2, 0}, {2, 0, 1}, {2, 1, 0}};
     (void)state;
@@ -188,7 +188,7 @@ static void grows_past_a_shorter_run(void **state) {
     assert_int_equal(runs_of(allocator).units, 40);
 }
 
-/* Over the budget, what is freed unit by unit goes back in pieces, though every second unit stays at first. */
+/* Over the budget, units that are freed one by one go back in parts, though every second unit stays at first. */
 static void goes_back_in_pieces(void **state) {
     enum { SLABS = 3000, PER_SLAB = 4 };
     static void *objects[SLABS * PER_SLAB];
@@ -202,7 +202,7 @@ static void goes_back_in_pieces(void **state) {
     assert_true(slab_stats_global(allocator, &stats));
     /* Half as much again waits for longer pieces. */
     assert_true(stats.retained_bytes <= (600 + 3 * TS_LOCAL_RETAINED_UNITS) * UNIT);
-    /* Of the first half only what is beyond twice the budget goes back unit by unit. */
+    /* Of the first half only the units beyond twice the budget go back one by one. */
     assert_true(purges.small <= SLABS / 2 - 2 * 400 + 2 * TS_LOCAL_RETAINED_UNITS);
     assert_true(purges.calls > purges.small && purges.calls - purges.small <= SLABS / TS_PURGE_LEAST_UNITS / 2);
 }
@@ -269,7 +269,7 @@ static void kept_ones_go_with_the_thread(void **state) {
     assert_true(f.longest >= 7);
 }
 
-/* Another thread's trim reaches what this one keeps. */
+/* Another thread's trim reaches the memory that this one keeps. */
 static void *trims(void *arg) {
     *(size_t *)arg = slab_trim(allocator);
     return NULL;
@@ -313,8 +313,8 @@ static void the_oldest_goes_back_first(void **state) {
     assert_int_equal(runs_of(allocator).units, 300);
 }
 
-/* Buffers of megabytes that come and go lie between others that live: what is retained among them is taken again, and
-   stays. */
+/* Buffers of megabytes that come and go lie between others that live: the retained memory among them is taken again,
+   and stays. */
 static void buffers_that_come_and_go(void **state) {
     enum { LIVE = 20, ROUNDS = 40000, LEAST = 70, MOST = 512 };
     void *buffer[LIVE] = {0};

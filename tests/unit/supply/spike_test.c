@@ -1,7 +1,6 @@
 /*
- * Spikes: many small objects come, and are freed one by one, again and again, by a clock that the test moves. What
- * stays is the same each time, to a unit; what nobody needs goes back in the calls of the next second; no free pays for
- * much.
+ * Spikes: many small objects come, and are freed one by one, again and again, by a clock that the test moves. The same
+ * number of units stays each time; unneeded memory goes back in the calls of the next second; no free pays for much.
  */
 #include "unit.h"
 
@@ -128,7 +127,7 @@ static void what_is_left_goes_back_in_a_second(void **state) {
     assert_in_range(stats_now().retained_bytes, 4 * MIB, 6 * MIB);
 }
 
-/* own: what the call has freed itself. */
+/* own: units that the call itself has freed. */
 static void check_bound(size_t own) {
     assert_in_range(purged.bytes, 0, own + MIB);
     assert_in_range(purged.calls, 0, TS_PURGE_CALLS + own / (TS_PURGE_BATCH * UNIT));
@@ -150,8 +149,8 @@ static void *malloc_within_bound(size_t bytes) {
     return p;
 }
 
-/* Blocks of 32 KiB to 32 MiB come and go, and now and then all of them go. The limit falls with that, far below what is
-   retained then. The following calls give it back, 1 MiB each. */
+/* Blocks of 32 KiB to 32 MiB come and go, and now and then all of them go. The limit falls with that, far below the
+   retained memory of that moment. The following calls give it back, 1 MiB each. */
 static void no_call_gives_back_much_for_others(void **state) {
     enum { LIVE = 24, STEPS = 6000, PHASE = 500, AFTER = 200 };
     void *block[LIVE] = {NULL}, *after[AFTER];
