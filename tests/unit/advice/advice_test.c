@@ -299,7 +299,7 @@ static void objects_that_outlive_their_neighbours(void **state) {
     assert_null(found("sparse_slabs"));
 }
 
-/* ---- what is left, what is not closed, what is wrong ------------------------------------------------------------ */
+/* ---- leaks, epochs that stay open, misuse ------------------------------------------------------------------------ */
 
 static void what_is_left_after_a_close(void **state) {
     for (unsigned good = 0; good < 3; good++) {

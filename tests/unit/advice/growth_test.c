@@ -1,4 +1,4 @@
-/* What grows, by a clock of the test: when it is said, which grade it has, and when it is over (growth.c, room.c). */
+/* Growth, by a clock of the test: when it is reported, which grade it has, and when it is over (growth.c, room.c). */
 #include "check.h"
 #include "unit.h"
 
@@ -102,7 +102,7 @@ static void a_cache_that_fills(void **state) {
     }
 }
 
-/* In each interval it holds much for a while; the least of it is what counts. */
+/* In each interval it holds much for a while; the least of it counts. */
 static void what_comes_and_goes(void **state) {
     (void)state;
     for (unsigned i = 0; i < 40; i++) {

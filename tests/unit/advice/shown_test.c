@@ -1,6 +1,6 @@
 /*
- * observe/shown.c and advice/several.c: which allocators are shown, by which number and name; and that what is shown of
- * several is the sum, or of the process.
+ * observe/shown.c and advice/several.c: which allocators are shown, by which number and name; and that the figures of
+ * several are their sum, or those of the process.
  */
 #include "check.h"
 #include "unit.h"

@@ -1,4 +1,4 @@
-/* What an object that moves keeps of its alignment: promote all that was asked for, realloc 16. */
+/* The alignment of an object that moves: promote keeps the requested one, realloc 16. */
 #include "unit.h"
 
 #include "pattern.h"

@@ -148,7 +148,7 @@ static void none_of_these_is_a_domain(void **state) {
     assert_true(slab_free(a, object));
 }
 
-/* Than the region has address space; what it is of units fits in 32 bits. */
+/* More than the address space of the region; its number of units fits in 32 bits. */
 #define MORE_THAN_THERE_IS ((size_t)(SIZE_MAX > UINT32_MAX ? UINT64_C(1) << 45 : UINT64_C(1) << 30))
 
 static void sizes_that_cannot_be(void **state) {

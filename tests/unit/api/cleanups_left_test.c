@@ -1,5 +1,5 @@
-/* Cleanups that do not return (domain/cleanup.c): by longjmp, by the end of their thread, by cancellation. What the
-   call was ending can be ended afterwards, with one line, and nothing else is hurt. */
+/* Cleanups that do not return (domain/cleanup.c): by longjmp, by the end of their thread, by cancellation. The domain
+   that the call was ending can be ended afterwards, with one line, and nothing else is hurt. */
 #include "check.h"
 #include "identities.h"
 #include "unit.h"

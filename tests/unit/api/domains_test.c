@@ -181,7 +181,7 @@ static void wrapping(void **state) {
     assert_true(epoch_destroy(allocator, held));
 }
 
-/* An epoch has one domain at a time, whatever made that. It has none once that has ended. */
+/* An epoch has one domain at a time, whichever call made it. It has none once that has ended. */
 static void wrapping_twice(void **state) {
     SlabAllocator *allocator = *state;
     enum { CREATED, SHARED, CHURN, DRAINS, CHILD, WRAPPED, WAYS };
@@ -273,7 +273,7 @@ static void cleanups_newest_first(void **state) {
         assert_int_equal(trail.order[i], 3 - i);
     }
     assert_int_equal(sup_live_objects(allocator), 0);
-    /* They ran: the destroy runs only what was registered since. */
+    /* They ran: the destroy runs only cleanups registered since. */
     trail.count = 0;
     trail.object = slab_malloc_epoch(allocator, 40, epoch_domain_epoch(domain));
     memset(trail.object, 0x77, 40);
@@ -461,7 +461,7 @@ static void destroyed_after_its_epoch(void **state) {
     assert_true(epoch_destroy(allocator, other));
 }
 
-/* The allocator goes while its domain is entered: what follows is an answer. */
+/* The allocator goes while its domain is entered: the calls that follow get an answer. */
 static void allocator_freed_under_a_domain(void **state) {
     (void)state;
     SlabAllocator *allocator = slab_allocator_create();

@@ -185,12 +185,12 @@ static void labels(void **state) {
     check_label(allocator, "end\xc3", "end?");
 }
 
-/* What becomes of a broken character of several bytes is that no byte of the label is invalid. */
+/* A label with a broken character of several bytes ends up without an invalid byte. */
 static void labels_are_always_utf8(void **state) {
     static const char *const bad[] = {"\xc0\xaf",         "\xed\xa0\x80",     "\xf5\x80\x80\x80",
                                       "\xe2\x82",         "\xf0\x9f\x98",     "\xe0\x80\xaf",
                                       "\xf0\x8f\xbf\xbf", "\xf4\x90\x80\x80", "\xed\xbf\xbf"};
-    /* The first and last of each length, and what surrounds the surrogates. */
+    /* The first and last of each length, and the neighbours of the surrogates. */
     static const char *const good[] = {"\xc2\x80",     "\xdf\xbf",     "\xe0\xa0\x80",     "\xed\x9f\xbf",
                                        "\xee\x80\x80", "\xef\xbf\xbf", "\xf0\x90\x80\x80", "\xf4\x8f\xbf\xbf"};
     SlabAllocator *allocator = *state;

@@ -1,5 +1,5 @@
-/* The calls that name no allocator, and those that name a domain: where their objects are, what they refuse, and why;
-   walks (observe/walk.c). */
+/* The calls that name no allocator, and those that name a domain: where their objects are, which arguments they refuse,
+   and why; walks (observe/walk.c). */
 #include "unit.h"
 
 #include <errno.h>
@@ -170,7 +170,7 @@ static void each_in_its_own(void **state) {
     assert_string_equal(of_b, "123456789");
     void *first = slab_realloc_epoch(b, NULL, 10, epoch_domain_epoch(db));
     assert_true(slab_owns(b, first));
-    first = slab_realloc_epoch(b, first, 100, EPOCH_NONE); /* stays where it is, whatever the id */
+    first = slab_realloc_epoch(b, first, 100, EPOCH_NONE); /* stays where it is, with any id */
     assert_true(slab_owns(b, first));
     epoch_domain_destroy(da);
     epoch_domain_destroy(db);
@@ -319,7 +319,7 @@ static void walks(void **state) {
         assert_int_equal(w.bytes, e.live_bytes);
         walked some = {.stop = 3};
         assert_int_equal(slab_walk(a, epoch, note, &some), 3);
-        assert_true(epoch_close(a, epoch)); /* what drains can be walked */
+        assert_true(epoch_close(a, epoch)); /* an epoch that drains can be walked */
         walked drains = {.stop = SIZE_MAX};
         assert_int_equal(slab_walk(a, epoch, note, &drains), KINDS);
         assert_true(epoch_destroy(a, epoch));

@@ -76,7 +76,7 @@ static void stale_after_destroy_and_free(void **state) {
             assert_false(slab_free(allocator, objects[i]));
             assert_int_equal(slab_usable_size(allocator, objects[i]), 0);
         }
-        /* The memory is used again: the old handles stay what they are. */
+        /* The memory is used again: the old handles stay stale. */
         EpochId next = epoch_open(allocator, NULL, kinds[k]);
         for (int i = 0; i < LIVE; i++) {
             assert_non_null(slab_malloc_epoch(allocator, (size_t)i * 13, next));

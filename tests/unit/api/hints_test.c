@@ -1,4 +1,4 @@
-/* The options strict and hints: what is refused, and what is told of once (misuse.c). */
+/* The options strict and hints: which calls are refused, and which are reported once (misuse.c). */
 #define _GNU_SOURCE
 #include "check.h"
 #include "unit.h"
@@ -148,7 +148,7 @@ static void outside_of_domains_by_default(void **state) {
     }
 }
 
-/* What is refused for its flags, or for the kind of domain, is told of where misuse is, or hints are. */
+/* A call that is refused for its flags, or for the kind of domain, is reported where misuse is, or hints are. */
 static void refused_for_its_kind(void **state) {
     (void)state;
     static const struct {
@@ -188,8 +188,8 @@ static void refused_for_its_kind(void **state) {
     }
 }
 
-/* A null pointer makes slab_realloc slab_malloc; and what was allocated before has made no path fast that says nothing.
-   In a child: what is told of there is not yet told of here. */
+/* A null pointer makes slab_realloc slab_malloc; and no earlier allocation has opened a fast path, which would report
+   nothing. In a child: its reports do not count as given here. */
 static void inside_of_its_domain(void **state) {
     (void)state;
     SlabOptions options = {.size = sizeof options, .hints = 1};

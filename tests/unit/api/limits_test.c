@@ -1,5 +1,5 @@
-/* Limits on what domains and epochs hold, children included: what counts, what is refunded, what is refused and
-   told. */
+/* Limits on what domains and epochs hold, children included: the memory that counts, the refunds, the refusals and
+   their reports. */
 #define _GNU_SOURCE
 #include "identities.h"
 #include "rng.h"
@@ -29,7 +29,7 @@ static void of_one(void **state, unsigned flags) {
     for (int late = 0; late < 2; late++) {
         EpochDomain *d = epoch_domain_create_ex(a, "limited", flags);
         assert_int_equal(epoch_domain_held(d), 0);
-        if (late) assert_non_null(epoch_domain_alloc(d, 100)); /* what is there when the limit comes counts */
+        if (late) assert_non_null(epoch_domain_alloc(d, 100)); /* memory held before the limit counts */
         assert_true(epoch_domain_set_limit(d, 10 * UNIT + 5));
         assert_int_equal(epoch_domain_held(d), late ? UNIT : 0);
         size_t small = fill(d, 1000);
@@ -58,7 +58,7 @@ static void of_one(void **state, unsigned flags) {
         assert_non_null(large);
         /* In churn the slab of the smaller one is kept for the next of its size. */
         assert_int_equal(epoch_domain_held(d), flags & EPOCH_CHURN ? 8 * UNIT : 5 * UNIT);
-        /* Below what is held: for growth. None: none. */
+        /* A limit below the held memory stops growth. None: none. */
         assert_true(epoch_domain_set_limit(d, UNIT));
         assert_null(epoch_domain_alloc(d, 5000));
         assert_true(slab_owns(a, large));
@@ -113,7 +113,7 @@ static void of_a_tree(void **state) {
     assert_int_equal(epoch_domain_held(root), 12 * UNIT);
     assert_true(slab_stats_epoch(a, SLAB_ALL_CLASSES, epoch_domain_epoch(c), &s));
     assert_true(s.limit_failures_total >= 1);
-    /* What goes elsewhere counts there. */
+    /* A child that moves counts for its new parent. */
     assert_non_null(epoch_domain_alloc(other, 10));
     assert_true(epoch_domain_move(c, other));
     assert_int_equal(epoch_domain_held(root), 4 * UNIT);
@@ -123,7 +123,7 @@ static void of_a_tree(void **state) {
     assert_int_equal(epoch_domain_held(other), UNIT);
     assert_true(epoch_domain_reset(c, SIZE_MAX)); /* ends g */
     assert_int_equal(epoch_domain_held(root), 4 * UNIT);
-    /* What drains is out of the tree. */
+    /* A domain that drains is out of the tree. */
     EpochDomain *d = epoch_domain_create_child(root, "drains", EPOCH_DOMAIN_DRAIN);
     EpochId drained = epoch_domain_epoch(d);
     void *p = epoch_domain_alloc(d, 3 * UNIT), *q = epoch_domain_alloc(d, 100);
@@ -259,7 +259,7 @@ static void told_once(void **state) {
     epoch_domain_destroy(root);
 }
 
-/* What bins keep of the epoch counts, and goes before an allocation is refused. */
+/* Slabs that bins keep of the epoch count, and go back before an allocation is refused. */
 static void what_is_kept_goes_first(void **state) {
     SlabAllocator *a = *state;
     EpochDomain *d = epoch_domain_create_ex(a, "kept", EPOCH_CHURN);
@@ -304,7 +304,7 @@ static size_t a_size(struct sup_rng *rng) {
     return kind == 0 ? ((size_t)33 << 20) + sup_rng_below(rng, (size_t)8 << 20) : sup_rng_below(rng, most[kind % 7]);
 }
 
-/* What an object without a limit leaves: the thread and the allocator retain spans of any length. */
+/* The memory that an object without a limit leaves: the thread and the allocator retain spans of any length. */
 static void leave_some(SlabAllocator *a, struct sup_rng *rng) {
     void *left[8];
     for (int i = 0; i < 8; i++) assert_non_null(left[i] = slab_malloc(a, UNIT + sup_rng_below(rng, 40 * UNIT)));

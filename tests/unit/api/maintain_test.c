@@ -34,7 +34,7 @@ static void sized(void **state) {
         all_of(&u, bytes, sizeof u, 0xa5);
         if (bytes >= 4) assert_int_equal(u.epoch.version, SLAB_STATS_VERSION);
     }
-    /* Of a newer one: what this library does not know is 0. */
+    /* A caller of a newer version: fields that this library does not know are 0. */
     memset(&u, 0xa5, sizeof u);
     assert_true(slab_stats_epoch_sized(a, SLAB_ALL_CLASSES, epoch, &u.epoch, 3000));
     assert_int_equal(u.epoch.live_objects, 1);
@@ -51,7 +51,7 @@ static void sized(void **state) {
     all_of(&u, 8, sizeof u, 0xa5);
     assert_false(slab_stats_thread_sized(NULL, 8));
     assert_false(slab_stats_epoch_sized(a, SLAB_ALL_CLASSES, epoch + 1, &u.epoch, 8));
-    /* The plain symbol fills what version 0.1 had. */
+    /* The plain symbol fills the fields of version 0.1. */
     memset(&u, 0xa5, sizeof u);
     assert_true((slab_stats_epoch)(a, SLAB_ALL_CLASSES, epoch, &u.epoch));
     assert_int_equal(u.epoch.live_objects, 1);
@@ -155,7 +155,7 @@ static void nap(long ms) {
     (void)nanosleep(&t, NULL);
 }
 
-/* What a thread keeps that rests goes to the system, with nobody calling anything from that thread. */
+/* The memory that a resting thread keeps goes to the system, without a call by that thread. */
 static void resting_thread(SlabAllocator *a, bool call) {
     rester r = {.a = a};
     pthread_t t;

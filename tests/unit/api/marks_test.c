@@ -1,4 +1,5 @@
-/* Marks (mark.c, rewind.c): what a rewind kills, what it keeps, whose places are used again, and which are none. */
+/* Marks (mark.c, rewind.c): the objects that a rewind kills and keeps, whose places are used again, and invalid
+   marks. */
 #define _GNU_SOURCE
 #include "epoch/epoch.h"
 #include "identities.h"
@@ -243,7 +244,7 @@ static void *makes_busily_and_gives(void *allocator) {
     return d;
 }
 
-/* What another thread registered and made before it handed the domain over is older than any mark. */
+/* Cleanups and children of another thread, made before it handed the domain over, are older than any mark. */
 static void what_came_before_a_hand_over(void **state) {
     SlabMark m;
     EpochDomain *d = on_thread(makes_busily_and_gives, *state);
@@ -325,7 +326,7 @@ static void *hands_over(void *domain) {
     return NULL;
 }
 
-/* What is refused has done nothing: no object more, no child or cleanup less. */
+/* A refused rewind has done nothing: no object more, no child or cleanup less. */
 static void refusals_do_nothing(void **state) {
     SlabAllocator *a = *state;
     SlabMark m;
@@ -381,7 +382,7 @@ static void mark_after(SlabAllocator *a, uint64_t spans, bool another) {
     epoch_domain_destroy(d);
 }
 
-/* Whatever the count of large objects is, a rewind ends those that came after the mark, and no other. */
+/* A rewind ends the large objects that came after the mark, and no other, for any count of them. */
 static void after_many_large_objects(void **state) {
     for (unsigned bits = 14; bits < 64; bits++)
         for (unsigned before = 0; before < 6; before++) {

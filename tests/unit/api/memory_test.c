@@ -39,7 +39,7 @@ static void hard_budget(void **state) {
         errno = 0;
         assert_null(slab_malloc_epoch(allocator, limits[k], epoch));
         assert_int_equal(errno, ENOMEM);
-        /* What is there works on, and what goes makes room. */
+        /* Live objects stay usable, and freed ones make room. */
         for (int i = 0; i < count; i++) {
             memset(objects[i], 1, 1000);
             assert_true(slab_free(allocator, objects[i]));
@@ -60,8 +60,8 @@ static void hard_budget(void **state) {
     }
 }
 
-/* What was freed makes room for every class, epoch and thread's next object, not for its own class only: the magazines
-   of open bins keep nothing back. */
+/* Freed memory makes room for every class, epoch and thread's next object, not for its own class only: the magazines of
+   open bins keep nothing back. */
 static uint64_t failures(SlabAllocator *allocator) {
     SlabGlobalStats stats;
     assert_true(slab_stats_global(allocator, &stats));
@@ -116,7 +116,7 @@ static void freed_below_the_budget(void **state) {
     sup_check_identities(allocator);
 }
 
-/* What cannot be had is not missed, nor told of: the call has succeeded. */
+/* A reserve that cannot be had in full is no failure, and is not reported: the call has succeeded. */
 static void reserve_beyond_the_budget(void **state) {
     SlabOptions options = {.size = sizeof options, .reserve_bytes = 8 * MIB, .budget_bytes = MIB};
     (void)state;
@@ -127,7 +127,7 @@ static void reserve_beyond_the_budget(void **state) {
     slab_allocator_free(allocator);
 }
 
-/* A budget that is set below what is live takes what is freed afterwards, until it is met; under every policy. */
+/* A budget that is set below the live memory takes the memory of later frees, until it is met; under every policy. */
 static void budget_below_what_is_live(void **state) {
     enum { SPANS = 40, SMALL = 4000 };
     static void *spans[SPANS], *small[SMALL];
@@ -288,7 +288,7 @@ static bool pages_are_watched(void) {
     return on != 0;
 }
 
-/* First use of what is reserved faults no page in, but for the few of blocks and magazines. */
+/* The first use of reserved memory faults no page in, but for the few of blocks and magazines. */
 static void reserved_without_faults(void **state) {
     SlabAllocator *allocator = *state;
     struct rusage before, after;
@@ -392,7 +392,7 @@ static void reserve_beyond_the_region(void **state) {
     }
 }
 
-/* What was reserved does not count as reserved once it has gone back, nor for the next allocator in the same record. */
+/* Reserved memory does not count as reserved once it has gone back, nor for the next allocator in the same record. */
 static void a_reserve_that_has_gone_back(void **state) {
     (void)state;
     for (int way = 0; way < 2; way++) {
@@ -412,7 +412,7 @@ static void a_reserve_that_has_gone_back(void **state) {
             assert_non_null(slab_malloc_epoch(allocator, 1000, epoch));
         }
         assert_true(epoch_destroy(allocator, epoch));
-        assert_true(retained(allocator) <= 33 * MIB); /* the default retain budget, and what the thread keeps */
+        assert_true(retained(allocator) <= 33 * MIB); /* the default retain budget, and the thread's share */
         slab_allocator_free(allocator);
     }
 }

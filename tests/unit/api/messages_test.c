@@ -1,5 +1,6 @@
 /*
- * Messages: where they go, what the function of a program may do, and what happens to a file that cannot be written.
+ * Messages: where they go, which calls the function of a program may make, and the fate of a file that cannot be
+ * written.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
@@ -147,7 +148,7 @@ static void use_the_library(const char *line, size_t bytes, void *arg) {
 static void misuse_of_every_kind(void *unused) {
     static struct user user;
     (void)unused;
-    (void)setenv("TSLAB_ON_MISUSE", "report", 1); /* for what is of no allocator */
+    (void)setenv("TSLAB_ON_MISUSE", "report", 1); /* for messages of no allocator */
     SlabOptions options = {.size = sizeof options, .poison_on_free = 1};
     SlabAllocator *a = slab_allocator_create_ex(&options);
     SUP_CHECK(a != NULL, "errno %d", errno);
@@ -295,7 +296,7 @@ static void fork_beside_a_function(void *unused) {
     SUP_CHECK(child >= 0, "fork");
     if (child == 0) {
         (void)alarm(SUP_CHILD_SECONDS / 2);
-        slab_set_message_sink(hear, &heard); /* who is inside is not here */
+        slab_set_message_sink(hear, &heard); /* the thread inside the function is not in the child */
         (void)slab_free(a, &stack_object);
         sup_exit(heard.calls == 1 ? 0 : 1);
     }

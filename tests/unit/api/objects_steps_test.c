@@ -1,5 +1,5 @@
 /*
- * An allocation in a scope whose thread stops between two of its steps, and what another thread does meanwhile.
+ * An allocation in a scope whose thread stops between two of its steps, and the acts of another thread meanwhile.
  * objects.c is compiled once more, in place of the library's, with places to stop at: before the bracket, behind it,
  * before the object is made, before a new slab is the block's and behind it.
  */
@@ -191,7 +191,7 @@ static void destroyed_while_an_object_is_made(void **state) {
     finish();
 }
 
-/* What was read before the bracket is believed only if the block is open behind it. */
+/* A word that was read before the bracket is believed only if the block is open behind it. */
 static void destroyed_before_the_bracket(void **state) {
     (void)state;
     if (!begin_and_stop(BEFORE_BRACKET, 1)) {

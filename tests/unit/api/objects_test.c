@@ -18,7 +18,7 @@ static void check_object(SlabAllocator *allocator, void *object, size_t size) {
     assert_true(slab_owns(allocator, object));
 }
 
-/* Every size, all live at once: no two overlap, each keeps what was written over all of its usable bytes. */
+/* Every size, all live at once: no two overlap, each keeps the pattern over all of its usable bytes. */
 static void sizes_in(SlabAllocator *allocator, unsigned flags, bool natural) {
     enum { MOST = 9000 };
     static void *objects[MOST + 1];
@@ -55,12 +55,12 @@ static void every_size_in_churn(void **state) { sizes_in(*state, EPOCH_CHURN, tr
 
 static void every_size_in_scope(void **state) { sizes_in(*state, EPOCH_SCOPE, false); }
 
-/* What a region has in a row anywhere: of 64 GiB, or of 512 MiB where addresses have 32 bits. */
+/* A length that any region has in a row: one of 64 GiB, or of 512 MiB where addresses have 32 bits. */
 #define LARGEST ((size_t)1 << (sizeof(size_t) < 8 ? 27 : 30))
 
 /* Virtual: only the ends are touched. */
-/* Under strict overcommit what may be committed is a part of the machine's memory; else no object is larger than
-   that. */
+/* Under strict overcommit a process may commit a part of the machine's memory; else no object is larger than
+   LARGEST. */
 static size_t largest_here(void) {
     int policy = 0;
     FILE *f = fopen("/proc/sys/vm/overcommit_memory", "re");
@@ -274,8 +274,8 @@ static void realloc_of_spans(void **state) {
     }
 }
 
-/* A span that grows stays where it is while what lies behind it is free and the budget has room, whatever its epoch's
-   state is. */
+/* A span that grows stays where it is while the units behind it are free and the budget has room, in any state of its
+   epoch. */
 static void realloc_in_place(void **state) {
     (void)state;
     enum { MOST = 44 * 16384 };
@@ -305,7 +305,7 @@ static void realloc_in_place(void **state) {
     assert_true(free_obj(own, handle));
     assert_int_equal(epoch_state(own, epoch), EPOCH_CLOSED);
     (void)slab_trim(own);
-    /* What is in the way stays where it is. */
+    /* A span in the way stays where it is. */
     epoch = epoch_open(own, NULL, EPOCH_CHURN);
     span = slab_malloc_epoch(own, 70000, epoch);
     do {
@@ -414,7 +414,7 @@ static void default_allocator(void **state) {
 }
 
 /* A thread that goes from one epoch and allocator to another: each object is where it was asked for, an epoch is of its
-   own allocator only, and what one's own fast paths know of an object ends with it. */
+   own allocator only, and the fast paths forget an object with its end. */
 static void in_turn(void **state) {
     enum { ALLOCATORS = 3, EPOCHS = 4, OBJECTS = 240 };
     SlabAllocator *own[ALLOCATORS];
@@ -453,7 +453,7 @@ static void in_turn(void **state) {
     for (int a = 0; a < ALLOCATORS; a++) slab_allocator_free(own[a]);
 }
 
-/* In every kind, from every size to every size: aligned wherever it is, with what was written. */
+/* In every kind, from every size to every size: aligned wherever it is, with its pattern. */
 static void realloc_aligned(void **state) {
     static const size_t sizes[] = {1, 60, 200, 3000, 5000, 20000, 70000, 300000, 3 << 20, 36 << 20};
     static const unsigned kinds[] = {EPOCH_CHURN, EPOCH_SCOPE};

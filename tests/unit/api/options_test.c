@@ -40,7 +40,7 @@ static void without_a_size(void **state) {
     slab_allocator_free(allocator);
 }
 
-/* A caller of an older version has a shorter struct: what lies beyond is not read. */
+/* A caller of an older version has a shorter struct: the bytes beyond it are not read. */
 static void shorter_struct(void **state) {
     (void)state;
     SlabOptions options;
@@ -82,7 +82,7 @@ static void members_do_what_they_say(void **state) {
     assert_int_equal(after.free_samples - before.free_samples, 49);
     assert_true(after.alloc_wall_ns_max <= after.alloc_wall_ns_sum);
     assert_true(after.alloc_wait_ns_sum <= after.alloc_wall_ns_sum);
-    /* The pages stay mapped: what was freed is filled, the neighbour is not touched. */
+    /* The pages stay mapped: the freed object is filled, the neighbour is not touched. */
     assert_int_equal(objects[49][0], 0);
 #if !SUP_SANITIZED
     assert_int_equal(objects[0][40], 0xdb);

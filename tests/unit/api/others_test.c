@@ -1,5 +1,5 @@
 /* A thread that goes from one allocator to another, and from one alignment to another: its objects are where they were
-   asked for, and what is refused elsewhere is refused here. */
+   asked for, and the slow path's refusals hold here. */
 #include "unit.h"
 
 #include "identities.h"
@@ -105,7 +105,7 @@ static void in_random_order(void **state) {
     look();
 }
 
-/* What the thread is bound to changes once in many calls, and not with each. */
+/* The thread's binding changes once in many calls, and not with each. */
 static void without_being_bound_anew(void **state) {
     (void)state;
     unsigned changes = 0, calls = 0;

@@ -73,7 +73,7 @@ static int begin(void **state) {
     return live() != 0;
 }
 
-/* Sizes of all classes, beyond what the magazines hold, and large objects; the rest is asked for what cannot be. */
+/* Sizes of all classes, more than the magazines hold, and large objects; then impossible requests. */
 static void usual(void **state) {
     (void)state;
     enum { OBJECTS = 300 };

@@ -234,7 +234,7 @@ static void prometheus(void **state) {
     free(text);
 }
 
-/* The text without its digits: what time and the rest of the process do not move. */
+/* The text without its digits: the part that time and the rest of the process do not change. */
 static void strip_digits(char *text) {
     char *to = text;
     for (const char *from = text; *from != '\0'; from++) {
@@ -246,7 +246,7 @@ static void strip_digits(char *text) {
 }
 
 /* Ages are told in units of their own, and ten seconds after its close an epoch that holds objects is a finding of the
-   doctor: by a clock that stands, the text does not depend on how fast the machine is. Nor on what is resident. */
+   doctor: by a clock that stands, the text does not depend on how fast the machine is. Nor on resident memory. */
 static uint64_t standing_clock(void) { return UINT64_C(1000000000000); }
 static uint64_t standing_size(void) { return UINT64_C(50000000); }
 

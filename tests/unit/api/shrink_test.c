@@ -1,6 +1,6 @@
 /*
  * The region becomes smaller while threads allocate and free objects of all sizes, and free units become read-only:
- * what is live stays, and all structures are whole. Each part is a child.
+ * live objects stay, and all structures are whole. Each part is a child.
  */
 #include "check.h"
 #include "in_child.h"

@@ -55,7 +55,7 @@ static uint64_t mixed_objects(SlabAllocator *a) {
     return s.live_objects;
 }
 
-/* Beyond the first slab it is a churn epoch as any: what is freed is used again. */
+/* Beyond the first slab it is a churn epoch as any: freed slots are used again. */
 static void more_than_fits(void **state) {
     SlabAllocator *a = *state;
     enum { MANY = 3000 };
@@ -150,7 +150,7 @@ static bool begins_small(SlabAllocator *a) {
     EpochId e = epoch_open(a, NULL, EPOCH_CHURN);
     for (unsigned i = 0; i < 100; i++) assert_int_equal((uintptr_t)slab_malloc_epoch(a, 64, e) % 64, 0);
     bool small = stats_of(a, e, SLAB_CLASS_SCOPE).slab_count != 0;
-    assert_int_equal(stats_of(a, e, (uint32_t)slab_class_of(64)).live_objects, 100); /* in whatever slab */
+    assert_int_equal(stats_of(a, e, (uint32_t)slab_class_of(64)).live_objects, 100); /* in any slab */
     assert_true(epoch_destroy(a, e));
     return small;
 }

@@ -1,4 +1,4 @@
-/* The figures: true values, the identities, and what is refused. */
+/* The figures: true values, the identities, and refusals. */
 #include "check.h"
 #include "identities.h"
 #include "unit.h"
@@ -55,7 +55,7 @@ static void refusals(void **state) {
     assert_int_equal(slab_stats_thread().version, SLAB_STATS_VERSION);
 }
 
-/* An allocator begins at 0, whatever was counted in the one before. */
+/* An allocator begins at 0, without the counts of the one before. */
 static void begins_at_zero(void **state) {
     (void)state;
     SlabGlobalStats stats, first;

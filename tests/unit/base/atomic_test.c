@@ -1,9 +1,9 @@
-/* Words that one thread writes, and comparisons of words, against what C says. */
+/* Words that one thread writes, and comparisons of words, against the C standard. */
 #include "unit.h"
 
 #include "base/base.h"
 
-/* A word of the owner's, whatever the machine has for it. */
+/* An owned word, with the instructions of any machine. */
 static void owned_words(void **state) {
     (void)state;
     _Atomic uint64_t a = UINT64_MAX - 3;

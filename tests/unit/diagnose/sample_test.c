@@ -1,4 +1,4 @@
-/* Timing of one in so many operations, with clocks that stand still but for what the test lets pass. */
+/* Timing of one in so many operations, with clocks that only the test moves. */
 #include "check.h"
 #include "identities.h"
 #include "proc.h"
@@ -9,7 +9,7 @@
 #include "os/os.h"
 #include "observe/snapshot.h"
 
-/* Each reading of a clock is later by a step: what is timed takes exactly one step of each. */
+/* Each reading of a clock is later by a step: a timed operation takes exactly one step of each. */
 static ts_os_table table;
 static uint64_t wall, cpu, wall_step, cpu_step;
 
@@ -70,7 +70,7 @@ static void every_operation(void **state) {
     assert_int_equal(seen.sample_rate, 1);
     assert_int_equal(seen.alloc_samples, 2 * PAIRS);
     assert_int_equal(seen.free_samples, 2 * PAIRS);
-    /* One reading at the start and one at the end of each, and whatever the operation reads itself. */
+    /* One reading at the start and one at the end of each, and those of the operation itself. */
     assert_true(seen.alloc_wall_ns_sum >= 2 * PAIRS * 100 && seen.alloc_wall_ns_sum <= 2 * PAIRS * 300);
     assert_int_equal(seen.free_cpu_ns_sum, 2 * PAIRS * 30);
     assert_int_equal(seen.alloc_wall_ns_sum - seen.alloc_cpu_ns_sum, seen.alloc_wait_ns_sum);
@@ -87,7 +87,7 @@ static void one_in_so_many(void **state) {
         shared = make(rate);
         sup_in_thread(pairs_of_both_kinds, NULL);
         assert_int_equal(seen.sample_rate, rate);
-        assert_int_equal(seen.alloc_samples, 2 * PAIRS / rate); /* of each by itself: a program that frees what it */
+        assert_int_equal(seen.alloc_samples, 2 * PAIRS / rate); /* of each by itself: a program that frees objects it */
         assert_int_equal(seen.free_samples, 2 * PAIRS / rate);  /* has just allocated has both timed */
         slab_allocator_free(shared);
     }

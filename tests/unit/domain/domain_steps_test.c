@@ -66,7 +66,7 @@ static unsigned stop_after;
 static bool stops, stops_here;
 static unsigned here_after;
 
-/* Within a call of this thread: what happens there before its step'th look. */
+/* Within a call of this thread: the act before its step'th look. */
 static void (*meanwhile)(void);
 static unsigned looks_left;
 static bool in_operation; /* instead: before the first look in an operation of its heap */
@@ -105,7 +105,7 @@ static void step(void) {
 
 static void count(void *n) { ++*(unsigned *)n; }
 
-/* Its spare entries are as many as it keeps: what it ends comes to others by way of the table. */
+/* It has all the spare entries that it keeps: the domains that it ends come to others by way of the table. */
 static void fill_spares(void) {
     EpochDomain *some[TS_SPARE_RECORDS + 1];
     for (unsigned i = 0; i <= TS_SPARE_RECORDS; i++) {
@@ -278,7 +278,7 @@ static void let_take_and_renew(void) {
     looks_left = looks_between;
 }
 
-/* Who comes too late does not have the next domain in the entry for a moment either. */
+/* A thread that comes too late does not enter the next domain in the entry, not even for a moment. */
 static void too_late_for_one_handed_over(void **state) {
     (void)state;
     start_threads();
@@ -313,7 +313,7 @@ static void too_late_for_one_handed_over(void **state) {
     stop_threads();
 }
 
-/* ---- who enters too late counts himself into his own domain, and into no other ----------------------------------- */
+/* ---- a thread that enters too late is counted in its own domain, and in no other --------------------------------- */
 
 static bool second_time;
 
@@ -411,9 +411,9 @@ static ts_heap *home; /* where blocks of this thread wait that are handed over *
 static void hold_home(void) { SUP_CHECK(ts_heap_hold(home), "hold"); }
 static void drop_home(void) { ts_heap_drop(home); }
 
-/* A domain that this thread made and handed over, and in which it has an object, is another's: who enters it all the
-   same is refused, and does not write to the other's count meanwhile. stays: its block is its own still, as that found
-   no place to wait in. */
+/* A domain that this thread made and handed over, and in which it has an object, is another's: a thread that enters it
+   all the same is refused, and does not write to the other's count meanwhile. stays: its block is its own still, as
+   that found no place to wait in. */
 static bool enter_as_if_owner(unsigned at, bool stays) {
     domain = newer = epoch_domain_create(allocator);
     assert_true(epoch_domain_enter(domain) && slab_alloc(10) && epoch_domain_exit(domain));
@@ -658,7 +658,7 @@ static void give_one_and_drop_it(void) {
 }
 static void let_give_one(void) { let(give_one_and_drop_it); }
 
-/* Its operation begins while the heap is held, and goes on when it is not: what it takes then is what who held it has
+/* Its operation begins while the heap is held, and goes on after the drop: it then takes the blocks that the holder has
    left. */
 static void as_the_heap_is_let_go(void **state) {
     (void)state;

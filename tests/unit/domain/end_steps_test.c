@@ -8,7 +8,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* ---- what others do with it ----------------------------------------------------------------------------------- */
+/* ---- acts of other threads ------------------------------------------------------------------------------------ */
 
 static bool joined, drains;
 
@@ -247,7 +247,7 @@ static void in_use_again_after_a_cleanup(void **state) {
     const ts_epoch *was = entry;
     domain = epoch_domain_create(allocator);
     assert_ptr_equal(entry_of(domain), was);
-    let(name_it); /* so that there is another thread, and a fork puts in order what it left */
+    let(name_it); /* so that there is another thread, and a fork puts its half-done work in order */
     lives_in_a_child(epoch_domain_epoch(domain));
     epoch_domain_destroy(domain);
 }

@@ -1,6 +1,6 @@
 /*
- * What a domain holds that is handed over from thread to thread: the blocks of one thread, however many had it. And
- * what goes on meanwhile: frees by the thread before, its allocations by the epoch's id, ends, limits, marks, a fork.
+ * A domain that is handed over from thread to thread holds the blocks of one thread, however many had it. Meanwhile
+ * there are frees by its last owner, its allocations by the epoch's id, ends, limits, marks, a fork.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE

@@ -74,7 +74,7 @@ static void quickly(void **state) {
         assert_null(slab_handle_get(allocator, handle));
         assert_false(last && slab_free(allocator, last));
         assert_int_equal(epoch_state(allocator, epoch), EPOCH_ACTIVE);
-        /* Who reads the list without the lock learns that the block has left it. */
+        /* A reader of the list without the lock learns that the block has left it. */
         assert_int_equal(ts_load_relaxed(&ts_epoch_find(record, epoch)->detached), detached + 1);
         /* The fast paths find it at once. */
         assert_ptr_equal(ts_thread.scope, block);
@@ -142,7 +142,7 @@ static void with_a_large_object(void **state) {
     sup_check_identities(allocator);
 }
 
-/* Who pinned the epoch walks its blocks still. */
+/* A thread that pinned the epoch still walks its blocks. */
 static void while_pinned(void **state) {
     (void)state;
     ts_block *list;
@@ -153,7 +153,7 @@ static void while_pinned(void **state) {
     assert_false(slab_owns(allocator, p));
     assert_true(ts_load_relaxed(&list->epoch) == e && ts_load_relaxed(&list->slabs) == 1);
     void *q = slab_malloc_epoch(allocator, 100, epoch);
-    /* That block is dying: the next reset still has to wait for who pinned. */
+    /* That block is dying: the next reset still has to wait for the unpin. */
     assert_true(epoch_domain_reset(domain, SIZE_MAX));
     assert_false(slab_owns(allocator, q));
     assert_int_equal(ts_load_relaxed(&list->slabs), 1);
@@ -249,7 +249,7 @@ static void when_closed(void **state) {
     }
 }
 
-/* What dies is filled, however it dies. */
+/* A dead object is filled, by every kind of end. */
 static void with_poison(void **state) {
     (void)state;
     SlabOptions options = {.size = sizeof options, .poison_on_free = 1, .on_misuse = SLAB_MISUSE_ABORT};
@@ -260,7 +260,7 @@ static void with_poison(void **state) {
     memset(p, 0x11, 256);
     assert_true(epoch_domain_reset(in, SIZE_MAX));
     assert_true(p[0] != 0x11 && p[255] != 0x11 && p[100] == p[101]);
-    p = slab_alloc(256); /* aborts if what it gets was written since */
+    p = slab_alloc(256); /* aborts if its memory was written since */
     memset(p, 0x11, 256);
     assert_true(epoch_domain_exit(in));
     epoch_domain_destroy(in);
@@ -395,7 +395,7 @@ static void timing_turned_on_elsewhere(void **state) {
     }
 }
 
-/* What was this thread's block in a shared domain is another epoch's after the reset: slab_alloc does not go on with
+/* After the reset of a shared domain this thread's block of it serves another epoch: slab_alloc does not go on with
    it. */
 static void leaves_no_block_to_itself(void **state) {
     (void)state;
@@ -418,7 +418,7 @@ static void leaves_no_block_to_itself(void **state) {
     epoch_domain_destroy(shared);
 }
 
-/* No more than keep_bytes stay retained of what it held, to the slab. */
+/* No more than keep_bytes of its memory stay retained, to the slab. */
 static void keeps_as_much_as_is_asked_for(void **state) {
     (void)state;
     enum { SLABS = 8 };

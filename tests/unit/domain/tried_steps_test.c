@@ -3,7 +3,7 @@
  * domain_end.c and domain_tree.c are compiled once more, with a place to stop at before each look at a shared word and
  * each store of one. A call of this thread stops at each of its steps; there the other thread tries to end the domain,
  * and stops at each step between its first mark and the last; this thread goes on, and stops once more at each step;
- * the other ends, and then this one. What fails ends the process: the other thread may be anywhere.
+ * the other ends, and then this one. A failure ends the process: the other thread may be anywhere.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
@@ -136,7 +136,7 @@ static met together(void (*other)(void), bool (*fn)(void), unsigned first, unsig
     return (met){sup_turns.stopped[SUP_FIRST] > 0, sup_turns.stopped[SUP_SECOND] > 0, sup_turns.stopped[SUP_FIRST] > 1};
 }
 
-/* once: makes a domain, brings the two together, and looks at what came out. stride: between the second stops of this
+/* once: makes a domain, brings the two together, and checks the result. stride: between the second stops of this
    thread. How often the other was stopped. */
 static unsigned at_each_step(met (*once)(unsigned first, unsigned second, unsigned third), unsigned stride) {
     unsigned stopped = 0;
@@ -188,7 +188,7 @@ static void make_domain(void) {
     assert_non_null(domain);
 }
 
-/* This thread is inside, so its calls do what they do at any time, and the other cannot end the domain. */
+/* This thread is inside, so its calls succeed as at any time, and the other cannot end the domain. */
 static met call_inside(unsigned first, unsigned second, unsigned third) {
     make_domain();
     EpochId elsewhere = epoch_open(allocator, NULL, EPOCH_CHURN);

@@ -1,5 +1,5 @@
-/* What is left behind goes in later calls: pages of closed epochs, and what a thread keeps in epochs of which all
-   was freed. */
+/* Unused memory goes back in later calls: pages of closed epochs, and memory that a thread keeps in epochs without
+   objects. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
@@ -22,7 +22,7 @@ enum { PAGE = 4096, UNIT = 16384, OBJECTS = 140, EPOCHS = 40 };
 
 static ts_os_table table;
 static _Atomic uint64_t now_ns;
-static _Atomic uint64_t a_call_ns; /* what each look at the clock adds */
+static _Atomic uint64_t a_call_ns; /* added by each look at the clock */
 static void (*before_purge)(void);
 static bool refuses;
 
@@ -137,7 +137,7 @@ static void closed_epochs(void **state) {
     }
 }
 
-/* What lives when it is first looked at, and dies later, goes too. */
+/* Slabs that are live at the first look, and die later, go too. */
 static void later_too(void **state) {
     (void)state;
     EpochId e = epoch_open(a, NULL, EPOCH_SCOPE);
@@ -220,7 +220,7 @@ static void refused(void **state) {
     sup_check_empty(a);
 }
 
-/* All freed, in random order: an open epoch keeps little, whatever the number of classes. */
+/* All freed, in random order: an open epoch keeps little, with any number of classes. */
 static void open_epochs(void **state) {
     (void)state;
     enum { MANY = 60000 };
@@ -250,7 +250,7 @@ static void open_epochs(void **state) {
     }
 }
 
-/* A bin in use keeps what it has. */
+/* A bin in use keeps its slabs. */
 static void what_is_used_stays(void **state) {
     (void)state;
     EpochId e = epoch_open(a, NULL, EPOCH_CHURN);

@@ -1,6 +1,7 @@
 /*
- * What a call has in its hands ends, and goes to another thread, between two of its steps. epoch.c, end.c, domain.c,
- * enter.c, domain_end.c and alloc.c are compiled once more, in place of the library's, with the places to stop at.
+ * The epoch or domain of a call ends, and goes to another thread, between two steps of the call. epoch.c, end.c,
+ * domain.c, enter.c, domain_end.c and alloc.c are compiled once more, in place of the library's, with the places to
+ * stop at.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
@@ -225,7 +226,7 @@ static void nothing_is_left(void) {
     }
 }
 
-/* What ends the allocator comes before a new epoch or domain gets its id, or when it can be found and has not looked
+/* The end of the allocator comes before a new epoch or domain gets its id, or when it can be found and has not looked
    yet. */
 static void allocator_ends_while_something_begins(void **state) {
     (void)state;
@@ -350,8 +351,8 @@ static void give_taken(void) {
     }
 }
 
-/* The domain can be found before its epoch can: it ends with the allocator, its entry waits for this thread, whatever
-   others make meanwhile, and the epoch ends nevertheless. */
+/* The domain can be found before its epoch can: it ends with the allocator, its entry waits for this thread while
+   others make domains, and the epoch ends nevertheless. */
 static void domains_entry_waits(void **state) {
     (void)state;
     second = slab_allocator_create();

@@ -1,6 +1,6 @@
 /*
- * What other threads do between two steps of who ends an epoch. epoch.c and end.c are compiled once more, in place of
- * the library's, with a place to stop at before every look at a shared word of a block, and before a block is
+ * Other threads act between two steps of a thread that ends an epoch. epoch.c and end.c are compiled once more, in
+ * place of the library's, with a place to stop at before every look at a shared word of a block, and before a block is
  * condemned.
  */
 #ifndef _GNU_SOURCE
@@ -171,7 +171,7 @@ static void allocated_while_looked_for(void **state) {
     sup_check_empty(allocator);
 }
 
-/* ---- what meets a close ----------------------------------------------------------------------------------------- */
+/* ---- calls that meet a close ------------------------------------------------------------------------------------ */
 
 enum { OBJECTS = 300 };
 static void *objects[OBJECTS];
@@ -222,7 +222,7 @@ static void *visit_from_outside(void *argument) {
     return argument;
 }
 
-/* Who trims finds blocks that are shut, and flushes them; then their owner frees. */
+/* A trim finds blocks that are shut, and flushes them; then their owner frees. */
 static void visit_and_let_it_free(void) {
     atomic_store(&is_left, false);
     begin_outside(visit_from_outside);
@@ -265,7 +265,7 @@ static void all_is_back(unsigned at) {
 }
 
 /* A block that another thread takes for shut while its epoch is being closed is shut to its owner's fast frees as well:
-   what the owner frees afterwards is not left in a magazine that was flushed. */
+   objects that the owner frees afterwards do not stay in a flushed magazine. */
 static void visited_while_closing(void **state) {
     (void)state;
     bool stopped = true;
@@ -374,8 +374,8 @@ static void fork_elsewhere(void) {
     refuse_barrier = refused;
 }
 
-/* Another thread forks between two steps of who opens an epoch with its block, closes or destroys it: the child ends
-   what the thread that is not there had begun with. */
+/* Another thread forks between two steps of a thread that opens an epoch with its block, closes or destroys it: the
+   child completes the call that the vanished thread had begun. */
 static void forked_in_the_middle(void **state) {
     (void)state;
     for (unsigned kind = 0; kind < 16; kind++) {

@@ -1,6 +1,6 @@
 /*
- * Epochs from inside: what a thread may meet that is in the middle of a call while another one ends what it works
- * on. The calls of the system table are where it is stopped.
+ * Epochs from inside: a thread is in the middle of a call while another one ends its epoch, domain or allocator. The
+ * calls of the system table are where it is stopped.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
@@ -243,12 +243,12 @@ static void destroyed_while_pinned(void **state) {
         assert_non_null(e);
         assert_true(sup_epoch_pin(a, epoch, &again) == e && again == list && list == e->blocks);
         assert_true(epoch_destroy(allocator, epoch));
-        /* Stale at once, taken apart by the last who lets go. */
+        /* Stale at once, taken apart by the last thread that unpins it. */
         assert_int_equal(epoch_state(allocator, epoch), EPOCH_CLOSED);
         assert_false(epoch_destroy(allocator, epoch) || epoch_close(allocator, epoch));
         assert_null(sup_epoch_pin(a, epoch, &again));
         assert_false(slab_owns(allocator, p) || slab_free(allocator, p));
-        /* Who pinned can still walk the list. */
+        /* The pinning thread can still walk the list. */
         assert_true(ts_load_relaxed(&list->heap) == ts_thread.heap && !list->epoch_next);
         assert_int_equal(ts_load_relaxed(&list->slabs), 1);
         ts_epoch_unpin(e);
@@ -261,7 +261,7 @@ static void destroyed_while_pinned(void **state) {
     }
 }
 
-/* The last object goes while somebody looks: who lets go last ends the epoch. */
+/* The last object goes while another thread looks: the last unpin ends the epoch. */
 static void drained_while_pinned(void **state) {
     (void)state;
     ts_allocator *a = ts_allocator_find(ts_token(allocator));
@@ -332,7 +332,7 @@ static void block_of_another_allocator(void **state) {
     slab_allocator_free(careful);
 }
 
-/* Who has found an allocator that has ended since gets no epoch of the one that has its record now. */
+/* A thread that has found an allocator which has ended since gets no epoch of the next allocator in its record. */
 static void record_in_its_next_use(void **state) {
     (void)state;
     SlabAllocator *first = slab_allocator_create();
@@ -561,7 +561,7 @@ static void domains_leave_nothing(void **state) {
     sup_check_empty(allocator);
 }
 
-/* A thread keeps so many entries of either kind, whatever it ended last; the rest are everybody's. */
+/* A thread keeps so many entries of either kind, in any order of ends; the rest serve all threads. */
 static void entries_beyond_the_spare_ones(void **state) {
     (void)state;
     enum { MANY = 2 * TS_SPARE_RECORDS + 1 };
@@ -621,7 +621,7 @@ static void entry_of_a_domain_with_cleanups(void **state) {
     sup_check_empty(allocator);
 }
 
-/* What one use of an entry leaves behind, the next one of a domain does not begin with. */
+/* A domain does not begin with leftovers of its entry's last use. */
 static void domains_begin_clean(void **state) {
     (void)state;
     enum { NOTHING, LABEL, SPAN, LIVE_SPAN, CLOSED, LEFT };

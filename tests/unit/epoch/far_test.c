@@ -1,6 +1,6 @@
 /*
- * Large objects of the FAR part (region/region.h): every call and check that other objects have. What is large is made
- * small here, so that an object of 300 KB is one, but for two tests that have real ones.
+ * Large objects of the FAR part (region/region.h): every call and check that other objects have. The limit of large
+ * objects is lowered here, so that an object of 300 KB is one; two tests have real ones.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
@@ -214,7 +214,7 @@ static void limits_and_budgets(void **state) {
     q = made(4 * MIB, 2);
     assert_null(slab_malloc_epoch(allocator, 2 * MIB, epoch));
     assert_true(slab_free(allocator, p) && slab_free(allocator, q));
-    p = made(8 * MIB - LIMIT, 3); /* of what is retained, or instead of it */
+    p = made(8 * MIB - LIMIT, 3); /* of retained memory, or instead of it */
     assert_true(slab_free(allocator, p));
 }
 
@@ -254,8 +254,7 @@ static void statistics(void **state) {
     assert_true(after.committed_bytes <= before.committed_bytes);
 }
 
-/* One that is larger than all that may be retained goes back with its end, in one call; what is retained is used again.
-   */
+/* An object larger than the retain limit goes back with its end, in one call; retained memory is used again. */
 static void memory_goes_back(void **state) {
     SlabGlobalStats stats;
     (void)state;
@@ -283,7 +282,7 @@ static void write_byte(void *p) {
     *(volatile unsigned char *)p = 1;
 }
 
-/* What is free can be read, and is no data of the process. */
+/* Free memory can be read, and is no data of the process. */
 static void free_memory_is_read_only(void **state) {
     (void)state;
     if (!has_far() || SUP_EMULATED) skip();
@@ -424,7 +423,7 @@ static void after_a_fork(void **state) {
     assert_true(sup_pattern_check(p, 3 * MIB, 1) && slab_free(allocator, p));
 }
 
-/* Its bytes are with a keeper (spill/spill.h): every call answers as before, and what is freed meanwhile is. */
+/* Its bytes are with a keeper (spill/spill.h): every call answers as before, and a free meanwhile counts. */
 static void away(void **state) {
     static keeper k;
     ts_allocator *record = ts_allocator_find(ts_token(allocator));
@@ -455,7 +454,7 @@ static void away(void **state) {
     free(k.bytes);
 }
 
-/* Where a system counts every accessible byte, it has no room for what no program touches. */
+/* Where a system counts every accessible byte, the library takes no room that no program touches. */
 static bool counts_every_byte(void) {
     char mode = '0';
     FILE *f = fopen("/proc/sys/vm/overcommit_memory", "r");
@@ -507,7 +506,7 @@ static void eight_of_fifteen_gib(void **state) {
     }
 }
 
-/* What the machine could never have is refused, as the system would. */
+/* A size that the machine could never have is refused, as the system would. */
 static void more_than_the_machine_has(void **state) {
     (void)state;
     if (!has_far()) skip();

@@ -23,7 +23,7 @@ static void limit_and_close_it(void) {
     limit();
     close_it();
 }
-/* The second finds what the first has left. */
+/* The second call finds the work that the first has left. */
 static void limit_it_twice(void) {
     limit();
     limit_it();

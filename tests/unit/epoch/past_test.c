@@ -1,6 +1,6 @@
 /*
- * The last 256 epochs that have ended (epoch/past.h): what is said of them, for how long, however they ended; and that
- * a record is whole while others are written over it.
+ * The last 256 epochs that have ended (epoch/past.h): their records and how long these last, for every kind of end; and
+ * that a record is whole while others are written over it.
  */
 #include "check.h"
 #include "proc.h"
@@ -40,7 +40,7 @@ static SlabEpochStats ended(SlabAllocator *a, EpochId id) {
     return s;
 }
 
-/* Drained at its close: what it said of resident memory and of what went back stays to be read. */
+/* Drained at its close: its figures of resident memory and of returned memory stay readable. */
 static void drained_at_its_close(void **state) {
     (void)state;
     SlabAllocator *a = make(1);
@@ -77,8 +77,8 @@ static void measured(SlabAllocator *a, EpochId id, bool recorded) {
     assert_true(s.returned_bytes != 0 && s.closing_for_ns == 0);
 }
 
-/* What ends without a close says the same of resident memory as what is closed: epochs, domains of one thread with a
-   label and without, shared ones that another thread ends, parents with their children, wrapped epochs. */
+/* An epoch that ends without a close reports the same resident memory as a closed one: epochs, domains of one thread
+   with a label and without, shared ones that another thread ends, parents with their children, wrapped epochs. */
 static void destroyed_without_a_close(void **state) {
     (void)state;
     for (int on = 1; on >= 0; on--) {
@@ -220,7 +220,7 @@ static EpochId end_one(SlabAllocator *a, int how) {
     return id;
 }
 
-/* The last 256 of each kind are known, and the one before is not. */
+/* The last 256 of each kind are known, and the 257th is not. */
 static void the_last_256(void **state) {
     (void)state;
     static EpochId id[KEPT + 44];
@@ -290,7 +290,8 @@ static void write_one(ts_past_ring *ring, uint64_t id) {
     ts_store_release(&p->id, id);
 }
 
-/* What he writes over is not found any more, and what he writes not yet. Who comes to the same record leaves it. */
+/* The record that a writer overwrites is not found any more, and the new one not yet. Another writer that comes to the
+   same record leaves it. */
 static void a_writer_in_the_middle(void **state) {
     (void)state;
     SlabAllocator *public = make(0);
@@ -325,7 +326,7 @@ static void a_writer_in_the_middle(void **state) {
 #define ENDS SUP_SCALED(40000u)
 #define ENDS_MOST 40000u
 
-/* What a writer has written; the reader looks at those that are about to be written over. */
+/* The records that a writer has written; the reader looks at those that are about to be overwritten. */
 struct written {
     EpochId id;
     uint64_t opened_ns;

@@ -190,7 +190,7 @@ static void sizes_of_all_spans(void **state) {
     }
 }
 
-/* Found in each of its units; what was in them before is forgotten, also where pages of notes are given back. */
+/* Found in each of its units; earlier notes on them are forgotten, also where pages of notes are given back. */
 static void spans(void **state) {
     (void)state;
     enum { UNITS = 300 };
@@ -214,7 +214,7 @@ static void *empty_later(void *at) {
     return NULL;
 }
 
-/* Whoever empties the slabs of an epoch: it has ended where it was ended. */
+/* An epoch has ended where it was ended, whichever thread empties its slabs. */
 static void ended_with_its_epoch(void **state) {
     (void)state;
     ts_origin origin[3];

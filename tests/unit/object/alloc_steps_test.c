@@ -1,7 +1,7 @@
 /*
  * Allocation and handles with the end of the epoch before each of their steps. alloc.c, free.c, object.c and span.c are
  * compiled once more, with a place to stop at before every lock and every access of a shared word, unless the thread
- * is inside of an operation or has a lock; what happens there goes through the library.
+ * is inside of an operation or has a lock; the calls made there go through the library.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
@@ -355,7 +355,7 @@ static void ended_while_it_grows(void **state) {
                 assert_int_equal(slab_usable_size(allocator, p), 131072);
                 grown++;
             }
-            /* Each of them at most once: the object, what the stopped call made of it, what the other made of it. */
+            /* Each of them at most once: the object, the stopped call's result, the other call's result. */
             uint64_t live = slab_owns(allocator, growing);
             live += p != growing && slab_owns(allocator, p);
             live += grown_elsewhere != growing && grown_elsewhere != p && slab_owns(allocator, grown_elsewhere);
@@ -482,7 +482,7 @@ static bool free_closed(void *p) {
 static bool free_at_once(void *p) { return free_closed(p) || free_usual(p); }
 static bool (*free_own_one)(void *p);
 
-/* The owner frees one and another thread the other at any step of it: whoever comes last gives the slab back. */
+/* The owner frees one and another thread the other at any step of it: the last of the two gives the slab back. */
 static bool both_free_the_last_round(unsigned at) {
     epoch = epoch_open(allocator, NULL, flags);
     last_but_one = slab_malloc_epoch(allocator, 100, epoch);
@@ -548,7 +548,7 @@ static void closed_by_an_old_word(void **state) {
     assert_true(epoch_destroy(allocator, epoch));
 }
 
-/* What it refuses is left as it was: freed already, another's place, not closed, another allocator's, dead. */
+/* A refused object is left as it was: freed already, another's place, not closed, another allocator's, dead. */
 static void closed_and_nothing_else(void **state) {
     (void)state;
     if (has_care()) {
@@ -713,7 +713,7 @@ static void end_it_and_write_to_the_places(void) {
     }
 }
 
-/* Care looks at an object while nobody else can have its place: what the next one there has written is no misuse. */
+/* Care looks at an object while nobody else can have its place: writes to the next object there are no misuse. */
 static bool ended_before_care_has_looked_round(unsigned at) {
     epoch = epoch_open(careful, NULL, flags);
     other = epoch_open(careful, NULL, flags);

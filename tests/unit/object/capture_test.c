@@ -1,4 +1,4 @@
-/* EPOCH_DOMAIN_CAPTURE without a malloc: what the core tells of where the calling thread's malloc is to allocate. */
+/* EPOCH_DOMAIN_CAPTURE without a malloc: the core tells where the calling thread's malloc is to allocate. */
 #include "unit.h"
 
 #include "api/api.h"

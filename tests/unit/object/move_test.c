@@ -19,7 +19,7 @@
 static ts_os_table table;
 static struct {
     unsigned asked, moved,
-        area;         /* area: what is longer than so many MiB is refused, as if it were several areas; 0: nothing is */
+        area;         /* area: a range above so many MiB is refused, as if it were several areas; 0: nothing is */
     unsigned refused; /* bit n: the n'th time it is refused */
     void (*before)(void);
 } moves;
@@ -64,7 +64,8 @@ static unsigned char *made(size_t bytes, uint64_t key) {
     return p;
 }
 
-/* An object right behind that one, so that it cannot grow where it is. What lies elsewhere ends with the epoch. */
+/* An object right behind that one, so that it cannot grow where it is. Objects that lie elsewhere end with the
+   epoch. */
 static unsigned char *made_behind(const unsigned char *p, size_t bytes) {
     const unsigned char *at = p + ts_align_up(bytes, TS_UNIT_BYTES);
     for (unsigned i = 0; i < 4096; i++) {
@@ -75,7 +76,7 @@ static unsigned char *made_behind(const unsigned char *p, size_t bytes) {
     return NULL;
 }
 
-/* What lay at p and has moved or was copied is zero for who asks for that. */
+/* The old place of a moved or copied object reads as zero for a calloc. */
 static void place_is_zero(const unsigned char *p, size_t bytes) {
     unsigned char *again[16];
     unsigned n = 0;
@@ -150,7 +151,7 @@ static void by_copying(void **state) {
     assert_int_equal(moves.asked, 0); /* short ones are copied */
 }
 
-/* What moved leaves no memory behind, and is not counted as if it had. */
+/* An object that moved leaves no memory behind, and is not counted as if it had. */
 static void moved_memory_is_not_retained(void **state) {
     SlabGlobalStats before, after;
     (void)state;

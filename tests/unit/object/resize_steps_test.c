@@ -1,7 +1,7 @@
 /*
  * A realloc that moves a thread's own object (ts_resize_own), while another thread breaks the contract: frees the
  * object, or ends its epoch and has an object of its own in its place. object/resize.c is compiled once more, in place
- * of the library's, with a place to stop at before each look at a shared word, and before the copy. Whatever happens,
+ * of the library's, with a place to stop at before each look at a shared word, and before the copy. In every case
  * nothing is freed twice, and nothing of others.
  */
 #ifndef _GNU_SOURCE
@@ -75,8 +75,7 @@ static void check_copy(const char *q, size_t bytes) {
     for (size_t i = 0; i < bytes; i++) assert_int_equal((unsigned char)q[i], (unsigned char)(OBJECTS / 2));
 }
 
-/* ---- what the other thread does ------------------------------------------------------------------------------------
-   */
+/* ---- the other thread's part ------------------------------------------------------------------------------------- */
 
 static void free_object(void) { was_freed = slab_free(allocator, object); }
 static void close_epoch(void) { SUP_CHECK(epoch_close(allocator, epoch), "epoch_close"); }

@@ -46,7 +46,7 @@ static void lists_are_complete(void **state) {
                  epoch = TS_STATS_EPOCH(X), samples = TS_STATS_SAMPLES(X);
 #undef X
     (void)state;
-    /* Before them: the version alone (with what aligns the next), or two words of 32 bits. */
+    /* Before them: the version alone (with padding), or two words of 32 bits. */
     assert_int_equal(sizeof(PerfCounters), offsetof(PerfCounters, slow_path_hits) + 8 * (perf + 1)); /* and a sum */
     assert_int_equal(sizeof(SlabClassStats), 16 + 8 * shared);
 #define X(field, ...)                                                                              \
@@ -87,7 +87,8 @@ static void kinds_sum_up(SlabAllocator *allocator, uint64_t want) {
     assert_int_equal(sum, want);
 }
 
-/* Those that an end comes before their owner does: what was shown of them stays, in the class and in the whole. */
+/* Foreign frees that the end of the epoch takes in before the owner does: the figures that were shown of them stay, in
+   the class and in the whole. */
 static void foreign_frees_of_an_ended_epoch(void **state) {
     static struct hand_over h;
     h.allocator = *state;
@@ -163,7 +164,8 @@ struct load {
     atomic_bool stop;
 };
 
-/* Allocates in the shared epoch and hands over; frees what others handed over; and opens, fills and destroys epochs. */
+/* Allocates in the shared epoch and hands over; frees objects that others handed over; and opens, fills and destroys
+   epochs. */
 static void *work(void *argument) {
     struct load *load = argument;
     struct sup_rng rng = {(uint64_t)(uintptr_t)&rng};
@@ -241,7 +243,7 @@ static void true_under_load(void **state) {
     sup_check_identities(load.allocator);
 }
 
-/* The objects of an epoch on its way from its blocks to the shares are in neither: what was counted stays counted. */
+/* The objects of an epoch on its way from its blocks to the shares are in neither: the counts stay. */
 static void on_the_way_to_the_shares(void **state) {
     SlabAllocator *allocator = *state;
     uint32_t cls = (uint32_t)slab_class_of(128);
@@ -432,7 +434,7 @@ static void dump_refuses(void **state) {
     assert_int_equal(errno, EBADF);
 }
 
-/* ---- what slabs have done, known by differences ------------------------------------------------------------------ */
+/* ---- work of slabs, known by differences ------------------------------------------------------------------------- */
 
 #define FULL_SLABS 1000
 

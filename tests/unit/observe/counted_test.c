@@ -1,5 +1,5 @@
-/* While an allocator samples stacks, bytes are counted down to the next sample: each allocation once, whatever way it
-   takes, and few by the slow path. Rooms: object/find.h, observe/stacks.h. */
+/* While an allocator samples stacks, bytes are counted down to the next sample: each allocation once, on every path,
+   and few by the slow path. Rooms: object/find.h, observe/stacks.h. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif

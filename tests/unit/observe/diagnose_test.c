@@ -1,4 +1,4 @@
-/* What is said of pointers, handles and epochs, for every kind of place that one can name. */
+/* Diagnoses of pointers, handles and epochs, for every kind of place that a program can name. */
 #include "check.h"
 #include "fixture.h"
 

@@ -1,6 +1,6 @@
 /*
- * Rows of nodes in every text: none where the allocator tells no nodes apart, else one for each node, with what
- * slab_stats_node says of it. On machines that are not there (support/topology.h), one for each test, in a child.
+ * Rows of nodes in every text: none where the allocator tells no nodes apart, else one for each node, with the figures
+ * of slab_stats_node. On machines that are not there (support/topology.h), one for each test, in a child.
  */
 #include "check.h"
 #include "in_child.h"
@@ -72,7 +72,7 @@ static void *frees(void *arg) {
     return NULL;
 }
 
-/* What all texts say of each node is what slab_stats_node says. */
+/* All texts give for each node the figures of slab_stats_node. */
 static void check_rows(SlabAllocator *a) {
     static const int nodes[] = {0, 3, 11};
     char want[256], json[512] = "";

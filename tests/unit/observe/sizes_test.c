@@ -1,6 +1,6 @@
 /*
  * observe/sizes.c: an object in a slab of mixed sizes counts in its size class: for an epoch, by label, to the doctor
- * and in the metrics. What is freed there, by any thread, counts in none.
+ * and in the metrics. An object that any thread frees there counts in none.
  */
 #include "check.h"
 #include "identities.h"
@@ -106,7 +106,7 @@ static void of_a_leak(void **state) {
                                  "\"closing_live_objects\":300,\"closing_live_bytes\":38400"));
 }
 
-/* Of a domain, which is a scope: in its label's classes; and what another thread has freed is in none. */
+/* Of a domain, which is a scope: in its label's classes; objects that another thread has freed are in none. */
 static void of_a_domain(void **state) {
     SlabAllocator *a = *state;
     EpochDomain *d = epoch_domain_create_ex(a, "request", 0);

@@ -21,7 +21,7 @@ static SlabAllocator *allocator;
 static EpochId epoch, second;
 static void *object;
 
-/* ---- what happens at a step ------------------------------------------------------------------------------------ */
+/* ---- acts at a step -------------------------------------------------------------------------------------------- */
 
 static void *take(EpochId id) {
     void *p = slab_malloc_epoch(allocator, OTHER, id);
@@ -73,7 +73,7 @@ static void grown(void) {
     give_one();
 }
 
-/* ---- what is shown --------------------------------------------------------------------------------------------- */
+/* ---- figures shown --------------------------------------------------------------------------------------------- */
 
 typedef struct figures {
     uint64_t objects, bytes, committed;

@@ -1,6 +1,6 @@
 /*
- * What was ever allocated by stack. With a mean of one byte every allocation is sampled (but for one in nine million of
- * the smallest), so what the rows hold can be counted.
+ * Total allocations by stack. With a mean of one byte every allocation is sampled (but for one in nine million of the
+ * smallest), so the counts of the rows are known.
  */
 #include "check.h"
 #include "proc.h"

@@ -1,7 +1,7 @@
 /*
  * Sampled stacks. With a mean of one byte every allocation is sampled (but for one in nine million of the smallest), so
- * that the samples of live objects can be counted; with a larger one the estimates are compared with what is true. Rows
- * by stack (observe/stack_sums.c) and by the name of the thread (thread_name.c).
+ * that the samples of live objects can be counted; with a larger one the estimates are compared with the exact figures.
+ * Rows by stack (observe/stack_sums.c) and by the name of the thread (thread_name.c).
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
@@ -135,7 +135,7 @@ static void holder_is(const char *name) {
     ts_view_free(view);
 }
 
-/* A thread is asked for its name once; what it is called later is looked up while it lives. */
+/* A sample stores the thread's name once; a later name is looked up while the thread lives. */
 static void a_thread_that_is_renamed(void **state) {
     pthread_t thread;
     (void)state;
@@ -298,7 +298,7 @@ static void frees_of_every_kind(void **state) {
     slab_allocator_free(a);
 }
 
-/* A sampled object that is large enough for guards has them, whatever room its scope's slab has. */
+/* A sampled object that is large enough for guards has them, however much room its scope's slab has. */
 static void guards_of_a_sampled_scope(void **state) {
     (void)state;
     SlabOptions options = {
@@ -488,7 +488,7 @@ static void estimates_are_unbiased(void **state) {
                 fail_msg("mean %zu: %.0f objects for %.0f", means[m], objects, w.truth.objects);
             if (!is_near(bytes, w.truth.bytes, w.truth.bytes_variance))
                 fail_msg("mean %zu: %.0f bytes for %.0f", means[m], bytes, w.truth.bytes);
-            /* What is true is what the exact counters say. */
+            /* The exact counters give the true figures. */
             SlabEpochStats exact;
             assert_true(slab_stats_epoch(w.allocator, SLAB_ALL_CLASSES, w.epoch, &exact));
             assert_int_equal(exact.live_objects, (uint64_t)w.truth.objects);
@@ -559,9 +559,9 @@ static void deep_stacks_are_cut(void **state) {
     slab_allocator_free(a);
 }
 
-/* ---- what is shown ----------------------------------------------------------------------------------------------- */
+/* ---- rows shown -------------------------------------------------------------------------------------------------- */
 
-/* What is left of closed phases is the least of all here, and shown all the same. */
+/* The closed epochs hold the fewest objects of all here, and are shown all the same. */
 static void closed_epochs_have_places(void **state) {
     enum { OPEN = 80, CLOSED = 8, SHOWN = 64 };
     static char text[1 << 20];
@@ -602,7 +602,7 @@ static void text_has(SlabAllocator *allocator, const char *words, bool has) {
     SUP_CHECK((strstr(text, words) || strstr(json, words)) == has, "'%s' in: %.200s", words, text);
 }
 
-/* What is shown follows slab_set_sample_stacks, not the option that the allocator began with. */
+/* The rows shown follow slab_set_sample_stacks, not the option that the allocator began with. */
 static void what_is_shown_is_what_is_sampled_now(void **state) {
     (void)state;
     SlabAllocator *a = make(0);

@@ -1,6 +1,6 @@
 /*
- * What other threads do between two looks of who gathers figures by label. view.c is compiled once more, in place of
- * the library's, with a place to stop at before every look at a shared word. By a clock of the test.
+ * Other threads act between two looks of the thread that gathers figures by label. view.c is compiled once more, in
+ * place of the library's, with a place to stop at before every look at a shared word. By a clock of the test.
  */
 #include "check.h"
 #include "unit.h"

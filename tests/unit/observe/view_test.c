@@ -1,4 +1,4 @@
-/* A view (observe.h): labels are bounded and lose nothing; lists of epochs; what the doctor says; formatting. By a
+/* A view (observe.h): labels are bounded and lose nothing; lists of epochs; the doctor's findings; formatting. By a
    clock of the test. */
 #include "check.h"
 #include "proc.h"
@@ -83,7 +83,7 @@ static void labels_are_bounded(void **state) {
     assert_int_equal(series, TS_VIEW_LABELS + 1);
     assert_non_null(strstr(text, "temporal_slab_epoch_live_objects{label=\"label-40\",state=\"active\"} 2000\n"));
     assert_non_null(strstr(text, "label=\"(other)\""));
-    /* 2,000 objects of 128 bytes: 16 slabs of 128 of them, but for what lies before those. */
+    /* 2,000 objects of 128 bytes: 16 slabs of 128 of them, but for the objects in the first slab of mixed sizes. */
     const char *slabs =
         strstr(text, "temporal_slab_epoch_class_slabs{label=\"label-40\",state=\"active\",class=\"128\"} ");
     const char *rss = strstr(
@@ -120,7 +120,7 @@ static void free_elsewhere(unsigned from, unsigned to) {
     sup_in_thread(free_handed, NULL);
 }
 
-/* What another thread has freed counts as freed at once, also by label, and while its owner sleeps. */
+/* A free by another thread counts at once, also by label, and while its owner sleeps. */
 static void labels_without_what_is_pending(void **state) {
     (void)state;
     for (unsigned flags = EPOCH_CHURN; flags <= EPOCH_SCOPE; flags++) {
@@ -358,7 +358,7 @@ static void epochs_that_are_not_closed(void **state) {
     f = found("epochs_not_closed");
     assert_non_null(f);
     assert_int_equal(f->severity, TS_INFO);
-    l->active_live_objects = 0; /* what holds nothing costs nothing */
+    l->active_live_objects = 0; /* an epoch without objects costs nothing */
     assert_null(found("epochs_not_closed"));
     l->active_live_objects = 1;
     l->active_age_ns = 60 * SECOND - 1;
@@ -486,7 +486,7 @@ static void formatting(void **state) {
     FORMATS("\xc3\xa9  ", ts_put_wide(&s, "\xc3\xa9", -3));
     FORMATS("?[m?", ts_put_wide(&s, "\033[m\n", 3));
     FORMATS("?\x7e? \xc2\xa0?x", ts_put_shown(&s, "\x1f\x7e\x7f \xc2\xa0\xc2\x9bx"));
-    /* Whatever is in memory, what is written is UTF-8. */
+    /* The text is UTF-8, with any bytes in memory. */
     FORMATS("?x?\xe2\x82\xac??", ts_put_shown(&s, "\xffx\x80\xe2\x82\xac\xe2\x82"));
     FORMATS("???\xf0\x9f\x98\x80?", ts_put_shown(&s, "\xed\xa0\x80\xf0\x9f\x98\x80\xc3"));
     FORMATS("?a ", ts_put_wide(&s,

@@ -48,7 +48,7 @@ static void taken_and_given(void **state) {
     assert_int_equal(ts_zones_rows(seen), 1);
     uint32_t again = ts_zones_row_take();
     assert_int_not_equal(again, row[0]);
-    assert_int_equal(ts_zones_rows(seen), 1); /* not by what was there before */
+    assert_int_equal(ts_zones_rows(seen), 1); /* not by the earlier user of the row */
     ts_zones_row_give(again);
     ts_zones_row_give(row[0]);
 }
@@ -88,7 +88,7 @@ static void *write_rows(void *arg) {
     return NULL;
 }
 
-/* What is read is what one write wrote. */
+/* A reader gets the figures of one write, never of two. */
 static void read_while_written(void **state) {
     (void)state;
     pthread_t thread;

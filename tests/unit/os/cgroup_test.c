@@ -1,7 +1,7 @@
 /*
- * Under a memory limit of the kernel (a cgroup): a program whose peak is below the limit lives for ever, whatever it
- * allocates in total, because what it ends goes back; and a budget keeps it alive where the limit would end it.
- * Skipped, with the reason, where no cgroup with a memory limit can be made.
+ * Under a memory limit of the kernel (a cgroup): a program whose peak is below the limit lives for ever, however much
+ * it allocates in total, because the memory of ended epochs goes back; and a budget keeps it alive where the limit
+ * would end it. Skipped, with the reason, where no cgroup with a memory limit can be made.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE

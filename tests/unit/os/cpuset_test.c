@@ -1,8 +1,7 @@
 /*
- * In a cpuset with a part of the machine's nodes (tests/vm makes some) all memory lies on nodes of the set, whatever
- * the option and wherever the thread runs. A node outside is refused. With one node left nothing is asked of the
- * system. Which nodes are inside the tests read from /proc and /sys, not by the library's own call. Skipped where all
- * are.
+ * In a cpuset with a part of the machine's nodes (tests/vm makes some) all memory lies on nodes of the set, with every
+ * option and wherever the thread runs. A node outside is refused. With one node left nothing is asked of the system.
+ * Which nodes are inside the tests read from /proc and /sys, not by the library's own call. Skipped where all are.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE

@@ -91,7 +91,7 @@ static void domains(SlabAllocator *a, size_t bytes) {
     (void)locked_object(a, bytes, epoch_domain_epoch(d));
     SUCCEEDS(epoch_domain_reset(d, 0));
     (void)locked_object(a, bytes, epoch_domain_epoch(d));
-    SUCCEEDS(epoch_domain_on_destroy(d, set_errno, NULL)); /* what a cleanup leaves there is not the caller's */
+    SUCCEEDS(epoch_domain_on_destroy(d, set_errno, NULL)); /* the cleanup's value does not reach the caller */
     SUCCEEDS(epoch_domain_reset(d, 0));
     void *p = locked_object(a, bytes, epoch_current(a));
     SUCCEEDS((p = slab_promote(d, p)) != NULL);
@@ -139,7 +139,7 @@ static bool no_commit(void *at, size_t bytes) {
     return false;
 }
 
-/* With what there is, until something fails. */
+/* With the available memory, until a call fails. */
 static void use_up(void *unused) {
     enum { MOST = 100000 };
     static ts_os_table table;
@@ -212,7 +212,7 @@ static void allocate_first(void *unused) {
 
 static void reserve_first(void *unused) {
     (void)unused;
-    (void)setenv("TSLAB_RESERVE", "999999999999999", 1); /* without what cannot be had, and a line */
+    (void)setenv("TSLAB_RESERVE", "999999999999999", 1); /* without the refused memory, and a line */
     SUCCEEDS(slab_allocator_default() != NULL);
 }
 

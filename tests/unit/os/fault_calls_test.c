@@ -1,8 +1,8 @@
 /*
  * Every public function with the N-th call to the system refused, for every N until the call meets no refusal: once and
  * from then on, on a thread that has a heap and on one that has none. A call that fails says ENOMEM, after a refusal,
- * leaves every object as it was, and works when it is tried again; one that succeeds leaves errno alone, whatever was
- * refused inside of it; at the end every unit is back in the pool.
+ * leaves every object as it was, and works when it is tried again; one that succeeds leaves errno alone, also after
+ * refusals inside of it; at the end every unit is back in the pool.
  *
  * The table names the functions that the library exports (cmake/tslab.map): one that is missing here fails the test.
  */
@@ -51,8 +51,8 @@ static bool refuse(void) {
     return true;
 }
 
-/* It is the system that refuses: what is asked of it cannot be, so that errno is what it leaves there. (An emulator may
-   grant it.) */
+/* The system itself refuses: the request is impossible, so that errno has the system's value. (An emulator may grant
+   it.) */
 static bool refused_call(bool (*call)(void *, size_t)) {
     size_t page = ts_os_page_bytes();
     bool done = call((void *)(uintptr_t)page, page); /* nothing is there */
@@ -145,7 +145,7 @@ static void make_world(void) {
     }
     spare = alloc_obj_epoch(a, 200, churn, &handle);
     must(spare != NULL, "alloc_obj_epoch");
-    (void)slab_trim(a); /* nothing is retained: who needs memory asks the system */
+    (void)slab_trim(a); /* nothing is retained: every need of memory asks the system */
 }
 
 static void check_objects(void) {
@@ -157,7 +157,7 @@ static void check_objects(void) {
 
 static void end_world(void) {
     check_objects();
-    /* What the other thread could not take from this one, as a barrier was refused, this one gives now. */
+    /* This thread now gives the memory that the other could not take from it, as a barrier was refused. */
     slab_thread_idle();
     sup_check_identities(a);
     sup_check_identities(guarded);
@@ -679,7 +679,7 @@ static void budgets(void *unused) {
     static const size_t sizes[] = {16, 64, 1000, 4096, 5000, 8192, 16384, 40000};
     static const size_t in_churn[] = {1024, 256, 16, 4, 3, 2, 1, 1}; /* in a slab */
     (void)unused;
-    /* Every unit and what is no whole number of them, then ever larger steps. */
+    /* Every number of units, and lengths between them, then ever larger steps. */
     for (size_t budget = 1; budget <= (SUP_SANITIZED ? 8u : 40u) * TS_UNIT_BYTES;
          budget += budget < 4 * TS_UNIT_BYTES ? 7 * KIB : budget / 3 + 1) {
         SlabOptions options = {.size = sizeof options, .budget_bytes = budget, .memory_tools = SLAB_TOOLS_OFF};

@@ -1,8 +1,8 @@
 /*
  * Every call of the system table refused in turn. A scripted program that uses every public call runs in a fresh
  * process for N = 1, 2, 3, ... with the N-th call of one kind refused, once or from then on, until a run meets no
- * refusal. What fails, fails with ENOMEM after a refusal, touches nothing that is there, and succeeds at the next
- * try; at the end every unit is back in the pool.
+ * refusal. A call that fails sets ENOMEM after a refusal, changes no object, and succeeds at the next try; at the end
+ * every unit is back in the pool.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
@@ -50,7 +50,7 @@ static bool refuse(call which) {
         return false;
     }
     atomic_fetch_add(&refusals, 1);
-    errno = EAGAIN; /* of the system's call: what the library answers is its own */
+    errno = EAGAIN; /* of the system's call: the library's answer is its own */
     return true;
 }
 
@@ -82,8 +82,8 @@ typedef struct object {
     EpochId epoch;
 } object;
 
-/* As support/pattern.h, for objects that are looked at thousands of times: whole words, whatever is left over at the
-   end, and only the ends of what is larger than a slab takes. */
+/* As support/pattern.h, for objects that are looked at thousands of times: whole words, the remaining bytes at the end,
+   and only the ends of objects that are too large for a slab. */
 static size_t next_word(size_t at, size_t size) { return at == 2048 && size > 8192 ? size / 8 * 8 - 2048 : at + 8; }
 
 static void fill(unsigned char *p, size_t size, uint64_t key) {
@@ -579,7 +579,7 @@ static bool refuse_data(void *at, size_t bytes) {
     return !data && ts_os_native.commit(at, bytes);
 }
 
-/* What is refused is not counted, however often it is tried. */
+/* A refused purge is not counted, however often it is tried. */
 static void refused_growth_counts_nothing(void *argument) {
     (void)argument;
     SlabAllocator *allocator = slab_allocator_create();
@@ -601,7 +601,7 @@ static void refused_growth_counts_nothing(void *argument) {
     ts_pool_check();
 }
 
-/* slab_trim does not claim what the system kept. */
+/* slab_trim does not count memory that the system kept. */
 static bool never(void *at, size_t bytes) {
     (void)at, (void)bytes;
     return false;

@@ -1,6 +1,6 @@
 /*
- * Huge pages: none that nobody asked for; some for who asks; and a part of one that is purged goes back at once. What
- * the kernel did is read from its own counts.
+ * Huge pages: none without a request; some for a program that asks; and a purged part of one goes back at once. The
+ * test reads the kernel's own counts.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
@@ -22,7 +22,7 @@
 
 #define SETTING "/sys/kernel/mm/transparent_hugepage/enabled"
 
-/* ---- what the kernel says ------------------------------------------------------------------------------- */
+/* ---- the kernel's counts --------------------------------------------------------------------------------- */
 
 /* "", "always", "madvise" or "never". */
 static const char *setting(void) {

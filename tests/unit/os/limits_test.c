@@ -1,6 +1,6 @@
 /*
- * The native table where the system gives little: small address spaces (ulimit -v) and strict overcommit; and what
- * the contract of os.h says of each call.
+ * The native table where the system gives little: small address spaces (ulimit -v) and strict overcommit; and the
+ * contract of os.h for each call.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
@@ -175,8 +175,7 @@ static void with_256_mib(void *argument) {
     SUP_CHECK(malloc(8 * MIB) != NULL, "the program itself has nothing left");
 }
 
-/* Half of a limit can be had, less what the process itself has mapped; the region's records take more of it with 32
-   bits. */
+/* Half of a limit can be had, less the process's own mappings; the region's records take more of it with 32 bits. */
 static void with_some_limit(void *argument) {
     size_t limit = *(const size_t *)argument, done = 0;
     limit_address_space(limit);
@@ -205,7 +204,7 @@ static void with_64_mib(void *argument) {
     (void)argument;
     limit_address_space(64 * MIB);
     use_memory(4 * MIB);
-    /* Used up: NULL, and what there is goes on. */
+    /* Used up: NULL, and the allocator goes on with its memory. */
     SlabAllocator *allocator = slab_allocator_create();
     EpochId epoch = epoch_open(allocator, NULL, 0);
     size_t count = 0;
@@ -332,7 +331,7 @@ static void with_strict_overcommit(void *argument) {
     use_memory(48 * MIB);
     unsigned long long after = meminfo_kib("Committed_AS:");
     SUP_CHECK(ts_region.reserved_bytes / 1024 > 1u << 20, "only %zu bytes reserved", ts_region.reserved_bytes);
-    /* Others run too: far less than what is reserved is enough to say. */
+    /* Others run too: far less than the reserved memory suffices as a bound. */
     SUP_CHECK(after < before + (ts_region.reserved_bytes >> 13), "committed %llu KiB before, %llu after", before,
               after);
     sup_in_thread(in_a_thread, NULL);

@@ -111,7 +111,7 @@ static void contention_is_counted(void **state) {
     assert_int_equal(ts_load_relaxed(&ts_lock_waits), waits + 1);
 }
 
-/* All that sleep get it, one after the other, though only the first is woken by who had it. */
+/* All that sleep get it, one after the other, though the holder wakes only the first. */
 static void every_sleeper_is_woken(void **state) {
     pthread_t threads[THREADS];
     (void)state;
@@ -144,8 +144,8 @@ static void *have_lock(void *argument) {
     return argument;
 }
 
-/* A call of the allocator is no cancellation point: who is cancelled while it sleeps has the lock first, and gives it
-   back. */
+/* A call of the allocator is no cancellation point: a thread that is cancelled while it sleeps gets the lock first, and
+   gives it back. */
 static void not_cancelled_while_asleep(void **state) {
     void *result;
     (void)state;
@@ -170,7 +170,7 @@ static void release_in_child(void *argument) {
     SUP_CHECK(ts_load_relaxed(&high.word) == TS_LOCK_FREE, "the lock is held");
 }
 
-/* Who sleeps is not in the child: it is woken in the parent. */
+/* The sleeping thread is not in the child: it is woken in the parent. */
 static void released_in_a_child_too(void **state) {
     char err[512];
     (void)state;

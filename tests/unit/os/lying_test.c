@@ -1,7 +1,7 @@
 /*
  * A system whose madvise answers that it took pages back, and keeps their bytes: found out at the start, said in one
- * line, and what is handed out as zero is zero all the same. By a table that lies, and by a kernel that is made to
- * (seccomp).
+ * line, and memory that is handed out as zero is zero all the same. By a table that lies, and by a kernel that is made
+ * to (seccomp).
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
@@ -46,7 +46,7 @@ static bool no(void *at, size_t bytes) {
     return false;
 }
 
-/* ---- what was freed ---------------------------------------------------------------------------------------------- */
+/* ---- freed memory ------------------------------------------------------------------------------------------------ */
 
 static void zeroed_again_and_again(SlabAllocator *a, unsigned flags) {
     static const size_t sizes[] = {10, 100, 5000, 16 * KIB, 100 * KIB, 2 * MIB};
@@ -165,7 +165,7 @@ static void purge_lies(void **state) {
     child_says(with_a_table_that_lies, NULL, "mappings");
 }
 
-/* What is not given back is refused, counted, and stays retained. */
+/* A purge that gives nothing back counts as refused, and its memory stays retained. */
 static void mappings_lie_too(void **state) {
     bool (*purge_anew)(void *, size_t) = lie;
     (void)state;

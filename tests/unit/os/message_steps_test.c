@@ -41,7 +41,7 @@ static void set_next(void) {
     current++;
     uint64_t ticket = ts_message_set_sink(current % 2 ? hear_odd : hear_even, &number[current]);
     if (atomic_load(&slot[ticket & 1].running) == 0) {
-        waited_for = current; /* who set it waits no longer: those before are called no more */
+        waited_for = current; /* the setter waits no longer: earlier functions are called no more */
     }
 }
 

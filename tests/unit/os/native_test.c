@@ -1,4 +1,4 @@
-/* The table of this system: every call does what os.h says, and says no where the system does. */
+/* The table of this system: every call keeps the contract of os.h, and fails where the system does. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
@@ -49,7 +49,8 @@ static void a_reservation(void **state) {
     at[0] = 1;
     assert_int_equal(at[BYTES / 2], 5);
     ts_os_native.release(at, BYTES);
-    /* Nothing is there any more. (With qemu there is: what the program may map is one reservation of qemu's own.) */
+    /* Nothing is there any more. (With qemu there is: the program's whole address space is one reservation of qemu's
+       own.) */
     if (SUP_EMULATED) {
         return;
     }

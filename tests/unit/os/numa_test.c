@@ -164,7 +164,7 @@ static int begin(void **state) {
 
 static void allow(int node) { assert_true(ts_numa_set_add(&kernel.allowed, node)); }
 
-/* What is lost by a mask with one bit too few: shown first, so that the rest of this file can find it. */
+/* The node that a mask with one bit too few loses: shown first, so that the rest of this file can find it. */
 static void one_bit_too_few(void **state) {
     (void)state;
     unsigned long mask[16] = {1ul << 3};
@@ -275,7 +275,7 @@ static void pages(void **state) {
     assert_int_equal(page_node[1], 1);
     assert_int_equal(page_node[2], -1);
     assert_int_equal(page_node[3], 0);
-    assert_int_equal(kernel.watched_reads, 0); /* what is not there is not made so */
+    assert_int_equal(kernel.watched_reads, 0); /* a missing node is not invented */
 }
 
 /* Pages of which the kernel watches the use have a node all the same. */
@@ -291,7 +291,7 @@ static void watched_pages(void **state) {
     assert_int_equal(kernel.watched_reads, PAGES / 3);
 }
 
-/* What a mapping over a range takes away comes back. */
+/* The binding that a mapping over a range takes away comes back. */
 static void bound_again(void **state) {
     (void)state;
     allow(0), allow(5);

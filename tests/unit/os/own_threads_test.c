@@ -1,4 +1,4 @@
-/* The library's own threads rest and begin again, whoever asks meanwhile. */
+/* The library's own threads rest and begin again, also with requests meanwhile. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif

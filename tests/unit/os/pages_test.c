@@ -1,7 +1,7 @@
 /*
  * Pages of 16 and 64 KiB, as large as a unit and four times as large: the system's calls see nothing but whole pages,
- * all of the API works on them, and every page goes back when the units on it are free, whoever had them. Each test
- * runs in a forked child, as the size is that of the process.
+ * all of the API works on them, and every page goes back when the units on it are free, whichever threads had them.
+ * Each test runs in a forked child, as the size is that of the process.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
@@ -187,7 +187,7 @@ static void check_rest(int from) {
     }
 }
 
-/* Epoch after epoch, in whatever order their units lie: what remains keeps its bytes, and in the end no page is
+/* Epoch after epoch, in any order of their units: the remaining objects keep their bytes, and in the end no page is
    left. */
 static void every_page(void *argument) {
     int policy = *(int *)argument;
@@ -227,7 +227,7 @@ static void every_page_goes_back(void **state) {
     }
 }
 
-/* The last units that the pool has grown to share no page with what it has not. */
+/* The last units that the pool has grown to share no page with units beyond its end. */
 static void last_page(void *argument) {
     enum { UNITS = 256 }; /* the first growth */
     void *spans[UNITS];
@@ -299,7 +299,7 @@ static void refused(void *argument) {
     }
     refuse_purge = true;
     (void)slab_trim(allocator);
-    fill(allocator, epochs); /* zeroed, although what is there need not be */
+    fill(allocator, epochs); /* zeroed, although the memory need not be */
     check_rest(0);
     refuse_purge = false;
     for (int e = 0; e < EPOCHS; e++) {
@@ -316,7 +316,7 @@ static void refused_purges(void **state) {
     with_large_pages(refused);
 }
 
-/* What fits is searched for, in whole pages. */
+/* The pool searches for a range that fits, in whole pages. */
 static void little_room(void *argument) {
     (void)argument;
     room = 600 * MIB + 12345;

@@ -1,7 +1,7 @@
 /*
  * Where the kernel really puts memory: on a machine with several NUMA nodes (tests/vm makes some) at least 99 of 100
- * pages of what a thread allocates lie on its node, also when memory was freed by threads of other nodes before.
- * Skipped where there is one node.
+ * pages of a thread's objects lie on its node, also when memory was freed by threads of other nodes before. Skipped
+ * where there is one node.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
@@ -132,7 +132,7 @@ static void local_with(int huge) {
             worker w = {a, of[(i + 1) % used], i};
             sup_in_thread(works, &w);
         }
-        slab_thread_idle(); /* takes in what others freed */
+        slab_thread_idle(); /* takes in frees of others */
         uint64_t remote = 0, committed = 0;
         for (unsigned n = 0; n < node_count; n++) {
             SlabNodeStats s;
@@ -235,7 +235,7 @@ static void interleave_child(void *arg) {
     slab_allocator_free(a);
 }
 
-/* What the option is for: without it retained memory goes from node to node. Shown, and not asked for. */
+/* The purpose of the option: without it retained memory goes from node to node. Shown, and not asked for. */
 static void off_child(void *arg) {
     (void)arg;
     SlabAllocator *a = make(SLAB_NUMA_OFF, SLAB_HUGE_DEFAULT);

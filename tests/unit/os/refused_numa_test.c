@@ -55,7 +55,7 @@ static void refuse(unsigned error) {
     SUP_CHECK(syscall(SYS_mbind, NULL, 0, 0, NULL, 0, 0) == -1 && errno == (int)error, "errno %d", errno);
 }
 
-/* ---- what is asked of the system --------------------------------------------------------------------------------- */
+/* ---- requests to the system -------------------------------------------------------------------------------------- */
 
 static ts_os_table table;
 static unsigned numa_calls;

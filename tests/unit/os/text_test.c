@@ -1,4 +1,4 @@
-/* The line for standard error: what it holds, what it leaves out, how it is written. */
+/* The line for standard error: its contents, its omissions, its form. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
@@ -37,7 +37,7 @@ static void quoted(void **state) {
     ts_text_quoted(&line, "0123456789", 4);
     ts_text_quoted(&line, "", 4);
     assert_string_equal(text_of(&line), "\"a\\\"b\\\\c?d?\xc3\xa4\"\"0123\"\"\"");
-    ts_text bytes = {.used = 0}; /* what is not of UTF-8, and a character that is cut off */
+    ts_text bytes = {.used = 0}; /* bytes outside of UTF-8, and a character that is cut off */
     ts_text_quoted(&bytes, "\xff\xe2\x82\xac\xc3", 32);
     ts_text_quoted(&bytes, "ab\xe2\x82\xac", 4);
     assert_string_equal(text_of(&bytes), "\"?\xe2\x82\xac?\"\"ab\"");

@@ -36,7 +36,7 @@ static unsigned hidden_pages(void) {
     return hidden;
 }
 
-/* Of a process with one thread the kernel watches only what is not on its node. */
+/* Of a process with one thread the kernel watches only the pages that are not on its node. */
 static void *waits(void *mutex) {
     (void)pthread_mutex_lock(mutex);
     (void)pthread_mutex_unlock(mutex);

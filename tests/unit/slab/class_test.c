@@ -41,7 +41,7 @@ static void sizes(void **state) {
         }
         assert_int_equal(ts_class_units(c), 1);
         assert_int_equal(ts_classes.slots[c], TS_UNIT_BYTES / ts_class_bytes[c]);
-        /* What a slab cannot use is less than a slot, and an eighth of it at the most. */
+        /* The unusable rest of a slab is less than a slot, and an eighth of the slab at the most. */
         assert_true(TS_UNIT_BYTES - (size_t)ts_classes.slots[c] * ts_class_bytes[c] < ts_class_bytes[c]);
         assert_true((TS_UNIT_BYTES - (size_t)ts_classes.slots[c] * ts_class_bytes[c]) * 8 <= TS_UNIT_BYTES);
     }

@@ -127,7 +127,8 @@ static void slots_are_used_up(void **state) {
     }
 }
 
-/* A handle is good from when it is made, not from when its object is there: what could be one, but is not, is none. */
+/* A handle is good from when it is made, not from when its object is there: a number that could be one, but is not, is
+   refused. */
 static void not_made(void **state) {
     (void)state;
     for (size_t size = 32; size <= 4096; size *= 2) {

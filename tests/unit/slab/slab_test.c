@@ -1,4 +1,4 @@
-/* One slab: what a reset makes of it, who may claim it, and the end of its generations and tags. */
+/* One slab: its state after a reset, the thread that may claim it, and the end of its generations and tags. */
 #include "fixture.h"
 #include "identities.h"
 #include "rng.h"
@@ -84,7 +84,7 @@ static void tags_and_generations_rise(void **state) {
     assert_true(ts_slab_reset_churn(unit, 5));
     uint32_t gen = ts_load_relaxed(&slab->gen), tag = ts_load_relaxed(&slab->tag);
     assert_true(gen >= 1);
-    /* No handle was made: nothing is used up, whatever the slots went through. */
+    /* No handle was made: no generation is used up, however often the slots were used. */
     ts_store_relaxed(&states_of(unit)[0], TS_STATE_USABLE | 100 << TS_STATE_GEN_SHIFT);
     assert_true(ts_slab_reset_churn(unit, 5));
     assert_int_equal(ts_load_relaxed(&slab->gen), gen);
@@ -109,7 +109,7 @@ static void tags_and_generations_rise(void **state) {
     give(unit);
 }
 
-/* Whatever generation a slot of a slab can reach fits in a handle. */
+/* Every generation that a slot of a slab can reach fits in a handle. */
 static void generations_never_wrap(void **state) {
     (void)state;
     uint32_t unit = take(TS_NORMAL);

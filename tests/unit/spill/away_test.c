@@ -134,7 +134,7 @@ static void free_thirds(void) {
 static void free_few(void) {
     for (unsigned i = 0; i < 3; i++) free_one(i); /* side by side */
 }
-/* Freed between the two: statistics count by the state words what is freed and not collected yet. */
+/* Freed between the two: statistics count by the state words the objects that are freed and not collected yet. */
 static void freed_before(void **state) {
     (void)state;
     NEEDS_LOANS();
@@ -182,7 +182,7 @@ static void frees(void **state) {
     }
 }
 
-/* Handles of what died while it was away name nothing that comes after, at the same place. */
+/* Handles of objects that died while away name no later object at the same place. */
 static void stale(void **state) {
     (void)state;
     NEEDS_LOANS();

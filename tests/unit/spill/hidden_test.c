@@ -1,6 +1,7 @@
 /*
- * The addresses of what is away (spill/spill.h, 4): hidden in the mappings that they are in (os.h), or protected in
- * mappings of their own; touching them is a fault; and whatever the system refuses, what comes back is what went.
+ * The addresses of lent slabs (spill/spill.h, 4): hidden in the mappings that they are in (os.h), or protected in
+ * mappings of their own; touching them is a fault; and the bytes come back unchanged, also after any refusal by the
+ * system.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
@@ -154,7 +155,7 @@ static void none_can_be_hidden(void **state) {
     }
 }
 
-/* What is refused after the first page is protected, or reads as zero. */
+/* A slab that is refused after the first page is protected, or reads as zero. */
 static void some_can_be_hidden(void **state) {
     (void)state;
     NEEDS_LOANS();
@@ -174,7 +175,7 @@ static void some_can_be_hidden(void **state) {
     }
 }
 
-/* In a child of fork what is away is away. */
+/* In a child of fork lent slabs are away, too. */
 static void forked_child(void *arg) {
     (void)arg;
     SUP_CHECK(SUP_EMULATED || inaccessible() == SLABS, "%u", inaccessible());

@@ -204,7 +204,7 @@ static void child(ts_epoch *e) {
     SUP_CHECK(epoch_destroy(allocator, epoch), "no destroy");
     SUP_CHECK(e->pins == 1 && ts_spill_is_over(&spill), "the destroyed epoch is not held for its record");
     EpochId next = epoch_open(allocator, "next", EPOCH_CHURN);
-    for (unsigned i = 0; i < 2000; i++) { /* nothing of it is in what is inaccessible */
+    for (unsigned i = 0; i < 2000; i++) { /* no new object lies in inaccessible memory */
         char *p = slab_malloc_epoch(allocator, 8000, next);
         SUP_CHECK(p, "no memory");
         memset(p, 1, 8000);

@@ -1,6 +1,6 @@
 /*
- * The deep walk finds nothing wrong in a process that uses everything, and finds what is changed by hand, for each of
- * its requirements: a word, or the few that it takes, put back afterwards.
+ * The deep walk finds nothing wrong in a process that uses everything, and finds every change by hand, for each of its
+ * requirements: a word, or the few that it takes, put back afterwards.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
@@ -28,7 +28,7 @@ static EpochId churn, scope, closing, guarded;
 static void *objects[MANY], *small, *scoped[MANY], *span, *left, *left_too, *full[FULL], *draining, *between_guards;
 static EpochDomain *domain;
 
-/* ---- what there is to look at ------------------------------------------------------------------------------- */
+/* ---- structures to look at ---------------------------------------------------------------------------------- */
 
 static void nothing(void *argument) { (void)argument; }
 
@@ -137,7 +137,7 @@ static _Atomic uint64_t *word_of(const void *p) {
 
 /* ---- one change at a time ------------------------------------------------------------------------------------- */
 
-/* What a case has changed, to be put back in reverse. */
+/* The words that a case has changed, to be put back in reverse. */
 static struct {
     void *at;
     uint64_t before;
@@ -987,7 +987,7 @@ static void nothing_wrong_is_found(void **state) {
     assert_true(check.heaps >= 2 && check.blocks >= 5 && check.slabs > 20 && check.spans == 4 &&
                 check.retained_units > 0);
     assert_true(check.queued > 0 && check.retired_units == 0);
-    /* To the walk, what is on the queue is live until it is drained; in the figures it counts as freed. */
+    /* To the walk an object on the queue is live until the drain; in the figures it counts as freed. */
     assert_int_equal(check.live, sup_live_objects(allocator) + sup_live_objects(second) + FOREIGN_FREES);
     SlabGlobalStats stats, more;
     assert_true(slab_stats_global(allocator, &stats) && slab_stats_global(second, &more));
