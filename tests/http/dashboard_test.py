@@ -105,7 +105,7 @@ def main():
             if tell("domains") != "ok":
                 fail("no domains")
             tell("fill 9989")
-            time.sleep(11)  # what is closed and holds objects is a leak from ten seconds on
+            time.sleep(11)  # a closed epoch with objects is a leak from ten seconds on
             dom = dom_of(f"http://127.0.0.1:{port}/", 6)
             for said in (f"process {program.pid} · up ", 'role="status" class="">live<', "cgroup limit", "<title>http_target "):
                 if said not in dom:

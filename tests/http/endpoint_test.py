@@ -174,7 +174,7 @@ class Places(unittest.TestCase):
                     stack.callback(s.close)
                 self.assertEqual(p.get("/healthz"), (200, "ok\n"))
                 self.assertEqual(p.get("/metrics")[0], 200)
-                # They were not waited for: those who came last are still there, and the first are not.
+                # They were not waited for: the last clients are still there, and the first are not.
                 still = [is_open(s) for s in slow]
                 self.assertGreater(sum(still), 100)
                 self.assertFalse(any(still[:SLOW // 3]), still)

@@ -1,9 +1,9 @@
 /*
- * What the tests of the server talk to. Obeys lines and answers each with one:
+ * The program that the tests of the server talk to. Obeys lines and answers each with one:
  *     start ADDRESS|-   slab_http_start: "ok PORT", or the name of the error ("-": NULL)
  *     start with NAMES  slab_http_start_ex on 127.0.0.1:0 with these hosts (with commas between them): the same
  *     start here        slab_http_start_ex on 127.0.0.1:0, not in children: the same
- *     start refused     slab_http_start_ex with what must be refused: "ok", or what was not
+ *     start refused     slab_http_start_ex with invalid arguments: "ok", or the accepted one
  *     stop              slab_http_stop: "true" or "false"
  *     fill N            N labelled epochs with three objects each: "ok"
  *     domains           a domain with a limit, five children of it, and children of these, each with an object: "ok"
@@ -18,7 +18,7 @@
  *     last              the only thread ends by pthread_exit: "over" from a handler of exit
  *     metrics add       adds metrics of all kinds: "ok"
  *     metrics remove    takes them out again: "ok"
- *     metrics refused   adds what must be refused: "ok", or what was not
+ *     metrics refused   adds invalid metrics: "ok", or the accepted one
  *     metrics churn     two threads add and remove for half a second: "ok"
  */
 #include <tslab/http.h>
@@ -138,7 +138,7 @@ static double value_of(void *arg) { return *(const double *)arg; }
 #define METRIC(n, h, k, l, r, a) \
     { sizeof(SlabHttpMetric), n, h, k, l, r, a }
 
-/* What add and remove answer to a `read`: the sum of what was not EDEADLK. */
+/* The answers of add and remove to a `read`: the sum of results other than EDEADLK. */
 static double called_back(void *unused) {
     const SlabHttpMetric m = METRIC("x", "X.", SLAB_HTTP_GAUGE, NULL, value_of, unused);
     double wrong = 0;
@@ -383,7 +383,7 @@ static bool stays_reused(void) {
 
 int main(void) {
     char line[1024];
-    (void)setlocale(LC_ALL, ""); /* whatever the user has; the formats do not change with it */
+    (void)setlocale(LC_ALL, ""); /* the user's locale; the formats do not change with it */
     allocator = slab_allocator_default();
     if (!allocator) return 1;
     puts("ready");

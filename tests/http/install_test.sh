@@ -1,5 +1,5 @@
 #!/bin/sh
-# The installed libtslab-http: exports what tslab/http.h declares and nothing else; programs build and run through
+# The installed libtslab-http: exports the functions of tslab/http.h and nothing else; programs build and run through
 # pkg-config and through find_package(tslab COMPONENTS http). Arguments: BUILD_DIR VERSION LIBRARY SOURCE_DIR.
 # Environment: CC, CMAKE, NM.
 set -eu

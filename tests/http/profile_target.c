@@ -11,7 +11,7 @@
 #define NOINLINE __attribute__((noinline))
 
 static SlabAllocator *allocator;
-static volatile unsigned done; /* what comes behind a call makes it no jump */
+static volatile unsigned done; /* a store behind a call makes it no jump */
 
 static void *good(void *object) {
     if (!object) exit(1);

@@ -38,7 +38,7 @@ class Program:
         self.process.communicate()
 
 
-# ---- a decoder of what protobuf writes: (number of the field, value) ---------------------------------------------------
+# ---- a decoder of protobuf's format: (number of the field, value) ---------------------------------------------------
 
 def varint(data, at):
     value = shift = 0

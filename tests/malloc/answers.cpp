@@ -1,5 +1,5 @@
-/* One line a call of an allocation function: what it answers, and what it leaves in errno. answers_test.sh compares the
-   lines of glibc's functions with the library's. Without arguments. */
+/* One line a call of an allocation function: its result, and its errno. answers_test.sh compares the lines of glibc's
+   functions with the library's. Without arguments. */
 #include <cerrno>
 #include <cstdint>
 #include <cstdio>

@@ -1,6 +1,6 @@
 #!/bin/sh
-# What each allocation function answers, and what it leaves in errno: with the library as with glibc, in the hard mode
-# too. Arguments: the program answers, libtslab-malloc.so.
+# The result and errno of each allocation function: with the library as with glibc, in the hard mode too. Arguments: the
+# program answers, libtslab-malloc.so.
 set -eu
 program=$1
 library=$2

@@ -1,4 +1,4 @@
-/* EPOCH_DOMAIN_CAPTURE: what a thread allocates by malloc while it is inside is the domain's, and nothing else is.
+/* EPOCH_DOMAIN_CAPTURE: objects that a thread allocates by malloc while it is inside are the domain's, and no others.
    Argument: a plugin; none in a static program, which loads nothing. */
 #define _GNU_SOURCE
 #include "live.h"
@@ -118,7 +118,7 @@ static void test_all_of_it(SlabAllocator *a, unsigned flags) {
     free(after);
 }
 
-/* What survives lives on until it is freed; what grows moves to where malloc would put it. */
+/* Promoted objects live on until they are freed; an object that grows moves to where malloc would put it. */
 static void test_survivors(SlabAllocator *a) {
     EpochDomain *d = epoch_domain_create_ex(a, "survivors", EPOCH_DOMAIN_CAPTURE | EPOCH_DOMAIN_DRAIN);
     EpochId epoch = epoch_domain_epoch(d);

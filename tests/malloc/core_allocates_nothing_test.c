@@ -1,7 +1,7 @@
 /*
  * The core calls no malloc: it could not be the process's malloc else. Here malloc is this program's own, which ends
- * the program while a call of the core is under way. Not counted is what is documented: keeping the library loaded,
- * at the first call, and the preparation of call stacks.
+ * the program while a call of the core is under way. The documented exceptions are not counted: keeping the library
+ * loaded, at the first call, and the preparation of call stacks.
  */
 #define _GNU_SOURCE
 #include "malloc_test.h"

@@ -72,7 +72,7 @@ static bool are_new_ones_apart(void) {
     return apart;
 }
 
-static bool learnt; /* the crime has read, or seen, what it should not */
+static bool learnt; /* the crime has read bytes that it should not */
 
 _Noreturn void crime_run(const crime *c, size_t bytes) {
     set_scene(bytes);

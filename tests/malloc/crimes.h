@@ -8,20 +8,20 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* What a process that was not stopped says of its crime. */
+/* The report of a process that was not stopped on its crime. */
 enum {
     CRIME_HARMLESS = 0,
     CRIME_DONE = 3
 }; /* its exit status; DONE: another object suffered, or something was learnt */
 
-/* What the hard mode may not notice. */
+/* Crimes that the hard mode may not notice. */
 typedef enum crime_kind {
     CRIME_STOPPED,  /* it does not pass */
     CRIME_READS,    /* reads */
     CRIME_INDEXED,  /* writes some bytes away, which may be another object's */
-    CRIME_REUSED,   /* writes to what is another object by then */
-    CRIME_CONTENTS, /* learns what was in memory: nothing is there */
-    CRIME_AT_EXIT,  /* writes around what lives to the end: told then, and stopped under TSLAB_ON_MISUSE=abort */
+    CRIME_REUSED,   /* writes to a place that has another object by then */
+    CRIME_CONTENTS, /* reads old bytes of memory: nothing is there */
+    CRIME_AT_EXIT,  /* writes around a live object: told at the end, and stopped under TSLAB_ON_MISUSE=abort */
     CRIME_MISMATCH  /* frees by the wrong function, or with a wrong size: refused where that part is named */
 } crime_kind;
 

@@ -1,7 +1,7 @@
 /*
  * Every crime of crimes.c, small, medium and large, in each mode of the library. Arguments: none, or TSLAB: the hard
- * mode stops what it promises to stop, and `TSLAB run --hard` the same; or --table: the table of docs/security.md; or
- * --list: what became of each. (NAME BYTES: commits that one.)
+ * mode stops the crimes that it promises to stop, and `TSLAB run --hard` the same; or --table: the table of
+ * docs/security.md; or --list: the outcome of each. (NAME BYTES: commits that one.)
  */
 #define _GNU_SOURCE
 #include "crimes.h"
@@ -35,9 +35,9 @@ typedef enum verdict { STOPPED, HARMLESS, UNNOTICED } verdict;
 static char self[PATH_MAX];
 static const char *const words[] = {"stopped", "harmless", "cannot be told"};
 
-static int said = -1; /* what is said goes there; -1: nowhere */
+static int said = -1; /* messages go there; -1: nowhere */
 
-/* tool: NULL, or what runs it with --hard. */
+/* tool: NULL, or the program that runs it with --hard. */
 static pid_t start(const crime *c, size_t bytes, const struct mode *mode, const char *tool) {
     char text[32];
     snprintf(text, sizeof text, "%zu", bytes);
@@ -103,7 +103,7 @@ static int check(const char *tool) {
     return failed;
 }
 
-/* What ends nothing is told: in one line. */
+/* A crime that ends no process is reported in one line. */
 static int check_told(void) {
     char text[4096];
     int failed = 0;
@@ -156,8 +156,8 @@ static int check_parts(void) {
     return failed;
 }
 
-/* The tool stops what the variable stops. */
-/* Crimes before an object, of sizes that differ in what lies there: a word of the slot before, or of its own. */
+/* The tool stops the same crimes as the variable. */
+/* Crimes before an object, of sizes that differ in the bytes there: a word of the slot before, or of its own. */
 static int check_before(void) {
     static const size_t more[] = {16, 100, 504, 1000, 2000, 4072, 4096, 5000, 8000, 8184, 9000, 50000, 130000};
     int failed = 0;
@@ -190,7 +190,7 @@ static void print_list(void) {
         }
 }
 
-/* Of what is named only the mismatches differ. */
+/* Of the named crimes only the mismatches differ. */
 static void print_table(void) {
     unsigned sums[MODES][3] = {{0}};
     printf("| crime |");

@@ -150,7 +150,7 @@ struct alignas(256) aligned_thrower : thrower {
 };
 
 static void test_constructors() {
-    try { // what was allocated for the exception itself stays with its library
+    try { // memory of the exception itself stays with its library
         throw std::runtime_error("first");
     } catch (const std::exception &) {
     }
@@ -181,7 +181,7 @@ static void test_containers() {
         auto shared = std::make_shared<std::vector<int>>(100000, 7);
         CHECK(ours(shared->data()));
     }
-    CHECK(live() <= before + 8); // what libraries keep
+    CHECK(live() <= before + 8); // kept by libraries
 }
 
 int main() {

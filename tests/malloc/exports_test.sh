@@ -28,7 +28,7 @@ for name in malloc free calloc realloc reallocarray reallocf aligned_alloc posix
 done >>"$work/wanted"
 libc=$(ldd "$library" | sed -n 's/.*libc\.so\.6 => \([^ ]*\).*/\1/p')
 [ -z "$libc" ] || printf 'mallinfo\nmallinfo2\n__libc_mallinfo\ndlopen\n__cxa_atexit\n__cxa_at_quick_exit\non_exit\nsetns\nunshare\n__register_atfork\n' >>"$work/wanted"
-# These hand out what they allocate (src/malloc/handed.c).
+# These hand out memory that they allocate (src/malloc/handed.c).
 [ -z "$libc" ] || printf '%s\n' asprintf canonicalize_file_name get_current_dir_name getcwd getdelim getline realpath scandir \
     scandir64 scandirat scandirat64 strdup strndup tempnam vasprintf wcsdup __asprintf_chk __getdelim __strdup __strndup \
     __vasprintf_chk >>"$work/wanted"
@@ -50,7 +50,7 @@ for name in $(comm -23 "$work/wanted" "$work/exported"); do fail "not exported: 
 for name in $(comm -13 "$work/wanted" "$work/exported"); do fail "exported without a reason: $name"; done
 [ "$(grep -c '^_Z' "$work/wanted")" -eq 20 ] || fail "of the operators there are not 20 in the list"
 
-# Whatever libc has by such a name is in the list, or is known to be something else.
+# Every function of libc by such a name is in the list, or is known to be something else.
 others='^(_IO_.*|__libc_(alloc|scratch)_?.*|__libc_freeres|__libc_allocate.*|__sched_cpu(alloc|free)|_dl_.*|_?obstack_.*|__?(mem|st)p?cpy_small|__strcpy_small|mallwatch|.*fallocate(64)?|freeaddrinfo|freeifaddrs|_*freelocale|globfree(64)?|if_freenameindex|inet6_option_alloc|pkey_(alloc|free)|regfree|wordfree|xdr_free|__(malloc|free|realloc|memalign)(_initialize)?_hook|re_.*|_nl_.*|.*_nss_.*)$'
 if [ -n "$libc" ]; then
     "$nm" -D --defined-only "$libc" | awk '{ sub(/@.*/, "", $3); print $3 }' | sort -u |

@@ -53,7 +53,7 @@ static void wait_until_asleep(int thread) {
     }
 }
 
-/* Large and small, so that some of it needs what all threads share. */
+/* Large and small, so that some of it needs memory that all threads share. */
 static void allocate(void) {
     void *p[64];
     for (size_t i = 0; i < 64; i++) CHECK((p[i] = malloc(hidden_size(i * i * 100))) != NULL);
@@ -93,7 +93,7 @@ static void *flush_all(void *arg) {
     return arg;
 }
 
-/* Who flushes all has the list of files, and waits for a file, which this thread has. */
+/* A flush of all files has the list of files, and waits for a file, which this thread has. */
 static void *with_a_file(void *arg) {
     pthread_t thread;
     flockfile(stdout);
@@ -156,7 +156,7 @@ static void stop_sender(pid_t sender) {
     CHECK(kill(sender, SIGKILL) == 0 && waitpid(sender, &status, 0) == sender);
 }
 
-/* What each interrupts is left to chance: hundreds of signals come. */
+/* Chance decides which code each interrupts: hundreds of signals come. */
 static void signals(void) {
     struct sigaction action = {.sa_handler = fork_in_handler, .sa_flags = SA_RESTART};
     atomic_uint *turn = mmap(NULL, sizeof *turn, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
@@ -186,8 +186,8 @@ static void *say_number(void *arg) {
     return arg;
 }
 
-/* Each thread allocates nothing. It frees what libc had for the thread before it, when its own destructors have run.
-   Its own memory goes with the next thread, whose stack is larger, so that libc cannot use an old one again. */
+/* Each thread allocates nothing. It frees libc's memory of the thread before it, when its own destructors have run. Its
+   own memory goes with the next thread, whose stack is larger, so that libc cannot use an old one again. */
 static void ended_threads(void) {
     char path[64];
     pthread_attr_t attributes;

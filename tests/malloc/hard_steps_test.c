@@ -1,7 +1,7 @@
 /*
  * Two threads that free or resize the same object of the hard mode at the same instant: one of them gets it, the other
- * is refused, and touches nothing of it. The second call comes before each look of the first at what they share, as if
- * by another thread.
+ * is refused, and touches nothing of it. The second call comes before each look of the first at shared words, as if by
+ * another thread.
  */
 #define _GNU_SOURCE
 #include "check.h"
@@ -14,7 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What the hard mode has of the rest of the library. */
+/* The hard mode's calls of the rest of the library. */
 void *ts_process_alloc_rest(size_t alignment, size_t size, bool zero, ts_kind kind) {
     (void)alignment, (void)size, (void)zero, (void)kind;
     return NULL;
@@ -77,7 +77,7 @@ static void run_second(void) { run(&second); }
 
 static bool has_ended_it(const outcome *o) { return o->answer == TS_HARD_DONE && o->result != object; }
 
-/* What the object has become in another place. */
+/* The object's copy in another place. */
 static void end_moved(const outcome *o) {
     if (!has_ended_it(o) || !o->result) return;
     const char *p = o->result;
@@ -201,7 +201,7 @@ static unsigned meet_at_all_steps(size_t size, size_t slot) {
     return pairs;
 }
 
-/* ---- the look at what lives at the end, while another thread frees it -------------------------------------------- */
+/* ---- the look at live objects at the end, while another thread frees one ----------------------------------------- */
 
 static bool look(void *home, size_t bytes, void *unused) {
     (void)unused;

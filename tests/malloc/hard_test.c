@@ -17,7 +17,7 @@ static uint64_t refused(void) {
     return stats.rejected_frees_total;
 }
 
-/* Objects, what lies around them, and what waits. */
+/* Objects, the guards around them, and the quarantine. */
 static size_t held(void) {
     SlabGlobalStats stats;
     CHECK(slab_stats_global(slab_malloc_allocator(), &stats));
@@ -75,13 +75,13 @@ static void test_bounded(void) {
         static void *p[20000];
         for (int i = 0; i < 20000; i++) CHECK((p[i] = malloc((size_t)(i % 50) * 100 + 1)) != NULL);
         for (int i = 0; i < 20000; i++) free(p[i]);
-        CHECK(held() < before + 2 * MIB); /* one thread's, with what its slots waste */
+        CHECK(held() < before + 2 * MIB); /* one thread's, with the waste of its slots */
     }
     for (int i = 0; i < 2000; i++) free(malloc(MIB));
     CHECK(held() < before + 300 * MIB);
 }
 
-/* What waits is given up before an allocation fails. */
+/* The quarantine is given up before an allocation fails. */
 static void test_budget(void) {
     CHECK(slab_set_budget(slab_malloc_allocator(), 128 * MIB));
     for (int i = 0; i < 3000; i++) {
@@ -94,7 +94,7 @@ static void test_budget(void) {
     CHECK(slab_set_budget(slab_malloc_allocator(), 0));
 }
 
-/* What is in use is what the program has asked for: nothing around it, and nothing that waits. */
+/* Memory in use is the sum of the program's requests: without guards, and without the quarantine. */
 static void test_in_use(void) {
     static void *p[3000];
     size_t before = mallinfo2().uordblks, sum = 0;
@@ -109,7 +109,7 @@ static void test_in_use(void) {
     CHECK(mallinfo2().uordblks == before);
 }
 
-/* ---- what is around an object ------------------------------------------------------------------------------------ */
+/* ---- the bytes around an object ---------------------------------------------------------------------------------- */
 
 static void test_exact(void) {
     for (size_t n = 0; n < 40000; n += n < 200 ? 1 : n / 7) {
@@ -123,7 +123,7 @@ static void test_exact(void) {
     CHECK(refused() == 0);
 }
 
-/* What it can hold without moving. */
+/* The bytes that it can hold without a move. */
 static void test_usable(void) {
     for (size_t alignment = 16; alignment <= 65536; alignment *= 2)
         for (size_t n = 1; n < 2000000; n += n < 300 ? 7 : n / 5) {

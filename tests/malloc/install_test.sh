@@ -75,7 +75,7 @@ END
     run "$work/static_cmake/build/program"
 fi
 
-# The archive in a program that is linked with the shared libc: threads are libc's, what they allocate is this library's.
+# The archive in a program that is linked with the shared libc: threads are libc's, their objects are this library's.
 mkdir "$work/archive_cmake"
 cat >"$work/archive_cmake/program.c" <<'END'
 #include <pthread.h>

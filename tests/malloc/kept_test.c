@@ -1,5 +1,5 @@
-/* What libc allocates for itself while a thread is inside of a domain that captures, and uses when the domain has ended
-   (runtime.c); and that its functions that hand out memory give the domain's (handed.c). */
+/* Memory that libc allocates for itself while a thread is inside of a domain that captures, and uses when the domain
+   has ended (runtime.c); and that its functions that hand out memory give the domain's (handed.c). */
 #define _GNU_SOURCE
 #include "malloc_test.h"
 
@@ -38,7 +38,7 @@ static void enter(void) {
     d = epoch_domain_create_ex(a, "captured", EPOCH_DOMAIN_CAPTURE);
     CHECK(d && epoch_domain_enter(d));
 }
-/* What was the domain's is other objects' now. */
+/* Other objects take the domain's memory. */
 static void leave(void) {
     CHECK(epoch_domain_exit(d));
     epoch_domain_destroy(d);
@@ -55,7 +55,7 @@ static uint64_t refused(void) {
     return stats.rejected_frees_total;
 }
 
-/* ---- what it keeps ----------------------------------------------------------------------------------------------- */
+/* ---- memory that libc keeps -------------------------------------------------------------------------------------- */
 
 static FILE *file;
 static const char *said;
@@ -217,7 +217,7 @@ static void test_kept(void) {
 }
 
 #ifndef MALLOC_TEST_STATIC
-/* ---- what it hands out ------------------------------------------------------------------------------------------- */
+/* ---- memory that libc hands out ---------------------------------------------------------------------------------- */
 
 #define HANDED(call)                                           \
     do {                                                       \

@@ -72,7 +72,7 @@ typedef struct note {
     char *kept, *foreign;
 } note;
 
-/* Each round frees what the one before allocated, and goes on to the next. The last object is freed at once. */
+/* Each round frees the objects of the last one, and goes on to the next. The last object is freed at once. */
 static void destroy(void *arg) {
     note *n = arg;
     atomic_fetch_or(&rounds_seen, 1u << n->round);
@@ -109,7 +109,7 @@ static void *short_thread(void *arg) {
         n->foreign = i ? NULL : arg;
         CHECK(pthread_setspecific(n->key, n) == 0);
     }
-    return malloc(100); /* freed by who joins */
+    return malloc(100); /* freed by the joining thread */
 }
 
 static size_t resident_kib(void) {

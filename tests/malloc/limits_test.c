@@ -25,7 +25,7 @@
 #define LIMIT (512 * MIB)
 #define THREADS 4
 
-/* A field of statm, in bytes: 0 the address space, 5 what RLIMIT_DATA counts, and the stack. */
+/* A field of statm, in bytes: 0 the address space, 5 the memory that RLIMIT_DATA counts, and the stack. */
 static size_t statm_bytes(unsigned field) {
     char text[128] = "", *at = text;
     int fd = open("/proc/self/statm", O_RDONLY | O_CLOEXEC);
@@ -55,7 +55,7 @@ static size_t grow_stack(unsigned more) {
     return more == 0 ? (size_t)here[0] : grow_stack(more - 1) + (size_t)here[0];
 }
 
-/* What a process of that size can do under its limit. */
+/* The allocations of a process of that size under its limit. */
 static void do_everything(void) {
     (void)grow_stack(4 * MIB / 16384);
     begin_threads();
@@ -98,7 +98,7 @@ static void use_within(size_t limit) {
     do_everything();
 }
 
-/* Less again, by the other function; what has gone back does not come again with a higher limit. */
+/* Less again, by the other function; memory that has gone back does not come again with a higher limit. */
 static void address_space_limited(void) {
     set_address_space(2 * LIMIT);
     CHECK(address_space() < 2 * LIMIT);
@@ -260,7 +260,7 @@ int main(int argc, char **argv) {
     if (argc > 1 && strcmp(argv[1], "limited") == 0) return use_data_up(128 * MIB), 0;
     if (argc > 1 && strcmp(argv[1], "small") == 0) return use_small_limit(), 0;
     in_child(not_limited);
-    /* What waits in the hard mode's quarantine is in use. */
+    /* The hard mode's quarantine counts as memory in use. */
     if (!is_hard()) in_child(limited_in_use);
     in_child(address_space_limited);
     in_child(threads_without_memory);

@@ -1,4 +1,4 @@
-/* Whether a pointer is a live object of malloc's: in the hard mode the core knows only what the object lies in. */
+/* Whether a pointer is a live object of malloc's: in the hard mode the core knows only the larger object around it. */
 #ifndef MALLOC_LIVE_H
 #define MALLOC_LIVE_H
 

@@ -89,7 +89,7 @@ int main(int argc, char **argv) {
     p.take(q);
     CHECK(dlclose(alone) == 0 && refused() == 0);
 
-    /* With RTLD_DEEPBIND, by libc's dlopen, it has libc's malloc. What it gives out may be freed and resized here. */
+    /* With RTLD_DEEPBIND, by libc's dlopen, it has libc's malloc. Its objects may be freed and resized here. */
     void *(*libc_dlopen)(const char *, int);
     void *libc = dlopen("libc.so.6", RTLD_NOW | RTLD_NOLOAD);
     CHECK(libc != NULL);
@@ -107,12 +107,12 @@ int main(int argc, char **argv) {
         p.take(s);
     }
     CHECK(refused() == 0);
-    /* What no malloc of the process has given out is passed on to none, also while there is another. */
+    /* A pointer that no malloc of the process has given out is passed on to none, also while there is another. */
     if (!is_hard()) free_nobodys();
     uint64_t before = refused();
     CHECK(dlclose(deep) == 0);
 
-    /* By the process's dlopen it has the process's malloc, and both may free what the other has allocated. */
+    /* By the process's dlopen it has the process's malloc, and both may free the other's objects. */
     for (int now = 0; now < 2; now++) {
         deep = dlopen(argv[1], (now ? RTLD_NOW : RTLD_LAZY) | RTLD_LOCAL | RTLD_DEEPBIND);
         p = load(deep);

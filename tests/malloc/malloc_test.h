@@ -1,4 +1,4 @@
-/* What the tests of libtslab-malloc share: checks that end the program with a line that says where. */
+/* Common to the tests of libtslab-malloc: checks that end the program with a line that says where. */
 #ifndef MALLOC_TEST_H
 #define MALLOC_TEST_H
 

@@ -1,5 +1,5 @@
 /*
- * Frees and resizes of what is no live object, by a program that knows nothing of the library. Without a mode:
+ * Frees and resizes of pointers to no live object, by a program that knows nothing of the library. Without a mode:
  * counted, otherwise nothing happens. Reported: one line that says what is wrong. In abort mode: stopped there.
  * Arguments: none, or the name of a crime, which is then committed.
  */
@@ -140,7 +140,7 @@ static int commit(const char *name, const char *size) {
     return 2;
 }
 
-/* The program again, with that mode; what it said is in text. */
+/* The program again, with that mode; text gets its messages. */
 static int run(const char *self, const char *crime, const char *size, const char *mode, char text[4096]) {
     int pipes[2], status;
     CHECK(pipe(pipes) == 0);

@@ -1,4 +1,4 @@
-/* What this project's own libraries keep is not a domain's, though they are called inside of one that captures.
+/* Memory that this project's own libraries keep is not a domain's, though they are called inside of one that captures.
    Argument: the file of a device of zones. */
 #define _GNU_SOURCE
 #include "malloc_test.h"

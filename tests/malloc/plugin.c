@@ -1,4 +1,4 @@
-/* A library that is loaded in unusual ways: it allocates, frees, and runs threads, by whatever malloc it finds. As an
+/* A library that is loaded in unusual ways: it allocates, frees, and runs threads, by the malloc that it finds. As an
    audit library it allocates at each event. */
 #define _GNU_SOURCE
 #include <link.h>
@@ -15,7 +15,7 @@ char *plugin_make(size_t bytes) {
     return p;
 }
 
-/* What its constructor has allocated, in the first thread and in another. */
+/* Objects of its constructor, in the first thread and in another. */
 #define EARLY 6
 static const size_t early_bytes[EARLY] = {8, 3000, 100000, 140000, 300000, 5000000};
 static char *early[2][EARLY];
@@ -29,8 +29,8 @@ static void *allocate_early(void *which) {
 __attribute__((constructor)) static void start(void) {
     pthread_t thread;
     (void)allocate_early(early[0]);
-    /* As an audit library it comes before the process's libc. What the loader allocates for a thread then, libc frees
-       in a child of fork as its own, and aborts: with its own malloc, too. */
+    /* As an audit library it comes before the process's libc. Memory that the loader allocates for a thread then, libc
+       frees in a child of fork as its own, and aborts: with its own malloc, too. */
     if (getenv("LD_AUDIT")) return;
     if (pthread_create(&thread, NULL, allocate_early, early[1]) == 0) (void)pthread_join(thread, NULL);
 }

@@ -21,10 +21,9 @@
     } while (0)
 
 #if defined(__GNUC__) && !defined(__clang__)
-#pragma GCC diagnostic ignored "-Wsized-deallocation" // that is what is tested
-#endif
+# pragma GCC diagnostic ignored "-Wsized-deallocation" // that is tested endif
 
-// What is never given back: a pointer of it that free gets is refused.
+// Memory that is never given back: free refuses a pointer into it.
 static const std::size_t pool_bytes = std::size_t{64} << 20;
 static char *pool;
 static std::size_t used;

@@ -48,7 +48,7 @@ class captured {
     }
 
   private:
-    // What was the domain's is other objects' now.
+    // Other objects take the domain's memory.
     static void overwrite() {
         for (std::size_t bytes = 16; bytes < 70000; bytes *= 2) {
             for (int i = 0; i < 64; i++) {
@@ -223,7 +223,7 @@ void streams() {
     CHECK(of_domain == 0);
 }
 
-// ---- what is the domain's ----
+// ---- the domain's memory ----
 
 void handed_out() {
     FILE *file = std::tmpfile();

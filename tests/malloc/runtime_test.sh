@@ -1,6 +1,6 @@
 #!/bin/sh
 # runtime_test.cpp with every C++ compiler and standard library that is there, linked with libtslab-malloc and, statically, with its archive.
-# What is not there is named and left out. Arguments: DIRECTORY_OF_LIBTSLAB DIRECTORY_OF_LIBTSLAB_MALLOC SOURCE_DIR.
+# Missing ones are named and left out. Arguments: DIRECTORY_OF_LIBTSLAB DIRECTORY_OF_LIBTSLAB_MALLOC SOURCE_DIR.
 set -eu
 core=$1 malloc=$2 source_dir=$3
 work=$(mktemp -d)

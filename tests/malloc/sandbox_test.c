@@ -77,7 +77,7 @@ static void objects(void) {
     free(aligned);
 }
 
-/* own: with what it has reserved before, because a reservation reads /proc. */
+/* own: with memory reserved before, because a reservation reads /proc. */
 static void epochs(SlabAllocator *own) {
     SlabAllocator *a = slab_malloc_allocator();
     if (strncmp(variable, "TSLAB_RESERVE=", strlen("TSLAB_RESERVE=")) != 0) {
@@ -97,7 +97,7 @@ static void epochs(SlabAllocator *own) {
     (void)slab_maintain(a, UINT64_MAX);
     slab_thread_idle();
     slab_allocator_free(own);
-    if (strcmp(variable, "TSLAB_HARDEN=1") != 0) (void)slab_free(a, &own); /* what the options say of misuse is said */
+    if (strcmp(variable, "TSLAB_HARDEN=1") != 0) (void)slab_free(a, &own); /* misuse is reported as the options say */
 }
 
 static void inside(void) {

@@ -1,4 +1,4 @@
-/* What each function answers, at the edges too: as glibc and POSIX have it (tslab/malloc.h). */
+/* Each function's results, at the edges too: as glibc and POSIX have it (tslab/malloc.h). */
 #define _GNU_SOURCE
 #include "live.h"
 #include "malloc_test.h"
@@ -138,7 +138,7 @@ static void test_realloc(void) {
     CHECK(zero != NULL);
     free(zero);
     CHECK(refused() == 0);
-    /* What is no live object: refused, counted, nothing touched. */
+    /* A pointer to no live object: refused, counted, nothing touched. */
     char there[64] = "on the stack";
     errno = 0;
     CHECK(realloc(hidden(there + 16), 100) == NULL && errno == EINVAL && refused() == 1);
@@ -308,7 +308,7 @@ static void test_looks(void) {
     CHECK(mallopt(M_TRIM_THRESHOLD, 1 << 20) == 1 && mallopt(1000, 1) == 1);
     for (int i = 0; i < 1000; i++) free(malloc(8000));
     (void)malloc_trim(0);
-    /* Nothing is left to give, unless what it asks the system by allocates itself. */
+    /* Nothing is left to give, unless the call that asks the system allocates itself. */
     CHECK(malloc_trim(0) == 0 || getenv("LD_PRELOAD"));
 }
 

@@ -1,5 +1,5 @@
-/* Says whether it has other rights than who started it, whether malloc is in the hard mode, and how many threads there
-   are. */
+/* Says whether it has other rights than the user who started it, whether malloc is in the hard mode, and how many
+   threads there are. */
 #define _GNU_SOURCE
 #include "malloc_test.h"
 

@@ -1,6 +1,7 @@
 #!/bin/sh
-# A program with more rights than who starts it: the environment has no say (os/os_linux.c). Argument: a program that is linked with the library, and
-# says what its options are, and the library. Skipped (77) where no such program can be made.
+# A program with more rights than the user who starts it: the environment has no say (os/os_linux.c). Argument: a
+# program that is linked with the library, and prints its options, and the library. Skipped (77) where no such program
+# can be made.
 set -eu
 program=$1
 library=$2

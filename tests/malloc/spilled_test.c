@@ -1,7 +1,7 @@
 /*
  * Objects that a library allocates by malloc in a domain that captures, and keeps, leave memory for zones with the
  * domain's epoch. free and its relatives answer of them without touching them, in the hard mode too; they come back
- * with what they held. Argument: a file for the zones, which is made.
+ * with their bytes. Argument: a file for the zones, which is made.
  */
 #define _GNU_SOURCE
 #include "malloc_test.h"
@@ -21,7 +21,7 @@ static char *kept[OBJECTS];
 
 static size_t bytes_of(unsigned i) { return i % 50 == 0 ? 20000 : 16 + i * 13 % 3000; }
 
-/* By the allocator and by malloc's, which counts what is nobody's any more. */
+/* By the allocator and by malloc's, which counts objects without an owner. */
 static uint64_t refused(SlabAllocator *a) {
     SlabGlobalStats stats, of_malloc;
     CHECK(slab_stats_global(a, &stats) && slab_stats_global(slab_malloc_allocator(), &of_malloc));
@@ -83,7 +83,7 @@ static void test_spilled(SlabAllocator *a, SlabZones *zones) {
     CHECK(refused(a) == before + 1 && epoch_state(a, epoch) == EPOCH_CLOSED);
 }
 
-/* The last free of what is away ends the epoch; and so does its destruction, after which all of it is stale. */
+/* The last free of a lent object ends the epoch; and so does its destruction, after which all of it is stale. */
 static void test_ends(SlabAllocator *a, SlabZones *zones) {
     EpochId epoch = capture(a);
     uint64_t before = refused(a);

@@ -1,6 +1,6 @@
 /*
  * Sizes that nobody can have, asked for in every way: NULL with ENOMEM, quickly, and nothing else happens. In the hard
- * mode what was freed before goes on waiting, through those and through what the budget refuses.
+ * mode the quarantine stays, through those and through refusals by the budget.
  */
 #define _GNU_SOURCE
 #include "live.h"

@@ -22,7 +22,7 @@ static void refuse_pointer(SlabAllocator *allocator, EpochDomain *domain, void *
     SUP_CHECK(slab_realloc(allocator, p, 100) == NULL && errno == EINVAL, "%p", p);
     SUP_CHECK(domain == NULL || slab_promote(domain, p) == NULL, "%p", p);
     ts_text line = {.used = 0};
-    ts_diagnose_pointer(&line, (uintptr_t)allocator, p); /* what on_misuse would say */
+    ts_diagnose_pointer(&line, (uintptr_t)allocator, p); /* the message of on_misuse */
     SUP_CHECK(line.used > 0, "%p: nothing is said", p);
 }
 

@@ -5,8 +5,8 @@
  *     crimes_test                          every case in every mode
  *     crimes_test --case NAME --mode MODE  one of them in this process: ignore, report or abort
  *
- * A case says what it expects to be written before it commits the crime. In mode ignore nothing may be written; in
- * report every expected line, and nothing else; in abort the first line, and the process ends by SIGABRT.
+ * A case names the message it expects before it commits the crime. In mode ignore nothing may be written; in report
+ * every expected line, and nothing else; in abort the first line, and the process ends by SIGABRT.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
@@ -131,7 +131,7 @@ static const char *scope_text(void) {
 }
 
 static void make_world(void) {
-    /* What is written to freed memory here is the business of this test, not of a tool. */
+    /* Writes to freed memory are this test's purpose, and no fault for a tool to find. */
     SlabOptions options = {
         .size = sizeof options, .on_misuse = mode, .memory_tools = SLAB_TOOLS_OFF, .poison_on_free = poisoned};
     world.a = slab_allocator_create_ex(&options);
@@ -201,7 +201,7 @@ static void double_free_order(int order) {
     }
 }
 
-/* The place is another object by now; it may be freed once, by whoever asks first. */
+/* The place is another object by now; it may be freed once, by the first call. */
 static void double_free_reused(int unused) {
     (void)unused;
     void *p = get(world.a, 64, world.churn);
@@ -258,7 +258,7 @@ static void double_free_both_foreign(int unused) {
     sup_in_thread(crime_in_thread, p);
 }
 
-/* ---- what was never an object ------------------------------------------------------------------------------ */
+/* ---- pointers that never were an object -------------------------------------------------------------------- */
 
 static char static_bytes[64];
 
@@ -533,7 +533,7 @@ static void handle_shifted(int unused) {
     HANDLE_CRIME(world.a, SLAB_HANDLE_NONE, "not a handle");
     HANDLE_CRIME(world.a, ~h & ~UINT64_C(7), "not a handle");
     SUP_CHECK(free_obj(world.a, h), "the handle itself");
-    for (unsigned by = 1; by < 64; by++) { /* whatever is said of these, they are refused */
+    for (unsigned by = 1; by < 64; by++) { /* these are refused, with any message */
         SUP_CHECK(slab_handle_get(world.a, h << by) == NULL && slab_handle_get(world.a, h >> by) == NULL, "by %u", by);
     }
 }
@@ -660,7 +660,7 @@ static void poison_span(int unused) {
     }
 }
 
-/* What dies with its epoch is filled as well. */
+/* An object that dies with its epoch is filled as well. */
 static void poison_epoch(int flags) {
     EpochId epoch = epoch_open(world.a, "request", (unsigned)flags);
     unsigned char *p[200];
@@ -726,7 +726,7 @@ static void poison_clean(int unused) {
 }
 
 static void overflow(int underflow) {
-    enum { COUNT = 200 }; /* whatever order they come in: more than a slab of those of 96 bytes has */
+    enum { COUNT = 200 }; /* in any order: more than a slab of those of 96 bytes has */
     unsigned char *p[COUNT];
     const size_t sizes[] = {16, 64, 96, 1024};
     for (unsigned s = 0; s < 4; s++) {
@@ -934,7 +934,7 @@ static void promote_of_no_object(int unused) {
     epoch_domain_destroy(domain);
 }
 
-/* ---- what is no crime --------------------------------------------------------------------------------------- */
+/* ---- no crimes ---------------------------------------------------------------------------------------------- */
 
 static void no_crime(int unused) {
     (void)unused;

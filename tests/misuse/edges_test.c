@@ -192,7 +192,7 @@ static void zeroed(void) {
     }
 }
 
-/* What is marked for one allocator is no other's trouble. */
+/* Marks for one allocator do not affect another. */
 static void without_tools(void) {
     SlabOptions options = {.size = sizeof options, .memory_tools = SLAB_TOOLS_OFF};
     char *p = get(64, churn);
@@ -354,7 +354,7 @@ static bool check(const struct edge *edge, bool poison) {
     return good;
 }
 
-/* What is said when it is caught: an access, and nothing else. */
+/* memcheck reports an access, and nothing else. */
 static bool check_words(const char *name) {
     char err[16384] = "";
     set_poison(false);

@@ -47,7 +47,8 @@ static void fill(void *argument) {
 }
 enum { CASES = 12 };
 
-/* The compiler is not told that nothing else leads to an object: what comes by its handle, or by a walk, is seen. */
+/* The compiler is not told that nothing else leads to an object: writes by way of its handle, or of a walk, are
+   seen. */
 static bool doubles(void *object, size_t size, void *argument) {
     (void)size;
     (void)argument;

@@ -114,7 +114,7 @@ static void far_addresses(const struct world *world) {
                                     (uintptr_t)0x0000800000000000u,
                                     (uintptr_t)0xdeadbeefdeadbee0u};
     for (size_t i = 0; i < sizeof far / sizeof far[0]; i++) {
-        if (far[i] != 0) { /* what is left of some in 32 bits */
+        if (far[i] != 0) { /* some are 0 in 32 bits */
             refuse(world, (void *)far[i], "far");
         }
     }

@@ -1,6 +1,6 @@
 /*
- * guard_spans: what reaches over the ends of a large object dies by SIGSEGV, at the byte that is promised; what stays
- * inside does not; and all of it comes back.
+ * guard_spans: an access over the ends of a large object dies by SIGSEGV, at the promised byte; an access inside does
+ * not; and all memory comes back.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
@@ -152,7 +152,7 @@ static void every_use(void **state) {
     assert_int_equal(sup_committed_bytes(allocator), 0);
     assert_int_equal(ts_pool_used_units(), used);
     ts_pool_check();
-    /* What was a guard is memory like any other. */
+    /* A former guard is memory like any other. */
     epoch = epoch_open(allocator, NULL, EPOCH_SCOPE);
     for (unsigned i = 0; i < 2000; i++) {
         void *object = slab_malloc_epoch(allocator, 4000, epoch);

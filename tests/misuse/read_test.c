@@ -1,7 +1,7 @@
 /*
- * A stale pointer can be read through, whatever the object was and however it ended, also after its allocator was
- * freed. What is read is anything; what ends a process here is a fault. (docs/security.md has the exceptions: guards,
- * hard mode, spilled epochs.)
+ * A stale pointer can be read through, for every kind of object and of end, also after its allocator was freed. The
+ * bytes may be any; a signal that ends a process here is a failure. (docs/security.md has the exceptions: guards, hard
+ * mode, spilled epochs.)
  */
 #include "check.h"
 #include "unit.h"

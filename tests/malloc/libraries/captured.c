@@ -27,7 +27,7 @@ static uint64_t serve(void (*request)(unsigned), unsigned i, unsigned flags) {
     return stats.allocated_objects_total;
 }
 
-/* What a library keeps lives on in the epoch of its request, and is freed when the library frees it. */
+/* Memory that a library keeps lives on in the epoch of its request, and is freed when the library frees it. */
 static void test_drain(void) {
     for (unsigned i = 0; i < REQUESTS; i++) CHECK(serve(tested.serve, i, EPOCH_DOMAIN_DRAIN) > 10);
     SlabGlobalStats stats = figures();

@@ -1,6 +1,6 @@
 /*
  * A program that serves requests by a library that knows nothing of temporal-slab. Each request is a domain that
- * captures. Each library has a file that says what a request is; captured.c has the rest.
+ * captures. Each library has a file that defines a request; captured.c has the rest.
  */
 #ifndef MALLOC_CAPTURED_H
 #define MALLOC_CAPTURED_H
@@ -11,11 +11,11 @@
 
 typedef struct library {
     void (*begin)(void); /* once, outside of all requests */
-    /* Serves a request, and frees what it has made. What the library keeps for itself lives on. */
+    /* Serves a request, and frees its objects. Memory that the library keeps for itself lives on. */
     void (*serve)(unsigned request);
-    /* The same, and frees nothing. NULL: the library has lists of what it has allocated, and would meet it again. */
+    /* The same, and frees nothing. NULL: the library has lists of its allocations, and would meet them again. */
     void (*drop)(unsigned request);
-    void (*end)(void); /* the library frees what it keeps */
+    void (*end)(void); /* the library frees its own memory */
 } library;
 
 #ifdef __cplusplus

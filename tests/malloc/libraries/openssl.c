@@ -69,7 +69,7 @@ static void begin(void) {
     CHECK(SSL_CTX_set_session_id_context(server_context, (const unsigned char *)"test", 4) == 1);
     (void)SSL_CTX_set_options(server_context, SSL_OP_NO_TICKET);
     (void)SSL_CTX_sess_set_cache_size(server_context, 8);
-    serve(0); /* what is loaded and fetched at first use */
+    serve(0); /* loaded and fetched at first use */
 }
 
 static void end(void) {

@@ -52,7 +52,7 @@ static void test_owned(void) {
     CHECK(slab_malloc_active());
     CHECK(strcmp(first, "before the constructors") == 0 && malloc_usable_size(first) > 20);
     CHECK(slab_owns(slab_malloc_allocator(), second));
-    /* What libc allocates for the program. */
+    /* Memory that libc allocates for the program. */
     char *text = NULL;
     CHECK(asprintf(&text, "%s %d", "printed", 1000) == 12 && slab_owns(slab_malloc_allocator(), text));
     free(text);
@@ -141,7 +141,7 @@ static void test_stacks(void) {
     }
 /* Other C libraries have no call stacks, and a static program that is no PIE has none. */
 #if defined(__GLIBC__) && !defined(__arm__) && defined(MALLOC_TEST_STATIC_PIE)
-    CHECK(found >= 64); /* and what the next function has, if all is sampled from the start */
+    CHECK(found >= 64); /* and the objects of the next function, if all is sampled from the start */
 #else
     CHECK(found == 0);
 #endif

@@ -1,6 +1,6 @@
 #!/bin/sh
-# What the linker has put into a program that is linked with libtslab-malloc.a: nothing of libc's malloc, and of the C++ library's
-# operators only those that may not throw, which call ours. Arguments: PROGRAM MAP MODE.
+# The linker's choices for a program that is linked with libtslab-malloc.a: nothing of libc's malloc, and of the C++
+# library's operators only those that may not throw, which call ours. Arguments: PROGRAM MAP MODE.
 set -eu
 export LC_ALL=C
 program=$1 map=$2 mode=$3
@@ -10,7 +10,7 @@ fail() {
     failed=1
 }
 
-# The first part of the map: "ARCHIVE(MEMBER)", each with what it was taken for.
+# The first part of the map: "ARCHIVE(MEMBER)", each with the symbol that needed it.
 members=$(sed -n '1,/^Discarded input sections\|^Memory Configuration\|^There are no discarded/p' "$map" | sed -n 's/^\(.*[ /]\)\{0,1\}\(lib[^/]*\.a([^)]*)\).*/\2/p' | sort -u)
 has() { printf '%s\n' "$members" | grep -qE "$1"; }
 has '^libtslab-malloc\.a\(c\.c\.o\)$' || fail "malloc is not ours"
@@ -19,7 +19,7 @@ has '^libc\.a\(malloc\.o\)$' && fail "libc's malloc is in the program, too"
 others=$(printf '%s\n' "$members" | grep -E '^libstdc\+\+\.a\((new|del)_op' | grep -vE '\(new_op(nt|vnt|ant|vant)\.o\)$' || :)
 [ -z "$others" ] || fail "operators of libstdc++: $others"
 
-# Every name is there once, from the first file to the last: what a program and libc call is ours.
+# Every name is there once, from the first file to the last: the functions that a program and libc call are ours.
 for name in malloc free calloc realloc reallocarray aligned_alloc posix_memalign memalign valloc pvalloc malloc_usable_size pthread_create; do
     [ "$(nm "$program" | grep -cE " [tTwW] $name\$")" -eq 1 ] || fail "$name is not there once"
 done

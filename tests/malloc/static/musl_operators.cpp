@@ -1,5 +1,5 @@
 /*
- * All 20 operators of C++ with musl, whose packages bring no C++ library. So the program has what one has: what is told
+ * All 20 operators of C++ with musl, whose packages bring no C++ library. So the program brings its own: the exception
  * when there is no memory, and the four operators new that may not throw, which call those that do, as libstdc++'s.
  * Each object has to be the archive's while it lives, and no longer.
  */
