@@ -149,7 +149,7 @@ static void in_domains_who_opts_in(void **state) {
     slab_adapt_free(outside);
     assert_int_equal(live(epoch_of(&slab_adapt_home_jansson)), 0);
 
-    /* The domain is closed while the thread is inside of it: as if outside. What has to grow moves there. */
+    /* The domain is closed while the thread is inside of it: as if outside. An object that has to grow moves there. */
     assert_true(epoch_domain_force_close(d));
     memset(p, 'x', 10);
     errno = 0;

@@ -1,6 +1,6 @@
 /*
- * What libraries keep of a request beyond its end: docs/libraries.md, "Libraries that keep things". Each step runs in a
- * domain that captures and drains, twice. What is still live after the end is what the library has kept.
+ * Memory that libraries keep of a request beyond its end: docs/libraries.md, "Libraries that keep things". Each step
+ * runs in a domain that captures and drains, twice. The library has kept the objects that are still live after the end.
  */
 #define _GNU_SOURCE
 #include <tslab/malloc.h>
@@ -138,7 +138,7 @@ static kept after(void (*fn)(void)) {
     return k;
 }
 
-enum { NEVER, AT_FIRST, EACH_TIME, WHATEVER }; /* what it keeps something of */
+enum { NEVER, AT_FIRST, EACH_TIME, WHATEVER }; /* the step of which it keeps memory */
 
 static void try(const char *what, void (*fn)(void), int when) {
     step = what;

@@ -1,4 +1,4 @@
-// What the tests of the C++ header share: a check that ends the program, and what an allocator holds.
+// Common to the tests of the C++ header: a check that ends the program, and the memory of an allocator.
 #ifndef TESTS_CXX_CHECK_HPP
 #define TESTS_CXX_CHECK_HPP
 

@@ -1,6 +1,6 @@
 #!/bin/sh
 # tslab.hpp by every C++ compiler and standard library that is there: alone and without a warning, as C++17 and C++20,
-# with and without exceptions and RTTI; the containers under AddressSanitizer with libc++. What is not there is named and
+# with and without exceptions and RTTI; the containers under AddressSanitizer with libc++. Missing ones are named and
 # left out.
 # Arguments: DIRECTORY_OF_THE_LIBRARY SOURCE_DIR.
 set -eu

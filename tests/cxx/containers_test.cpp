@@ -25,8 +25,8 @@ static_assert(!std::is_default_constructible_v<A<int>>);
 static_assert(std::is_nothrow_copy_constructible_v<A<int>> && std::is_convertible_v<A<int>, A<double>>);
 static_assert(!std::allocator_traits<A<int>>::is_always_equal::value);
 
-// ---- each container, by whatever gives it an allocator -----------------------------------------------------
-// of(): an allocator of that type.
+// ---- each container, by every way to give it an allocator -------------------------------------------------- of(): an
+// allocator of that type.
 
 template <template <class> class Alloc, class Of> static void fill_and_check(Of of) {
     const int count = 500;
@@ -209,7 +209,7 @@ static void test_ends() {
         CHECK(s->names.size() == 100);
         std::thread([moved = std::move(d)] {}).join(); // ends there
     }
-    // An epoch that is closed drains by what containers give back.
+    // A closed epoch drains by the frees of containers.
     SlabAllocator *allocator = slab_allocator_create();
     EpochId epoch = epoch_open(allocator, "drains", EPOCH_SCOPE);
     {
@@ -234,7 +234,7 @@ static void test_resource() {
             tslab::domain d("pmr", flags);
             tslab::memory_resource memory(d, how);
             fill_and_check<P>(from_resource{&memory});
-            std::pmr::monotonic_buffer_resource above(&memory); // as what others take their memory from
+            std::pmr::monotonic_buffer_resource above(&memory); // as the resource of others
             std::pmr::unsynchronized_pool_resource pools(&memory);
             fill_and_check<P>(from_resource{&above});
             fill_and_check<P>(from_resource{&pools});
@@ -331,7 +331,7 @@ static void test_allocator_aware() {
         std::vector<nested, std::scoped_allocator_adaptor<A<nested>>> rows{A<nested>(d)};
         rows.emplace_back().emplace_back("a cell that is no short string, really");
         CHECK(rows[0].get_allocator() == A<string>(d) && rows[0][0].get_allocator() == A<char>(d));
-        CHECK(live(d) > (TSLAB_HAS_ASAN ? 20 : 300) && live(e) > 300); // with AddressSanitizer what has moved is freed
+        CHECK(live(d) > (TSLAB_HAS_ASAN ? 20 : 300) && live(e) > 300); // under ASan the moved-from object is freed
     }
     CHECK(misuses(allocator) == 0);
     slab_allocator_free(allocator);

@@ -175,7 +175,7 @@ static void test_objects() {
     tslab::domain d("throws");
     ended.clear();
     CHECK_THROWS(int, (void)tslab::make<throws>(d, d, true));
-    CHECK(live(d) == 1); // what the constructor made for itself
+    CHECK(live(d) == 1); // memory of the constructor itself
     throws *kept = tslab::make<throws>(d, d, false);
     CHECK(kept->text.size() > 16 && ended.empty());
     d.reset();
@@ -185,7 +185,7 @@ static void test_objects() {
     CHECK_THROWS(std::system_error, (void)tslab::make<noted>(d, 9));
     CHECK(ended.size() == 3);
 
-    // No memory: neither for the object nor for what remembers its destructor.
+    // No memory: neither for the object nor for the record of its destructor.
     SlabAllocator *small = slab_allocator_create();
     CHECK(slab_set_budget(small, 64 * 1024));
     {
@@ -250,7 +250,7 @@ static void test_threads() {
     CHECK_ERROR(EPERM, tslab::scope in(from_thread)); // another thread's
     CHECK(from_thread.allocate(10) != nullptr);       // which matters to scopes and cleanups alone
     CHECK_ERROR(EPERM, (void)tslab::make<noted>(from_thread, 3));
-    CHECK(ended.back() == 3 && live(from_thread) == 3); // and what was built is gone
+    CHECK(ended.back() == 3 && live(from_thread) == 3); // and the built object is gone
     CHECK(from_thread.end() && ended.back() == 2);
 
     tslab::domain used("handed over");
@@ -274,7 +274,7 @@ static void test_threads() {
     delete in;
     CHECK(busy.end());
 
-    // Not a shared one: who is inside gets nothing more.
+    // Not a shared one: a thread inside gets nothing more.
     tslab::domain shared("shared", EPOCH_DOMAIN_SHARED);
     std::atomic<int> step{0};
     std::thread other([&] {

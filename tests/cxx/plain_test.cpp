@@ -1,4 +1,4 @@
-// The header without exceptions and without RTTI: what cannot be made is empty, and containers work as ever.
+// The header without exceptions and without RTTI: an object that cannot be made is empty, and containers work as ever.
 #include "check.hpp"
 
 #include <map>
@@ -39,7 +39,7 @@ static void test_failures_are_answers() {
     CHECK(ends == 2);
 }
 
-// How a child of fork ends in which a container gets no memory, and what it says.
+// How a child of fork ends in which a container gets no memory, and its message.
 template <class F> static std::string last_words(F f, int *signal) {
     int ends[2];
     CHECK(pipe(ends) == 0);
@@ -78,7 +78,7 @@ static void test_containers() {
         std::pmr::map<int, std::pmr::string> m(&memory);
         for (int i = 0; i < 100; i++) m.emplace(i, "a text that is too long for a short string");
         CHECK(m.size() == 100 && memory == memory);
-        // Without RTTI nobody can tell what the other resource is.
+        // Without RTTI the type of the other resource is unknown.
         CHECK(memory != same);
         said = last_words([&] { (void)memory.allocate(std::size_t(1) << 62); }, &signal);
         CHECK(signal == SIGABRT && said == "tslab: an allocation of a container failed\n");

@@ -1,4 +1,4 @@
-// A type that the program and a library of it have in common, and what the library does with it.
+// A type that the program and a library of it have in common, and the library's functions on it.
 #ifndef TESTS_CXX_SHARED_OBJECTS_HPP
 #define TESTS_CXX_SHARED_OBJECTS_HPP
 
@@ -16,7 +16,7 @@ __attribute__((visibility("default"))) bool destroyed_in_library(tslab::domain &
 __attribute__((visibility("default"))) bool is_equal_in_library(tslab::domain &d,
                                                                 const std::pmr::memory_resource &other);
 #endif
-// Where the library has what ends such an object.
+// The place of the library's function that ends such an object.
 __attribute__((visibility("default"))) void (*end_in_library())(void *);
 
 #endif

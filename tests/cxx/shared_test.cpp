@@ -33,7 +33,7 @@ int main() {
           !is_equal_in_library(d, *std::pmr::get_default_resource()));
 #endif
 
-    // What neither destroys ends with the domain.
+    // An object that neither destroys ends with the domain.
     CHECK(made_in_library(d, &ended) != nullptr && tslab::make<counted>(d, &ended) != nullptr);
     d = tslab::domain();
     CHECK(ended == 4);

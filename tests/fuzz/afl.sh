@@ -1,6 +1,6 @@
 #!/bin/sh
-# Runs the fuzz body under AFL++ for SECONDS, with what is found in WORK: one instance that mutates deterministically first,
-# and JOBS - 1 more that share what they find with it. Starts from the corpus that is kept.
+# Runs the fuzz body under AFL++ for SECONDS, with the findings in WORK: one instance that mutates deterministically
+# first, and JOBS - 1 more that share their findings with it. Starts from the corpus that is kept.
 # usage: tests/fuzz/afl.sh API_FUZZ SECONDS WORK [JOBS]
 # A finding: exit 1, its bytes in WORK/*/crashes or WORK/*/hangs; `api_fuzz FILE` prints the calls. Last line: the programs.
 set -eu

@@ -1,5 +1,5 @@
 /*
- * The body of the fuzzer on random byte strings: what every build runs without a fuzzing engine.
+ * The body of the fuzzer on random byte strings, which every build runs without a fuzzing engine.
  *
  *     api_fuzz_test [--seed N] [--programs N]
  *     api_fuzz_test FILE...                      the strings in these files instead
@@ -28,7 +28,7 @@ static size_t make_string(struct sup_rng *rng, uint8_t *bytes) {
     return length;
 }
 
-/* A wrong answer aborts, which is what a fuzzer looks for. */
+/* A wrong answer aborts, and a fuzzer looks for that. */
 static int replay(int count, char **names) {
     static uint8_t bytes[1 << 20];
     for (int i = 0; i < count; i++) {

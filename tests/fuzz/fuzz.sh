@@ -1,8 +1,8 @@
 #!/bin/sh
-# Runs the libFuzzer target for SECONDS, half of the time with what AddressSanitizer is told of every object, half
-# without (the fast paths are only then in use); starts from the corpus that is kept, and leaves what it finds in WORK.
-# usage: tests/fuzz/fuzz.sh API_FUZZ SECONDS WORK [JOBS]
-# A finding: exit 1, its bytes in WORK/crash-*; `api_fuzz WORK/crash-...` prints the calls. Last line: the operations.
+# Runs the libFuzzer target for SECONDS, half of the time with AddressSanitizer told of every object, half without (the
+# fast paths are only then in use); starts from the corpus that is kept, and leaves its findings in WORK. usage:
+# tests/fuzz/fuzz.sh API_FUZZ SECONDS WORK [JOBS] A finding: exit 1, its bytes in WORK/crash-*; `api_fuzz
+# WORK/crash-...` prints the calls. Last line: the operations.
 set -eu
 [ $# -ge 3 ] || {
     echo "usage: tests/fuzz/fuzz.sh API_FUZZ SECONDS WORK [JOBS]" >&2

@@ -12,7 +12,7 @@ import subprocess
 import sys
 import tempfile
 
-# (command, what it must say: a regular expression over its lines)
+# (command, the expected output: a regular expression over its lines)
 EXPECTED = [
     ("tslab ptr live", r"live: slot \d+ of class \d+ \(768 bytes\)\n  in epoch 0x[0-9a-f]+ \(\"request 42\", ACTIVE\)\n"
                        r"  unit \d+ of heap 1 \(live\)"),
@@ -69,7 +69,7 @@ EXPECTED = [
     ("tslab handle old_handle", r"format 2\n  stale\n  the place is in generation \d+ now, and free"),
     ("tslab handle 12345", r"never was a handle"),
     ("tslab allocators", r"allocator 0x[0-9a-f]+: \d+ KiB committed, \d+ KiB of them retained"),
-    # What is wrong is named.
+    # The fault is named.
     ("tslab epoch nosuch", r'tslab: no open epoch has the label "nosuch"'),
     ("tslab heap 99", r"tslab: there is no heap 99"),
     ("tslab slab 0", r"tslab: 0x0 is neither the number of a unit nor an address"),
@@ -146,7 +146,7 @@ def main():
         wrong = check("running program", output)
         if os.path.exists(own):
             wrong += check("core file by gdb", run_gdb([program, own], commands))
-            if os.path.getsize(own) > 160 << 20:  # the burst, the object of 40 MiB, and what was never used is not in it
+            if os.path.getsize(own) > 160 << 20:  # the burst, the object of 40 MiB, and unused memory are not in it
                 wrong += 1
                 print("core file by gdb: %d bytes" % os.path.getsize(own))
         else:

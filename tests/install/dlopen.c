@@ -1,6 +1,6 @@
 /*
- * Loads the shared library at run time, as other languages do, and allocates with it: its thread storage must fit
- * into what the C library keeps free for libraries that come late. Argument: the library's path.
+ * Loads the shared library at run time, as other languages do, and allocates with it: its thread storage must fit into
+ * the room that the C library keeps free for late libraries. Argument: the library's path.
  */
 #include <dlfcn.h>
 #include <stdbool.h>

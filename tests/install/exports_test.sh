@@ -19,8 +19,8 @@ declared=$(cat "$source_dir"/include/tslab/tslab.h "$source_dir"/include/tslab/s
 [ "$(sort -u "$names" | wc -l)" -eq "$declared" ] ||
     fail "$declared declarations in the headers, but these names: $(tr '\n' ' ' <"$names")"
 
-# "name@@TSLAB_0": every symbol has the version. The version itself is an absolute symbol. What the project's own
-# libraries use has another, and is what headers of the core declare with TS_PRIVATE.
+# "name@@TSLAB_0": every symbol has the version. The version itself is an absolute symbol. Functions for the project's
+# own libraries have another, and are those that headers of the core declare with TS_PRIVATE.
 "${NM:-nm}" -D --defined-only "$library" | awk '$2 != "A" { print $3 }' | sort >"$work/all"
 sed -n 's/@@TSLAB_PRIVATE$//p' "$work/all" >"$work/private"
 cat "$source_dir"/src/core/*/*.h "$source_dir"/src/observe/*.h "$source_dir"/src/advice/*.h | sed -n 's/^TS_PRIVATE .*[ *]\(ts_[a-z_]*\)[([].*/\1/p' | sort >"$work/private_declared"

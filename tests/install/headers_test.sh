@@ -17,7 +17,7 @@ for cc in "${CC:-gcc}" clang; do
         done
     done
 done
-# What the compiler is to say of a program that does it wrong. Arguments: the words, the compiler and its options; the program: stdin.
+# The compiler's message on a wrong program. Arguments: the words, the compiler and its options; the program: stdin.
 says() {
     words=$1
     shift

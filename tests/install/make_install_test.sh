@@ -10,7 +10,7 @@ cd "$work/tree"
 for name in apt-get sudo dpkg-query; do
     printf '#!/bin/sh\necho "%s $*" >>"%s/packages"\nexit 1\n' $name "$work" >"$work/bin/$name"
 done
-# Two compilers, each of which notes what it is asked.
+# Two compilers, each of which notes its calls.
 for name in first second; do
     printf '#!/bin/sh\necho "$*" >>"%s/%s"\nexec "%s" "$@"\n' "$work" $name "$(command -v "${CC:-gcc}")" >"$work/bin/$name"
 done

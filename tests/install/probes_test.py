@@ -15,7 +15,7 @@ import time
 
 LIBRARY, PROGRAM, SOURCE = (os.path.abspath(a) for a in sys.argv[1:4])
 
-# What each command prints while probes_program runs, in the order of the page.
+# The output of each command while probes_program runs, in the order of the page.
 PRINTS = [
     r"@\[slab_free,\s[^\]]*\bts_misuse_free\+\d+[^\]]*\]: [1-9]",
     r"@\[handler:/probe\]: [1-9]",

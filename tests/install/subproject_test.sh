@@ -10,7 +10,7 @@ tar -C "$source_dir" --exclude=./build --exclude=./.git --transform "s#^\.#tslab
 
 cp -r "$source_dir/tests/install/subproject" "$work/parent"
 cp "$source_dir/tests/install/consumer.c" "$work/parent/consumer.c"
-# What a debug build leaves out of optimization is not the matter here.
+# The missing optimization of a debug build does not matter here.
 run "$cmake" -S "$work/parent" -B "$work/cmake" -DTSLAB_TARBALL="$work/tslab.tar.gz" -DCMAKE_BUILD_TYPE=Debug -DCMAKE_UNITY_BUILD=ON
 run "$cmake" --build "$work/cmake" -j "${JOBS:-2}"
 run "$work/cmake/consumer"

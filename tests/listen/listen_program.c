@@ -1,5 +1,5 @@
 /*
- * What a tool that listens has to tell of: listen_program CASE. Functions whose names must be in its report are
+ * Events that a listening tool has to report: listen_program CASE. Functions whose names must be in its report are
  * makes_NAME, where the object comes from, and ends_NAME, where its lifetime ends.
  */
 #ifndef _GNU_SOURCE
@@ -13,8 +13,8 @@
 #include <tslab/tslab.h>
 #include <unistd.h>
 
-#define APART __attribute__((noinline)) /* a frame of its own, also for what is called last in it */
-#define STAY __asm__ volatile("" ::: "memory")
+# define APART __attribute__((noinline)) /* a frame of its own, also for the last call in it */ define STAY __asm__
+# volatile("" ::: "memory")
 
 SlabAllocator *a;
 EpochId churn;
@@ -121,7 +121,7 @@ static void after_reset(void) {
     reads(p + 199);
 }
 
-/* valgrind may take the first 16 bytes of an object for what lies behind the one before. */
+/* valgrind may take the first 16 bytes of an object for the bytes behind the one before. */
 static void after_epoch(void) {
     (void)makes_object(64);
     char *p = makes_object(64);

@@ -63,7 +63,7 @@ def library_sources(tree):
 def copy_tree(to, tests):
     for part in ("src", "include", "tests/support", "tests/walk"):
         shutil.copytree(ROOT / part, to / part)
-    # What CMake makes of the sources: all libraries of a mutant are of one build.
+    # The build of the sources by CMake: all libraries of a mutant are of one build.
     (to / "include/tslab_build.h").write_text('#define TSLAB_BUILD "mutant"\n', encoding="utf-8")
     for test in tests:
         source = ROOT / source_of(test)

@@ -69,7 +69,7 @@ class Stack(unittest.TestCase):
         os.mkdir(os.path.join(self.folder, "bin"))
         self.report = os.path.join(self.folder, "report")
         self.ports = free_ports(3)
-        # What the script calls, but no Grafana that may be installed here.
+        # The programs that the script calls, but no Grafana that may be installed here.
         for name in ("sh", "cat", "cp", "dirname", "mkdir", "mktemp", "prometheus", "readlink", "rm", "sed", "sleep"):
             os.symlink(shutil.which(name), os.path.join(self.folder, "bin", name))
 

@@ -1,8 +1,8 @@
 /*
- * What others meet of the region's address space: core dumps, by the kernel and by gcore, and mlockall. A dump has
- * what is live or retained, and 24 MiB at most that were never used. A large object that was freed is not in it,
- * except where addresses have 32 bits: the region has no FAR part there.
- * mlockall makes no tables for what was never used, and a limit that is too small for a region is named.
+ * The region's address space in core dumps, by the kernel and by gcore, and mlockall. A dump has live and retained
+ * memory, and 24 MiB at most that were never used. A large object that was freed is not in it, except where addresses
+ * have 32 bits: the region has no FAR part there.
+ * mlockall makes no tables for unused memory, and a limit that is too small for a region is named.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
@@ -174,7 +174,7 @@ static void a_dump(bool by_gcore, const char *none) {
         skip();
     }
     print_message("%zu bytes, %zu of them held\n", bytes, held);
-    assert_true(bytes > 5 * MIB); /* what is live is in it */
+    assert_true(bytes > 5 * MIB); /* live objects are in it */
     assert_true(bytes <= held + SLACK + FREED);
 }
 
@@ -219,7 +219,7 @@ static void mlockall_of_what_is_used(void **state) {
     in_child(lock_all, err, sizeof err);
 }
 
-/* As a user whom the limit holds for. */
+/* As a user for which the limit holds. */
 static void limit_locks(size_t bytes) {
     struct rlimit limit = {bytes, bytes};
 #if defined(__linux__)

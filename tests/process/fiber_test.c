@@ -86,7 +86,7 @@ static void inside_a_domain(void **state) {
     slab_allocator_free(a);
 }
 
-/* What works: the domain is left and given up where the fiber leaves its thread, and entered where it goes on. */
+/* The working way: the domain is left and given up where the fiber leaves its thread, and entered where it goes on. */
 static void fiber_that_hands_over(void) {
     SUP_CHECK(epoch_domain_enter(domain) && slab_alloc(100) != NULL, "errno %d", errno);
     SUP_CHECK(epoch_domain_exit(domain) && epoch_domain_hand_over(domain), "errno %d", errno);

@@ -1,7 +1,7 @@
 /*
  * A handler of fork forks: before the library's handlers have run, inside of them, and after them; with the statistics
  * page and without. All processes that come of it, of both forks, are whole: only the threads that are there have
- * heaps, what the second thread of the first process has allocated can be freed, and one page is written.
+ * heaps, objects of the first process's second thread can be freed, and one page is written.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
@@ -24,7 +24,7 @@
 enum { NONE, EARLY, PREPARE = 2, PARENT = 4, CHILD = 6, HANDLERS = 8 };
 
 static int forks_in = NONE; /* this handler; once */
-static pid_t inner;         /* what the fork in it has returned, */
+static pid_t inner;         /* the result of the fork in it, */
 static pid_t inner_of;      /* and the process that it was called in */
 static SlabAllocator *allocator;
 static void *of_other;

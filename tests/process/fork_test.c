@@ -98,7 +98,7 @@ static int stop(void **state) {
     return 0;
 }
 
-/* ---- what the child does ----------------------------------------------------------------------------------------- */
+/* ---- the child --------------------------------------------------------------------------------------------------- */
 
 static void *thread_of_the_child(void *argument) {
     SUP_CHECK(slab_free(allocator, slab_malloc_epoch(allocator, 333, churn)), "in a thread of the child");

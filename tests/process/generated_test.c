@@ -1,6 +1,6 @@
 /*
  * Code that the program has made while it runs, with tables for unwinding that have no rule for the caller, as
- * compilers of scripts register them: the unwinder ends a program that asks it for what lies behind such a frame. A
+ * compilers of scripts register them: the unwinder ends a program that asks it for the caller of such a frame. A
  * sampled stack ends there.
  */
 #ifndef _GNU_SOURCE

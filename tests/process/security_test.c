@@ -1,6 +1,6 @@
 /*
- * What docs/security.md says of the process's memory: no page of the region is executable, it lies where the kernel's
- * randomness puts it, metadata is apart from data, and the table of the system's functions is read-only.
+ * The promises of docs/security.md on the process's memory: no page of the region is executable, it lies where the
+ * kernel's randomness puts it, metadata is apart from data, and the table of the system's functions is read-only.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
@@ -41,8 +41,7 @@ struct seen {
     unsigned mappings, executable, data_writable;
 };
 
-/* The last byte of the reservation that something is in: what lies around the aligned part of it is not the
-   region's. */
+/* The last byte of a reservation: the addresses around its aligned part are not the region's. */
 static uintptr_t end_of_region(void) {
     static const size_t stride[] = {TS_EPOCH_STRIDE, TS_DOMAIN_STRIDE, TS_ALLOCATOR_STRIDE};
     uintptr_t end = (uintptr_t)(ts_region.lines + (size_t)ts_region.line_limit * TS_CACHE_LINE);
@@ -77,7 +76,7 @@ static void nothing_is_executable(void **state) {
     slab_allocator_free(allocator);
 }
 
-/* No metadata below the end of the data; between what is in use of it and the metadata there is what faults. */
+/* No metadata below the end of the data; between the used data and the metadata lie addresses that fault. */
 static void metadata_is_apart(void **state) {
     (void)state;
     SlabAllocator *allocator = slab_allocator_create();
@@ -138,7 +137,7 @@ static void placed_at_random(void **state) {
     assert_true(strlen(first) > 5 && differs);
 }
 
-/* ---- a program with more rights than who starts it --------------------------------------------------------------- */
+/* ---- a program with more rights than the user who starts it ------------------------------------------------------ */
 
 #define HAS_PAGE 1
 #define HAS_BUDGET 2

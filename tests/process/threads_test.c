@@ -200,7 +200,7 @@ static unsigned rounds_run;
 static bool only_in_the_last;
 static unsigned refused;
 
-/* Allocates, frees what the thread left, and comes again as often as the system lets it. */
+/* Allocates, frees the objects that the thread left, and comes again as often as the system lets it. */
 static void allocate_at_the_end(void *argument) {
     uintptr_t round = (uintptr_t)argument;
     rounds_run++;
@@ -218,8 +218,8 @@ static void allocate_at_the_end(void *argument) {
     errno = 0;
     void *object = slab_malloc_epoch(allocator, 100, churn);
     if (object == NULL) {
-        /* Nothing runs on this thread after its last round: what it would leave could not be told from a thread's that
-           lives. */
+        /* Nothing runs on this thread after its last round: its remains could not be told from the memory of a live
+           thread. */
         SUP_CHECK(errno == ENOMEM && round == PTHREAD_DESTRUCTOR_ITERATIONS, "round %u: %s", (unsigned)round,
                   strerror(errno));
         refused++;

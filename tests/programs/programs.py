@@ -41,7 +41,7 @@ def run(script, library, hard=False):
     with tempfile.TemporaryDirectory(prefix="programs.") as directory:
         os.chmod(directory, 0o777)
         with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
-            # A home that is not there; who makes it makes it here.
+            # A home that does not exist; a program that makes it makes it here.
             home = {"HOME": os.path.join(directory, "no home")}
             process = subprocess.Popen(["sh", "-ec", script], cwd=directory, env=environment(library, hard) | home, stdout=out, stderr=err,
                                        stdin=subprocess.DEVNULL, start_new_session=True)

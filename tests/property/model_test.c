@@ -5,7 +5,7 @@
  *
  * First programs one after another, each a function of the seed and its number alone; one that fails is shrunk and
  * printed as C. Some of them with TSLAB_STRICT and TSLAB_HINTS, too. Then programs side by side in threads that pass
- * each other objects. All run in a forked child: what they do to the process is over when they end.
+ * each other objects. All run in a forked child: their effects on the process end with it.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE

@@ -14,7 +14,7 @@
 #define SOAK_STALE 64u  /* handles that must never be accepted again */
 #define SOAK_PARKED 16u /* domains handed over */
 
-/* What was done, by all threads. */
+/* The work of all threads. */
 #define SOAK_COUNTS(X) \
     X(operations)      \
     X(objects) X(foreign) X(handles) X(epochs) X(domains) X(threads) X(forks) X(allocators) X(refused) X(trims) X(large)
@@ -56,7 +56,7 @@ extern atomic_bool soak_gate_shut;
 
 /* One life: allocates, frees and so on until its time is up. */
 void soak_live(struct soak *soak, uint64_t seed);
-/* Frees what is on its way between threads, and destroys the domains that nobody has. */
+/* Frees objects on their way between threads, and destroys the domains that nobody has. */
 void soak_drain(struct soak *soak);
 /* Frees the large objects among them. */
 void soak_drain_large(struct soak *soak);

@@ -1,4 +1,4 @@
-/* What the threads of the soak do. */
+/* The threads of the soak. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
@@ -517,7 +517,7 @@ void soak_live(struct soak *soak, uint64_t seed) {
     if (forks) {
         fork_child(&life);
     }
-    /* What is left goes to others, who find it in the slabs of a thread that has ended. */
+    /* The remaining objects go to others, which find them in the slabs of a thread that has ended. */
     for (unsigned i = 0; i < SOAK_KEPT; i++) {
         struct soak_object *o = &life.kept[i];
         if (o->object.address != NULL &&

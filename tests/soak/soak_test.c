@@ -22,8 +22,8 @@
 
 #define MIB ((double)(1u << 20))
 #define FLAT_AFTER_S 60.0 /* shorter runs report their memory and do not judge it */
-/* The pool's highest unit is that many times the most that were in use at once, at most: what is free in between can be
-   had. */
+/* The pool's highest unit is that many times the most that were in use at once, at most: the free units in between are
+   used. */
 #define HIGHEST_OF_MOST 8u
 
 /* ---- the gate ------------------------------------------------------------------------------------------------ */

@@ -19,13 +19,13 @@ enum { MAKERS = 2, EPOCHS = 40, LAST = 64 };
 struct arena {
     struct sup_args args;
     SlabAllocator *allocator;
-    struct stress_box box; /* objects of epochs that are closed, not destroyed: whoever takes one frees it */
+    struct stress_box box; /* objects of epochs that are closed, not destroyed: the thread that takes one frees it */
     _Atomic(unsigned char *) last[LAST]; /* of epochs that are destroyed, sooner or later */
     _Atomic uint64_t epochs, late;
     _Atomic unsigned making;
 };
 
-/* Of the epochs a part is destroyed with what it has; the others are closed, and what they have is freed by others. */
+/* A part of the epochs is destroyed with its objects; the others are closed, and other threads free their objects. */
 static void make(struct arena *arena, unsigned number) {
     struct sup_rng rng = {sup_mix(arena->args.seed) + number};
     double until = sup_now_s() + arena->args.seconds;
@@ -55,7 +55,7 @@ static void free_foreign(struct arena *arena) {
         if (stress_take(&arena->box, &object)) stress_free(arena->allocator, &object);
 }
 
-/* Whatever is there. (What is freed is an object of a maker that will be destroyed: only that can be in `last`, and
+/* Any object there. (The freed object is of a maker that will be destroyed: only such a one can be in `last`, and
    nobody frees it otherwise; but its place can be one by now that is in the box.) */
 static void look_at_the_dead(struct arena *arena) {
     struct sup_rng rng = {sup_mix(arena->args.seed) + MAKERS};

@@ -148,7 +148,7 @@ static void run(void *argument, unsigned number) {
             }
         }
         meet(arena);
-        /* What was missed: by its thread's next calls, of which an allocation works off eight blocks at most. */
+        /* The missed blocks end in their thread's next calls, of which an allocation works off eight blocks at most. */
         for (unsigned i = 0; i < 200; i++) {
             one_call(number % 2 ? arena->side : arena->allocator);
         }

@@ -1,7 +1,7 @@
 /*
- * Epochs are closed and destroyed by one thread while others allocate in them. ESTALE is the only refusal; what
- * was allocated before a close stays until it is freed; what was allocated before a destroy is stale; nobody's
- * bytes are given to somebody else.
+ * Epochs are closed and destroyed by one thread while others allocate in them. ESTALE is the only refusal; an object
+ * from before a close stays until it is freed; an object from before a destroy is stale; nobody's bytes are given to
+ * somebody else.
  *
  *     close_destroy_test [--seconds N] [--seed N] [--threads N]
  */
@@ -21,7 +21,7 @@ struct arena {
     struct sup_args args;
     SlabAllocator *allocator;
     _Atomic EpochId closing[SLOTS];    /* epochs that are only ever closed */
-    _Atomic EpochId destroying[SLOTS]; /* epochs that are destroyed with what is in them */
+    _Atomic EpochId destroying[SLOTS]; /* epochs that are destroyed with their objects */
     EpochId steady;
     atomic_bool stop;
     atomic_uint_fast64_t refused;

@@ -1,8 +1,8 @@
 /*
  * An epoch is closed while its last objects are freed: by two other threads, with or without their owner, and beside a
  * trim; of one thread or of three, whose blocks leave it one by one while somebody reads its row. It ends with the last
- * of them. Where its owner sleeps meanwhile, nobody else has to do anything for that; where it is among those who free
- * it can lose its processor in the middle of an operation, and then one slab_trim is enough.
+ * of them. Where its owner sleeps meanwhile, nobody else has to do anything for that; where it is among the freeing
+ * threads it can lose its processor in the middle of an operation, and then one slab_trim is enough.
  *
  *     close_free_test [--seconds N] [--seed N]
  */

@@ -112,7 +112,7 @@ static void use_chain(struct arena *arena, struct sup_rng *rng) {
     (void)pthread_mutex_unlock(&arena->mutex);
 }
 
-/* With an epoch that its thread ends or empties, perhaps at this moment. What comes into it dies with it. */
+/* With an epoch that its thread ends or empties, perhaps at this moment. Objects that come into it die with it. */
 static void meddle(struct arena *arena, struct sup_rng *rng) {
     EpochId epoch = atomic_load_explicit(&arena->offers[sup_rng_below(rng, OFFERS)], memory_order_relaxed);
     bool done = false;
@@ -163,7 +163,7 @@ static void work(void *argument, unsigned number) {
     }
 }
 
-/* A shared domain of its own, closed by force under those who allocate in it. */
+/* A shared domain of its own, closed by force under threads that allocate in it. */
 struct doomed {
     struct arena *arena;
     EpochDomain *domain;

@@ -1,6 +1,6 @@
 /*
- * A thread enters its domain, over and over, while others try to end it. Whoever is told that it has ended finds nobody
- * inside, and its cleanup has run once; who is inside keeps his objects. Owned domains, and shared ones with two
+ * A thread enters its domain, over and over, while others try to end it. A thread whose end succeeds finds nobody
+ * inside, and the cleanup has run once; a thread inside keeps its objects. Owned domains, and shared ones with two
  * visitors.
  */
 #include "check.h"
@@ -40,7 +40,7 @@ static void visit(EpochDomain *d) {
         SUP_CHECK(p != NULL, "nothing to be had inside, errno %d", errno);
         *p = 1;
         SUP_CHECK(slab_owns(allocator, p), "an object of a domain that somebody is inside of is gone");
-        if (n % 32 == 0) { /* not each time: who is hardly ever outside cannot be ended */
+        if (n % 32 == 0) { /* not each time: a domain with a thread nearly always inside cannot be ended */
             SUP_CHECK(epoch_domain_enter(d) && epoch_domain_exit(d), "who is inside is refused, errno %d", errno);
             SUP_CHECK(epoch_domain_alloc(d, 16) != NULL, "who is inside gets nothing, errno %d", errno);
         }

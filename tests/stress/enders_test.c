@@ -1,8 +1,8 @@
 /*
  * Epochs of domains are closed, destroyed, ended and limited by threads that are not theirs, while their own threads
  * fill, reset and end them without a pause, more of them than there are processors: so an end, or a limit, meets a
- * thread that has lost its processor in the middle of an allocation or a reset. What was ended takes nothing more, what
- * has a limit does not go beyond it, and at the end nothing is left.
+ * thread that has lost its processor in the middle of an allocation or a reset. An ended epoch takes no more objects, a
+ * limit holds, and at the end nothing is left.
  *
  *     enders_test [--seconds N] [--seed N]
  */
@@ -15,7 +15,7 @@
 
 enum { OWNERS = 3, ENDERS = 2, ROUNDS = 60 };
 
-#define LIMIT ((size_t)4 * 16384) /* more than what an owner has at a time */
+# define LIMIT ((size_t)4 * 16384) /* more than an owner has at a time */
 
 struct arena {
     struct sup_args args;
@@ -39,7 +39,8 @@ static bool fill(EpochDomain *domain, struct sup_rng *rng) {
     return all;
 }
 
-/* While a thread that sets a limit has the epoch pinned, what resets have emptied is held: it may have no processor. */
+/* While a thread that sets a limit has the epoch pinned, blocks that resets have emptied are held: that thread may have
+   no processor. */
 static void check_held(EpochDomain *domain) {
     for (unsigned ms = 0; ms < 60000 && epoch_domain_held(domain) > LIMIT; ms++) {
         sup_sleep_ms(1);

@@ -64,7 +64,7 @@ int main(int argc, char **argv) {
         }
         unsigned told = atomic_load(&arena.told) + mine;
         SUP_CHECK(told == 1, "handle %" PRIx64 ": %u threads have freed it", handle, told);
-        /* What is allocated next is nobody else's. */
+        /* The next object belongs to its thread alone. */
         struct stress_object *slot = &kept[sup_rng_below(&rng, KEPT)];
         if (slot->address) stress_free(arena.allocator, slot);
         *slot = stress_make(arena.allocator, epochs[0], &rng);

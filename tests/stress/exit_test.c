@@ -1,7 +1,7 @@
 /*
  * Threads that end while their objects live: the next ones take over their slabs, verify and free the objects. The
- * memory of the working set stays what it is over any number of generations, and what is retained beside it within its
- * budget: how much of that there is depends on how many of a generation's threads ran at the same time.
+ * memory of the working set stays the same over any number of generations, and the retained memory within its budget:
+ * how much of that there is depends on how many of a generation's threads ran at the same time.
  *
  *     exit_test [--seconds N] [--seed N] [--threads N]
  */
@@ -24,7 +24,7 @@ struct generation {
     struct stress_object (*left)[EACH]; /* by the thread of the generation before */
 };
 
-/* Frees what another thread left, in part before and in part after allocating, and leaves as much. */
+/* Frees the objects that another thread left, in part before and in part after allocating, and leaves as much. */
 static void live_and_end(void *argument, unsigned number) {
     struct generation *generation = argument;
     struct stress_object *left = generation->left[(number + generation->number) % generation->args.threads];

@@ -1,7 +1,7 @@
 /*
  * Large objects of the FAR part (region/region.h): threads make them, let them grow and shrink, free each other's, end
  * epochs with them, by pointer and by handle; one more looks up places of the part that nobody gave it, trims, and
- * reads figures. What is large is made small here.
+ * reads figures. The limit of large objects is lowered here.
  *
  *     far_test [--seconds N] [--seed N] [--threads N]
  */
@@ -123,7 +123,7 @@ static void look(struct arena *arena, struct sup_rng *rng) {
             SlabHandle handle = ts_handle_pack_far((uint32_t)unit, (uint32_t)sup_rng_below(rng, 8));
             SUP_CHECK(!slab_free(arena->other, at) && !slab_owns(arena->other, at), "%p is nobody's here", (void *)at);
             SUP_CHECK(!free_obj(arena->other, handle) && !slab_handle_get(arena->other, handle), "a guessed handle");
-            (void)slab_usable_size(arena->allocator, at); /* whatever is there by now */
+            (void)slab_usable_size(arena->allocator, at); /* any object there by now */
         }
         (void)atomic_fetch_add(&arena->lookups, 1);
         if (steps % 512 == 0) (void)slab_trim(arena->allocator);

@@ -1,11 +1,11 @@
 /*
  * A handle is stale from the moment in which a free of its object has answered true, also when the thread that
- * freed it is not the one that owns the slab, and whatever the owner is doing with that slab at that instant.
+ * freed it is not the one that owns the slab, and for every act of the owner on that slab at that instant.
  *
  *     foreign_double_free_test [--seconds N] [--seed N] [--threads N]
  *
  * One thread allocates, keeps patterned objects of its own in the same slabs, and so takes in the foreign frees
- * again and again; the others free what it sends them, and then try the handle once more.
+ * again and again; the others free the objects that it sends, and then try the handle once more.
  */
 #include "identities.h"
 #include "proc.h"

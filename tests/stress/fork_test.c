@@ -1,6 +1,6 @@
 /*
- * fork() while other threads are inside of the allocator: the child, which has only the forking thread, frees
- * what it inherited, allocates, opens and destroys epochs, and ends with 0; the parent goes on.
+ * fork() while other threads are inside of the allocator: the child, which has only the forking thread, frees the
+ * objects it inherited, allocates, opens and destroys epochs, and ends with 0; the parent goes on.
  *
  *     fork_test [--seconds N] [--seed N] [--threads N]
  */

@@ -1,7 +1,7 @@
 /*
  * Threads that set the labels of two epochs of one lock without pause, each label a row of one character of several
- * bytes: whoever reads one meanwhile, another thread or a signal handler that interrupts a setter, sees one of that
- * epoch's labels, whole.
+ * bytes: a reader meanwhile, another thread or a signal handler that interrupts a setter, sees one of that epoch's
+ * labels, whole.
  *
  *     labels_test [--seconds N] [--seed N] [--threads N]
  */

@@ -1,7 +1,7 @@
 /*
  * The mark of the region rises (region/region.h) while other threads look up places around it which nobody gave them:
- * addresses and handles just below it, at it, and above it. No lookup faults, each is refused, and what is handed out
- * meanwhile is found.
+ * addresses and handles just below it, at it, and above it. No lookup faults, each is refused, and objects handed out
+ * meanwhile are found.
  *
  *     mark_test [--seconds N] [--seed N]
  */

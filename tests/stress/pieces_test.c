@@ -45,7 +45,7 @@ static void free_one_of_others(struct arena *arena, struct sup_rng *rng) {
         return;
     }
     const void *p = atomic_load(&arena->slot[at]);
-    size_t bytes = slab_usable_size(arena->allocator, p); /* whatever is there by now */
+    size_t bytes = slab_usable_size(arena->allocator, p); /* any object there by now */
     SUP_CHECK(bytes <= 4096, "%zu bytes", bytes);
     (void)slab_handle_of(arena->allocator, p);
 }

@@ -1,7 +1,7 @@
 /*
  * Messages about refused pointers and handles beside threads to whose slabs they point: these open epochs of each kind,
  * allocate and free in them, and end them, while others free the same addresses in allocators that they are not of, one
- * of which has ended. Each call is refused and each message is a line: what it says may be true no more.
+ * of which has ended. Each call is refused and each message is a line, whose content may be out of date.
  *
  *     refused_test [--seconds N] [--seed N] [--threads N]
  */

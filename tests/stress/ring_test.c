@@ -85,7 +85,7 @@ static void observe(void *argument, unsigned number) {
     }
 }
 
-/* Whether threads have freed what others made; one alone cannot. */
+/* Whether threads have freed objects of others; one alone cannot. */
 static bool foreign_frees(struct ring *ring) {
     SlabGlobalStats stats;
     SUP_CHECK(slab_stats_global(ring->allocator, &stats), "slab_stats_global");

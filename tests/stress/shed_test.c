@@ -1,7 +1,7 @@
 /*
  * Threads that allocate, free and rest in turn, in a few classes, while others visit their heaps all the time as if
- * they rested, so that bins let go of their empty slabs in the middle of whatever the thread does: every object keeps
- * its bytes, and at the end nothing is left.
+ * they rested, so that bins let go of their empty slabs in the middle of any act of the thread: every object keeps its
+ * bytes, and at the end nothing is left.
  *
  *     shed_test [--seconds N] [--seed N] [--threads N]
  */

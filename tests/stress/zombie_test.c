@@ -46,7 +46,7 @@ static void fight(void *argument, unsigned number) {
 }
 
 /* The threads of a round have ended: their slabs are free for the next one's. Live objects are at most KEPT a thread,
-   and so are their slabs, but for what a thread has begun, and left. */
+   and so are their slabs, but for the slab that a thread has begun, and left. */
 static void look(struct siege *siege) {
     SlabEpochStats stats;
     uint64_t slots = 16384 / BYTES, most = siege->args.threads * (KEPT / slots + 6);

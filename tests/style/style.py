@@ -51,7 +51,7 @@ class Unusable(Exception):
     """The arguments, or the list of exceptions."""
 
 
-Finding = collections.namedtuple("Finding", "place text")  # place: a file, or what else names it without a line
+Finding = collections.namedtuple("Finding", "place text")  # place: a file, or another name without a line
 
 
 def files_of(root):

@@ -1,5 +1,4 @@
-/* Threads that run what they are told, one thing after the other: for tests in which threads meet at a chosen
-   moment. */
+/* Threads that run functions by order, one after the other: for tests in which threads meet at a chosen moment. */
 #ifndef SUP_ACTORS_H
 #define SUP_ACTORS_H
 
@@ -12,10 +11,10 @@
 
 typedef struct sup_actor {
     pthread_t thread;
-    pthread_barrier_t meeting; /* of it and the thread that tells it what to do */
+    pthread_barrier_t meeting; /* of it and the thread that gives it orders */
     void (*fn)(void);          /* NULL: it ends */
     ts_heap *heap;             /* its own */
-    atomic_long id;            /* of the thread; 0: it has not begun with what it was told */
+    atomic_long id;            /* of the thread; 0: it has not begun with its order */
 } sup_actor;
 
 static _Thread_local sup_actor *sup_me; /* NULL: this thread is none */

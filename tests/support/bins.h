@@ -1,4 +1,4 @@
-/* What the tests of the heap layer look at: the slots of a bin, counted from all places where one can be. */
+/* For the tests of the heap layer: the slots of a bin, counted from all places where one can be. */
 #ifndef HEAP_TEST_BINS_H
 #define HEAP_TEST_BINS_H
 

@@ -21,7 +21,7 @@
 #endif
 
 /* 1: the tests run under an emulator of user programs (make cross), which is not the kernel: it ignores limits of the
-   address space, and what the kernel says of the process is of the emulator too. */
+   address space, and the kernel's figures of the process include the emulator. */
 #ifndef SUP_EMULATED
 #define SUP_EMULATED 0
 #endif

@@ -61,7 +61,7 @@ static bool barrier(void) {
     return ts_os_native.barrier_all();
 }
 
-/* What begins in this thread before its step'th look. */
+/* The act that begins in this thread before its step'th look. */
 static _Thread_local bool stops;
 static void (*meanwhile)(void);
 static unsigned looks_left;
@@ -115,11 +115,11 @@ static void make_domain(void) {
     assert_true(epoch_domain_exit(domain));
 }
 
-/* ---- what the other does ------------------------------------------------------------------------------------- */
+/* ---- the other thread's part --------------------------------------------------------------------------------- */
 
 static atomic_bool done;
 
-static bool ended; /* what the call has answered */
+static bool ended; /* the result of the call */
 static void close_first(void) {
     ended = epoch_close(allocator, epoch);
     if (ended) {

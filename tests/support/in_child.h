@@ -7,7 +7,7 @@
 
 #include <stdio.h>
 
-/* Runs fn(arg) in a child of fork; the test fails, with what the child says, unless that ends with 0 within so many
+/* Runs fn(arg) in a child of fork; the test fails, with the child's messages, unless that ends with 0 within so many
    seconds. */
 static inline void sup_in_child_for(void (*fn)(void *), void *arg, unsigned seconds) {
     char err[1024];

@@ -1,6 +1,6 @@
 /*
- * A keeper of what is away, in memory: for tests of what becomes of the rest. The bytes of the slabs are copied when
- * they are lent, and written back before the loan ends.
+ * A keeper of lent slabs, in memory: for tests of the rest of the library. The bytes of the slabs are copied when they
+ * are lent, and written back before the loan ends.
  */
 #ifndef TEST_KEEPER_H
 #define TEST_KEEPER_H

@@ -151,7 +151,7 @@ static void last_thread_run(const struct last_thread_case *c, void (*begin)(void
     c->run();
 }
 
-/* What the case did. Returns whether that is right, and says what is not. */
+/* Checks the result of the case. Returns whether it is right, and reports a wrong one. */
 static int last_thread_is_right(const struct last_thread_case *c, pid_t pid, int in) {
     char said[4096];
     size_t used = 0;

@@ -1,5 +1,5 @@
 /*
- * What a test writes into an object, so that a second owner of the same bytes is seen. Objects up to
+ * The bytes that a test writes into an object, so that a second owner of the same bytes is seen. Objects up to
  * SUP_PATTERN_WHOLE bytes are written whole, larger ones at both ends only: gigabytes stay virtual.
  */
 #ifndef SUP_PATTERN_H

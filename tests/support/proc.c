@@ -16,7 +16,7 @@
 #include <time.h>
 #include <unistd.h>
 
-/* Reads the pipe to its end, keeping what fits. */
+/* Reads the pipe to its end, and keeps as much as fits. */
 static void drain(int descriptor, char *err, size_t capacity) {
     size_t used = 0;
     char chunk[4096];
@@ -169,7 +169,7 @@ void sup_sleep_ms(unsigned milliseconds) {
 
 long sup_thread_id(void) { return syscall(SYS_gettid); }
 
-/* What /proc says of a thread: whether it sleeps, and the clock ticks that it has run. False: it has ended. */
+/* The figures of /proc on a thread: whether it sleeps, and the clock ticks that it has run. False: it has ended. */
 static bool look_at_thread(long id, bool *sleeps, unsigned long *ran) {
     char path[64], line[512] = "", state = 0;
     unsigned long user = 0, system = 0;

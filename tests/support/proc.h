@@ -1,6 +1,6 @@
 /*
- * Processes: forked and re-executed children with a time limit and their stderr, and what the kernel says of
- * our memory.
+ * Processes: forked and re-executed children with a time limit and their stderr, and the kernel's figures of our
+ * memory.
  */
 #ifndef SUP_PROC_H
 #define SUP_PROC_H
@@ -11,7 +11,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* For what hangs. Under an emulator a start of a process takes a second of a processor. */
+/* For processes that hang. Under an emulator a start of a process takes a second of a processor. */
 #define SUP_CHILD_SECONDS (SUP_EMULATED ? 300u : 60u)
 
 /* Runs fn(arg) in a forked child, which ends with _exit(0) when fn returns. Keeps up to capacity - 1 bytes of
@@ -19,7 +19,7 @@
    longer than seconds is ended by SIGALRM. */
 int sup_child(void (*fn)(void *), void *arg, unsigned seconds, char *err, size_t capacity);
 
-/* _exit for a child; in a coverage build what it did counts. */
+/* _exit for a child; in a coverage build its run counts. */
 void sup_exit(int status);
 
 /* Runs this executable again with the given arguments (argv[0] included, NULL-terminated) and the variable

@@ -256,7 +256,7 @@ static uint64_t seldom_resident(void) {
     return atomic_load(&last);
 }
 
-/* A program takes some milliseconds: as long as half a minute, so that what happens after seconds does. */
+/* A program takes some milliseconds: as long as half a minute, so that acts due after seconds happen. */
 #define PROG_TIME 2000u
 
 static uint64_t time_from;

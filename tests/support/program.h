@@ -1,12 +1,12 @@
 /*
  * A program is a list of operations over numbered slots: allocators, epochs, domains, objects. It is run
- * against the public API and against a model (a table of what must be live), and every answer and every byte
- * is compared. What an operation does depends on what its slots hold at that moment, so any part of a program
- * is a program too: that is what lets a failing one be shrunk.
+ * against the public API and against a model (a table of the live objects), and every answer and every byte is
+ * compared. The effect of an operation depends on the contents of its slots at that moment, so any part of a program is
+ * a program too: so a failing one can be shrunk.
  *
  * Allocator slot 0 is the process's default allocator; the others belong to the program. A program may run
- * beside others in threads of one process ("shared" mode): then it leaves out what would touch the objects of
- * the others, and objects of allocator 0 are passed between the programs through mailboxes.
+ * beside others in threads of one process ("shared" mode): then it leaves out operations that would touch the objects
+ * of the others, and objects of allocator 0 are passed between the programs through mailboxes.
  */
 #ifndef SUP_PROGRAM_H
 #define SUP_PROGRAM_H
@@ -106,7 +106,7 @@ struct prog;
 struct prog *prog_new(const struct prog_config *config);
 /* false: an answer differs from the model, see prog_why. The program must not be continued then. */
 bool prog_step(struct prog *program, const struct prog_op *op);
-/* Together: frees what came from other programs. To be called by all before any calls prog_finish. */
+/* Together: frees objects from other programs. To be called by all before any calls prog_finish. */
 bool prog_give_back(struct prog *program);
 /* Destroys all it made, checks that nothing is left. */
 bool prog_finish(struct prog *program);

@@ -43,7 +43,7 @@ bool prog_ensure_allocator(struct prog *program, int allocator, unsigned choice)
 }
 
 bool prog_free_allocator(struct prog *program, int allocator) {
-    /* What happens to the cleanups of domains that are not destroyed is not promised. */
+    /* The contract does not cover the cleanups of domains that are not destroyed. */
     for (int slot = 0; slot < PROG_DOMAINS; slot++) {
         if (program->domains[slot].alive && program->domains[slot].allocator == allocator &&
             !prog_destroy_domain(program, slot)) {
@@ -92,7 +92,7 @@ static bool listed(const EpochId *ids, size_t count, EpochId id) {
     return false;
 }
 
-/* Classes, threads and renderers: also while others work, so only what must always hold. */
+/* Classes, threads and renderers: also while others work, so only invariants. */
 bool prog_figures(struct prog *program, int allocator) {
     SlabAllocator *of = program->allocators[allocator];
     SlabClassStats all;
@@ -206,7 +206,7 @@ static bool trim(struct prog *program, int allocator) {
     return true;
 }
 
-/* Settles what is due: what is committed can only become less, by what it says. */
+/* Does the due work: committed memory can only shrink, by the returned amount. */
 static bool maintain(struct prog *program, const struct prog_op *op, int allocator) {
     SlabAllocator *of = program->allocators[allocator];
     SlabGlobalStats before, after;

@@ -50,7 +50,7 @@ bool prog_is_lent(const struct prog *program, int slot) {
     return false;
 }
 
-/* ---- what ends, and in which order ---- */
+/* ---- the ends, and their order ---- */
 
 static void due_cleanups(struct prog *program, int slot, uint64_t after) {
     struct model_domain *domain = &program->domains[slot];

@@ -8,7 +8,7 @@
 
 enum { ZERO, ALIGNED, STRDUP, STRNDUP, MEMDUP, PRINTF, RESIZE, REALLOC_EPOCH, IN_DOMAIN, KINDS };
 
-/* What an allocation is to answer, and has to be. */
+/* The expected result of an allocation, and the object's properties. */
 struct wanted {
     struct model_epoch *epoch; /* NULL: refused, with `error` */
     int error;

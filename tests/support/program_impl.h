@@ -2,7 +2,7 @@
  * Inside of the program runner: the model. Included by program*.c only.
  *
  * Model in short: an object is live from the call that made it until a free, a destroy or reset of its epoch,
- * or the end of its allocator. `epochs` keeps a record of every epoch the program has seen, in whatever state.
+ * or the end of its allocator. `epochs` keeps a record of every epoch the program has seen, in any state.
  */
 #ifndef SUP_PROGRAM_IMPL_H
 #define SUP_PROGRAM_IMPL_H
@@ -23,7 +23,7 @@
 #define PROG_NEVER_BYTES ((size_t)1 << (sizeof(size_t) < 8 ? 30 : 46)) /* from here on it cannot */
 
 enum model_state { MODEL_ACTIVE, MODEL_CLOSED, MODEL_GONE };
-enum model_end { MODEL_STAYS, MODEL_ENDS, MODEL_DRAINS }; /* what becomes of the epoch of a domain that ends */
+enum model_end { MODEL_STAYS, MODEL_ENDS, MODEL_DRAINS }; /* the fate of the epoch of a domain that ends */
 
 struct model_epoch {
     EpochId id;
@@ -82,7 +82,7 @@ struct model_domain {
     int marks;
 };
 
-/* What the call that runs now has to do, in this order: run a cleanup, or end a domain. */
+/* The duties of the call that runs now, in this order: run a cleanup, or end a domain. */
 struct model_due {
     int domain;
     struct model_cleanup *cleanup; /* NULL: it ends */
@@ -145,7 +145,7 @@ int prog_find_address(const struct prog *program, int allocator, const void *add
 int prog_find_handle(const struct prog *program, int allocator, SlabHandle handle);
 /* Those that got their place after the event. */
 void prog_kill_since(struct prog *program, struct model_epoch *epoch, uint64_t event);
-/* What an allocation in this epoch must answer; errno as the call left it. */
+/* The expected result of an allocation in this epoch; errno as the call left it. */
 bool prog_check_answer(struct prog *program, int slot, const struct model_epoch *epoch, void *address, uint64_t size);
 /* An allocation of so few bytes in the epoch cannot be refused, if it is open. */
 bool prog_is_sure(const struct prog *program, const struct model_epoch *epoch, uint64_t size);
@@ -188,8 +188,8 @@ void prog_void_marks(struct prog *program, const struct model_epoch *epoch);
 /* Units that count against the limit of the epoch. */
 uint64_t prog_held_units(struct prog *program, const struct model_epoch *epoch);
 bool prog_is_limited(const struct model_epoch *epoch);
-/* After an allocation, that was refused if address is NULL: no limit is passed, and none refuses what it has room
-   for. */
+/* After an allocation, that was refused if address is NULL: no limit is passed, and none refuses a request that it has
+   room for. */
 bool prog_check_limits(struct prog *program, const struct model_epoch *epoch, const void *address, uint64_t size);
 void prog_remember_old(struct prog *program, const struct model_epoch *epoch);
 /* Model of the end of an epoch that the caller has destroyed. */

@@ -23,7 +23,7 @@ static int refusal(const struct model_domain *domain) {
     return epoch->state == MODEL_ACTIVE ? 0 : ESTALE;
 }
 
-/* Who has an object of it can allocate in it, too, by resizing that. */
+/* A program with an object of it can allocate in it, too, by a resize. */
 static bool is_alone(const struct model_epoch *epoch) { return !epoch->other_thread && !epoch->was_lent; }
 
 static bool mark(struct prog *program, struct model_domain *domain, int slot) {

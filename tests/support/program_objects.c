@@ -265,7 +265,7 @@ static bool ambient_allocate(struct prog *program, const struct prog_op *op, int
             prog_adopt(program, slot, epoch->allocator, epoch, address, (size_t)op->size, 16, false));
 }
 
-/* The live object of the slot. Of a closed epoch, what fits must stay where it is. */
+/* The live object of the slot. In a closed epoch an object that fits must stay where it is. */
 static bool reallocate(struct prog *program, const struct prog_op *op, int slot) {
     struct model_object *object = &program->objects[slot];
     struct model_object before = *object;

@@ -62,7 +62,7 @@ bool prog_check_limits(struct prog *program, const struct model_epoch *epoch, co
         }
         uint64_t held = prog_held_units(program, above), most = above->limit / UNIT_BYTES;
         full = full || held + needed > most;
-        /* It may have held more when the limit was set: then an object in what it holds is no growth. */
+        /* It may have held more when the limit was set: then an object in memory that it holds is no growth. */
         EXPECT(program, held <= most || held <= above->most_units,
                "epoch %" PRIu64 " holds %" PRIu64 " units, limit %zu bytes, held %" PRIu64 " when it was set",
                above->id, held, above->limit, above->most_units);
@@ -72,7 +72,7 @@ bool prog_check_limits(struct prog *program, const struct model_epoch *epoch, co
     return true;
 }
 
-/* What it holds from now on is what it may hold, where a limit is lower. */
+/* Its held memory becomes its limit from now on, where the limit is lower. */
 static void note_held(struct prog *program, struct model_epoch *epoch) {
     for (struct model_epoch *above = epoch; above != NULL; above = above->above) {
         above->most_units = prog_held_units(program, above);
@@ -198,13 +198,13 @@ static int move_answer(struct prog *program, int slot, int above) {
     return 0;
 }
 
-/* What the epoch counts against now. The parent's may be gone, or not yet. */
+/* The accounts that the epoch counts against now. The parent's may be gone, or not yet. */
 static bool note_above(struct prog *program, struct model_epoch *epoch, struct model_epoch *parent) {
     SlabEpochStats stats;
     if (!slab_stats_epoch(program->allocators[epoch->allocator], SLAB_ALL_CLASSES, epoch->id, &stats) ||
         stats.ended_for_ns != 0) {
         EXPECT(program, is_known(epoch) != 1, "slab_stats_epoch of epoch %" PRIu64, epoch->id);
-        return true; /* it holds nothing, and what is below it counts where it did */
+        return true; /* it holds nothing, and its children count where they did */
     }
     bool linked = parent != NULL && stats.parent_epoch_id == parent->id;
     EXPECT(program, linked || (stats.parent_epoch_id == EPOCH_NONE && (parent == NULL || is_known(parent) != 1)),

@@ -12,7 +12,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* For what hangs: to be ended counts as a failure. */
+/* For programs that hang: to be ended counts as a failure. */
 #define RUN_SECONDS (SUP_EMULATED ? 100u : 10u)
 
 struct run {
@@ -70,7 +70,7 @@ size_t shrink_program(struct prog_op *ops, size_t count, double seconds) {
     size_t length = count / 2;
     while (length > 0 && sup_now_s() < until) {
         bool removed = false;
-        /* From the end: what only comes after the failure goes first. */
+        /* From the end: operations after the failure go first. */
         for (size_t end = count; end > 0 && sup_now_s() < until;) {
             size_t from = end > length ? end - length : 0;
             removed |= try_without(ops, scratch, &count, from, end - from);

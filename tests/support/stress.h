@@ -1,6 +1,6 @@
 /*
- * What the stress tests share: objects that carry their owner's pattern, mailboxes between threads, threads
- * that are started and joined together.
+ * Common to the stress tests: objects that carry their owner's pattern, mailboxes between threads, threads that are
+ * started and joined together.
  */
 #ifndef SUP_STRESS_H
 #define SUP_STRESS_H
@@ -39,7 +39,7 @@ struct stress_box {
 void stress_box_init(struct stress_box *box);
 bool stress_put(struct stress_box *box, const struct stress_object *object); /* false: full */
 bool stress_take(struct stress_box *box, struct stress_object *object);      /* false: empty */
-void stress_box_drain(SlabAllocator *allocator, struct stress_box *box);     /* frees what is in it, and ends it */
+void stress_box_drain(SlabAllocator *allocator, struct stress_box *box);     /* frees its objects, and ends it */
 
 /* Runs fn(argument, number) in threads numbered from 0, until all have returned. */
 struct stress_crew {

@@ -1,7 +1,7 @@
 /*
- * Machines with NUMA nodes that are not there: a table of the os layer that knows the nodes it is told, notes what is
- * bound to which, and says of pages that they are where they were bound to. So what the library asks for can be tested
- * anywhere; what a kernel makes of it is tested in a virtual machine (tests/vm).
+ * Machines with NUMA nodes that are not there: a table of the os layer that knows the nodes it is told, notes the
+ * bindings, and reports each page on the node of its binding. So the library's requests can be tested anywhere; tests
+ * in a virtual machine (tests/vm) show a kernel's answers.
  */
 #ifndef SUP_TOPOLOGY_H
 #define SUP_TOPOLOGY_H
@@ -15,7 +15,7 @@ typedef struct sup_topology {
     int nearest;       /* where memory comes from for a thread on a node that has none */
     bool refuse_nodes; /* the calls that are refused, each by itself */
     bool refuse_bind, refuse_here, refuse_where;
-    int full; /* a node that has no memory left: what is bound to it lies on `nearest`; -1: none */
+    int full; /* a node that has no memory left: pages bound to it lie on `nearest`; -1: none */
 } sup_topology;
 
 /* The table in use is this machine's, from now on; before the first allocator. It is copied. */

@@ -1,8 +1,8 @@
 /*
  * Two threads that go on by turns, for a test that compiles sources once more with places to stop at: each runs alone
- * to a place that the test has chosen, then the other does. Who waits for the other at a lock, or has ended, lets it go
- * on. That one waits is seen by its state, not by the time: beside other load a thread may rest for long before it gets
- * a processor.
+ * to a place that the test has chosen, then the other does. A thread that waits for the other at a lock, or has ended,
+ * lets it go on. That one waits is seen by its state, not by the time: beside other load a thread may rest for long
+ * before it gets a processor.
  */
 #ifndef SUP_TURNS_H
 #define SUP_TURNS_H
@@ -18,7 +18,7 @@
 enum { SUP_FIRST, SUP_SECOND, SUP_NEITHER };
 enum { SUP_STOPS = 2 };
 #define SUP_TURN_NS 500000       /* between two looks whether the other waits for this thread */
-#define SUP_TURN_RAN_NS 20000000 /* who has run for so long waits as well, without sleeping */
+# define SUP_TURN_RAN_NS 20000000 /* a thread that has run for so long waits as well, without sleeping */
 
 static _Thread_local int sup_side = SUP_NEITHER;
 static pthread_mutex_t sup_turn_lock = PTHREAD_MUTEX_INITIALIZER;

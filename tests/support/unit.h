@@ -1,4 +1,4 @@
-/* cmocka with the headers that it wants first, and what most unit tests of the public API begin with. */
+/* cmocka with the headers that it wants first, and the beginning of most unit tests of the public API. */
 #ifndef SUP_UNIT_H
 #define SUP_UNIT_H
 

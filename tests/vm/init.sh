@@ -1,6 +1,6 @@
 #!/bin/busybox sh
-# The first process of the machine. Runs each line of /plan, "VARIANT SECONDS PROGRAM ...", and powers off. What the host reads
-# begins with "vm:"; all else is the output of the tests.
+# The first process of the machine. Runs each line of /plan, "VARIANT SECONDS PROGRAM ...", and powers off. Lines for
+# the host begin with "vm:"; all else is the output of the tests.
 /bin/busybox --install -s /bin
 export PATH=/bin HOME=/tmp
 mount -t proc proc /proc
@@ -22,8 +22,8 @@ for disk in /sys/block/nvme*; do
     [ -r "$disk/queue/zoned" ] && echo "vm: disk ${disk##*/} $(cat "$disk/queue/zoned") $(cat "$disk/queue/chunk_sectors")"
 done
 
-# A cgroup with the memory that the first line of /cpuset names, and, of cpuset_whole, with the processors of the second. The kernel
-# says what is in force: that, and less than the machine has.
+# A cgroup with the memory that the first line of /cpuset names, and, of cpuset_whole, with the processors of the
+# second. The kernel shows the set in force: the requested one, and less than the machine has.
 make_cpuset() {
     all=/sys/fs/cgroup set=/sys/fs/cgroup/$1
     { read -r memory && read -r processors; } </cpuset || return 1

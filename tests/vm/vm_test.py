@@ -41,18 +41,18 @@ IN_CPUSET = r"unit\.os\.(cpuset|placement|refused_numa)"
 IN_CPUSET_MORE = r"|unit\.(os\.native|region\.pool|ownership\.heap|supply\.retained|epoch\.epoch|domain\.reset|api\.(objects|memory))|process\.fork"
 # cpuset: memory of a part of the nodes, and all processors; cpuset_whole: the processors of that part only.
 VARIANTS = ("plain", "huge_always", "huge_never", "strict", "cgroup", "cpuset", "cpuset_whole", "no_membarrier", "null_blk")
-# What the variants change is how memory comes and goes, and how threads agree.
+# The variants change how memory comes and goes, and how threads agree.
 SHORT = ("unit.region.region", "unit.ownership.heap", "unit.cache.hollow")
 QUICK = (r"unit\.(os\.(native|cgroup|huge_pages|numa|refused_numa|placement|watched)|region\..*|slab\..*|ownership\.(heap|blocks)|supply\.(retained|hollow|retain|nodes)|cache\.(scope|bin|closed)|"
          r"epoch\.epoch|domain\.reset|diagnose\.diagnose|api\.(objects|epochs|domains|memory|handles))|process\.(fork|life)|"
          r"zones\.(emulated|spill|window|figures|device|libzbd)")
 AGAIN = r"unit\.(os\.native|region\.pool|ownership\.heap|supply\.(retained|hollow)|epoch\.epoch|domain\.reset|api\.(objects|memory))"
-# Those that know of a system without a barrier for all threads: others expect what only a held heap can give.
+# Those that know of a system without a barrier for all threads: others expect memory that only a held heap can give.
 BARE = r"unit\.(region\.region|ownership\.heap|supply\.hollow)"
 DEVICE = "zones.device"  # the emulated device beside a real one
 ON_DEVICE = r"zones\.(device|libzbd)"
 SKIPPED, KILLED, NO_VARIANT = 77, 137, 125
-# What unit.os.placement prints: the case, the node, the share of the pages that are there.
+# The output of unit.os.placement: the case, the node, the share of the pages that are there.
 SHARES = r"^(\S.*?) +(?:node (\d+)): *([0-9.]+) %"
 
 
@@ -268,7 +268,7 @@ def take_coverage(image, build):
         new, old, both = (pathlib.Path(name) / part for part in ("new", "old", "both"))
         try:
             with tarfile.open(image) as archive:
-                archive.extractall(new)  # of a machine that ran what this one has built
+                archive.extractall(new)  # of a machine that ran the programs built here
         except tarfile.TarError:
             return 0
         new = new / str(build).lstrip("/")
@@ -309,7 +309,7 @@ def run_machine(options, image, topology):
     nodes, cpusets = len(TOPOLOGIES[topology]), []
     for variant in ("cpuset", "cpuset_whole"):
         if any(step[0] == variant for step in steps):
-            # What the kernel says that the set has: all of what was asked for, and less than the machine.
+            # The set according to the kernel: all that was asked for, and less than the machine.
             memory, processors = cpuset_of(topology)
             of = rf" processors {processors} of (?!{processors}\r?$)\S+" if variant == "cpuset_whole" else ""
             cpusets.append((f"the set {variant}", rf"vm: {variant} memory {memory} of (?!{memory}[ \r\n])\S+{of}\r?$"))

@@ -8,18 +8,18 @@
  *     table entries below high == in use + on the free list + spares of threads + used up (+ lost)
  *     objects counted by a bin, a scope block, an epoch's spans == live by its state words, bitmaps, list
  *
- * Lost is what another thread had between two lists at the moment of a fork: only the child may have any.
+ * Lost are records that another thread had between two lists at the moment of a fork: only the child may have any.
  */
 #ifndef TS_WALK_CHECK_H
 #define TS_WALK_CHECK_H
 
 #include "walk/check_slabs.h"
 
-/* false: check->why says what does not hold; the figures of *check are then those of what was walked so far. forked:
-   this is a child that was forked from a process with several threads: then something may be lost, and the sums of
-   allocators are not looked at. Caller: at a quiet point, where no other thread is inside of a call, and with nothing
-   held. Takes memory from malloc. Heaps whose threads vanished in a fork are put in order first, as their next user
-   would do. */
+/* false: check->why names the requirement that does not hold; the figures of *check are then those of the walk so far.
+   forked: this is a child that was forked from a process with several threads: then something may be lost, and the sums
+   of allocators are not looked at. Caller: at a quiet point, where no other thread is inside of a call, and with
+   nothing held. Takes memory from malloc. Heaps whose threads vanished in a fork are put in order first, as their next
+   user would do. */
 bool ts_check_all(ts_check *check, bool forked);
 
 #endif

@@ -109,7 +109,7 @@ static bool check_epoch_block(ts_check *check, const ts_epoch *epoch, uint64_t i
 
 static bool is_lost(const ts_heap *heap) { return ts_load_relaxed(&heap->state) == TS_HEAP_LOST; }
 
-/* What ts_epoch_clean would write is there. */
+/* The words that ts_epoch_clean would write are there. */
 static bool is_clean(const ts_epoch *e) {
     return ts_load_relaxed(&e->label[0]) == 0 && ts_load_relaxed(&e->closed_at_ns) == 0 &&
            !ts_load_relaxed(&e->blocks) && !e->dying && !e->spans && !e->pins && !e->destroyed &&

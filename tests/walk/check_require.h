@@ -1,4 +1,4 @@
-/* How a file of the deep walk says what must hold. The function that does so returns bool, and has the walk as
+/* How a file of the deep walk states a requirement. The function that does so returns bool, and has the walk as
    `check`. */
 #ifndef TS_WALK_CHECK_REQUIRE_H
 #define TS_WALK_CHECK_REQUIRE_H

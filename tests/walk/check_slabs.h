@@ -1,7 +1,7 @@
 /*
- * The deep walk of level 3 (os/assert.c): what the invariants of pool.h, lines.h, table.h, slab.h, heap.c and epoch.h
- * say, looked at for every record there is. This header has what its two halves share: the heap's part walks what one
- * thread owns, the epoch's part (walk/check.h) everything in the process.
+ * The deep walk of level 3 (os/assert.c): the invariants of pool.h, lines.h, table.h, slab.h, heap.c and epoch.h,
+ * checked for every record. This header is common to its two halves: the heap's part walks what one thread owns, the
+ * epoch's part (walk/check.h) everything in the process.
  *
  * It is built into the library at level 3 only; tests build it beside a library of any level. A walk changes nothing,
  * follows no link before it knows that it leads to a record, and stops at the first thing that is not as it must be.
@@ -12,7 +12,7 @@
 #include "os/os.h"
 #include "supply/supply.h"
 
-/* What a unit was found as. */
+/* The kind of place a unit was found in. */
 typedef enum ts_check_use {
     TS_USE_NONE,
     TS_USE_FREE,
@@ -42,7 +42,7 @@ typedef struct ts_check {
     ts_check_sums *allocator;
     uint32_t high[TS_PARTS]; /* units ever taken from the untouched end of each part */
     uint32_t lines;          /* lines ever taken */
-    /* Figures of what was walked. */
+    /* Figures of the walk. */
     uint64_t heaps, blocks, slabs, spans, live, queued, retained_units, zombies, condemned_units, retired_units;
     uint64_t lost_units;   /* handed out and found nowhere: 0, but in the child of a fork */
     uint64_t lost_entries; /* of the tables: likewise */
@@ -58,7 +58,7 @@ static inline uint8_t *ts_check_unit(const ts_check *check, uint32_t slab) {
 
 /* Notes the text. Always false. */
 bool ts_check_fail(ts_check *check, const char *format, ...) TS_PRINTF(2, 3);
-/* Notes what a unit is, or which lines a record has; false: it is something else already, or no such unit or line. */
+/* Notes the place of a unit, or the lines of a record; false: it is something else already, or no such unit or line. */
 bool ts_check_claim_unit(ts_check *check, uint32_t unit, ts_check_use use);
 bool ts_check_claim_lines(ts_check *check, const void *record, size_t bytes, const char *what);
 /* A list of retained units. */
@@ -69,7 +69,7 @@ bool ts_check_groups(ts_check *check, const ts_allocator *allocator);
 bool ts_check_pooled(void *check, uint32_t chunk, bool bare);
 /* A block that is in use, with its slabs, magazines and claimed words. */
 bool ts_check_block(ts_check *check, const ts_block *block);
-/* All blocks and shares of a heap. Caller: who holds it. */
+/* All blocks and shares of a heap. Caller: the holder of the heap. */
 bool ts_check_heap(ts_check *check, const ts_heap *heap);
 
 #endif

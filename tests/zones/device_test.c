@@ -110,7 +110,7 @@ static void read_both(struct sup_rng *rng, uint32_t zone) {
     int error = errno;
     bool on_emulated = emulated->call->read(emulated, zone, at, &b, 1);
     agree(on_real, error, on_emulated, errno, "read", zone);
-    /* Only what was written: what the rest reads as is the device's affair. */
+    /* Only written blocks: the device decides how the rest reads. */
     size_t there = r.written >= at + bytes ? bytes : r.written > at ? (size_t)(r.written - at) : 0;
     SUP_CHECK(!on_real || memcmp(from_real, from_emulated, there) == 0, "zone %u, %llu: other bytes", zone,
               (unsigned long long)at);
@@ -174,7 +174,7 @@ static void epochs(const char *path) {
     SUP_CHECK(slab_zones_close(zones), "%s", strerror(errno));
 }
 
-/* What is left in the zones is reclaimed by the next opening. */
+/* The next opening reclaims the remaining data in the zones. */
 static void reclaimed(const char *path) {
     uint64_t at;
     struct iovec iov = {memory, BLOCK};

@@ -1,4 +1,5 @@
-/* The emulated device: each rule of a zoned namespace, what is in the file afterwards, and what it refuses to open. */
+/* The emulated device: each rule of a zoned namespace, the contents of the file afterwards, and the files that it
+   refuses to open. */
 #define _GNU_SOURCE
 #include "support.h"
 
@@ -111,7 +112,7 @@ static void bytes(void **s) {
     assert_memory_equal(back, memory, BLOCK);
     assert_memory_equal(back + BLOCK, memory + 3 * BLOCK, 2 * BLOCK);
     assert_memory_equal(back + 3 * BLOCK, memory + BLOCK, BLOCK);
-    /* What was not written reads as zero: behind the write pointer, behind the capacity, after a reset. */
+    /* Unwritten blocks read as zero: behind the write pointer, behind the capacity, after a reset. */
     memset(back, 1, 3 * BLOCK);
     assert_true(get(d, 1, 3 * BLOCK, back, 3 * BLOCK));
     assert_memory_equal(back, memory + BLOCK, BLOCK);
@@ -122,7 +123,7 @@ static void bytes(void **s) {
     assert_true(d->call->reset(d, 1));
     back[0] = 1;
     assert_true(get(d, 1, 0, back, BLOCK) && back[0] == 0);
-    /* Of what is written again only that. */
+    /* After a rewrite only the new blocks. */
     assert_true(put(d, 1, BLOCK, &at) && get(d, 1, BLOCK, back, BLOCK) && back[0] == 0);
     d->call->end(d);
 }
@@ -196,7 +197,7 @@ static void faults(void **s) {
     next_fault = TS_FAULT_READ_ONLY;
     REFUSED(put(d, 0, BLOCK, &at), EIO);
     assert_int_equal(look(d, 0).state, TS_ZONE_READ_ONLY);
-    assert_true(get(d, 0, 0, back, BLOCK) && back[0] == 7); /* what is there can be read */
+    assert_true(get(d, 0, 0, back, BLOCK) && back[0] == 7); /* the written blocks can be read */
     REFUSED(put(d, 0, BLOCK, &at), EIO);
     REFUSED(d->call->reset(d, 0), EIO);
     REFUSED(d->call->finish(d, 0), EIO);
@@ -239,7 +240,7 @@ static void reopening(void **s) {
     is_in(d, 2, TS_ZONE_CLOSED, 2 * BLOCK);
     is_in(d, 4, TS_ZONE_EMPTY, 0);
     assert_int_equal(look(d, 5).state, TS_ZONE_READ_ONLY);
-    REFUSED(put(d, 6, BLOCK, &at), EOVERFLOW); /* the limits know of what was there */
+    REFUSED(put(d, 6, BLOCK, &at), EOVERFLOW); /* the limits count the zones from before */
     assert_true(get(d, 1, 44 << 10, back, BLOCK) && back[5] == 9);
     d->call->end(d);
 }
@@ -298,7 +299,7 @@ static void bad_parameters(void **s) {
     assert_true(f && fgets(text, sizeof text, f) && fclose(f) == 0);
     assert_string_equal(text, "a letter");
     (void)unlink(zt_path());
-    /* One that is open says by whom. */
+    /* The message on an open device names the process that has it. */
     SlabZones *zones = zt_open("zones=4");
     REFUSED(slab_zones_open(zt_where("zones=4"), NULL), EBUSY);
     char me[64];

@@ -1,7 +1,7 @@
 /*
- * The device refuses any call, in any way: each call of a scenario in turn. What fails changes nothing: the epoch is
- * where it was, with every byte, as long as its zones can be read; and whatever became of the zones, the next calls
- * go on.
+ * The device refuses any call, in any way: each call of a scenario in turn. A call that fails changes nothing: the
+ * epoch is where it was, with every byte, as long as its zones can be read; and the next calls go on, in any state of
+ * the zones.
  */
 #define _GNU_SOURCE
 #include "support.h"
@@ -23,7 +23,7 @@ static ts_emulated_fault at_one(void *arg, ts_emulated_call call, uint32_t zone)
     return now.kind == TS_FAULT_TORN && call != TS_EMULATED_APPEND ? TS_FAULT_REFUSED : now.kind;
 }
 
-/* In memory, or to be read: but for what was in a zone that is offline. */
+/* In memory, or to be read: but for data in a zone that is offline. */
 static void is_whole(zt_epoch *e) {
     if (!e->id) return;
     int state = epoch_state(e->allocator, e->id);
@@ -60,7 +60,7 @@ static bool scenario(unsigned at, ts_emulated_fault kind) {
         for (int i = 0; i < EPOCHS; i++) {
             if (e[i].id && epoch_state(a, e[i].id) == EPOCH_CLOSING) expect(epoch_spill(a, e[i].id, zones));
         }
-        unsigned counted = now.calls; /* what looks is not to be counted */
+        unsigned counted = now.calls; /* looks are not counted */
         ts_emulated_hooks_now.fault = NULL;
         for (int i = 0; i < EPOCHS; i++) is_whole(&e[i]);
         ts_emulated_hooks_now.fault = at_one;
@@ -84,7 +84,7 @@ static bool scenario(unsigned at, ts_emulated_fault kind) {
     SUP_CHECK(s.spilled_epochs == 0 && s.empty_zones + s.failed_zones == s.zones && s.failed_zones <= 1,
               "%u empty, %u failed", s.empty_zones, s.failed_zones);
     SUP_CHECK(!now.hit || s.errors_total >= 1 || kind == TS_FAULT_NONE, "an error is not counted");
-    /* What is left of the device works. */
+    /* The rest of the device works. */
     zt_epoch more = zt_fill(a, EPOCH_CHURN, 100, 4000, 9);
     SUP_CHECK(epoch_spill(a, more.id, zones) && epoch_load(a, more.id) && zt_is_right(&more), "afterwards: %s",
               strerror(errno));

@@ -1,4 +1,4 @@
-/* What the statistics of the library say of zones and of epochs that are in them. */
+/* The statistics of the library on zones and on epochs in them. */
 #define _GNU_SOURCE
 #include "support.h"
 

@@ -1,7 +1,7 @@
 /*
- * What happens to the file of an emulated device behind the library's back: the file system is full, the file is cut,
- * its length is limited, its descriptors are the program's. Calls fail; no signal ends the program, and what is in
- * memory stays.
+ * The file of an emulated device changes behind the library's back: the file system is full, the file is cut, its
+ * length is limited, its descriptors are the program's. Calls fail; no signal ends the program, and objects in memory
+ * stay.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
@@ -47,7 +47,7 @@ static const char *in_mounted(const char *name) {
     return path;
 }
 
-/* Takes what is free but for so many bytes. */
+/* Takes the free space but for so many bytes. */
 static void fill_up(off_t but) {
     static const char block[4096];
     int fd = open(in_mounted("filler"), O_WRONLY | O_CREAT | O_TRUNC, 0600);

@@ -1,7 +1,8 @@
 #!/bin/sh
-# The installed libtslab-zones: exports what tslab/zones.h declares and nothing else, needs libtslab and the C library; programs
-# build and run through pkg-config and through find_package(tslab COMPONENTS zones); one of another build than libtslab opens
-# nothing and says why. Arguments: BUILD_DIR VERSION LIBRARY CORE SOURCE_DIR. Environment: CC, CMAKE, NM, READELF.
+# The installed libtslab-zones: exports the functions of tslab/zones.h and nothing else, needs libtslab and the C
+# library; programs build and run through pkg-config and through find_package(tslab COMPONENTS zones); one of another
+# build than libtslab opens nothing and says why. Arguments: BUILD_DIR VERSION LIBRARY CORE SOURCE_DIR. Environment: CC,
+# CMAKE, NM, READELF.
 set -eu
 build_dir=$1 version=$2 library=$3 core=$4 source_dir=$5
 . "$(dirname "$0")/../install/staged.sh"

@@ -1,7 +1,7 @@
 /*
- * A second opinion on a zoned device: libzbd, which reports zones and sends commands on its own. What it says of
- * geometry, limits, states and write pointers is what this library says, whichever of the two has sent the last
- * command. All data of the device is lost; which one it is: as in device_test.c. --ops N commands, --seed N.
+ * A second opinion on a zoned device: libzbd, which reports zones and sends commands on its own. Its geometry, limits,
+ * states and write pointers agree with this library's, whichever of the two has sent the last command. All data of the
+ * device is lost; which one it is: as in device_test.c. --ops N commands, --seed N.
  */
 #define _GNU_SOURCE
 #include "rng.h"

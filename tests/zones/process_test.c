@@ -50,7 +50,7 @@ static void killed(void) {
         int status = end_of(child);
         if (WIFEXITED(status) && WEXITSTATUS(status) == 0) break;
         SUP_CHECK(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL, "the child ends with %#x", (unsigned)status);
-        /* Whatever it left is found and emptied, and serves. */
+        /* The zones that it left are found, emptied, and used. */
         SlabAllocator *a = slab_allocator_create();
         SlabZones *zones = zt_open(DEVICE);
         SlabZonesStats s = zt_stats(zones);
@@ -66,7 +66,7 @@ static void killed(void) {
     }
     SUP_CHECK(kill_at > 30, "it was killed at %u steps only", kill_at);
     printf("process_test: killed at %u steps\n", kill_at);
-    (void)fflush(stdout); /* children have a copy of what waits */
+    (void)fflush(stdout); /* children have a copy of the waiting output */
 }
 
 /* ---- a second opening ------------------------------------------------------------------------------------------- */
@@ -100,7 +100,7 @@ static void opened_twice(void) {
 
 /* ---- fork ------------------------------------------------------------------------------------------------------- */
 
-/* What the child of a process with spilled epochs can do, and what not. */
+/* The calls that work in the child of a process with spilled epochs, and those that do not. */
 static void in_child(SlabAllocator *a, zt_epoch *e, zt_epoch *d, zt_epoch *near, SlabZones *zones) {
     char byte;
     SUP_CHECK(epoch_state(a, e->id) == EPOCH_SPILLED, "it is not spilled");

@@ -18,7 +18,7 @@ typedef struct model {
     zt_epoch epoch[EPOCHS];
     bool away[EPOCHS];
     bool fails;   /* the device may */
-    bool damaged; /* a zone went offline: what was there may be lost */
+    bool damaged; /* a zone went offline: its data may be lost */
     uint64_t spills, loads, full, failed;
 } model;
 
@@ -71,7 +71,7 @@ static void try_spill(model *m, int i) {
     m->full += error == ENOSPC;
     m->failed += error == EIO;
     SUP_CHECK(error == ENOSPC || (m->fails && error == EIO), "spill: %s", strerror(error));
-    /* It is full only if it is: what is empty would not have held the epoch's slabs and spans. */
+    /* A device reports full only if it is: its empty zones would not have held the epoch's slabs and spans. */
     if (error == ENOSPC && !m->fails) {
         uint64_t bytes = m->epoch[i].count * (uint64_t)80000 + (1 << 20); /* surely as much */
         SUP_CHECK((uint64_t)before.empty_zones * CAPACITY < bytes, "full with %u zones empty", before.empty_zones);
@@ -159,7 +159,7 @@ static void one(model *m) {
         break;
     default:
         ts_emulated_hooks_now.fault = NULL;
-        (void)zt_stats(m->zones); /* what has ended is buried: a quiet point */
+        (void)zt_stats(m->zones); /* ended epochs are buried: a quiet point */
         ts_emulated_hooks_now.fault = m->fails ? sometimes : NULL;
         zt_check();
     }

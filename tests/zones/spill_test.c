@@ -1,4 +1,4 @@
-/* epoch_spill, epoch_load, slab_zones_read, and what may be done with objects that are away: the contract of
+/* epoch_spill, epoch_load, slab_zones_read, and the calls allowed on objects that are away: the contract of
    tslab/zones.h. */
 #define _GNU_SOURCE
 #include "support.h"
@@ -148,7 +148,7 @@ static void refusals(void **s) {
     }
 }
 
-/* Frees while it is away work on what lies outside of the pages; what is left comes back. */
+/* Frees while it is away work on the words outside of the pages; the remaining objects come back. */
 static void frees(void **s) {
     (void)s;
     for (unsigned flags = EPOCH_CHURN; flags <= EPOCH_SCOPE; flags++) {
@@ -255,7 +255,7 @@ static void frees_by_others(void **s) {
     }
 }
 
-/* What keeps the house leaves it alone. */
+/* Maintenance leaves it alone. */
 static void upkeep(void **s) {
     (void)s;
     zt_epoch e = zt_fill(allocator, EPOCH_CHURN, 4000, 64, 5), d = zt_fill(allocator, EPOCH_SCOPE, 2000, 100, 6);

@@ -23,7 +23,7 @@ typedef struct object {
     unsigned char *at;
     SlabHandle handle;
     uint32_t bytes;
-    _Atomic bool taken; /* by who frees it */
+    _Atomic bool taken; /* by the thread that frees it */
 } object;
 
 static struct {
@@ -164,7 +164,7 @@ static void look_at_epoch(unsigned e) {
               e);
 }
 
-/* What is left of an epoch that nobody destroys goes away, if there is room, and is read. */
+/* The remaining objects of an epoch that nobody destroys go away, if there is room, and are read. */
 static void read_rest(unsigned e) {
     static unsigned char copy[40000];
     if (epoch_state(all.allocator, all.epoch[e]) != EPOCH_SPILLED &&

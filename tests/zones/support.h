@@ -1,4 +1,4 @@
-/* What the tests of libtslab-zones share: a device for each test, an epoch that is filled and checked, faults. */
+/* Common to the tests of libtslab-zones: a device for each test, an epoch that is filled and checked, faults. */
 #ifndef ZONES_SUPPORT_H
 #define ZONES_SUPPORT_H
 

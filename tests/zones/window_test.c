@@ -89,7 +89,7 @@ static void linger(void *arg, ts_emulated_step step, uint32_t zone) {
     if (step == TS_STEP_HALF) (void)usleep(20);
 }
 
-/* What came of each append: blocks that say whose they are. */
+/* The result of each append: blocks that name their owner. */
 static struct came {
     uint64_t at;
     unsigned blocks;

@@ -1,4 +1,4 @@
-/* What the programs of this folder share: a repeatable random number, and functions that stay functions. */
+/* Common to the programs of this folder: a repeatable random number, and functions that stay functions. */
 #ifndef TESTS_INSIGHT_COMMON_H
 #define TESTS_INSIGHT_COMMON_H
 

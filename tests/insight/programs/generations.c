@@ -1,5 +1,5 @@
 /* Generations: events live for the hour that they belong to, and each hour ends at once two hours later. A call of
-   log_event has no end of anything in it; rotate_hour frees what some 2,000 calls before it allocated. */
+   log_event has no end of anything in it; rotate_hour frees the objects of some 2,000 earlier calls. */
 #include "common.h"
 
 typedef struct Event {
