@@ -23,10 +23,11 @@
  * Where a handle's memory goes. In the domain, from any thread, entered or not. The domain must not end while the
  * handle is used. It may end without the handle being closed: all its memory goes with it.
  *
- * Where a process's memory goes. What a library holds for itself, such as caches, tables and errors, outlives a
+ * Where a process's memory goes. Memory that a library holds for itself, such as caches, tables and errors, outlives a
  * request. So it is outside of domains: in an epoch of its own, labelled with the library's name, in the default
- * allocator. Statistics by epoch then say how much each library holds. SLAB_ADAPT_IN_DOMAINS opts in: what a thread
- * allocates inside of a domain is the domain's. docs/libraries.md says which libraries allow that, and what they keep.
+ * allocator. Statistics by epoch then say how much each library holds. SLAB_ADAPT_IN_DOMAINS opts in: objects that a
+ * thread allocates inside of a domain are the domain's. docs/libraries.md names the libraries that allow that, and the
+ * memory they keep.
  *
  * Frees are checked as slab_free(): memory of before the installation, or of a domain that has ended, is no crash but a
  * refused free. Any thread may free. Install from one source file.
@@ -93,7 +94,7 @@ static inline void *slab_adapt_lua(void *domain, void *pointer, size_t old_size,
     return moved || !pointer || size > old_size ? moved : pointer;
 }
 /* The same for a state that ends with a scope, without lua_close(): small objects stay until then. Not for a state that
-   runs long: what its collector frees is used for nothing else. */
+   runs long: memory that its collector frees serves nothing else. */
 static inline void *slab_adapt_lua_keep(void *domain, void *pointer, size_t old_size, size_t size) {
     if (size == 0 && old_size < 4096) return NULL;
     return slab_adapt_lua(domain, pointer, old_size, size);
@@ -158,8 +159,8 @@ static inline void *slab_adapt_take_zero(SlabAdaptHome *home, size_t n, size_t s
     void *pointer = slab_adapt_take(home, size != 0 && n > SIZE_MAX / size ? SIZE_MAX : n * size);
     return pointer ? memset(pointer, 0, n * size) : NULL;
 }
-/* As realloc() of the C library: size 0 frees. What cannot grow where it is, in a domain that is closed, moves to where
-   a new object would be: an object of the default allocator. */
+/* As realloc() of the C library: size 0 frees. An object of a closed domain that cannot grow in place moves to the
+   default allocator, as a new object would. */
 static inline void *slab_adapt_resize(SlabAdaptHome *home, void *pointer, size_t size) {
     int before = errno;
     void *moved;
@@ -211,7 +212,7 @@ static inline char *slab_adapt_libxml2_strdup(const char *text) {
     (slab_adapt_set(&slab_adapt_home_libxml2, (where)), \
      xmlMemSetup(slab_adapt_free, slab_adapt_libxml2_malloc, slab_adapt_libxml2_realloc, slab_adapt_libxml2_strdup))
 
-/* jansson: json_set_alloc_funcs(). What json_dumps() returns is freed by slab_adapt_free(). */
+/* jansson: json_set_alloc_funcs(). Free the text of json_dumps() with slab_adapt_free(). */
 static SlabAdaptHome slab_adapt_home_jansson = {"jansson", EPOCH_NONE, SLAB_ADAPT_OUTSIDE};
 static inline void *slab_adapt_jansson_malloc(size_t size) { return slab_adapt_take(&slab_adapt_home_jansson, size); }
 #define slab_adapt_jansson(where)                       \
@@ -239,8 +240,8 @@ static inline void slab_adapt_openssl_free(void *pointer, const char *file, int 
     (slab_adapt_set(&slab_adapt_home_openssl, (where)), \
      CRYPTO_set_mem_functions(slab_adapt_openssl_malloc, slab_adapt_openssl_realloc, slab_adapt_openssl_free))
 
-/* libuv: uv_replace_allocator(). Before 1.49 libuv gives what uv_fs_realpath() got from the C library to the installed
-   free, which refuses it: each call leaks its path. */
+/* libuv: uv_replace_allocator(). Before 1.49 libuv passes a path that uv_fs_realpath() got from the C library to the
+   installed free, which refuses it: each call leaks its path. */
 static SlabAdaptHome slab_adapt_home_libuv = {"libuv", EPOCH_NONE, SLAB_ADAPT_OUTSIDE};
 static inline void *slab_adapt_libuv_malloc(size_t size) { return slab_adapt_take(&slab_adapt_home_libuv, size); }
 static inline void *slab_adapt_libuv_realloc(void *pointer, size_t size) {

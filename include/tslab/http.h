@@ -2,7 +2,7 @@
  * libtslab-http: the statistics of a program over HTTP, and a page that shows them. Link with tslab-http (pkg-config
  * tslab-http; CMake: find_package(tslab COMPONENTS http), tslab::http).
  *
- *     /metrics      Prometheus text, or OpenMetrics for those who accept it; the program's own metrics at its end
+ *     /metrics      Prometheus text, or OpenMetrics for clients that accept it; the program's own metrics at its end
  *     /stats.json   all figures (docs/stats.md)         /stats.txt, /doctor.txt   the same in words
  *     /epochs.json?sort=bytes|age&limit=N               the N (100) largest or oldest epochs, N up to 10000
  *     /stacks.json  which stacks allocated what is live (option sample_stacks)   /stacks.txt   the same in words
@@ -31,7 +31,7 @@ enum {
     SLAB_HTTP_NOT_IN_CHILDREN = 1,
 };
 
-/* How the server starts; what is 0 is as slab_http_start has it. */
+/* How the server starts; a field that is 0 has slab_http_start's value. */
 typedef struct SlabHttpOptions {
     size_t size;              /* sizeof(SlabHttpOptions) */
     SlabAllocator *allocator; /* whose statistics; NULL: of all of the process. Metrics and profiles, which are of one:
@@ -47,14 +47,13 @@ typedef struct SlabHttpOptions {
  * address: "HOST:PORT", "[IPV6]:PORT", ":PORT" or "PORT", the last two on the loopback interface; port 0: any that is
  * free; NULL: "127.0.0.1:9464".
  *
- * Who may read: there is no access control. An address other than the loopback's shows the figures to everybody who
- * reaches it. On the loopback interface a web page elsewhere could have its own name resolve to this machine and read
- * them with the user's browser (DNS rebinding). So there a request is answered only if its `Host` is localhost, an
- * address of the loopback, HOST, a name in `hosts`, or one in TSLAB_HTTP_HOSTS (names with commas between them). Other
- * requests get 403. On another address every name is answered; if `hosts` or the variable has names, these and
- * addresses are.
+ * There is no access control. An address other than the loopback's shows the figures to every client that reaches it.
+ * On the loopback interface a web page elsewhere could have its own name resolve to this machine and read them with the
+ * user's browser (DNS rebinding). So there a request is answered only if its `Host` is localhost, an address of the
+ * loopback, HOST, a name in `hosts`, or one in TSLAB_HTTP_HOSTS (names with commas between them). Other requests get
+ * 403. On another address every name is answered; if `hosts` or the variable has names, these and addresses are.
  *
- * Who waits: nobody for others. Of more than 128 connections the slowest loses its own: first one without a whole
+ * No client waits for another. Of more than 128 connections the slowest loses its own: first one without a whole
  * request, then an idle one, then one that has taken its answer for a second. A connection that is still for five
  * seconds is cut off.
  *
@@ -67,7 +66,7 @@ typedef struct SlabHttpOptions {
  * taken, others as the system has them.
  */
 TSLAB_API bool slab_http_start(SlabAllocator *allocator, const char *address);
-/* The same with options. EINVAL also: `size` is smaller than this struct, or what is behind it is not 0. */
+/* The same with options. EINVAL also: `size` is smaller than this struct, or a byte behind it is not 0. */
 TSLAB_API bool slab_http_start_ex(const SlabHttpOptions *options);
 /* Ends it when the requests under way are answered, after a second at most. false: it does not run. Not to be called
    by two threads at once with itself or slab_http_start: one of them gets false. */
@@ -96,10 +95,10 @@ typedef struct SlabHttpMetric {
 /*
  * Adds a sample to /metrics, whether the server runs or not; it stays until it is removed, and a child of fork has it
  * too. A metric with several label values is added once for each. Everything is copied except `arg`. Values of labels
- * and help are UTF-8; what the formats need escaped is escaped here.
+ * and help are UTF-8; the server escapes them as the formats need.
  *
  * `read` runs on the server's thread at each scrape, one at a time: it must not block, call functions of this header,
- * or wait for what a thread holds that calls these two.
+ * or wait for a lock of a thread that calls these two.
  *
  * Any thread. Costs a walk over the samples. false with errno: EINVAL bad name, help, kind or label, one of these or a
  * label's value above 1,000 bytes, a name that begins with temporal_slab_, a label's name that begins with __, or a

@@ -22,8 +22,8 @@
  *
  * Domains that capture: while a thread is inside a domain made with EPOCH_DOMAIN_CAPTURE, its malloc, calloc,
  * realloc(NULL), new, ... allocate in the domain, also in libraries that were never written for it. The end of the
- * domain frees all of it. With EPOCH_DOMAIN_DRAIN the end closes the domain instead: what a library keeps (a cache, a
- * table made at first use) lives on, and counts under the domain's label.
+ * domain frees all of it. With EPOCH_DOMAIN_DRAIN the end closes the domain instead: memory that a library keeps (a
+ * cache, a table made at first use) lives on, and counts under the domain's label.
  *
  *     unsigned flags = EPOCH_DOMAIN_CAPTURE | EPOCH_DOMAIN_DRAIN;
  *     EpochDomain *d = epoch_domain_create_ex(slab_malloc_allocator(), "request", flags);
@@ -33,9 +33,9 @@
  *     epoch_domain_destroy(d);
  *
  * The innermost domain that captures counts. free() takes any object, inside or out. Memory of the loader is never a
- * domain's, nor is that of libc, but for what these hand out: strdup, strndup, wcsdup, asprintf, getline, getdelim,
+ * domain's, nor is that of libc, but for the results of these: strdup, strndup, wcsdup, asprintf, getline, getdelim,
  * getcwd, realpath, tempnam, scandir and their kin. Nor are exceptions of C++ and their texts. docs/libraries.md names
- * what cannot be told.
+ * the cases that cannot be told apart.
  *
  * More: man 3 tslab-malloc.
  */

@@ -8,7 +8,8 @@
  * An arena may also be an object of a block, in which it ends before the domain does, as a container would.
  *
  * Its blocks are the domain's, from any thread, entered or not: statistics, limit and batch free include them. Its end
- * runs the destructors that protobuf has noted, so what a message holds elsewhere (the text of a long string) goes too.
+ * runs the destructors that protobuf has noted, so memory that a message holds elsewhere (the text of a long string)
+ * goes too.
  *
  * protobuf gives its functions no pointer of their own, so each arena has one of 256 functions. The arenas beyond 256
  * at once take their blocks from operator new: in_domain() is false then.

@@ -52,7 +52,7 @@
 #define TSLAB_API
 #endif
 
-/* What the compiler may know: arguments as printf's; a result that is not to be dropped, that is never NULL, that has
+/* Attributes for the compiler: arguments as printf's; a result that is not to be dropped, that is never NULL, that has
    so many bytes (by the numbers of arguments: one size, or two to be multiplied). With _FORTIFY_SOURCE it then stops
    writes beyond the size that was asked for. None is `malloc`: a handle, slab_walk() and a reset lead to the same
    object. */
@@ -86,29 +86,29 @@ typedef uint64_t SlabHandle;                /* unique in the process, never reus
 /* ---- options ---------------------------------------------------------------------------------- */
 
 /*
- * What happens to empty slabs: slabs in which no object is live and no slot waits in a thread's cache.
+ * The fate of empty slabs: slabs in which no object is live and no slot waits in a thread's cache.
  * Under every policy these give back retained memory: slab_trim(), epoch_domain_reset(), slab_set_budget(), and an
  * allocation that meets the budget. More: man 3 tslab, OPTIONS.
  */
 typedef enum SlabReclaimPolicy {
-    SLAB_RECLAIM_BUDGET = 0,  /* keep up to retain_bytes, beside what threads keep; give back the rest (default) */
+    SLAB_RECLAIM_BUDGET = 0,  /* keep up to retain_bytes, beside the threads' caches; give back the rest (default) */
     SLAB_RECLAIM_KEEP = 1,    /* keep all that is retained */
     SLAB_RECLAIM_AT_ONCE = 2, /* give back every slab at the moment it is empty */
 } SlabReclaimPolicy;
 
 /*
  * Transparent huge pages, process-wide: the first allocator that does not have the default decides.
- * They make large scopes faster, but resident memory can then exceed what is committed. More: man 3 tslab, OPTIONS.
+ * They make large scopes faster, but resident memory can then exceed committed memory. More: man 3 tslab, OPTIONS.
  */
 typedef enum SlabHugePages {
     SLAB_HUGE_DEFAULT = 0, /* none, even if the system gives them unasked, as long as no other allocator asks */
     SLAB_HUGE_ON = 1,      /* ask for them; where the system has none, or none left, pages are small */
-    SLAB_HUGE_OFF = 2,     /* none, whatever another allocator asks for later */
+    SLAB_HUGE_OFF = 2,     /* none, also if another allocator asks for them later */
 } SlabHugePages;
 
 /*
- * What misuse does besides its answer. Misuse is, for example, a free of what is no live object, or a call on another
- * thread's domain (man 3 tslab, MISUSE, lists all). Questions such as slab_owns and slab_handle_get are none.
+ * The effect of misuse besides its answer. Misuse is, for example, a free of a pointer to no live object, or a call on
+ * another thread's domain (man 3 tslab, MISUSE, lists all). Questions such as slab_owns and slab_handle_get are none.
  * The line goes where all messages go (slab_set_message_sink), without allocating:
  *
  *     tslab: slab_free: pointer 0x7f1c3720c070: freed already (class 112, epoch 4194307 "request")
@@ -119,12 +119,13 @@ typedef enum SlabOnMisuse {
     SLAB_MISUSE_ABORT = 2,  /* one line, then abort() */
 } SlabOnMisuse;
 
-/* What AddressSanitizer (if the program is built with it) and Valgrind's memcheck are told. Without them all of these
-   are the same. Their reports say where an object was allocated and where its lifetime ended (docs/debugging.md). */
+/* Whether AddressSanitizer (if the program is built with it) and Valgrind's memcheck learn of objects. Without them all
+   of these are the same. Their reports say where an object was allocated and where its lifetime ended
+   (docs/debugging.md). */
 typedef enum SlabMemoryTools {
     SLAB_TOOLS_ON = 0,    /* of every object: use after free and overflow are reported (default) */
     SLAB_TOOLS_OFF = 1,   /* nothing: faster under these tools */
-    SLAB_TOOLS_LEAKS = 2, /* as ON; AddressSanitizer also writes what is live at the end of the process to stderr.
+    SLAB_TOOLS_LEAKS = 2, /* as ON; AddressSanitizer also lists the live objects at the end of the process on stderr.
                              Memcheck reports leaks with ON, too */
 } SlabMemoryTools;
 
@@ -133,7 +134,7 @@ typedef enum SlabMemoryTools {
 typedef enum SlabNuma {
     SLAB_NUMA_OFF =
         0, /* wherever the system puts it: on the node of the thread that first writes to it, as a rule (default) */
-    SLAB_NUMA_LOCAL = 1, /* new memory is of the node that its thread runs on; what is freed goes back to its node */
+    SLAB_NUMA_LOCAL = 1, /* new memory is of the node that its thread runs on; freed memory goes back to its node */
     SLAB_NUMA_INTERLEAVE = 2, /* spread over all nodes, page by page */
 } SlabNuma;
 
@@ -160,7 +161,7 @@ typedef struct SlabOptions {
                              (default), 1 all. Process-wide: the last allocator created with a value sets it.
                              No allocator has fast paths then */
     size_t reserve_bytes; /* TSLAB_RESERVE: populated at creation, as by slab_reserve(); default 0.
-                             Creation succeeds without what cannot be had */
+                             Creation succeeds without memory that cannot be had */
     size_t budget_bytes;  /* TSLAB_BUDGET: hard limit on committed memory; 0 none (default) */
     int huge_pages;       /* TSLAB_HUGE_PAGES=default|on|off: a SlabHugePages */
     int on_misuse;        /* TSLAB_ON_MISUSE=ignore|report|abort: a SlabOnMisuse */
@@ -254,7 +255,8 @@ TSLAB_API size_t slab_walk(SlabAllocator *allocator, EpochId epoch, bool (*fn)(v
 /* ---- handles ---------------------------------------------------------------------------------- */
 /*
  * A handle is a value: copy it, compare it, store it, keep it for ever. No two objects ever have the same handle.
- * It is no secret and has no type: who can try a few values finds another live object. Give clients a random key.
+ * It is no secret and has no type: a caller that can try a few values finds another live object. Give clients a random
+ * key.
  * [63:42] slab (22 bits)  [41:18] generation (24)  [17:8] slot (10)  [7:2] class (6)  [1:0] format (2, = 2)
  * Of an object above 32 MiB the slot's bits are more bits of the slab.
  */
@@ -309,15 +311,15 @@ TSLAB_API EpochId epoch_open(SlabAllocator *allocator, const char *label, unsign
    object, to the allocator, and to the system by the reclaim policy. false: not an open epoch of this allocator;
    or with EBUSY the one of the process's malloc, which epoch_destroy does not end either.
    Cost: proportional to the slabs in the epoch; 0.3 to 0.8 us (8 at most) for each other thread that has memory in it;
-   and what the system takes for memory that goes back. */
+   and the system's time for memory that goes back. */
 TSLAB_API bool epoch_close(SlabAllocator *allocator, EpochId epoch);
 /* Destroys: every live object dies now, and its pointers and handles are stale. The memory goes back by the reclaim
    policy. false: unknown, or gone already.
    No other thread may still write to an object of the epoch, nor be in slab_calloc_epoch, slab_realloc or slab_promote
    of one: the memory can be another object's at once.
    A domain's epoch that its thread is emptying or ending at this moment dies before that call of it returns.
-   Cost: constant in the number of objects of up to 16 KiB (8 in a scope); some 20 ns for each larger one; what
-   epoch_close says for other threads; and the system's work for what exceeds the retain budget. */
+   Cost: constant in the number of objects of up to 16 KiB (8 in a scope); some 20 ns for each larger one; the cost of
+   epoch_close for other threads; and the system's work for memory above the retain budget. */
 TSLAB_API bool epoch_destroy(SlabAllocator *allocator, EpochId epoch);
 /* EPOCH_ACTIVE, EPOCH_CLOSING, EPOCH_CLOSED or EPOCH_SPILLED. */
 TSLAB_API int epoch_state(SlabAllocator *allocator, EpochId epoch);
@@ -364,15 +366,14 @@ TSLAB_API bool epoch_domain_end(EpochDomain *domain);
 /* A hard limit on the memory that the domain and its children hold, in units of 16 KiB and one at least; 0: none.
    Any thread.
    Allocations beyond it are NULL with ENOMEM, and a line says which limit it was, once a second at most.
-   A limit below what is held now stops growth only. false: EINVAL not a domain, ENOMEM.
+   A limit below the memory held now stops growth only. false: EINVAL not a domain, ENOMEM.
    It waits for no other thread. One that allocates in it at this moment may get a slab more, which counts afterwards.
    Cost: 64 bytes; the first call for an epoch costs a barrier for each thread that has memory in it. */
 TSLAB_API bool epoch_domain_set_limit(EpochDomain *domain, size_t bytes);
 /* The same of an epoch. */
 TSLAB_API bool epoch_set_limit(SlabAllocator *allocator, EpochId epoch, size_t bytes);
-/* New memory of the epoch comes from a NUMA node while that has some, whatever the allocator's option numa says. What
-   the epoch holds stays where it is. node -1: as the option says, which is what holds before the first call. Any
-   thread.
+/* New memory of the epoch comes from a NUMA node while that has some, whatever the allocator's option numa says. Memory
+   that the epoch holds stays where it is. node -1: as the option says, which holds before the first call. Any thread.
    false: EINVAL no open epoch of the allocator, or the process may have no memory on such a node; ENOTSUP the system
    knows no nodes, or refuses to place memory; ENOMEM.
    Cost: as epoch_set_limit. Allocations of the epoch that need a slab take a lock, and a domain of it ends more
@@ -396,9 +397,9 @@ TSLAB_API bool epoch_domain_force_close(EpochDomain *domain);
 /* Runs the cleanups, then empties the domain: every object in it dies. It stays entered, with the same EpochId.
    At most keep_bytes of its memory stay retained; the rest goes back to the system now, under every reclaim policy.
    false: EPERM, EINVAL (also: a wrapped epoch without auto_close), ESTALE closed: the cleanups have run, once for all.
-   Cost: less than a new domain if keep_bytes covers what it held (SIZE_MAX always does). Otherwise the rest goes
-   back from what all threads of the allocator retain, with a look at each thread: 240 to 340 ns. The adaptive budget
-   (retain_bytes) stays as it is. */
+   Cost: less than a new domain if keep_bytes covers the memory it held (SIZE_MAX always does). Otherwise the rest goes
+   back from the retained memory of all threads of the allocator, with a look at each thread: 240 to 340 ns. The
+   adaptive budget (retain_bytes) stays as it is. */
 TSLAB_API bool epoch_domain_reset(EpochDomain *domain, size_t keep_bytes);
 /* Registers a cleanup: fn(arg) at destroy or reset, newest first. It does not run when the allocator is freed.
    It may allocate in the domain, and use its objects, unless epoch_destroy() has killed them before.
@@ -424,7 +425,7 @@ TSLAB_API bool epoch_domain_mark(EpochDomain *domain, SlabMark *mark);
    Cost: a look at each slab taken since, and at each live object in it. */
 TSLAB_API bool epoch_domain_rewind(EpochDomain *domain, SlabMark mark);
 /* Gives the domain up: the next thread that enters it owns it. This thread must have left it (EPERM).
-   What the domain holds goes along: the next owner allocates and frees in the same memory. So do its children. Their
+   The domain's memory goes along: the next owner allocates and frees in the same memory. So do its children. Their
    marks and the domain's are not good any more.
    Until then nobody owns it. It can be closed (epoch_domain_force_close), and its epoch destroyed, but not itself. */
 TSLAB_API bool epoch_domain_hand_over(EpochDomain *domain);
@@ -440,7 +441,7 @@ TSLAB_API void *slab_alloc(size_t size) TSLAB_USED TSLAB_SIZE(1);
 
 /*
  * More objects of the innermost domain: where slab_alloc would put them, and with its errors.
- * Cost: as slab_alloc, and what is written to the object.
+ * Cost: as slab_alloc, and the writes to the object.
  */
 
 /* n * size bytes, zeroed. ENOMEM if the product overflows. */
@@ -471,15 +472,15 @@ TSLAB_API void *slab_promote(EpochDomain *to, void *pointer) TSLAB_USED;
  */
 
 /* Populates bytes ahead, so that hot paths do not fault, and keeps them retained beyond the retain budget. They last
-   until slab_trim(), an epoch_domain_reset() that gives memory back, or a budget that is met or set below what is
-   committed. They serve objects of up to 16384 bytes in churn epochs, and of up to 8192 in scopes (man 3 tslab has
-   exceptions). Some MiB of what the process's cgroups and the machine have left are not taken. It
-   reads files of /proc and of cgroups, which a filter of system calls has to allow.
-   false with ENOMEM: what could be had is kept (nothing, if there are no addresses for so much). */
+   until slab_trim(), an epoch_domain_reset() that gives memory back, or a budget that is met or set below the committed
+   memory. They serve objects of up to 16384 bytes in churn epochs, and of up to 8192 in scopes (man 3 tslab has
+   exceptions). It leaves some MiB of the memory that the process's cgroups and the machine have. It reads files of
+   /proc and of cgroups, which a filter of system calls has to allow.
+   false with ENOMEM: it keeps as much as it got (nothing, if there are no addresses for so much). */
 TSLAB_API bool slab_reserve(SlabAllocator *allocator, size_t bytes);
-/* Gives all that can be given back to the system now: retained memory of every thread, what idle threads hold of closed
-   epochs, and unused pages in the calling thread's slabs. What other live threads keep in their open epochs stays.
-   Returns bytes, those of the allocator's own records not counted.
+/* Gives all that can be given back to the system now: retained memory of every thread, memory that idle threads hold of
+   closed epochs, and unused pages in the calling thread's slabs. Memory that other live threads keep in their open
+   epochs stays. Returns bytes, those of the allocator's own records not counted.
    Cost: some ns for each slab of this thread that is not full, a barrier for each thread (epoch_close), 0.5 to 2 us a
    system call. */
 TSLAB_API size_t slab_trim(SlabAllocator *allocator);
@@ -487,11 +488,11 @@ TSLAB_API size_t slab_trim(SlabAllocator *allocator);
    is told of in one line.
    If more is committed now, retained memory goes back first; beyond that the limit stops growth only. false: EINVAL. */
 TSLAB_API bool slab_set_budget(SlabAllocator *allocator, size_t bytes);
-/* Settles what is due, for max_ns nanoseconds at most, and one step: takes back what threads keep that have not needed
-   memory since the last call, ends closed epochs that hold nothing, gives back what exceeds the retain budget. Once no
-   thread has needed memory for 12 s, all that is retained goes back, unless the program gave a budget or a policy.
-   Returns bytes given back; 0 with EINVAL: no such allocator. For programs at rest, without the option `background`.
-   Cost with nothing to do: some 50 ns a thread. */
+/* Does due work, for max_ns nanoseconds at most, and one step: takes back memory from threads that have needed none
+   since the last call, ends closed epochs that hold nothing, gives back memory above the retain budget. Once no thread
+   has needed memory for 12 s, all that is retained goes back, unless the program gave a budget or a policy. Returns
+   bytes given back; 0 with EINVAL: no such allocator. For programs at rest, without the option `background`. Cost with
+   nothing to do: some 50 ns a thread. */
 TSLAB_API size_t slab_maintain(SlabAllocator *allocator, uint64_t max_ns);
 /* Changes the option sample_stacks in a running program: one sample in so many bytes on average, 0: none. Samples that
    were taken stay. The calling thread follows at once, any other at its next call that leaves the fast path.
@@ -503,9 +504,9 @@ TSLAB_API void slab_thread_idle(void);
 
 /* ---- messages --------------------------------------------------------------------------------- */
 /*
- * The library says little: what is wrong with an option or variable, misuse if on_misuse asks for it, a budget or limit
- * that is reached, and what the system refuses where that matters. Each message is one line of up to 512 bytes and
- * begins with "tslab: ".
+ * The library says little: a wrong option or variable, misuse if on_misuse asks for it, a budget or limit that is
+ * reached, and refusals by the system that matter. Each message is one line of up to 512 bytes and begins with "tslab:
+ * ".
  */
 
 /*
@@ -515,7 +516,7 @@ TSLAB_API void slab_thread_idle(void);
  *   - fn runs inside of the call that the message is about: in any thread, in several at once, and in a signal handler
  *     if that misuses the library. It may call any function of the library. It must return.
  *   - When slab_set_message_sink returns, the function before runs nowhere and is not called again: its argument can be
- *     freed. So it waits for calls that run: do not call it while holding what fn waits for.
+ *     freed. So it waits for calls that run: do not call it while holding a lock that fn waits for.
  *   - Called by fn itself it does not wait. It may not be called in a signal handler.
  *
  * More: man 3 tslab, MESSAGES.

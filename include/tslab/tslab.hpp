@@ -15,7 +15,7 @@
  *
  * All parts of a program are compiled with exceptions, or none.
  *
- * Threads: what tslab.h says of the C functions. docs/cxx.md has recipes, costs and the rules of lifetimes.
+ * Threads: as tslab.h says of the C functions. docs/cxx.md has recipes, costs and the rules of lifetimes.
  */
 #ifndef TSLAB_TSLAB_HPP
 #define TSLAB_TSLAB_HPP
@@ -55,7 +55,7 @@
 #define TSLAB_HAS_EXCEPTIONS 0
 #endif
 
-/* Under AddressSanitizer every block is freed that a container gives back: so the tool sees who uses it afterwards. */
+/* Under AddressSanitizer every block is freed that a container gives back: so the tool sees every later use. */
 #if defined(__SANITIZE_ADDRESS__)
 #define TSLAB_HAS_ASAN 1
 #elif defined(__has_feature)
@@ -69,7 +69,8 @@
 
 namespace tslab {
 
-/* What a memory resource or an allocator does with a block that a container gives back before the domain ends. */
+/* The treatment, by a memory resource or an allocator, of a block that a container gives back before the domain
+   ends. */
 enum class reuse : unsigned char {
     by_kind, /* always in domains with EPOCH_CHURN or EPOCH_DOMAIN_DRAIN; in other scopes, blocks that are large */
     always,  /* it is freed: in a scope its memory is used again when all of its slab is free, 16 KiB */
@@ -81,7 +82,7 @@ inline constexpr std::size_t large_block_bytes = 4096;
 
 namespace detail {
 
-/* Of a call that has set errno. Memory: an allocation, whose failure is bad_alloc whatever the reason is. */
+/* Of a call that has set errno. Memory: an allocation, whose failure is bad_alloc for any reason. */
 [[noreturn]] inline void fail(const char *call, bool memory) {
     int error = errno;
 #if TSLAB_HAS_EXCEPTIONS
@@ -104,7 +105,7 @@ inline void fail_or_empty(const char *call) {
 #endif
 }
 
-/* Where blocks come from, and what happens to those that come back. */
+/* Where blocks come from, and the fate of those that come back. */
 struct source {
     SlabAllocator *allocator;
     EpochId epoch;
@@ -162,7 +163,7 @@ class scope;
  * A domain, owned: it ends with this object, from whichever thread. Move only. Objects made with make() get their
  * destructors then, newest first, and all memory of the domain goes back in one step.
  *
- * A parent that ends takes its children with it; what then remains of a child's `domain` ends nothing.
+ * A parent that ends takes its children with it; the `domain` object of a child then ends nothing.
  */
 class domain {
   public:
@@ -352,8 +353,8 @@ class memory_resource final : public std::pmr::memory_resource {
 
 /*
  * The same for containers by the type of their allocator: no virtual call. Stateful; there is no default one. A
- * container stays in its domain: assignment and swap do not change it, and a copy is made in the domain of what is
- * copied. Containers that are swapped must be of one domain.
+ * container stays in its domain: assignment and swap do not change it, and a copy is made in the domain of its source.
+ * Containers that are swapped must be of one domain.
  */
 template <class T> class allocator {
   public:
@@ -396,8 +397,8 @@ template <class T> class allocator {
 /*
  * An object of the domain. Its destructor runs when the domain ends or is reset, newest first, unless it is trivial; or
  * in destroy(). A constructor that throws leaves nothing behind. Only by the domain's thread, unless it is shared or
- * the destructor is trivial. Throws what the constructor throws, std::bad_alloc, and std::system_error: EPERM. Cost: an
- * allocation; with a destructor also 40 bytes and some 300 instructions, its call included.
+ * the destructor is trivial. Throws the constructor's exceptions, std::bad_alloc, and std::system_error: EPERM. Cost:
+ * an allocation; with a destructor also 40 bytes and some 300 instructions, its call included.
  */
 template <class T, class... Args> [[nodiscard]] T *make(domain &d, Args &&...args) {
     static_assert(std::is_object_v<T> && !std::is_array_v<T>, "tslab::make makes one object; containers make many");

@@ -22,9 +22,9 @@
  *     reading, writing                            a fault (SIGSEGV)
  *     epoch_destroy, slab_allocator_free          work, as quickly as ever
  *
- * What is spilled lives as long as the process. Nothing of it is durable: the next opening finds the zones and
- * empties them. After fork the child can destroy, free and allocate. The zones stay the parent's: the calls below
- * fail with EPERM there.
+ * Spilled objects live as long as the process. Nothing of it is durable: the next opening finds the zones and empties
+ * them. After fork the child can destroy, free and allocate. The zones stay the parent's: the calls below fail with
+ * EPERM there.
  *
  * Any thread may call any of these functions. Calls on the same zones wait for one another, for as long as the device
  * takes.
@@ -53,15 +53,15 @@ typedef struct SlabZonesOptions {
         append_bytes; /* most of one append, whole slabs of 16 KiB; default 1 MiB, and no more than the device takes */
 } SlabZonesOptions;
 
-/* Opens zones for this process alone, and empties what an earlier process left in them. NULL with errno:
-   EBUSY they are open already, here or elsewhere; EINVAL no such kind, or a bad parameter; EIO; ENOMEM; what the
-   system says of the file. For EINVAL and EBUSY a line (slab_set_message_sink) names the parameter, or who has them.
-   options may be NULL.
+/* Opens zones for this process alone, and empties zones that an earlier process left full. NULL with errno:
+   EBUSY they are open already, here or elsewhere; EINVAL no such kind, or a bad parameter; EIO; ENOMEM; the system's
+   errors of the file. For EINVAL and EBUSY a line (slab_set_message_sink) names the parameter, or the process that has
+   them. options may be NULL.
 
        emulated:FILE?zones=64&zone_size=4M&zone_capacity=3M&max_open=8&max_active=12
 
    is a file with the rules of a zoned namespace, made if it is missing. Sizes are in bytes, or with K, M or G.
-   zone_capacity (default: zone_size) is what of a zone can be written. max_open and max_active (default 0: no limit)
+   zone_capacity (default: zone_size) is the writable part of a zone. max_open and max_active (default 0: no limit)
    limit zones that are open, and zones that are open or closed half full. A file that is there has its parameters:
    those that are given have to be the same.
 
@@ -112,7 +112,7 @@ typedef struct SlabZonesStats {
     uint64_t spilled_epochs;    /* now */
     uint64_t spilled_bytes;     /* of their slabs */
     uint64_t kept_bytes;        /* of these epochs, in memory: the first slabs of small scopes, 512 bytes each, stay */
-    uint64_t appended_bytes;    /* written to the device, ever; what a failed spill wrote included */
+    uint64_t appended_bytes;    /* written to the device, ever; writes of a failed spill included */
     uint64_t payload_bytes;     /* of the slabs spilled, ever */
     uint64_t padding_bytes;     /* of zones that were finished before they were full, ever */
     uint64_t reset_zones_total; /* those emptied by slab_zones_open not included */
@@ -123,8 +123,7 @@ typedef struct SlabZonesStats {
     uint64_t errors_total;               /* calls that the device refused */
     uint64_t zone_bytes, capacity_bytes; /* of one zone */
 } SlabZonesStats;
-/* Fills the struct. Also resets what has been waiting for it, as every call on the zones. false with errno EINVAL,
-   EPERM. */
+/* Fills the struct. Also resets zones that wait for it, as every call on the zones. false with errno EINVAL, EPERM. */
 TSLAB_API bool slab_zones_stats(SlabZones *zones, SlabZonesStats *out);
 
 #ifdef __cplusplus
