@@ -13,8 +13,8 @@
 #include <tslab/tslab.h>
 #include <unistd.h>
 
-# define APART __attribute__((noinline)) /* a frame of its own, also for the last call in it */ define STAY __asm__
-# volatile("" ::: "memory")
+#define APART __attribute__((noinline)) /* a frame of its own, also for the last call in it */
+#define STAY __asm__ volatile("" ::: "memory")
 
 SlabAllocator *a;
 EpochId churn;

@@ -21,7 +21,8 @@
     } while (0)
 
 #if defined(__GNUC__) && !defined(__clang__)
-# pragma GCC diagnostic ignored "-Wsized-deallocation" // that is tested endif
+#pragma GCC diagnostic ignored "-Wsized-deallocation" // that is tested
+#endif
 
 // Memory that is never given back: free refuses a pointer into it.
 static const std::size_t pool_bytes = std::size_t{64} << 20;

@@ -15,7 +15,7 @@
 
 enum { OWNERS = 3, ENDERS = 2, ROUNDS = 60 };
 
-# define LIMIT ((size_t)4 * 16384) /* more than an owner has at a time */
+#define LIMIT ((size_t)4 * 16384) /* more than an owner has at a time */
 
 struct arena {
     struct sup_args args;

@@ -18,7 +18,7 @@
 enum { SUP_FIRST, SUP_SECOND, SUP_NEITHER };
 enum { SUP_STOPS = 2 };
 #define SUP_TURN_NS 500000       /* between two looks whether the other waits for this thread */
-# define SUP_TURN_RAN_NS 20000000 /* a thread that has run for so long waits as well, without sleeping */
+#define SUP_TURN_RAN_NS 20000000 /* a thread that has run for so long waits as well, without sleeping */
 
 static _Thread_local int sup_side = SUP_NEITHER;
 static pthread_mutex_t sup_turn_lock = PTHREAD_MUTEX_INITIALIZER;
