@@ -56,8 +56,21 @@ def plain(function):
     return function.replace("(anonymous namespace)", "").split("(")[0].split("::")[-1]
 
 
+def wrong_lives(row, advice):
+    """What is wrong with its long lives: each has to be named, and no row may read like another; None: nothing."""
+    lives = [(plain(l["function"]), l["life"]) for l in advice["long_lives"]]
+    rows = [(l["function"], l["line"], *l["through"], l["life"], l["turns_later"]) for l in advice["long_lives"]]
+    missing = [life for life in row["lives"].split() if tuple(life.split(":")) not in lives]
+    if missing:
+        return "%s not within the lives %s" % (missing, lives)
+    return "two lives read the same: %s" % rows if len(set(rows)) < len(rows) else None
+
+
 def wrong(row, advice, status):
     """What is wrong with the advice for a program; None: nothing."""
+    fault = wrong_lives(row, advice)
+    if fault:
+        return fault
     expected, names = row["functions"].split(), [plain(b["function"]) for b in advice["boundaries"][:FIRST]]
     if row["verdict"] == "none":
         return None if advice["verdict"] == "none" and status == 1 else "boundaries %s where there are none" % names
@@ -67,10 +80,15 @@ def wrong(row, advice, status):
     return "%s not within %s" % (missing, names) if missing else None
 
 
-def same_addresses(full, stripped):
-    """What differs between the advice with symbols and without; None: nothing."""
+def same_addresses(row, full, stripped):
+    """What differs between the advice with symbols and without, of boundaries and expected lives; None: nothing."""
     def addresses(advice):
         return [b["address"].split("+")[-1] for b in advice["boundaries"][:FIRST]]
+    lives = {(l["address"].split("+")[-1], l["life"]) for l in stripped["long_lives"]}
+    wanted = {(l["address"].split("+")[-1], l["life"]) for l in full["long_lives"]
+              if "%s:%s" % (plain(l["function"]), l["life"]) in row["lives"].split()}
+    if not wanted <= lives:
+        return "stripped: lives %s, with symbols: %s" % (lives, wanted)
     a, b = addresses(full), addresses(stripped)
     return None if a == b else "stripped: %s, with symbols: %s" % (b, a)
 
@@ -85,7 +103,7 @@ def check(tslab, row, folder):
     fault = wrong(row, advice, status)
     if not fault:
         subprocess.run(["strip", str(program)], check=True)
-        fault = same_addresses(advice, advise(tslab, program, program.name + ".stripped")[0])
+        fault = same_addresses(row, advice, advise(tslab, program, program.name + ".stripped")[0])
     names = [plain(b["function"]) for b in advice["boundaries"][:FIRST]]
     print("%-20s %s: %s" % (row["program"], "WRONG: " + fault if fault else "right", names or advice["why"]))
     return fault or ""

@@ -6,6 +6,7 @@
 enum {
     SITES = 6,       /* of one instance that are tried */
     LEAST_TURNS = 4, /* fewer are no turns */
+    MANY_TURNS = 8,
     LEAST_BIRTHS = 32,
     SHARE = 500,    /* an instance with less than 1/SHARE of all births is not looked at */
     MOST_TURNS = 12 /* that are shown */
@@ -118,6 +119,7 @@ typedef struct choice {
     turn turn;
     uint64_t address;   /* of the site */
     uint64_t calls;     /* visits of the call of the function */
+    uint64_t most;      /* objects that one round covers */
     bool has_beginning; /* a site before this one is visited less often than its rounds: a loop */
     bool is_entry;
 } choice;
@@ -147,7 +149,7 @@ static void look_for_beginning(choice *x, const stack_tree *r, uint32_t instance
 static choice choice_of(const candidate *c, const stack_tree *r, const uint64_t *births, const uint64_t *bytes,
                         const uint64_t *visits) {
     uint32_t instance = r->instance[c->node], caller = trace_stack_caller(r->t, c->node);
-    choice x = {.address = trace_stack_address(r->t, c->node)};
+    choice x = {.address = trace_stack_address(r->t, c->node), .most = c->most};
     x.turn = (turn){.function = r->function[c->node],
                     .stack = c->node,
                     .at_end = c->at_end,
@@ -183,6 +185,7 @@ static void add_choice(choice *to, const choice *from) {
     to->turn.held_byte_seconds += from->turn.held_byte_seconds;
     if (from->turn.held_peak > to->turn.held_peak) to->turn.held_peak = from->turn.held_peak;
     to->calls += from->calls;
+    if (from->most > to->most) to->most = from->most;
     to->has_beginning |= from->has_beginning;
     to->is_entry |= from->is_entry;
 }
@@ -216,9 +219,15 @@ static bool is_better(const turn *a, const turn *b) {
     return a->covered > b->covered;
 }
 
+/* Of many rounds one has most objects: a cut of the program's start or end, and the work lies between two of its visits. */
+static bool is_lopsided(const choice *x) {
+    return x->turn.count >= MANY_TURNS && x->most * 2 > x->turn.covered;
+}
+
 static size_t best_of_functions(choice *all, size_t count) {
     size_t functions = 0, kept = 0;
     for (size_t i = 0; i < count; i++) {
+        if (is_lopsided(&all[i])) continue;
         if (!functions || all[functions - 1].turn.function != all[i].turn.function)
             all[functions++] = all[i];
         else if (is_better(&all[i].turn, &all[functions - 1].turn))

@@ -10,6 +10,7 @@ enum { ROUND_PAGE = 256 };
 typedef struct cuts {
     uint64_t at[TURN_LAGS];
     uint64_t count;
+    uint64_t covered; /* died in the round that is open, and were born in it */
     uint64_t held_bytes;
     double held_from; /* bytes times the times of their deaths */
 } cuts;

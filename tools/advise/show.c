@@ -1,7 +1,5 @@
 #include "advise/show.h"
 
-#include "advice/sink.h"
-
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -32,25 +30,81 @@ static bool add_place(advice *a, size_t *capacity, uint32_t stack) {
            add_address(a, capacity, f->image, f->start);
 }
 
-bool advice_name(advice *a) {
-    size_t capacity = 0, shown = 0;
-    bool done = true;
-    for (size_t i = 0; i < a->turns->count; i++) done = done && add_place(a, &capacity, a->turns->best[i].stack);
-    for (size_t i = 0; i < a->turns->escapes && done; i++) {
-        shown = i && a->turns->escape[i - 1].turn == a->turns->escape[i].turn ? shown + 1 : 0;
-        if (shown >= SHOWN_ESCAPES) continue;
-        done = add_place(a, &capacity, a->turns->escape[i].stack);
-        if (a->turns->escape[i].freed) done = done && add_place(a, &capacity, a->turns->escape[i].freed);
+/* The functions of the wrappers, and the call above them. */
+static bool add_path(advice *a, size_t *capacity, uint32_t stack, uint32_t named) {
+    for (uint32_t at = stack; at != named; at = trace_stack_caller(a->t, at))
+        if (!add_place(a, capacity, at)) return false;
+    return !named || add_place(a, capacity, named);
+}
+
+static bool add_places(advice *a) {
+    const turns *t = a->turns;
+    size_t capacity = 0, of_turn = 0;
+    for (size_t i = 0; i < t->count; i++)
+        if (!add_place(a, &capacity, t->best[i].stack)) return false;
+    a->escape = calloc(t->escapes + 1, sizeof *a->escape);
+    if (!a->escape) return false;
+    for (size_t i = 0; i < t->escapes; i++) {
+        const turn_escape *e = &t->escape[i];
+        of_turn = i && t->escape[i - 1].turn == e->turn ? of_turn + 1 : 0;
+        if (of_turn >= NAMED_ESCAPES) continue;
+        a->escape[a->escapes++] = *e;
+        if (!add_path(a, &capacity, e->stack, e->named) || !add_path(a, &capacity, e->freed, e->freed_named))
+            return false;
     }
-    for (size_t i = 0; i < a->turns->sites && i < SHOWN_SITES * 4u && done; i++)
-        if (a->turns->site[i].stack) done = add_place(a, &capacity, a->turns->site[i].stack);
-    return done && (a->places == 0 || trace_name_places(a->t, a->place, a->places));
+    for (size_t i = 0; i < t->sites && a->lives < NAMED_SITES; i++) {
+        const turn_site *s = &t->site[i];
+        if (s->life == LIFE_SHORT && i >= SHOWN_BANDS) continue;
+        if (!add_path(a, &capacity, s->stack, s->named)) return false;
+        if (s->life == LIFE_SHORT) continue;
+        a->life[a->lives++] = *s;
+        if (s->turn_stack && !add_place(a, &capacity, s->turn_stack)) return false;
+    }
+    return true;
+}
+
+/* Rows that would be shown as the same become one. */
+static void merge_shown(advice *a) {
+    size_t kept = 0;
+    for (size_t i = 0, k; i < a->lives; i++) {
+        for (k = 0; k < kept; k++)
+            if (a->life[k].life == a->life[i].life && a->life[k].turns_later == a->life[i].turns_later &&
+                advice_same(a, a->life[k].stack, a->life[k].named, a->life[i].stack, a->life[i].named))
+                break;
+        if (k < kept)
+            turn_site_add(&a->life[k], &a->life[i]);
+        else
+            a->life[kept++] = a->life[i];
+    }
+    a->lives = kept;
+    kept = 0;
+    for (size_t i = 0, k; i < a->escapes; i++) {
+        for (k = 0; k < kept; k++) {
+            const turn_escape *x = &a->escape[k], *y = &a->escape[i];
+            if (x->turn == y->turn && advice_same(a, x->stack, x->named, y->stack, y->named) && !x->freed == !y->freed &&
+                advice_same(a, x->freed, x->freed_named, y->freed, y->freed_named))
+                break;
+        }
+        if (k < kept)
+            turn_escape_add(&a->escape[k], &a->escape[i]);
+        else
+            a->escape[kept++] = a->escape[i];
+    }
+    a->escapes = kept;
+}
+
+bool advice_name(advice *a) {
+    bool done = add_places(a) && (a->places == 0 || trace_name_places(a->t, a->place, a->places));
+    if (done) merge_shown(a);
+    return done;
 }
 
 void advice_free(advice *a) {
     if (a->place) trace_free_places(a->place, a->places);
     free(a->place);
+    free(a->escape);
     a->place = NULL;
+    a->escape = NULL;
 }
 
 static const char *base_name(const char *path) {
@@ -78,6 +132,26 @@ spot advice_spot(const advice *a, uint32_t stack) {
     return s;
 }
 
+size_t advice_through(const advice *a, uint32_t stack, uint32_t named, uint32_t through[ADVICE_THROUGH]) {
+    size_t count = 0;
+    for (uint32_t at = stack; at != named && count < ADVICE_THROUGH; at = trace_stack_caller(a->t, at))
+        through[count++] = at;
+    return count;
+}
+
+static bool same_spot(const advice *a, uint32_t x, uint32_t y) {
+    spot one = advice_spot(a, x), other = advice_spot(a, y);
+    return one.line == other.line && strcmp(one.plain, other.plain) == 0 && !one.file == !other.file &&
+           (!one.file || strcmp(one.file, other.file) == 0);
+}
+
+bool advice_same(const advice *a, uint32_t x, uint32_t x_named, uint32_t y, uint32_t y_named) {
+    if (!x || !y) return x == y;
+    for (; x != x_named && y != y_named; x = trace_stack_caller(a->t, x), y = trace_stack_caller(a->t, y))
+        if (a->turns->function_of[x] != a->turns->function_of[y]) return false;
+    return x == x_named && y == y_named && same_spot(a, x_named, y_named);
+}
+
 /* ---- verdicts ---------------------------------------------------------------------------------------------------- */
 
 bool advice_has_turns(const advice *a, const char **why) {
@@ -95,10 +169,28 @@ bool advice_has_turns(const advice *a, const char **why) {
     return !**why;
 }
 
-const char *advice_life(const advice *a, const turn_site *site) {
-    double mean = site->life_seconds / (double)site->objects, all = (double)a->turns->duration_ns * 1e-9;
-    if (mean >= all / 3 && site->objects > 0) return "run";
-    return mean >= all / 50 ? "cache" : NULL;
+const char *advice_life(const turn_site *site) {
+    static const char *const name[] = {"short", "run", "cache", "generation"};
+    return name[site->life];
+}
+
+unsigned advice_turns_later(const turn_escape *e) {
+    for (unsigned lag = 0; lag + 1 < TURN_LAGS; lag++)
+        if (e->lag[lag] * 20 >= e->objects * 19) return lag + 1;
+    return 0;
+}
+
+const char *advice_at_destroy(const advice *a, size_t of) {
+    const turn *t = &a->turns->best[of];
+    uint64_t escaped = t->births - t->covered, first = 0, oldest = 0;
+    unsigned rows = 0;
+    if (!escaped) return "none";
+    for (size_t i = 0; i < a->escapes; i++) {
+        if (a->escape[i].turn != of || rows++ >= PROMOTED_SITES) continue;
+        first += a->escape[i].objects;
+        if (a->escape[i].oldest_ns > oldest) oldest = a->escape[i].oldest_ns;
+    }
+    return first * 10 >= escaped * 9 && oldest >= a->turns->duration_ns / 50 ? "promote" : "drain";
 }
 
 /* ---- text -------------------------------------------------------------------------------------------------------- */
@@ -113,7 +205,7 @@ static void put_spot(const advice *a, uint32_t stack, FILE *out) {
         fprintf(out, "%s (%s)", s.function, s.plain);
 }
 
-static double per_cent(uint64_t part, uint64_t all) { return all ? 100.0 * (double)part / (double)all : 0; }
+double advice_per_cent(uint64_t part, uint64_t all) { return all ? 100.0 * (double)part / (double)all : 0; }
 
 static void put_size(double bytes, FILE *out) {
     static const char *const unit[] = {"bytes", "KB", "MB", "GB", "TB"};
@@ -129,24 +221,46 @@ static void put_time(double ns, FILE *out) {
     fprintf(out, i && ns < 100 ? "%.1f %s" : "%.0f %s", ns, unit[i]);
 }
 
+/* FUNCTION (FILE:LINE) > WRAPPER > WRAPPER */
+static void put_path(const advice *a, uint32_t stack, uint32_t named, FILE *out) {
+    uint32_t through[ADVICE_THROUGH];
+    put_spot(a, named, out);
+    for (size_t i = advice_through(a, stack, named, through); i > 0; i--) {
+        spot s = advice_spot(a, through[i - 1]);
+        fprintf(out, " > %s", s.function ? s.function : s.plain);
+    }
+}
+
+static void put_escape(const advice *a, const turn_escape *e, FILE *out) {
+    unsigned later = advice_turns_later(e);
+    fprintf(out, "       escapes: %" PRIu64 " objects from ", e->objects);
+    put_path(a, e->stack, e->named, out);
+    if (e->freed) {
+        fputs(", freed ", out);
+        if (later) fprintf(out, "%u turn%s later ", later, later == 1 ? "" : "s");
+        fputs("in ", out);
+        put_path(a, e->freed, e->freed_named, out);
+    } else {
+        fputs(", never freed", out);
+    }
+    fputs(", the oldest after ", out);
+    put_time((double)e->oldest_ns, out);
+    fputs("\n", out);
+}
+
 static void put_escapes(const advice *a, size_t of, FILE *out) {
+    const char *fate = advice_at_destroy(a, of);
+    uint64_t escaped = a->turns->best[of].births - a->turns->best[of].covered;
     unsigned shown = 0;
-    for (size_t i = 0; i < a->turns->escapes && shown < SHOWN_ESCAPES; i++) {
-        const turn_escape *e = &a->turns->escape[i];
-        if (e->turn != of) continue;
-        fprintf(out, "       escapes: %" PRIu64 " objects from ", e->objects);
-        put_spot(a, e->stack, out);
-        if (e->freed) {
-            fputs(", freed in ", out);
-            put_spot(a, e->freed, out);
-        } else {
-            fputs(", never freed", out);
-        }
-        fputs(", the oldest after ", out);
-        put_time((double)e->oldest_ns, out);
-        fputs("\n", out);
+    for (size_t i = 0; i < a->escapes && shown < SHOWN_ESCAPES; i++) {
+        if (a->escape[i].turn != of) continue;
+        put_escape(a, &a->escape[i], out);
         shown++;
     }
+    if (*fate == 'n') return;
+    fprintf(out, "       destroy: would free %" PRIu64 " objects that are still used. %s\n", escaped,
+            *fate == 'p' ? "slab_promote them to an epoch that lives longer, or DRAIN"
+                         : "DRAIN: they live on until they are freed");
 }
 
 static void put_how(const advice *a, const turn *t, FILE *out) {
@@ -174,7 +288,7 @@ static void put_turn(const advice *a, size_t i, FILE *out) {
             t->is_loop ? "each round of a loop in it" : "each call", t->count, (double)t->births / each);
     put_size((double)t->bytes / each, out);
     fprintf(out, "; %.1f %% of all allocations; %.2f %% of them escape\n       saves ",
-            per_cent(t->births, a->turns->births), per_cent(t->births - t->covered, t->births));
+            advice_per_cent(t->births, a->turns->births), advice_per_cent(t->births - t->covered, t->births));
     put_time(t->saved_ns / each, out);
     fprintf(out, " a turn, and %" PRIu64 " frees; holds memory ", t->covered);
     put_size((double)t->held_peak, out);
@@ -185,18 +299,20 @@ static void put_turn(const advice *a, size_t i, FILE *out) {
 }
 
 static void put_lives(const advice *a, FILE *out) {
-    unsigned shown = 0;
-    for (size_t i = 0; i < a->turns->sites && i < SHOWN_SITES * 4u && shown < SHOWN_SITES; i++) {
-        const turn_site *s = &a->turns->site[i];
-        const char *life = advice_life(a, s);
-        if (!life || !s->stack) continue;
-        if (!shown++) fputs("\nLong lives, which belong into epochs of their own:\n", out);
-        fprintf(out, "  %-5s  %" PRIu64 " objects, ", life, s->objects);
+    for (size_t i = 0; i < a->lives && i < SHOWN_SITES; i++) {
+        const turn_site *s = &a->life[i];
+        if (i == 0) fputs("\nLong lives, which belong into epochs of their own:\n", out);
+        fprintf(out, "  %-10s  %" PRIu64 " objects, ", advice_life(s), s->objects);
         put_size((double)s->bytes, out);
         fputs(", ", out);
         put_time(s->life_seconds / (double)s->objects * 1e9, out);
         fputs(" each in the mean: ", out);
-        put_spot(a, s->stack, out);
+        put_path(a, s->stack, s->named, out);
+        if (s->turn_stack) {
+            spot rounds = advice_spot(a, s->turn_stack);
+            fprintf(out, "; they die %u turn%s of %s later", s->turns_later, s->turns_later == 1 ? "" : "s",
+                    rounds.function ? rounds.function : rounds.plain);
+        }
         fputs("\n", out);
     }
 }
@@ -218,93 +334,4 @@ void advice_text(const advice *a, FILE *out) {
         fputs("\nBoundaries, by what they save:\n", out);
     for (size_t i = 0; any && i < a->turns->count; i++) put_turn(a, i, out);
     put_lives(a, out);
-}
-
-/* ---- JSON -------------------------------------------------------------------------------------------------------- */
-
-static void put_quoted(const char *text, FILE *out) {
-    char quoted[2048];
-    ts_sink s = ts_sink_buffer(quoted, sizeof quoted);
-    ts_put_quoted(&s, text);
-    (void)ts_sink_end(&s);
-    fputs(quoted, out);
-}
-
-static void put_place(const advice *a, uint32_t stack, const char *name, FILE *out) {
-    spot s = advice_spot(a, stack);
-    fprintf(out, "\"%s\": ", name);
-    put_quoted(s.function ? s.function : s.plain, out);
-    fputs(", \"file\": ", out);
-    if (s.file)
-        put_quoted(s.file, out);
-    else
-        fputs("null", out);
-    fprintf(out, ", \"line\": %u, \"address\": ", s.line);
-    put_quoted(s.plain, out);
-}
-
-static void put_turn_json(const advice *a, size_t i, FILE *out) {
-    const turn *t = &a->turns->best[i];
-    double each = (double)t->count;
-    fprintf(out, "%s\n  {", i ? "," : "");
-    put_place(a, t->stack, "function", out);
-    fprintf(out,
-            ", \"turn\": \"%s\", \"turns\": %" PRIu64 ", \"objects_per_turn\": %.2f, \"bytes_per_turn\": %.1f,\n"
-            "   \"covered_pct\": %.3f, \"escaped_pct\": %.3f, \"frees_saved\": %" PRIu64
-            ", \"ns_saved_per_turn\": %.1f, \"held_byte_seconds\": %.3f, \"held_peak_bytes\": %" PRIu64
-            ", \"parent\": ",
-            t->is_loop ? "loop" : "call", t->count, (double)t->births / each, (double)t->bytes / each,
-            per_cent(t->births, a->turns->births), per_cent(t->births - t->covered, t->births), t->covered,
-            t->saved_ns / each, t->held_byte_seconds, t->held_peak);
-    if (t->parent >= 0)
-        fprintf(out, "%d", t->parent);
-    else
-        fputs("null", out);
-    fputs(", \"escapees\": [", out);
-    unsigned shown = 0;
-    for (size_t k = 0; k < a->turns->escapes && shown < SHOWN_ESCAPES; k++) {
-        const turn_escape *e = &a->turns->escape[k];
-        if (e->turn != i) continue;
-        fprintf(out, "%s\n    {", shown++ ? "," : "");
-        put_place(a, e->stack, "function", out);
-        fprintf(out, ", \"objects\": %" PRIu64 ", \"bytes\": %" PRIu64 ", \"oldest_ns\": %" PRIu64 ", \"freed_in\": ",
-                e->objects, e->bytes, e->oldest_ns);
-        spot freed = e->freed ? advice_spot(a, e->freed) : (spot){0};
-        if (e->freed)
-            put_quoted(freed.function ? freed.function : freed.plain, out);
-        else
-            fputs("null", out);
-        fputs("}", out);
-    }
-    fputs("]}", out);
-}
-
-void advice_json(const advice *a, FILE *out) {
-    const char *why, *command = trace_about(a->t, "command");
-    bool any = advice_has_turns(a, &why);
-    unsigned shown = 0;
-    fputs("{\"version\": 1, \"command\": ", out);
-    put_quoted(command ? command : a->path, out);
-    fprintf(out,
-            ", \"allocations\": %" PRIu64 ", \"bytes\": %" PRIu64 ", \"peak_bytes\": %" PRIu64
-            ", \"duration_ns\": %" PRIu64 ",\n \"costs\": {\"malloc_free_ns\": %.2f, \"scope_alloc_ns\": %.2f, "
-            "\"domain_ns\": %.2f},\n \"verdict\": \"%s\", \"why\": ",
-            a->turns->births, a->turns->bytes, a->turns->peak_bytes, a->turns->duration_ns, a->costs.malloc_free,
-            a->costs.scope_alloc, a->costs.domain, any ? "boundaries" : "none");
-    put_quoted(why, out);
-    fputs(",\n \"boundaries\": [", out);
-    for (size_t i = 0; any && i < a->turns->count; i++) put_turn_json(a, i, out);
-    fputs("],\n \"long_lives\": [", out);
-    for (size_t i = 0; i < a->turns->sites && i < SHOWN_SITES * 4u && shown < SHOWN_SITES; i++) {
-        const turn_site *s = &a->turns->site[i];
-        const char *life = advice_life(a, s);
-        if (!life || !s->stack) continue;
-        fprintf(out, "%s\n  {", shown++ ? "," : "");
-        put_place(a, s->stack, "function", out);
-        fprintf(out,
-                ", \"life\": \"%s\", \"objects\": %" PRIu64 ", \"bytes\": %" PRIu64 ", \"live_at_end\": %" PRIu64
-                ", \"mean_life_ns\": %.0f}",
-                life, s->objects, s->bytes, s->live, s->life_seconds / (double)s->objects * 1e9);
-    }
-    fputs("]}\n", out);
 }

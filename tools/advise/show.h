@@ -6,6 +6,16 @@
 
 #include <stdio.h>
 
+enum {
+    SHOWN_ESCAPES = 5,
+    SHOWN_SITES = 8,
+    SHOWN_BANDS = 7,    /* sites in the timeline */
+    NAMED_ESCAPES = 24, /* of each turn, before those that read the same become one */
+    NAMED_SITES = 64,
+    PROMOTED_SITES = 2, /* escapees of more sites are not promoted by hand */
+    ADVICE_THROUGH = 8  /* wrappers */
+};
+
 typedef struct advice {
     trace *t;
     const char *path;
@@ -13,9 +23,11 @@ typedef struct advice {
     turn_costs costs;
     trace_place *place; /* named: of each turn, escape and site that is shown */
     size_t places;
+    turn_escape *escape; /* by turn, most objects first; each reads differently */
+    size_t escapes;
+    turn_site life[NAMED_SITES]; /* most byte-seconds first; each reads differently */
+    size_t lives;
 } advice;
-
-enum { SHOWN_ESCAPES = 5, SHOWN_SITES = 8 };
 
 /* Names all that is shown. false: no memory. */
 bool advice_name(advice *a);
@@ -30,9 +42,18 @@ typedef struct spot {
     char plain[200]; /* MODULE+0xADDRESS: the start of the function as the file has it */
 } spot;
 spot advice_spot(const advice *a, uint32_t stack);
+/* The nodes of the wrappers between a named node and the end of the stack, innermost first. Returns how many. */
+size_t advice_through(const advice *a, uint32_t stack, uint32_t named, uint32_t through[ADVICE_THROUGH]);
+/* Whether two paths read the same. */
+bool advice_same(const advice *a, uint32_t x, uint32_t x_named, uint32_t y, uint32_t y_named);
 /* Whether a turn is worth it; and the reason in words. */
 bool advice_has_turns(const advice *a, const char **why);
-/* How long the objects of a site live: "run", "cache" or NULL. */
-const char *advice_life(const advice *a, const turn_site *site);
+/* How long the objects of a site live. */
+const char *advice_life(const turn_site *site);
+/* How many turns after its own an escapee dies; 0: it varies. */
+unsigned advice_turns_later(const turn_escape *e);
+/* What is to do about escapees at the end of a turn: "none", "promote" or "drain". */
+const char *advice_at_destroy(const advice *a, size_t of);
+double advice_per_cent(uint64_t part, uint64_t all);
 
 #endif

@@ -1,6 +1,7 @@
 #include "advise/turns.h"
 
 #include "advise/choose.h"
+#include "advise/lives.h"
 #include "advise/rounds.h"
 #include "advise/tree.h"
 
@@ -23,6 +24,8 @@ typedef struct reading {
     int *turn_of;        /* by candidate cut, while escapes are read; -1: none */
     turn_escape *escape; /* open addressing; objects 0: empty */
     size_t escape_slots, escapes;
+    bool *leaf; /* by node: a stack of an allocation or free ends there */
+    generations generations;
     bool no_memory;
 } reading;
 
@@ -93,6 +96,7 @@ static bool read_births(reading *r) {
     while (trace_next(r->t, &e)) {
         tell(r, ++events);
         rounds_step(&r->rounds, e.thread, e.stack, e.time_ns);
+        if (e.kind <= TRACE_REALLOC) r->leaf[e.stack] = e.stack != 0;
         if (e.scope && e.kind <= TRACE_REALLOC) continue; /* it is in a domain already */
         if (e.kind == TRACE_ALLOC || (e.kind == TRACE_REALLOC && !e.object))
             count_birth(r, &e, born_at, &live);
@@ -117,6 +121,7 @@ static bool read_births(reading *r) {
 static void close_round(void *arg, uint32_t node, bool at_end, cuts *c, uint64_t now) {
     reading *r = arg;
     candidate *found = candidate_at(&r->found, node, at_end);
+    c->covered = 0;
     if (!found || !c->held_bytes) return;
     found->held += (double)c->held_bytes * (double)now * 1e-9 - c->held_from;
     if (c->held_bytes > found->held_peak) found->held_peak = c->held_bytes;
@@ -134,7 +139,8 @@ static unsigned rounds_ago(const reading *r, const trace_event *e, const candida
     return *of ? rounds_since(*of, e->born_ns, c->at_end) : 0;
 }
 
-static void add_escape(reading *r, int of, const trace_event *e) {
+/* ago: of the lags; 0: it never died. */
+static void add_escape(reading *r, int of, const trace_event *e, unsigned ago) {
     uint64_t h = (e->birth_stack * 0x9e3779b97f4a7c15u ^ e->stack ^ ((uint64_t)of << 40)) * 0xbf58476d1ce4e5b9u;
     if (r->escapes * 2 >= r->escape_slots) return; /* full: the largest ones came early */
     for (size_t i = (size_t)(h >> 20);; i++) {
@@ -147,17 +153,19 @@ static void add_escape(reading *r, int of, const trace_event *e) {
         at->freed = e->stack;
         at->objects++;
         at->bytes += e->size;
+        if (ago) at->lag[ago - 1]++;
         if (e->time_ns - e->born_ns > at->oldest_ns) at->oldest_ns = e->time_ns - e->born_ns;
         return;
     }
 }
 
-static void count_round(reading *r, const trace_event *e, size_t number) {
+static void count_round(reading *r, const trace_event *e, size_t number, size_t above) {
     candidate *c = &r->found.one[number];
     cuts *of;
     unsigned ago = rounds_ago(r, e, c, &of);
     if (r->turn_of) {
-        if (ago && r->turn_of[number] >= 0) add_escape(r, r->turn_of[number], e);
+        if (ago && r->turn_of[number] >= 0) add_escape(r, r->turn_of[number], e, ago);
+        if (r->generations.count[e->birth_stack]) r->generations.count[e->birth_stack][above][ago]++;
         return;
     }
     if (ago) {
@@ -167,16 +175,19 @@ static void count_round(reading *r, const trace_event *e, size_t number) {
     c->covered++;
     c->covered_bytes += e->size;
     if (of) {
+        if (++of->covered > c->most) c->most = of->covered;
         of->held_bytes += e->size;
         of->held_from += (double)e->size * (double)e->time_ns * 1e-9;
     }
 }
 
 static void count_rounds(reading *r, const trace_event *e) {
+    size_t above = 0;
     for (uint32_t at = e->birth_stack; at; at = trace_stack_caller(r->t, at)) {
         uint32_t instance = r->tree.instance[at];
         if (!instance) continue;
-        for (size_t i = r->found.first[instance]; i; i = r->found.one[i].next) count_round(r, e, i);
+        for (size_t i = r->found.first[instance]; i; i = r->found.one[i].next)
+            count_round(r, e, i, above++);
     }
 }
 
@@ -215,7 +226,7 @@ static void add_never_freed(reading *r) {
                 double mean = site->life_seconds / (double)site->objects;
                 e.born_ns = e.time_ns - (uint64_t)(mean * 1e9 < (double)e.time_ns ? mean * 1e9 : (double)e.time_ns);
                 size_t before = r->escapes;
-                add_escape(r, of, &e);
+                add_escape(r, of, &e, 0);
                 if (r->escapes == before) continue;
                 for (size_t s = 0; s < r->escape_slots; s++) {
                     turn_escape *x = &r->escape[s];
@@ -228,22 +239,15 @@ static void add_never_freed(reading *r) {
     }
 }
 
-static int most_escapes(const void *a, const void *b) {
-    const turn_escape *x = a, *y = b;
-    if (x->turn != y->turn) return x->turn < y->turn ? -1 : 1;
-    return (x->objects < y->objects) - (x->objects > y->objects);
-}
-
 static bool read_escapes(reading *r) {
     turns *out = r->out;
-    if (out->count == 0) return true;
     r->escape_slots = 1 << 14;
     r->escape = calloc(r->escape_slots, sizeof *r->escape);
-    if (!r->escape || !read_deaths(r)) return false;
+    if (!r->escape || !generations_make(&r->generations, out, &r->tree, &r->found) || !read_deaths(r)) return false;
+    generations_tell(&r->generations, out, &r->tree, &r->found, r->visits);
     add_never_freed(r);
     for (size_t i = 0; i < r->escape_slots; i++)
         if (r->escape[i].objects) r->escape[out->escapes++] = r->escape[i];
-    qsort(r->escape, out->escapes, sizeof *r->escape, most_escapes);
     out->escape = r->escape;
     r->escape = NULL;
     return true;
@@ -251,9 +255,14 @@ static bool read_escapes(reading *r) {
 
 /* ---- all --------------------------------------------------------------------------------------------------------- */
 
-static int most_byte_seconds(const void *a, const void *b) {
-    const turn_site *x = a, *y = b;
-    return (x->byte_seconds < y->byte_seconds) - (x->byte_seconds > y->byte_seconds);
+static bool merge(reading *r) {
+    bool *is_wrapper = wrappers_find(&r->tree, r->leaf);
+    r->out->sites = r->tree.nodes;
+    lives_classify(r->out);
+    if (is_wrapper) lives_merge(r->out, &r->tree, is_wrapper);
+    free(is_wrapper);
+    while (r->out->sites && !r->out->site[r->out->sites - 1].objects) r->out->sites--;
+    return is_wrapper != NULL;
 }
 
 static bool find(reading *r, const turn_costs *costs) {
@@ -263,16 +272,15 @@ static bool find(reading *r, const turn_costs *costs) {
     r->births = calloc(nodes, sizeof *r->births);
     r->bytes = calloc(nodes, sizeof *r->bytes);
     r->visits = calloc(nodes, sizeof *r->visits);
-    if (!out->site || !r->births || !r->bytes || !r->visits || !read_births(r)) return false;
+    r->leaf = calloc(nodes, sizeof *r->leaf);
+    if (!r->leaf || !out->site || !r->births || !r->bytes || !r->visits || !read_births(r)) return false;
     out->duration_ns = trace_end_ns(r->t);
     if (!candidates_find(&r->found, &r->tree, r->births, r->visits, out->births)) return false;
     if (!read_deaths(r)) return false;
     r->turn_of = calloc(r->found.count + 1, sizeof *r->turn_of);
     if (!r->turn_of || !choose_turns(out, &r->found, &r->tree, r->births, r->bytes, r->visits, costs, r->turn_of))
         return false;
-    if (!read_escapes(r)) return false;
-    qsort(out->site, nodes, sizeof *out->site, most_byte_seconds);
-    while (out->sites < nodes && out->site[out->sites].objects) out->sites++;
+    if (!read_escapes(r) || !merge(r)) return false;
     out->function = r->tree.functions;
     out->functions = r->tree.function_count;
     out->function_of = r->tree.function;
@@ -291,6 +299,8 @@ turns *turns_find(trace *t, const turn_costs *costs, void (*progress)(double sha
     free(r.visits);
     free(r.turn_of);
     free(r.escape);
+    free(r.leaf);
+    generations_free(&r.generations);
     if (done) return r.out;
     turns_free(r.out);
     return NULL;

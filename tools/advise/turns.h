@@ -44,13 +44,26 @@ typedef struct turn {
 typedef struct turn_escape {
     uint32_t turn;         /* number in turns.best */
     uint32_t stack, freed; /* of the allocation; of the free, 0: never */
+    uint32_t named, freed_named; /* the same without wrappers of malloc and free */
     uint64_t objects, bytes;
+    uint64_t lag[TURN_LAGS]; /* died so many rounds later, plus one; the last one: more */
     uint64_t oldest_ns;
 } turn_escape;
 
-/* Objects of one stack. */
+typedef enum turn_life {
+    LIFE_SHORT,
+    LIFE_RUN,       /* a third of the run or more */
+    LIFE_CACHE,     /* a fiftieth */
+    LIFE_GENERATION /* ends a constant number of turns later */
+} turn_life;
+
+/* Objects of one call in a function, through the same wrappers. */
 typedef struct turn_site {
-    uint32_t stack;
+    uint32_t stack;      /* of one of them */
+    uint32_t named;      /* the stack without wrappers of malloc */
+    turn_life life;
+    unsigned turns_later; /* of a generation */
+    uint32_t turn_stack;  /* the site whose visits are its turns; 0: it is no generation */
     uint64_t objects, bytes, live, live_bytes; /* live: at the end of the trace */
     double life_seconds;                       /* of all objects together; of live ones to the end */
     double byte_seconds;
@@ -77,5 +90,8 @@ typedef struct turns {
 /* NULL: no memory. progress: called now and then with the share that is done, or NULL. */
 turns *turns_find(trace *t, const turn_costs *costs, void (*progress)(double share));
 void turns_free(turns *a);
+
+void turn_site_add(turn_site *to, const turn_site *from);
+void turn_escape_add(turn_escape *to, const turn_escape *from);
 
 #endif
