@@ -11,6 +11,8 @@ int command_run(int argc, char **argv);
 int command_record(int argc, char **argv);
 /* Of a trace: where its boundaries are (tools/advise). */
 int command_advise(int argc, char **argv);
+/* Of a trace: its operations under several allocators (tools/replay). */
+int command_replay(int argc, char **argv);
 /* Returns only if it could not be started. */
 int command_trace(int argc, char **argv);
 

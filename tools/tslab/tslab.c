@@ -12,7 +12,7 @@ static const struct {
 } COMMANDS[] = {{"top", "tslab top", command_top},          {"stats", "tslab stats", command_stats},
                 {"doctor", "tslab doctor", command_doctor}, {"run", "tslab run", command_run},
                 {"record", "tslab record", command_record}, {"advise", "tslab advise", command_advise},
-                {"trace", "tslab trace", command_trace}};
+                {"replay", "tslab replay", command_replay}, {"trace", "tslab trace", command_trace}};
 
 static const char HELP[] =
     "usage: tslab top [OPTIONS] [PID|URL|CORE]         the epochs of a program by label, like top\n"
@@ -21,6 +21,7 @@ static const char HELP[] =
     "       tslab run [OPTIONS] PROGRAM [ARGUMENTS]    a program with temporal-slab as its malloc\n"
     "       tslab record [OPTIONS] PROGRAM [ARGUMENTS] what it allocates and frees\n"
     "       tslab advise [OPTIONS] FILE                of a recording: which allocations die together\n"
+    "       tslab replay [OPTIONS] FILE                of a recording: the same under several allocators\n"
     "       tslab trace info | export | import ...     what such a file has, other formats\n"
     "       tslab help [COMMAND] | --help | -h | --version\n"
     "\n"

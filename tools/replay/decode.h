@@ -1,0 +1,26 @@
+/* From a trace to the file of operations that the player plays (ops.h). */
+#ifndef REPLAY_DECODE_H
+#define REPLAY_DECODE_H
+
+#include "replay/ops.h"
+#include "trace/trace.h"
+
+typedef struct decoded_sample {
+    uint64_t time_ns, operations, live_bytes; /* of the trace, where the sample is taken */
+} decoded_sample;
+
+typedef struct decoded {
+    int fd; /* of the operations; -1: none */
+    uint32_t process, threads;
+    uint64_t allocs, frees, reallocs;
+    uint64_t left_out; /* objects in epochs and domains, and deaths of objects whose birth the trace does not have */
+    uint64_t lost;     /* events that the recorder had no room for */
+    uint64_t live_peak_bytes, live_end_bytes;
+    decoded_sample sample[OPS_SAMPLES_MOST];
+    uint32_t samples;
+} decoded;
+
+/* Of the process that allocates most. NULL, or why not. The caller closes fd. */
+const char *decode_trace(trace *t, decoded *out);
+
+#endif
