@@ -1,4 +1,4 @@
-#include "elf/functions.h"
+#include "elf/elf.h"
 
 #include <elf.h>
 #include <errno.h>

@@ -1,4 +1,4 @@
-#include "elf/perf_map.h"
+#include "elf/elf.h"
 
 #include <errno.h>
 #include <fcntl.h>

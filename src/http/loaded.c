@@ -1,6 +1,6 @@
 #include "http/loaded.h"
 
-#include "elf/perf_map.h"
+#include "elf/elf.h"
 
 #include <link.h>
 #include <stdlib.h>

@@ -2,7 +2,7 @@
 #ifndef TSLAB_HTTP_LOADED_H
 #define TSLAB_HTTP_LOADED_H
 
-#include "elf/functions.h"
+#include "elf/elf.h"
 
 #include <stddef.h>
 #include <stdint.h>

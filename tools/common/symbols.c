@@ -2,8 +2,7 @@
 
 #include "common/target.h"
 #include "common/text.h"
-#include "elf/functions.h"
-#include "elf/perf_map.h"
+#include "elf/elf.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -2,7 +2,7 @@
 #include "trace/inside.h"
 
 #include "common/symbols.h"
-#include "elf/perf_map.h"
+#include "elf/elf.h"
 
 #include <elf.h>
 #include <fcntl.h>

@@ -1,6 +1,6 @@
 #include "tslab/drain.h"
 
-#include "elf/perf_map.h"
+#include "elf/elf.h"
 
 #include <errno.h>
 #include <inttypes.h>
