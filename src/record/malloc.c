@@ -32,7 +32,7 @@ void *record_next(const char *name) {
     void *p = dlsym(RTLD_NEXT, name);
     /* A library that was loaded for another one alone, as a plugin's. Its users call this library all the same. */
     static const char *const others[] = {"libstdc++.so.6", "libc++.so.1", "libc++abi.so.1",
-                                         "libtslab.so." TSLAB_SOVERSION};
+                                         ("libtslab.so." TSLAB_SOVERSION)};
     for (size_t i = 0; !p && i < sizeof others / sizeof *others; i++) {
         void *library = dlopen(others[i], RTLD_LAZY | RTLD_NOLOAD);
         if (library) p = dlsym(library, name);
