@@ -51,7 +51,7 @@ static void *not_captured(void *arg) {
     return right ? arg : NULL;
 }
 
-static void test_all_of_it(SlabAllocator *a, unsigned flags) {
+static void test_every_call(SlabAllocator *a, unsigned flags) {
     EpochDomain *d = epoch_domain_create_ex(a, "captured", EPOCH_DOMAIN_CAPTURE | flags);
     CHECK(d != NULL);
     EpochId epoch = epoch_domain_epoch(d);
@@ -199,10 +199,10 @@ static void *ends_inside(void *arg) {
 int main(int argc, char **argv) {
     SlabAllocator *mine = slab_malloc_allocator(), *other = slab_allocator_create();
     CHECK(argc <= 2 && mine && other);
-    test_all_of_it(mine, 0);
-    test_all_of_it(mine, EPOCH_SCOPE);
-    test_all_of_it(other, 0);
-    test_all_of_it(other, EPOCH_SCOPE | EPOCH_DOMAIN_SHARED);
+    test_every_call(mine, 0);
+    test_every_call(mine, EPOCH_SCOPE);
+    test_every_call(other, 0);
+    test_every_call(other, EPOCH_SCOPE | EPOCH_DOMAIN_SHARED);
     test_survivors(mine);
     test_survivors(other);
     test_closed_inside(mine);

@@ -75,11 +75,11 @@ static void run(outcome *o) {
 }
 static void run_second(void) { run(&second); }
 
-static bool has_ended_it(const outcome *o) { return o->answer == TS_HARD_DONE && o->result != object; }
+static bool has_ended_object(const outcome *o) { return o->answer == TS_HARD_DONE && o->result != object; }
 
 /* The object's copy in another place. */
 static void end_moved(const outcome *o) {
-    if (!has_ended_it(o) || !o->result) return;
+    if (!has_ended_object(o) || !o->result) return;
     const char *p = o->result;
     size_t bytes = o->call->to(object_bytes);
     for (size_t i = 0; i < bytes && i < object_bytes - 1; i++) /* the other may have made it less by one */
@@ -109,7 +109,7 @@ static bool at_step(const struct kind *kind, unsigned step) {
     bool met = meanwhile == NULL;
     meanwhile = NULL;
     if (!met) run_second();
-    unsigned ends = (unsigned)has_ended_it(&first) + has_ended_it(&second);
+    unsigned ends = (unsigned)has_ended_object(&first) + has_ended_object(&second);
     const char *one = first.call->name, *other = second.call->name;
     SUP_CHECK(ends <= 1, "%zu bytes, step %u: %s and %s both had it", object_bytes, step, one, other);
     SUP_CHECK(first.answer == TS_HARD_DONE || second.answer == TS_HARD_DONE, "%zu bytes, step %u: neither %s nor %s",

@@ -40,14 +40,14 @@ static void double_interleaved(void) {
     free(q);
     free(hidden(p));
 }
-static void *free_it(void *p) {
+static void *free_on_thread(void *p) {
     free(p);
     return NULL;
 }
 static void double_other_thread(void) {
     void *p = malloc(bytes);
     pthread_t thread;
-    CHECK(pthread_create(&thread, NULL, free_it, p) == 0 && pthread_join(thread, NULL) == 0);
+    CHECK(pthread_create(&thread, NULL, free_on_thread, p) == 0 && pthread_join(thread, NULL) == 0);
     free(hidden(p));
 }
 static void double_by_realloc(void) {

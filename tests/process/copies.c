@@ -27,7 +27,7 @@ static void find(void *plugin, const char *name, void *function) {
 int main(int argc, char **argv) {
     SlabAllocator *(*make)(void);
     void *(*allocate)(SlabAllocator *);
-    bool (*free_it)(SlabAllocator *, void *), (*owns)(SlabAllocator *, const void *);
+    bool (*free_object)(SlabAllocator *, void *), (*owns)(SlabAllocator *, const void *);
     EpochDomain *(*enter)(SlabAllocator *), *(*current)(void);
     CHECK(argc == 3);
     bool two = strcmp(argv[2], "two") == 0;
@@ -38,7 +38,7 @@ int main(int argc, char **argv) {
     }
     find(plugin, "plugin_make", &make);
     find(plugin, "plugin_malloc", &allocate);
-    find(plugin, "plugin_free", &free_it);
+    find(plugin, "plugin_free", &free_object);
     find(plugin, "plugin_owns", &owns);
     find(plugin, "plugin_enter", &enter);
     find(plugin, "plugin_current", &current);
@@ -51,11 +51,11 @@ int main(int argc, char **argv) {
     /* With two copies each starts with the same number, so this is also the pointer of a value that is open there. */
     CHECK((its == mine) == two);
     CHECK(!slab_owns(mine, q) && !owns(its, p));
-    CHECK(!slab_free(mine, q) && !free_it(its, p));
+    CHECK(!slab_free(mine, q) && !free_object(its, p));
     CHECK(slab_owns(mine, p) && owns(its, q));
     EpochDomain *domain = enter(its);
     CHECK(domain != NULL && current() == domain);
     CHECK(epoch_domain_current() == (two ? NULL : domain));
-    CHECK(slab_free(mine, p) && free_it(its, q));
+    CHECK(slab_free(mine, p) && free_object(its, q));
     return 0;
 }

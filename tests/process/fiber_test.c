@@ -31,9 +31,9 @@ __attribute__((noinline)) static int error_of(bool (*call)(void)) {
     errno = 0;
     return call() ? 0 : errno ? errno : -1;
 }
-static bool exit_it(void) { return epoch_domain_exit(domain); }
-static bool reset_it(void) { return epoch_domain_reset(domain, 0); }
-static bool enter_it(void) { return epoch_domain_enter(domain); }
+static bool exit_domain(void) { return epoch_domain_exit(domain); }
+static bool reset_own(void) { return epoch_domain_reset(domain, 0); }
+static bool enter_domain(void) { return epoch_domain_enter(domain); }
 
 static void *go_on(void *unused) {
     (void)unused;
@@ -64,9 +64,9 @@ static void fiber_inside(void) {
     SUP_CHECK(epoch_domain_current() == NULL, "inside");
     void *q = slab_alloc(100);
     SUP_CHECK(q != NULL && !slab_owns(a, q), "an object of the default allocator");
-    SUP_CHECK(error_of(exit_it) == EINVAL, "exit");
-    SUP_CHECK(error_of(enter_it) == EPERM, "enter");
-    SUP_CHECK(error_of(reset_it) == EPERM, "reset");
+    SUP_CHECK(error_of(exit_domain) == EINVAL, "exit");
+    SUP_CHECK(error_of(enter_domain) == EPERM, "enter");
+    SUP_CHECK(error_of(reset_own) == EPERM, "reset");
     void *r = slab_malloc_epoch(a, 100, epoch_domain_epoch(domain));
     SUP_CHECK(slab_owns(a, r), "by its epoch every thread allocates");
     SUP_CHECK(slab_free(a, p), "every thread frees");
@@ -110,34 +110,34 @@ static void change_thread(void *unused) {
     (void)unused;
     leave_thread();
 }
-static void fiber_that_ends_it(void) {
+static void fiber_that_ends_domain(void) {
     epoch_domain_destroy(domain);
     leave_thread();
 }
-static void fiber_that_resets_it(void) {
+static void fiber_that_resets_domain(void) {
     (void)epoch_domain_reset(domain, 0);
     leave_thread();
 }
 
-static void end_it(void *entered) {
+static void end_on_fiber(void *entered) {
     a = slab_allocator_create();
     domain = epoch_domain_create(a);
     SUP_CHECK(epoch_domain_on_destroy(domain, change_thread, NULL), "errno %d", errno);
     SUP_CHECK(!entered || epoch_domain_enter(domain), "errno %d", errno);
-    run_fiber(fiber_that_ends_it);
+    run_fiber(fiber_that_ends_domain);
 }
 static void reset_domain(void *unused) {
     (void)unused;
     a = slab_allocator_create();
     domain = epoch_domain_create(a);
     SUP_CHECK(epoch_domain_on_destroy(domain, change_thread, NULL), "errno %d", errno);
-    run_fiber(fiber_that_resets_it);
+    run_fiber(fiber_that_resets_domain);
 }
 
 /* A cleanup returns in its thread, or the program is stopped with a line. */
 static void inside_a_cleanup(void **state) {
     static char yes;
-    void (*const fn[])(void *) = {end_it, end_it, reset_domain};
+    void (*const fn[])(void *) = {end_on_fiber, end_on_fiber, reset_domain};
     void *const arg[] = {NULL, &yes, NULL};
     (void)state;
     for (unsigned i = 0; i < 3; i++) {

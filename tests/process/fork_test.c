@@ -156,7 +156,7 @@ static void *hold_lock(void *argument) {
 }
 
 /* The child has the memory of the moment of the fork, which waits for the lock. */
-static void look_who_had_it(void *argument) {
+static void check_lock_was_given(void *argument) {
     (void)argument;
     SUP_CHECK(atomic_load(&let_go), "the fork came while the lock was taken");
     everything(NULL);
@@ -186,7 +186,7 @@ static void with_each_lock_taken(void **state) {
         while (!atomic_load(&inside)) {
             (void)sched_yield();
         }
-        fork_for(look_who_had_it, locks[i].name);
+        fork_for(check_lock_was_given, locks[i].name);
         assert_int_equal(pthread_join(thread, NULL), 0);
     }
 }

@@ -21,7 +21,7 @@ struct arena {
     atomic_uint answered, told; /* in this round */
 };
 
-static void free_it(void *argument, unsigned number) {
+static void free_each_round(void *argument, unsigned number) {
     struct arena *arena = argument;
     struct sup_rng rng = {sup_mix(arena->args.seed) + number};
     for (uint64_t seen = 1;;) {
@@ -45,7 +45,7 @@ int main(int argc, char **argv) {
     arena.allocator = slab_allocator_create();
     SUP_CHECK(arena.allocator != NULL, "slab_allocator_create");
     EpochId epochs[] = {epoch_open(arena.allocator, NULL, EPOCH_CHURN), epoch_open(arena.allocator, NULL, EPOCH_SCOPE)};
-    stress_start(&crew, OTHERS, free_it, &arena);
+    stress_start(&crew, OTHERS, free_each_round, &arena);
     double until = sup_now_s() + arena.args.seconds;
     uint64_t rounds = 0, own = 0;
     for (; sup_now_s() < until; rounds++) {

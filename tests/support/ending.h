@@ -127,7 +127,7 @@ static void close_first(void) {
         SUP_CHECK(!epoch_close(allocator, epoch), "twice");
     }
 }
-static void close_it(void) {
+static void close_epoch(void) {
     close_first();
     atomic_store(&done, true);
 }
@@ -138,14 +138,14 @@ static void (*forks)(void); /* which takes every lock */
 
 /* While this thread has the lock nobody else gets the epoch; without the lock, and outside of its operations, it is
    waited for by nobody. */
-static void let_it_begin(void) {
+static void let_other_begin(void) {
     bool locked = atomic_load(&ts_epoch_lock(entry)->word) != TS_LOCK_FREE;
     bool rests = !locked && atomic_load(&ts_thread.in_op) == 0;
     bool there = epoch_domain_epoch(domain) == epoch && atomic_load(&entry->record.id) == epoch;
     has_met = locked && (other == forks || there);
     let_begin(other);
     if (has_met) {
-        until_it_waits();
+        until_worker_waits();
         SUP_CHECK(!atomic_load(&done), "another thread has the epoch while its own ends or resets it");
     }
     while (rests && !atomic_load(&done)) {
@@ -160,7 +160,7 @@ static bool end_meanwhile(unsigned at, bool reset, bool *all) {
     atomic_store(&done, false);
     has_met = ended = false;
     looks_left = at;
-    meanwhile = let_it_begin;
+    meanwhile = let_other_begin;
     if (reset)
         emptied = epoch_domain_reset(domain, SIZE_MAX);
     else

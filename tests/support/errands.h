@@ -17,6 +17,6 @@ static inline void join(void) { sup_actor_join(&sup_other); }
 static inline void end(void) { sup_actor_end(&sup_other); }
 
 /* The other thread has begun, and waits: within its errand, or after it. */
-static inline void until_it_waits(void) { sup_until_waits(&worker_id); }
+static inline void until_worker_waits(void) { sup_until_waits(&worker_id); }
 
 #endif

@@ -165,7 +165,7 @@ static void on_destroy(void *argument) {
     }
 }
 
-static void *end_it(void *argument) {
+static void *end_on_thread(void *argument) {
     struct model_domain *domain = argument;
     errno = 0;
     return epoch_domain_end(domain->domain) ? NULL : (void *)(intptr_t)errno;
@@ -176,7 +176,7 @@ static int end_elsewhere(struct prog *program, struct model_domain *domain) {
     pthread_t thread;
     void *error;
     program->elsewhere = true;
-    SUP_CHECK(pthread_create(&thread, NULL, end_it, domain) == 0, "pthread_create");
+    SUP_CHECK(pthread_create(&thread, NULL, end_on_thread, domain) == 0, "pthread_create");
     (void)pthread_join(thread, &error);
     program->elsewhere = false;
     return (int)(intptr_t)error;
@@ -197,7 +197,7 @@ bool prog_end_domain(struct prog *program, int slot, enum prog_how how) {
         epoch_domain_destroy(domain->domain);
     } else if (how == PROG_BY_END) {
         TRACE(program, "epoch_domain_end(d[%d]); /* true */", slot);
-        error = end_it(domain) != NULL;
+        error = end_on_thread(domain) != NULL;
     } else {
         TRACE(program, "epoch_domain_end(d[%d]); /* in another thread: %s */", slot, inside ? "EBUSY" : "true");
         error = end_elsewhere(program, domain);

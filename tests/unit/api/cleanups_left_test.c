@@ -233,7 +233,7 @@ static void by_the_end_of_the_thread(void **state) {
 
 /* The end of another thread's domain. It is that thread's again. */
 static void enters(void *arg) { SUP_CHECK(epoch_domain_enter(arg), "from a cleanup"); }
-static void *ends_it(void *arg) {
+static void *ends_own_again(void *arg) {
     bool left = is_left(call_end, arg); /* or the thread ends in it */
     SUP_CHECK(left && epoch_domain_current() == arg, "inside");
     errno = 0;
@@ -250,7 +250,7 @@ static void a_domain_of_another_thread(void **state) {
         EpochDomain *d = make(0, ways[way]);
         EpochId epoch = epoch_domain_epoch(d);
         assert_true(epoch_domain_on_destroy(d, enters, d));
-        assert_int_equal(pthread_create(&thread, NULL, ends_it, d), 0);
+        assert_int_equal(pthread_create(&thread, NULL, ends_own_again, d), 0);
         assert_int_equal(pthread_join(thread, NULL), 0);
         assert_true(epoch_domain_enter(d) && epoch_domain_exit(d));
         epoch_domain_destroy(d);

@@ -148,7 +148,7 @@ static void shared(void) {
     slab_allocator_free(allocator);
 }
 
-static void *close_it(void *argument) {
+static void *force_close_domain(void *argument) {
     SUP_CHECK(epoch_domain_force_close(argument), "force_close from any thread");
     return NULL;
 }
@@ -158,7 +158,7 @@ static void force_close_from_another(void) {
     EpochDomain *domain = epoch_domain_create(allocator);
     SUP_CHECK(epoch_domain_enter(domain), "enter");
     SUP_CHECK(slab_alloc(64) != NULL, "slab_alloc");
-    run_thread(close_it, domain);
+    run_thread(force_close_domain, domain);
     REFUSED(slab_alloc(64) != NULL, ESTALE);
     SUP_CHECK(epoch_domain_exit(domain), "exit");
     REFUSED(epoch_domain_enter(domain), ESTALE);

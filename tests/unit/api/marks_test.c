@@ -155,7 +155,7 @@ static void cleanups_and_children(void **state) {
     assert_string_equal(order, "ycboa");
 }
 
-static void *free_it(void *arg) {
+static void *free_on_thread(void *arg) {
     void **pair = arg;
     return (void *)(uintptr_t)slab_free(pair[0], pair[1]);
 }
@@ -180,7 +180,7 @@ static void places_not_used_again(void **state) {
         assert_true(epoch_domain_mark(d, &m));
         void *p = epoch_domain_alloc(d, 64), *q = epoch_domain_alloc(d, 64), *pair[] = {a, q};
         if (foreign)
-            assert_non_null(on_thread(free_it, pair));
+            assert_non_null(on_thread(free_on_thread, pair));
         else
             h = slab_handle_of(a, p);
         assert_true(epoch_domain_rewind(d, m));

@@ -21,7 +21,7 @@ static bool its_own;
 
 static void count(void *arg) { ran += arg != NULL; }
 
-static void destroy_it(void) {
+static void destroy_domain(void) {
     errno = 0;
     epoch_domain_destroy(domain);
     error = errno;
@@ -31,7 +31,7 @@ static void destroy_it(void) {
 static void destroyed_meanwhile(void *arg) {
     ran++;
     (void)arg;
-    let(destroy_it);
+    let(destroy_domain);
 }
 
 static void destroyed_by_another_in_a_reset(void **state) {
@@ -52,7 +52,7 @@ static void destroyed_by_another_in_a_reset(void **state) {
         assert_null(epoch_domain_allocator(domain));
         assert_null(epoch_domain_current());
         assert_int_equal(epoch_state(allocator, epoch), EPOCH_CLOSED);
-        destroy_it();
+        destroy_domain();
         assert_int_equal(error, EINVAL);
         end();
     }
@@ -61,7 +61,7 @@ static void destroyed_by_another_in_a_reset(void **state) {
 
 static void destroy_itself(void *arg) {
     (void)arg;
-    destroy_it();
+    destroy_domain();
 }
 
 static void destroyed_by_its_own_cleanup(void **state) {
@@ -83,10 +83,10 @@ static void give_up(void *arg) {
     error = errno;
 }
 
-static void give_it_up(void) { give_up(NULL); }
+static void give_domain_up(void) { give_up(NULL); }
 static void let_give_up(void *arg) {
     (void)arg;
-    let(give_it_up);
+    let(give_domain_up);
 }
 
 static void handed_over_by_its_own_cleanup(void **state) {
@@ -146,13 +146,13 @@ static void fork_for(void (*child)(void *)) {
     error = sup_child(child, NULL, 10, err, sizeof err);
     if (error != 0) print_error("%s", err);
 }
-static void fork_it(void) { fork_for(end_in_the_child); }
+static void fork_to_end(void) { fork_for(end_in_the_child); }
 static void let_fork(void *arg) {
     (void)arg;
-    let(fork_it);
+    let(fork_to_end);
 }
 
-static void make_it(void) {
+static void make_domain_with_cleanups(void) {
     domain = epoch_domain_create(allocator);
     SUP_CHECK(epoch_domain_on_destroy(domain, count, allocator), "a cleanup");
     SUP_CHECK(epoch_domain_on_destroy(domain, let_fork, NULL), "a cleanup");
@@ -163,7 +163,7 @@ static void make_it(void) {
 static void forked_by_the_owner(void **state) {
     allocator = *state;
     begin();
-    let(make_it);
+    let(make_domain_with_cleanups);
     error = -1;
     its_own = true;
     assert_true(epoch_domain_end(domain));
@@ -173,14 +173,14 @@ static void forked_by_the_owner(void **state) {
     sup_check_empty(allocator);
 }
 
-static bool reset_it(EpochDomain *d) { return epoch_domain_reset(d, 0); }
-static bool destroy_it_at_once(EpochDomain *d) {
+static bool reset_all(EpochDomain *d) { return epoch_domain_reset(d, 0); }
+static bool destroy_at_once(EpochDomain *d) {
     epoch_domain_destroy(d);
     return true;
 }
 
 static void forked_in_an_end(void **state) {
-    bool (*const calls[])(EpochDomain *) = {reset_it, destroy_it_at_once, epoch_domain_end};
+    bool (*const calls[])(EpochDomain *) = {reset_all, destroy_at_once, epoch_domain_end};
     static const unsigned flags[] = {EPOCH_DOMAIN_SHARED, 0, EPOCH_CHURN, EPOCH_DOMAIN_DRAIN | EPOCH_DOMAIN_SHARED};
     allocator = *state;
     begin();

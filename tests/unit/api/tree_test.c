@@ -125,7 +125,7 @@ static void moves(void **state) {
 
 /* ---- from another thread --------------------------------------------------------------------------------------- */
 
-static void *end_it(void *domain) {
+static void *end_on_thread(void *domain) {
     errno = 0;
     return epoch_domain_end(domain) ? NULL : (void *)(intptr_t)errno;
 }
@@ -152,15 +152,15 @@ static void from_another_thread(void **state) {
     assert_int_equal((intptr_t)on_thread(creates_child, p), EPERM);
     assert_true(epoch_domain_enter(c));
     void *object = slab_alloc(100);
-    assert_int_equal((intptr_t)on_thread(end_it, p), EBUSY); /* inside of a child */
-    assert_int_equal((intptr_t)on_thread(end_it, c), EBUSY);
+    assert_int_equal((intptr_t)on_thread(end_on_thread, p), EBUSY); /* inside of a child */
+    assert_int_equal((intptr_t)on_thread(end_on_thread, c), EBUSY);
     assert_string_equal(order, ""); /* nothing has happened */
     assert_true(slab_owns(a, object));
     assert_non_null(slab_alloc(100));
     assert_true(epoch_domain_exit(c));
     assert_true(epoch_domain_enter(p) && epoch_domain_exit(p)); /* still this thread's */
     assert_int_equal((intptr_t)on_thread(enters, p), EPERM);
-    assert_int_equal((intptr_t)on_thread(end_it, p), 0);
+    assert_int_equal((intptr_t)on_thread(end_on_thread, p), 0);
     assert_string_equal(order, "cp");
     assert_false(slab_owns(a, object));
     errno = 0;
@@ -186,7 +186,7 @@ static void from_another_thread(void **state) {
     assert_true(epoch_domain_enter(p) && epoch_domain_exit(p));
     assert_non_null(epoch_domain_alloc(c, 10));
     assert_true(epoch_domain_hand_over(p));
-    assert_int_equal((intptr_t)on_thread(end_it, p), 0);
+    assert_int_equal((intptr_t)on_thread(end_on_thread, p), 0);
     assert_int_equal(epoch_domain_epoch(c), EPOCH_NONE);
     sup_check_identities(a);
 }
@@ -234,7 +234,7 @@ static void shared_and_entered(void **state) {
     assert_null(result);
     for (int i = 99; i >= 0; i--) {
         assert_true(epoch_domain_exit(next[i]));
-        assert_int_equal((intptr_t)on_thread(end_it, next[i]), 0);
+        assert_int_equal((intptr_t)on_thread(end_on_thread, next[i]), 0);
     }
     sup_check_identities(a);
 }
@@ -246,23 +246,23 @@ static struct {
     int others, mine;
     bool emptied;
 } during;
-static void *enter_it(void *domain) {
+static void *enter_on_thread(void *domain) {
     errno = 0;
     return (void *)(intptr_t)(epoch_domain_enter(domain) ? 0 : errno);
 }
-static void enters_while_it_ends(void *arg) {
+static void enters_during_the_end(void *arg) {
     (void)arg;
-    during.others = (int)(intptr_t)on_thread(enter_it, during.domain);
+    during.others = (int)(intptr_t)on_thread(enter_on_thread, during.domain);
     errno = 0;
     during.mine = epoch_domain_enter(during.domain) && slab_alloc(10) && epoch_domain_exit(during.domain) ? 0 : errno;
 }
 
 static void empties_and_enters(void *arg) {
     during.emptied = epoch_domain_reset(during.domain, 0);
-    enters_while_it_ends(arg);
+    enters_during_the_end(arg);
 }
 
-static void nobody_comes_in_while_it_ends(void **state) {
+static void nobody_comes_in_during_the_end(void **state) {
     SlabAllocator *a = *state;
     /* The domain; its child, at the end of both; a child while its older sibling is only marked; the same when that was
        emptied meanwhile. */
@@ -273,12 +273,12 @@ static void nobody_comes_in_while_it_ends(void **state) {
         during.others = during.mine = -1;
         during.emptied = false;
         assert_true(epoch_domain_on_destroy(how >= 2 ? younger : during.domain,
-                                            how == 3 ? empties_and_enters : enters_while_it_ends, NULL));
+                                            how == 3 ? empties_and_enters : enters_during_the_end, NULL));
         assert_true(epoch_domain_end(p));
         assert_int_equal(during.emptied, how == 3);
         assert_int_equal(during.others, ESTALE);
         assert_int_equal(during.mine, 0);
-        assert_int_equal((intptr_t)on_thread(enter_it, p), EINVAL);
+        assert_int_equal((intptr_t)on_thread(enter_on_thread, p), EINVAL);
     }
     sup_check_identities(a);
 }
@@ -383,7 +383,7 @@ int main(void) {
         SUP_WITH_ALLOCATOR(moves),
         SUP_WITH_ALLOCATOR(from_another_thread),
         SUP_WITH_ALLOCATOR(shared_and_entered),
-        SUP_WITH_ALLOCATOR(nobody_comes_in_while_it_ends),
+        SUP_WITH_ALLOCATOR(nobody_comes_in_during_the_end),
         SUP_WITH_ALLOCATOR(from_its_cleanup),
         SUP_WITH_ALLOCATOR(drains),
         SUP_WITH_ALLOCATOR(deep_and_wide),

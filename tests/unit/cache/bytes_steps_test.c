@@ -23,11 +23,11 @@ static void fill(void) {
     }
 }
 
-static void close_it(void) { assert_true(epoch_close(allocator, epoch)); }
+static void close_epoch(void) { assert_true(epoch_close(allocator, epoch)); }
 
 /* The figure lies between the bytes before and after the step, whenever the owner went on to its next slab. */
 static void neither_missed_nor_twice(void **state) {
-    void (*const acts[])(void) = {fill, close_it};
+    void (*const acts[])(void) = {fill, close_epoch};
     (void)state;
     allocator = slab_allocator_create();
     for (unsigned act = 0; act < 2; act++) {

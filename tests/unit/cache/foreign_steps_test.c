@@ -152,7 +152,7 @@ static void a_drain(void **state) {
 
 /* The epoch is closed meanwhile: a slab that is pushed after the close has drained for the last time is the freer's to
    see to, and it knows. */
-static void close_it(void) { assert_true(epoch_close(allocator, epoch)); }
+static void close_epoch(void) { assert_true(epoch_close(allocator, epoch)); }
 static void a_close(void **state) {
     (void)state;
     unsigned told = 0;
@@ -161,7 +161,7 @@ static void a_close(void **state) {
         begin(&kinds[2]);
         uint64_t entry;
         (void)unit_of(objects[0], &entry);
-        sup_stop_arm(&at_step, at, close_it);
+        sup_stop_arm(&at_step, at, close_epoch);
         ts_foreign_result r = stepped_free_open(entry, token);
         stopped = sup_stop_disarm(&at_step);
         bool queued = ts_load_relaxed(&ts_thread.heap->queue) != 0;
@@ -170,7 +170,7 @@ static void a_close(void **state) {
         drain();
         for (unsigned i = r == TS_FOREIGN_NOT_LIVE || r == TS_FOREIGN_MET ? 0 : 1; i < COUNT; i++)
             assert_true(slab_free(allocator, objects[i]));
-        if (!stopped) close_it();
+        if (!stopped) close_epoch();
         assert_int_equal(epoch_state(allocator, epoch), EPOCH_CLOSED);
         assert_true(epoch_destroy(allocator, other));
     }
@@ -525,7 +525,7 @@ static void a_free_in_a_drain(void **state) {
     }
 }
 
-static void find_it_dead(void) {
+static void find_object_dead(void) {
     assert_int_equal(foreign_free(objects[0]), TS_FOREIGN_NOT_LIVE);
     assert_false(slab_owns(allocator, objects[0]));
     assert_true(slab_owns(allocator, objects[1]));
@@ -537,7 +537,7 @@ static void a_look_in_a_drain(void **state) {
     EACH_STEP(k, at, done) {
         begin(&kinds[k]);
         assert_int_equal(foreign_free(objects[0]), TS_FOREIGN_FREED);
-        done = !drain_with(at, find_it_dead);
+        done = !drain_with(at, find_object_dead);
         assert_int_equal(live_objects(), COUNT - 1);
         end();
     }

@@ -65,7 +65,7 @@ static void step(void) {
 
 static void (*change)(void);
 
-static void *change_it(void *argument) {
+static void *run_change(void *argument) {
     role = CHANGER;
     change();
     role = NOBODY;
@@ -90,7 +90,7 @@ static void in_many_orders(void (*begin)(void), void (*changing)(void), unsigned
             finished = false;
             assert_int_equal(sem_init(&arrived, 0, 0), 0);
             assert_int_equal(sem_init(&go, 0, 0), 0);
-            assert_int_equal(pthread_create(&thread, NULL, change_it, NULL), 0);
+            assert_int_equal(pthread_create(&thread, NULL, run_change, NULL), 0);
             while (sem_wait(&arrived) != 0) {
             }
             reads_before = reads;
@@ -107,7 +107,7 @@ static void in_many_orders(void (*begin)(void), void (*changing)(void), unsigned
 }
 
 static void begin_full(void) { prepare(DEPTH, DIRECT, 0); }
-static void empty_it(void) { ts_bin_forget_magazine(&bin); }
+static void empty_magazine(void) { ts_bin_forget_magazine(&bin); }
 static void read_magazine(void) {
     role = READER;
     ts_magazine_counts counts = ts_bin_magazine_counts(&bin);
@@ -118,7 +118,7 @@ static void read_magazine(void) {
 
 static void emptied_between_two_looks(void **state) {
     (void)state;
-    in_many_orders(begin_full, empty_it, STEPS_OF_EMPTYING, read_magazine);
+    in_many_orders(begin_full, empty_magazine, STEPS_OF_EMPTYING, read_magazine);
     assert_int_equal(atomic_load(&bin.top) & TS_TOP_DEPTH, 0);
 }
 

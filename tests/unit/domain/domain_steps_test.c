@@ -561,7 +561,7 @@ static uint32_t found;
 static atomic_long waiter_id; /* of the thread that the other looks at; 0: it has not begun to wait */
 
 /* Waits for the lock of the domain's epoch, to give the epoch a name. */
-static void *name_it(void *epoch) {
+static void *label_epoch(void *epoch) {
     atomic_store(&waiter_id, sup_thread_id());
     (void)slab_epoch_set_label(allocator, *(EpochId *)epoch, "a name");
     atomic_store(&done, true);
@@ -574,7 +574,7 @@ static void let_one_sleep(void) {
     found = atomic_load(&wanted->word);
     if (found == TS_LOCK_FREE) return;
     epoch = atomic_load(&entry->epoch);
-    SUP_CHECK(pthread_create(&sleeper, NULL, name_it, &epoch) == 0, "pthread_create");
+    SUP_CHECK(pthread_create(&sleeper, NULL, label_epoch, &epoch) == 0, "pthread_create");
     while (atomic_load(&wanted->word) != TS_LOCK_WAITED) {
         sup_sleep_ms(1);
     }
@@ -651,12 +651,12 @@ static void while_the_heap_is_held(void **state) {
     stop_threads();
 }
 
-static void hold_it(void) { SUP_CHECK(ts_heap_hold(to_hold), "hold"); }
-static void give_one_and_drop_it(void) {
+static void hold_heap(void) { SUP_CHECK(ts_heap_hold(to_hold), "hold"); }
+static void give_one_and_drop_heap(void) {
     ts_heap_give_blocks(to_hold, UINT32_MAX, ts_load_relaxed(&to_hold->free_blocks[true]) - 1, 1);
     ts_heap_drop(to_hold);
 }
-static void let_give_one(void) { let(give_one_and_drop_it); }
+static void let_give_one(void) { let(give_one_and_drop_heap); }
 
 /* Its operation begins while the heap is held, and goes on after the drop: it then takes the blocks that the holder has
    left. */
@@ -669,7 +669,7 @@ static void as_the_heap_is_let_go(void **state) {
     for (unsigned i = 0; i < 3; i++) epoch_domain_destroy(some[i]);
     const ts_block *first = to_hold->free_scope;
     assert_true(first && first->heap_next);
-    let(hold_it);
+    let(hold_heap);
     meanwhile = let_give_one;
     in_operation = true;
     domain = epoch_domain_create(allocator);

@@ -12,16 +12,16 @@
 
 static bool joined, drains;
 
-static void name_it(void) {
+static void label_epoch(void) {
     (void)slab_epoch_set_label(allocator, epoch, "a name");
     atomic_store(&done, true);
 }
 /* A second block in the epoch. */
-static void join_it(void) {
+static void join_epoch(void) {
     joined = slab_malloc_epoch(allocator, 100, epoch) != NULL;
     atomic_store(&done, true);
 }
-static void destroy_it(void) {
+static void destroy_epoch(void) {
     ended = epoch_destroy(allocator, epoch);
     if (ended) {
         SUP_CHECK(epoch_state(allocator, epoch) == EPOCH_CLOSED, "destroyed");
@@ -29,16 +29,16 @@ static void destroy_it(void) {
     }
     atomic_store(&done, true);
 }
-static void force_it(void) {
+static void force_close_domain(void) {
     ended = epoch_domain_force_close(domain);
     atomic_store(&done, true);
 }
-static void wrap_it(void) {
+static void wrap_epoch(void) {
     SUP_CHECK(!epoch_domain_wrap(allocator, epoch, true), "a second domain");
     atomic_store(&done, true);
 }
 /* A child begins with no epoch half changed, and has none of a domain that is over. */
-static void fork_it(void) {
+static void fork_meanwhile(void) {
     pid_t child = fork();
     SUP_CHECK(child >= 0, "fork");
     if (child == 0) {
@@ -87,8 +87,9 @@ static unsigned at_each_step(void (*fn)(void), bool reset) {
 
 static void others_come(void **state) {
     (void)state;
-    void (*const calls[])(void) = {name_it, join_it, wrap_it, destroy_it, close_it, force_it, fork_it};
-    forks = fork_it;
+    void (*const calls[])(void) = {label_epoch, join_epoch,         wrap_epoch,    destroy_epoch,
+                                   close_epoch, force_close_domain, fork_meanwhile};
+    forks = fork_meanwhile;
     for (unsigned i = 0; i < sizeof calls / sizeof *calls; i++) {
         assert_true(at_each_step(calls[i], false) >= 5);
         assert_true(at_each_step(calls[i], true) >= 5);
@@ -111,7 +112,7 @@ static EpochDomain *make_kind(unsigned kind) {
    of one that wraps an epoch, of one that all threads share, and of one with a parent. */
 static void forked_between_domain_and_epoch(void **state) {
     (void)state;
-    other = forks = fork_it;
+    other = forks = fork_meanwhile;
     for (unsigned kind = 0; kind < KINDS_OF_ENDS; kind++) {
         bool all = false;
         for (unsigned at = 0; !all; at++) {
@@ -198,13 +199,13 @@ static void end_and_begin(void) {
 static void end_theirs(void) { epoch_domain_destroy(theirs); }
 
 static EpochId lives_on;
-static void look_that_it_lives(void *unused) {
+static void check_object_lives(void *unused) {
     (void)unused;
     SUP_CHECK(epoch_state(allocator, lives_on) == EPOCH_ACTIVE, "the child has ended the epoch of another domain");
 }
 static void lives_in_a_child(EpochId id) {
     lives_on = id;
-    assert_int_equal(sup_child(look_that_it_lives, NULL, SUP_CHILD_SECONDS, NULL, 0), 0);
+    assert_int_equal(sup_child(check_object_lives, NULL, SUP_CHILD_SECONDS, NULL, 0), 0);
 }
 
 static void in_use_again(void **state) {
@@ -247,7 +248,7 @@ static void in_use_again_after_a_cleanup(void **state) {
     const ts_epoch *was = entry;
     domain = epoch_domain_create(allocator);
     assert_ptr_equal(entry_of(domain), was);
-    let(name_it); /* so that there is another thread, and a fork puts its half-done work in order */
+    let(label_epoch); /* so that there is another thread, and a fork puts its half-done work in order */
     lives_in_a_child(epoch_domain_epoch(domain));
     epoch_domain_destroy(domain);
 }
@@ -286,7 +287,7 @@ static void left_and_put_back(void **state) {
     ts_heap *heap = ts_thread.heap;
     ts_block *block = ts_load_relaxed(&entry->blocks);
     ts_op_begin(&ts_thread);
-    let(close_it);
+    let(close_epoch);
     ts_op_end(&ts_thread);
     assert_ptr_equal(ts_exchange_seq(&heap->condemned, NULL), block);
     assert_true(epoch_domain_hand_over(domain));
@@ -345,7 +346,7 @@ static void allocator_ends(void **state) {
     allocator = kept;
 }
 
-static void look_that_it_was_freed(void *unused) {
+static void check_object_was_freed(void *unused) {
     static ts_check check;
     (void)unused;
     SUP_CHECK(epoch_domain_epoch(domain) == EPOCH_NONE && atomic_load(&entry->record.id) == 0, "its domain, its epoch");
@@ -353,7 +354,7 @@ static void look_that_it_was_freed(void *unused) {
     SUP_CHECK(ts_pool_used_units() == 0, "%u units", (unsigned)ts_pool_used_units());
 }
 static void fork_and_look(void) {
-    SUP_CHECK(sup_child(look_that_it_was_freed, NULL, SUP_CHILD_SECONDS, NULL, 0) == 0, "the child");
+    SUP_CHECK(sup_child(check_object_was_freed, NULL, SUP_CHILD_SECONDS, NULL, 0) == 0, "the child");
 }
 static void let_fork(void) { let(fork_and_look); }
 
@@ -375,8 +376,8 @@ static void without_a_barrier(void **state) {
     refuse_barrier = true;
     ts_barriers = false;
     assert_int_equal(ts_domain_make(ts_token(allocator)), 0);
-    assert_true(at_each_step(name_it, true) >= 5);
-    assert_true(at_each_step(name_it, false) >= 5);
+    assert_true(at_each_step(label_epoch, true) >= 5);
+    assert_true(at_each_step(label_epoch, false) >= 5);
     refuse_barrier = false;
     ts_barrier_init();
 }

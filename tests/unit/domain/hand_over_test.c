@@ -35,11 +35,11 @@ static EpochId epoch;
 static sup_actor walkers[THREADS];
 static void (*to_do)(unsigned);
 
-static void do_it(void) { to_do((unsigned)(sup_me - walkers)); }
+static void run_order(void) { to_do((unsigned)(sup_me - walkers)); }
 
 static void let(unsigned i, void (*fn)(unsigned)) {
     to_do = fn;
-    sup_actor_let(&walkers[i], do_it);
+    sup_actor_let(&walkers[i], run_order);
 }
 
 static int start(void **state) {
@@ -248,11 +248,11 @@ static void frees(void **state) {
 }
 
 /* Ends of a domain that is nobody's: each has its objects gone, and leaves nothing. */
-static void end_it(unsigned i) {
+static void end_domain(unsigned i) {
     (void)i;
     SUP_CHECK(epoch_domain_end(domain), "end");
 }
-static void close_it(unsigned i) {
+static void close_domain(unsigned i) {
     SUP_CHECK(epoch_domain_force_close(domain), "close");
     for (unsigned k = 0; k < OBJECTS; k++) SUP_CHECK(slab_free(allocator, objects[0][k]), "slab_free");
     (void)i;
@@ -264,13 +264,13 @@ static void ends(void **state) {
         for (size = 100; size <= 5000; size += 4900) {
             let(0, kind ? make_churn : make_scope);
             let(0, add_and_give);
-            let(1, end_it);
+            let(1, end_domain);
             SUP_CHECK(sup_live_objects(allocator) == 0, "live objects");
             let(0, kind ? make_churn : make_scope);
             let(0, add_and_give);
-            let(1, close_it);
+            let(1, close_domain);
             SUP_CHECK(epoch_state(allocator, epoch) == EPOCH_CLOSED, "its last object is freed");
-            let(2, end_it);
+            let(2, end_domain);
             sup_check_identities(allocator);
         }
     }
@@ -321,7 +321,7 @@ static void while_that_heap_is_held(void **state) {
     let(2, destroy);
 }
 
-static void limit_it(unsigned i) {
+static void limit_domain(unsigned i) {
     (void)i;
     SUP_CHECK(epoch_domain_set_limit(domain, (size_t)1 << 20), "a limit");
 }
@@ -332,7 +332,7 @@ static void limits(void **state) {
     for (unsigned kind = 0; kind < 2; kind++) {
         let(0, kind ? make_churn : make_scope);
         let(0, add_and_give);
-        let(1, limit_it); /* while it waits */
+        let(1, limit_domain); /* while it waits */
         for (unsigned i = 0; i < THREADS; i++) let(i, add_and_give);
         SUP_CHECK(count_blocks() <= 2, "%u blocks", count_blocks());
         sup_check_identities(allocator);

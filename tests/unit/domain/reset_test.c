@@ -195,7 +195,7 @@ static void with_other_threads_blocks(void **state) {
     }
 }
 
-static void *free_it(void *p) {
+static void *free_on_thread(void *p) {
     SUP_CHECK(slab_free(allocator, p), "freed by another thread");
     return NULL;
 }
@@ -204,7 +204,7 @@ static void *free_it(void *p) {
 static void with_foreign_frees_under_way(void **state) {
     (void)state;
     void *p = slab_malloc_epoch(allocator, 100, epoch), *q = slab_malloc_epoch(allocator, 100, epoch);
-    on_another_thread(free_it, p);
+    on_another_thread(free_on_thread, p);
     assert_true(ts_heap_is_waited_for(ts_thread.heap));
     assert_true(epoch_domain_reset(domain, SIZE_MAX));
     assert_false(slab_owns(allocator, p) || slab_owns(allocator, q));

@@ -94,8 +94,8 @@ static bool allocate(void) { return epoch_domain_alloc(domain, 40) != NULL; }
 static bool on_destroy(void) { return epoch_domain_on_destroy(domain, count, &counted); }
 static bool off_destroy(void) { return epoch_domain_off_destroy(domain, count, &counted); }
 static bool promote(void) { return slab_promote(domain, object) != NULL; }
-static bool mark_it(void) { return epoch_domain_mark(domain, &mark_before); }
-static bool rewind_it(void) { return epoch_domain_rewind(domain, mark_before); }
+static bool mark_domain(void) { return epoch_domain_mark(domain, &mark_before); }
+static bool rewind_domain(void) { return epoch_domain_rewind(domain, mark_before); }
 static bool reset(void) { return epoch_domain_reset(domain, SIZE_MAX); }
 static bool make_child(void) { return (child = epoch_domain_create_child(domain, NULL, 0)) != NULL; }
 static bool destroy(void) {
@@ -194,7 +194,7 @@ static met call_inside(unsigned first, unsigned second, unsigned third) {
     EpochId elsewhere = epoch_open(allocator, NULL, EPOCH_CHURN);
     object = slab_malloc_epoch(allocator, 50, elsewhere);
     assert_true(object && epoch_domain_enter(domain) && slab_alloc(10));
-    if (kind == OWN) assert_true(mark_it());
+    if (kind == OWN) assert_true(mark_domain());
     if (chosen->fn == off_destroy) assert_true(on_destroy());
     met m = together(try_to_end, chosen->fn, first, second, third);
     SUP_CHECK(answer, "%s at %u, %u, %u: errno %d", chosen->name, first, second, third, answer_error);
@@ -217,8 +217,8 @@ static void who_is_inside_notices_nothing(void **state) {
         {"on_destroy", on_destroy, false, false},
         {"off_destroy", off_destroy, false, false},
         {"promote", promote, false, false},
-        {"mark", mark_it, true, false},
-        {"rewind", rewind_it, true, false},
+        {"mark", mark_domain, true, false},
+        {"rewind", rewind_domain, true, false},
         {"reset", reset, false, false},
         {"create_child", make_child, false, false},
         {"destroy", destroy, false, true},

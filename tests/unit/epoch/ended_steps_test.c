@@ -107,19 +107,19 @@ static bool take_until_wanted(void) {
 
 /* ---- the block that a thread has just joined with -------------------------------------------------------------- */
 
-static void empty_it(void) {
+static void reset_epoch(void) {
     uint64_t units;
     find_wanted();
     SUP_CHECK(ts_epoch_reset(record, epoch, &units), "ts_epoch_reset");
 }
-static void let_empty_it(void) { let(empty_it); }
+static void let_reset_epoch(void) { let(reset_epoch); }
 
-static void join_with_it(void) {
+static void join_with_wanted(void) {
     if (take_until_wanted()) {
         SUP_CHECK(block_of(slab_malloc_epoch(allocator, 100, epoch)) == wanted, "another block");
     }
 }
-static void let_join_with_it(void) { let(join_with_it); }
+static void let_join_with_wanted(void) { let(join_with_wanted); }
 
 /* A reset ends the block but not the epoch: the id that the block is open to does not say whose it is. */
 static void reset_while_joined(void **state) {
@@ -128,8 +128,8 @@ static void reset_while_joined(void **state) {
     begin();
     have_many_ended_blocks();
     epoch = epoch_open(allocator, NULL, flags);
-    sup_stop_arm(&after_release, 1, let_empty_it); /* at the first the block is got */
-    sup_stop_arm(&after_join, 0, let_join_with_it);
+    sup_stop_arm(&after_release, 1, let_reset_epoch); /* at the first the block is got */
+    sup_stop_arm(&after_join, 0, let_join_with_wanted);
     void *p = slab_malloc_epoch(allocator, 100, epoch);
     SUP_CHECK(sup_stop_disarm(&after_release) && sup_stop_disarm(&after_join), "not stopped");
     SUP_CHECK(p != NULL, "the epoch goes on, and there is no object");
@@ -161,13 +161,13 @@ static void end_domain(void) {
 }
 static void let_end_domain(void) { let(end_domain); }
 
-static void use_it(void) {
+static void use_wanted(void) {
     if (take_until_wanted()) {
         EpochId other = epoch_open(allocator, NULL, flags);
         SUP_CHECK(block_of(slab_malloc_epoch(allocator, 100, other)) == wanted, "another block");
     }
 }
-static void let_use_it(void) { let(use_it); }
+static void let_use_wanted(void) { let(use_wanted); }
 
 static void domain_ended_while_joined(void **state) {
     (void)state;
@@ -177,7 +177,7 @@ static void domain_ended_while_joined(void **state) {
     domain = epoch_domain_create_ex(allocator, NULL, EPOCH_DOMAIN_SHARED);
     assert_true(epoch_domain_enter(domain));
     sup_stop_arm(&after_release, 1, let_end_domain); /* as above */
-    sup_stop_arm(&after_join, 0, let_use_it);
+    sup_stop_arm(&after_join, 0, let_use_wanted);
     assert_null(slab_alloc(100));
     SUP_CHECK(sup_stop_disarm(&after_release) && sup_stop_disarm(&after_join), "not stopped");
     void *p = slab_alloc(100);
@@ -427,7 +427,7 @@ static ts_epoch *entry;
 static bool refuses;
 static bool barrier_unless_refused(void) { return !refuses && ts_os_native.barrier_all(); }
 
-static void join_it(void) { SUP_CHECK(slab_malloc_epoch(allocator, 100, epoch) != NULL, "slab_malloc_epoch"); }
+static void join_epoch(void) { SUP_CHECK(slab_malloc_epoch(allocator, 100, epoch) != NULL, "slab_malloc_epoch"); }
 
 static void use_entry_again(void) {
     SUP_CHECK(epoch_destroy(allocator, epoch), "epoch_destroy");
@@ -451,7 +451,7 @@ static void entry_in_use_again_at_the_last_unpin(void **state) {
     const ts_allocator *of_another = ts_allocator_find(ts_token(another));
     epoch = epoch_open(allocator, NULL, EPOCH_CHURN);
     entry = ts_epoch_at_id(epoch);
-    let(join_it);
+    let(join_epoch);
     assert_ptr_equal(sup_epoch_pin(record, epoch, &blocks), entry);
     assert_true(ts_epoch_reset(record, epoch, &units));
     uint64_t pins = ts_load_relaxed(&record->pins), theirs = ts_load_relaxed(&of_another->pins);

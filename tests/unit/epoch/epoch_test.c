@@ -102,7 +102,7 @@ static void *allocate_span(void *argument) {
     return argument;
 }
 
-static void *close_it(void *argument) {
+static void *allocate_and_close(void *argument) {
     is_other = true;
     for (int i = 0; i < 100; i++) {
         SUP_CHECK(slab_malloc_epoch(allocator, 1000, epoch) != NULL, "object %d", i);
@@ -112,7 +112,7 @@ static void *close_it(void *argument) {
     return argument;
 }
 
-static void *destroy_it(void *argument) {
+static void *allocate_and_destroy(void *argument) {
     is_other = true;
     for (int i = 0; i < 100; i++) {
         SUP_CHECK(slab_malloc_epoch(allocator, 1000, epoch) != NULL, "object %d", i);
@@ -122,7 +122,7 @@ static void *destroy_it(void *argument) {
     return argument;
 }
 
-static void *trim_it(void *argument) {
+static void *free_and_trim(void *argument) {
     is_other = true;
     for (int i = 0; i < 100; i++) {
         SUP_CHECK(slab_free(allocator, slab_malloc_epoch(allocator, 70000, epoch)), "object %d", i);
@@ -212,17 +212,19 @@ MEANWHILE(allocator_freed_in_an_allocation, allocator_freed, {allocate_until_ref
           {allocate_until_refused, EPOCH_SCOPE, BUDGET})
 MEANWHILE(allocator_freed_in_an_allocation_of_a_span, allocator_freed, {allocate_span, EPOCH_CHURN, BUDGET},
           {allocate_span, EPOCH_SCOPE, AT_ONCE})
-MEANWHILE(allocator_freed_in_a_close, allocator_freed, {close_it, EPOCH_CHURN, BUDGET}, {close_it, EPOCH_SCOPE, BUDGET})
-MEANWHILE(allocator_freed_in_a_destroy, allocator_freed, {destroy_it, EPOCH_CHURN, AT_ONCE},
-          {destroy_it, EPOCH_SCOPE, AT_ONCE})
-MEANWHILE(allocator_freed_in_a_trim, allocator_freed, {trim_it, EPOCH_CHURN, BUDGET})
+MEANWHILE(allocator_freed_in_a_close, allocator_freed, {allocate_and_close, EPOCH_CHURN, BUDGET},
+          {allocate_and_close, EPOCH_SCOPE, BUDGET})
+MEANWHILE(allocator_freed_in_a_destroy, allocator_freed, {allocate_and_destroy, EPOCH_CHURN, AT_ONCE},
+          {allocate_and_destroy, EPOCH_SCOPE, AT_ONCE})
+MEANWHILE(allocator_freed_in_a_trim, allocator_freed, {free_and_trim, EPOCH_CHURN, BUDGET})
 MEANWHILE(epoch_destroyed_in_a_call, epoch_destroyed, {allocate_until_refused, EPOCH_CHURN, BUDGET},
           {allocate_until_refused, EPOCH_SCOPE, BUDGET}, {allocate_span, EPOCH_CHURN, BUDGET},
-          {close_it, EPOCH_CHURN, BUDGET}, {close_it, EPOCH_SCOPE, BUDGET}, {destroy_it, EPOCH_CHURN, AT_ONCE},
-          {trim_it, EPOCH_CHURN, BUDGET})
+          {allocate_and_close, EPOCH_CHURN, BUDGET}, {allocate_and_close, EPOCH_SCOPE, BUDGET},
+          {allocate_and_destroy, EPOCH_CHURN, AT_ONCE}, {free_and_trim, EPOCH_CHURN, BUDGET})
 MEANWHILE(epoch_closed_in_a_call, epoch_closed, {allocate_until_refused, EPOCH_CHURN, BUDGET},
           {allocate_until_refused, EPOCH_SCOPE, BUDGET}, {allocate_span, EPOCH_CHURN, BUDGET},
-          {close_it, EPOCH_CHURN, BUDGET}, {destroy_it, EPOCH_SCOPE, AT_ONCE}, {trim_it, EPOCH_CHURN, BUDGET})
+          {allocate_and_close, EPOCH_CHURN, BUDGET}, {allocate_and_destroy, EPOCH_SCOPE, AT_ONCE},
+          {free_and_trim, EPOCH_CHURN, BUDGET})
 
 /* ---- pins -------------------------------------------------------------------------------------------------- */
 
@@ -535,7 +537,7 @@ static void *destroy_domain(void *argument) {
     return argument;
 }
 
-static void leave_it(void *d) { assert_true(epoch_domain_exit(d)); }
+static void leave_domain(void *d) { assert_true(epoch_domain_exit(d)); }
 
 /* Domain ids, scopes and cleanups all come back: a million domains take no more than one. */
 static void domains_leave_nothing(void **state) {
@@ -547,7 +549,7 @@ static void domains_leave_nothing(void **state) {
         assert_ptr_not_equal(d, old);
         assert_true(epoch_domain_enter(d) && epoch_domain_enter(d));
         assert_non_null(slab_alloc(100));
-        assert_true(epoch_domain_on_destroy(d, leave_it, d));
+        assert_true(epoch_domain_on_destroy(d, leave_domain, d));
         assert_true(epoch_domain_exit(d));
         epoch_domain_destroy(d); /* its cleanup leaves it */
         assert_null(epoch_domain_current());
@@ -605,7 +607,7 @@ static void entry_of_a_domain_with_cleanups(void **state) {
     SlabAllocator *other = slab_allocator_create();
     EpochDomain *d = epoch_domain_create(other), *domains[MANY];
     const ts_domain *entry = ts_domain_find((uintptr_t)d);
-    assert_true(epoch_domain_on_destroy(d, leave_it, d));
+    assert_true(epoch_domain_on_destroy(d, leave_domain, d));
     slab_allocator_free(other);
     bool found = false;
     for (unsigned i = 0; i < MANY; i++) {

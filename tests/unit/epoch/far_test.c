@@ -113,7 +113,7 @@ static void only_its_start_is_the_object(void **state) {
     assert_true(slab_free(allocator, again) && slab_free(allocator, q));
 }
 
-static void what_is_said_of_it(void **state) {
+static void diagnoses(void **state) {
     ts_text line = {.used = 0};
     (void)state;
     if (!has_far()) skip();
@@ -548,7 +548,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_limited_address_space), /* before anything is allocated */
         WITH(only_its_start_is_the_object),
-        WITH(what_is_said_of_it),
+        WITH(diagnoses),
         WITH(handles),
         WITH(of_another_allocator),
         WITH(an_epoch_ends),

@@ -15,22 +15,22 @@ static void limit(void) {
     limited = epoch_set_limit(allocator, epoch, LIMIT * UNIT);
     got = atomic_load(&entry->account);
 }
-static void limit_it(void) {
+static void limit_epoch(void) {
     limit();
     atomic_store(&done, true);
 }
-static void limit_and_close_it(void) {
+static void limit_and_close_epoch(void) {
     limit();
-    close_it();
+    close_epoch();
 }
 /* The second call finds the work that the first has left. */
-static void limit_it_twice(void) {
+static void limit_epoch_twice(void) {
     limit();
-    limit_it();
+    limit_epoch();
 }
 
 /* As many of a quarter of a unit as it takes. */
-static unsigned fill_it(void) {
+static unsigned fill_epoch(void) {
     unsigned n = 0;
     errno = 0;
     while (n < 100 && slab_malloc_epoch(allocator, 4000, epoch)) {
@@ -71,7 +71,7 @@ static unsigned limited_at_each_step(void (*fn)(void), bool reset) {
         SUP_CHECK(emptied || ended, "step %u: the reset", at);
         if (reset && limited && atomic_load(&entry->record.id) == epoch) { /* closed and empty it has ended */
             check_account(at, true);
-            SUP_CHECK(ended || fill_it() <= LIMIT * 4, "step %u: beyond the limit", at);
+            SUP_CHECK(ended || fill_epoch() <= LIMIT * 4, "step %u: beyond the limit", at);
             check_account(at, ended);
         }
         if (reset) {
@@ -91,7 +91,7 @@ static unsigned limited_at_each_step(void (*fn)(void), bool reset) {
 /* A limit that meets the end or the reset holds when that is over. */
 static void beside_an_end(void **state) {
     (void)state;
-    void (*const calls[])(void) = {limit_it, limit_it_twice, limit_and_close_it};
+    void (*const calls[])(void) = {limit_epoch, limit_epoch_twice, limit_and_close_epoch};
     for (unsigned i = 0; i < sizeof calls / sizeof *calls; i++) {
         assert_true(limited_at_each_step(calls[i], false) >= 5);
         assert_true(limited_at_each_step(calls[i], true) >= 5);
@@ -115,7 +115,7 @@ static void be_in_the_middle(void) {
     if (dies) {
         slab_thread_idle();
     } else {
-        filled = fill_it();
+        filled = fill_epoch();
     }
 }
 
@@ -196,7 +196,7 @@ static void not_taken_over(void **state) {
     ts_heap_drop(old);
     assert_int_equal(atomic_load(&block->left), 0);
     check_account(1, false);
-    (void)fill_it();
+    (void)fill_epoch();
     assert_ptr_equal(atomic_load(&block->heap), ts_heap_mine());
     assert_true(epoch_destroy(allocator, epoch));
     begin();

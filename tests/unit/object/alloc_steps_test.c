@@ -221,18 +221,18 @@ static unsigned flags;
 
 static uint64_t live_after_the_end;
 
-static void close_it(void) {
+static void close_epoch(void) {
     (void)epoch_close(allocator, epoch);
     live_after_the_end = sup_live_objects(allocator);
 }
-static void destroy_it(void) {
+static void destroy_epoch(void) {
     (void)epoch_destroy(allocator, epoch);
     live_after_the_end = sup_live_objects(allocator);
 }
 
 /* No memory is lost, and no object is made in an epoch that is over. */
 static void ended_in_an_allocation(void **state) {
-    void (*const ends[])(void) = {close_it, destroy_it};
+    void (*const ends[])(void) = {close_epoch, destroy_epoch};
     (void)state;
     for (unsigned i = 0; i < 8; i++) {
         size_t size = i & 4 ? 40000 : 100;
@@ -282,7 +282,7 @@ static void at_each_step_inside(bool (*round)(unsigned at)) {
     end();
 }
 
-static void destroy_elsewhere(void) { let(destroy_it); }
+static void destroy_elsewhere(void) { let(destroy_epoch); }
 
 /* Another thread ends the epoch while this one is in the middle of an operation: it has to leave the block to this one,
    which may come upon it in that very operation. Nothing of the operation is left to the block's next epoch. */
@@ -326,18 +326,18 @@ static void destroyed_inside_an_allocation(void **state) {
 static void *growing, *grown_elsewhere;
 static void free_growing(void) { SUP_CHECK(slab_free(allocator, growing), "slab_free"); }
 /* Where it is, or at another place if the units behind it are those that the stopped call has got. */
-static void let_it_grow(void) {
+static void grow_object(void) {
     grown_elsewhere = slab_realloc(allocator, growing, 180000);
     SUP_CHECK(grown_elsewhere != NULL, "slab_realloc");
 }
 
-static void let_it_grow_as_far(void) {
+static void grow_object_as_far(void) {
     grown_elsewhere = slab_realloc(allocator, growing, 120000);
     SUP_CHECK(grown_elsewhere != NULL, "slab_realloc");
 }
 
-static void ended_while_it_grows(void **state) {
-    void (*const ends[])(void) = {free_growing, destroy_it, let_it_grow, let_it_grow_as_far};
+static void ended_while_object_grows(void **state) {
+    void (*const ends[])(void) = {free_growing, destroy_epoch, grow_object, grow_object_as_far};
     (void)state;
     for (unsigned i = 0; i < 8; i++) {
         bool stopped = true;
@@ -663,7 +663,7 @@ static SlabAllocator *careful;
 static unsigned char *its, *again;
 
 static void make_its(void) { its = slab_malloc_epoch(careful, 100, epoch); }
-static void end_it_and_take_the_place(void) {
+static void end_epoch_and_take_the_place(void) {
     SUP_CHECK(epoch_destroy(careful, epoch), "epoch_destroy");
     for (unsigned i = 0; i < 400 && again != its; i++) {
         again = slab_malloc_epoch(careful, 100, other);
@@ -671,7 +671,7 @@ static void end_it_and_take_the_place(void) {
     SUP_CHECK(again == its, "the place is not used again");
     memset(again, 0x11, 100);
 }
-static void let_end_it(void) { let(end_it_and_take_the_place); }
+static void let_end_epoch(void) { let(end_epoch_and_take_the_place); }
 
 /* An object is filled while its owner's heap is held, and not if it died before. */
 static void filled_by_another_thread(void **state) {
@@ -689,7 +689,7 @@ static void filled_by_another_thread(void **state) {
         assert_false(stepped_free(ts_token(careful), its, TS_ANY_GENERATION));
         let(make_its);
         again = NULL;
-        sup_stop_arm(&at_hold, 0, let_end_it);
+        sup_stop_arm(&at_hold, 0, let_end_epoch);
         ts_object object; /* by its handle: its address is another's then */
         assert_true(ts_object_at(ts_token(careful), its, &object));
         assert_int_not_equal(slab_handle_of(careful, its), SLAB_HANDLE_NONE);
@@ -704,7 +704,7 @@ static void filled_by_another_thread(void **state) {
     slab_allocator_free(careful);
 }
 
-static void end_it_and_write_to_the_places(void) {
+static void end_epoch_and_write_to_the_places(void) {
     SUP_CHECK(epoch_destroy(careful, epoch), "epoch_destroy");
     for (unsigned i = 0; i < 400; i++) {
         taken[i] = slab_malloc_epoch(careful, 100, other);
@@ -718,7 +718,7 @@ static bool ended_before_care_has_looked_round(unsigned at) {
     epoch = epoch_open(careful, NULL, flags);
     other = epoch_open(careful, NULL, flags);
     reports = 0;
-    arm(at, end_it_and_write_to_the_places);
+    arm(at, end_epoch_and_write_to_the_places);
     (void)stepped_alloc(ts_token(careful), 100, epoch);
     bool stopped = disarm();
     SUP_CHECK(reports == 0, "a correct program is accused, step %u", at);
@@ -776,7 +776,7 @@ static void kept_by_the_system(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        WITH(advanced_in_an_allocation),        WITH(ended_in_an_allocation),           WITH(ended_while_it_grows),
+        WITH(advanced_in_an_allocation),        WITH(ended_in_an_allocation),           WITH(ended_while_object_grows),
         WITH(destroyed_inside_an_allocation),   WITH(destroyed_while_a_handle_is_made), WITH(both_free_the_last),
         WITH(both_free_the_last_at_once),       WITH(closed_and_nothing_else),          WITH(closed_by_an_old_word),
         WITH(freed_where_a_thread_lives_again), WITH(freed_where_the_block_has_gone),   WITH(filled_by_another_thread),

@@ -253,7 +253,7 @@ struct to_free {
     SlabAllocator *allocator;
     void *object;
 };
-static void *free_it(void *arg) {
+static void *free_object(void *arg) {
     const struct to_free *f = arg;
     SUP_CHECK(slab_free(f->allocator, f->object), "slab_free");
     return NULL;
@@ -274,7 +274,7 @@ static void frees_of_every_kind(void **state) {
             assert_true(slab_free(a, p));
             assert_int_equal(samples(a, e), 0);
             p = slab_malloc_epoch(a, SIZES[i], e);
-            sup_in_thread(free_it, &(struct to_free){a, p});
+            sup_in_thread(free_object, &(struct to_free){a, p});
             assert_int_equal(samples(a, e), 0);
             /* Its place may be used again: that is another object. */
             p = slab_malloc_epoch(a, SIZES[i], e);
@@ -676,7 +676,7 @@ static void a_child_has_what_was_live(void **state) {
 
 static atomic_bool sampling, over;
 
-static void *vanishes_while_it_samples(void *arg) {
+static void *vanishes_in_a_sample(void *arg) {
     assert_non_null(ts_heap_mine());
     ts_thread.heap->stack_busy = true;
     sampling = true;
@@ -700,7 +700,7 @@ static void threads_of_a_child_are_sampled(void **state) {
 #endif
     SlabAllocator *a = make(1);
     pthread_t thread;
-    assert_int_equal(pthread_create(&thread, NULL, vanishes_while_it_samples, NULL), 0);
+    assert_int_equal(pthread_create(&thread, NULL, vanishes_in_a_sample, NULL), 0);
     while (!sampling) sup_sleep_ms(1);
     pid_t child = fork();
     if (child == 0) {

@@ -118,7 +118,7 @@ static void foreign_free_waits(void **state) {
     let(free_until_refused);
     assert_true(hold_other());
     let_begin(free_object);
-    until_it_waits();
+    until_worker_waits();
     bool done = word_of(object) & TS_UNIT_FOREIGN;
     ts_heap_drop(other_heap);
     meet();
@@ -152,7 +152,7 @@ static void fast_allocation_waits(void **state) {
     unsigned before = free_slots(bin);
     assert_true(before > 0);
     let_begin(make_objects);
-    until_it_waits();
+    until_worker_waits();
     unsigned after = free_slots(bin);
     ts_heap_drop(other_heap);
     meet();
@@ -180,7 +180,7 @@ static void small_allocation_waits(void **state) {
     assert_true(hold_other());
     uint64_t before = ts_load_seq(&block->bump);
     let_begin(make_objects);
-    until_it_waits();
+    until_worker_waits();
     uint64_t after = ts_load_seq(&block->bump);
     ts_heap_drop(other_heap);
     meet();
@@ -213,7 +213,7 @@ static void block_ends_in_a_free_past_the_magazine(void **state) {
     while (ts_load_relaxed(&bin->direct_frees) == 0) {
         sup_sleep_ms(1);
     }
-    until_it_waits();
+    until_worker_waits();
     ts_block_kill(block);
     ts_block_end(other_heap, block);
     ts_heap_drop(other_heap);

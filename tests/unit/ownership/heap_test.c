@@ -393,7 +393,7 @@ static void fill_rolling_magazine(void) {
 static void allocate_rolling(void) { objects[0] = slab_malloc(allocator, size); }
 static void let_it_allocate(void) {
     let_begin(allocate_rolling);
-    until_it_waits();
+    until_worker_waits();
 }
 
 /* The other thread has objects at hand in the rolling epoch that is over. While its heap is held it takes none. */

@@ -324,7 +324,7 @@ static void allocator_ends(void **state) {
 /* ---- a heap that a third thread holds ---------------------------------------------------------------------------- */
 
 static atomic_bool has_it, let_go;
-static void *hold_it(void *unused) {
+static void *hold_other_heap(void *unused) {
     while (!ts_heap_hold(other_heap)) {
     }
     atomic_store(&has_it, true);
@@ -338,7 +338,7 @@ static pthread_t third;
 static void begin_third(void) {
     atomic_store(&has_it, false);
     atomic_store(&let_go, false);
-    assert_int_equal(pthread_create(&third, NULL, hold_it, NULL), 0);
+    assert_int_equal(pthread_create(&third, NULL, hold_other_heap, NULL), 0);
     while (!atomic_load(&has_it)) {
         sup_sleep_ms(1);
     }

@@ -106,7 +106,7 @@ static void free_all_and_say(void) {
 /* The other thread goes on by itself: it may wait for the heap that this one holds. */
 static void others_free(void) {
     let_begin(free_all_and_say);
-    until_it_waits();
+    until_worker_waits();
 }
 
 /* Whichever of the two comes first: the last free ends the epoch, at once, and nothing stays behind. */
@@ -171,7 +171,7 @@ static void return_and_say(void) {
 }
 static void others_return(void) {
     let_begin(return_and_say);
-    until_it_waits();
+    until_worker_waits();
     returned_too_early = atomic_load(&returned);
 }
 
