@@ -4,7 +4,8 @@
 set -eu
 
 run="make gcc libc6-dev cmake pkg-config libjansson-dev iso-codes python3"
-# What make run shows beside temporal-slab, the libraries of two rows, and what draws. Where they cannot be had it goes without.
+# The peers of make run, the libraries of two rows, and the package that draws. Where they cannot be had it goes
+# without.
 beside="libjemalloc2 libmimalloc2.0 libtcmalloc-minimal4 liblua5.4-dev libxml2-dev python3-matplotlib"
 optional=""
 record="libzstd-dev libunwind-dev"
@@ -54,13 +55,13 @@ fi
 
 has_library() { { /sbin/ldconfig -p 2>/dev/null || ldconfig -p 2>/dev/null; } | grep -q "^[[:space:]]*$1"; }
 
-# Debian's own `cargo` is too old for the locked versions of what the models use.
+# Debian's own `cargo` is too old for the locked versions of the models' crates.
 new_cargo() {
     minor=$(cargo --version | sed -n 's/^cargo 1\.\([0-9]*\)\..*/\1/p')
     [ -n "$minor" ] && [ "$minor" -ge 78 ]
 }
 
-# What a package is for, wherever it came from.
+# The purpose of a package, from any source.
 present() {
     case $1 in
         meson | mmdebstrap | make | gcc | g++ | cmake | pkg-config | clang | python3 | valgrind | gdb | gcovr | spin | curl | git | perl | sqlite3 | lua5.4 | ruby | redis-server) command -v "$1" ;;

@@ -190,7 +190,7 @@ static void add_choice(choice *to, const choice *from) {
     to->is_entry |= from->is_entry;
 }
 
-/* One for each site of a function, whatever called it. Returns how many are left. */
+/* One for each site of a function, with any caller. Returns how many are left. */
 static size_t merge_sites(choice *all, size_t count) {
     size_t kept = 0;
     qsort(all, count, sizeof *all, by_site);
@@ -210,8 +210,8 @@ static void price(choice *x, const turn_costs *costs) {
     t->is_loop = x->turn.count > x->calls + x->calls / 20 + 1 && (x->has_beginning || x->is_entry);
 }
 
-/* Of one function: the cut in whose rounds most objects die; of near ones that with more turns, as a cut between the ends
-   of turns covers as much, and its rounds are no turns. */
+/* Of one function: the cut in whose rounds most objects die; of near ones that with more turns, as a cut between the
+   ends of turns covers as much, and its rounds are no turns. */
 static bool is_better(const turn *a, const turn *b) {
     uint64_t most = a->covered > b->covered ? a->covered : b->covered;
     if (a->covered + most / 100 < b->covered || b->covered + most / 100 < a->covered) return a->covered > b->covered;

@@ -1,4 +1,4 @@
-/* What an allocation costs here: measured when advice is given, in some 50 ms. */
+/* The cost of an allocation on this machine: measured when advice is given, in some 50 ms. */
 #ifndef ADVISE_COSTS_H
 #define ADVISE_COSTS_H
 

@@ -6,7 +6,7 @@
 
 enum { ROUND_PAGE = 256 };
 
-/* The last cuts, newest at (count - 1) % TURN_LAGS, and what died in the round that is open. */
+/* The last cuts, newest at (count - 1) % TURN_LAGS, and the deaths in the open round. */
 typedef struct cuts {
     uint64_t at[TURN_LAGS];
     uint64_t count;

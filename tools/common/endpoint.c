@@ -132,7 +132,7 @@ char *endpoint_get(const target *t, const char *path, const char *accept, size_t
     if (!body || sscanf(answer, "HTTP/1.%*d %d", &status) != 1) {
         say("http://%s:%s%s: the answer is not HTTP", t->host, t->port, path);
     } else if (status != 200) {
-        /* What it says of itself, if that is in words: its first line. */
+        /* The first line of its answer, if that is text. */
         size_t said = strstr(answer, "text/plain") ? strcspn(body + 4, "\r\n") : 0;
         say("http://%s:%s%s: status %d%s%.*s", t->host, t->port, path, status, said ? ": " : "",
             (int)(said < 200 ? said : 200), body + 4);

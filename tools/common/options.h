@@ -1,4 +1,4 @@
-/* The command line: options by getopt_long, numbers, and what is said of a wrong one. */
+/* The command line: options by getopt_long, numbers, and the message about a wrong one. */
 #ifndef OPTIONS_H
 #define OPTIONS_H
 
@@ -12,7 +12,7 @@ int option_next(int argc, char **argv, const struct option *known);
 int option_next_before_operands(int argc, char **argv, const struct option *known);
 /* That option as it was given. */
 const char *option_text(char **argv);
-/* The command as it is called: "tslab top". Says what is wrong, and returns the exit code. */
+/* The command as it is called: "tslab top". Reports the error, and returns the exit code. */
 extern const char *option_command;
 int option_wrong(const char *what, const char *argument);
 /* Of an option for which option_next has returned '?' or ':'. */

@@ -65,8 +65,8 @@ static bool proc_line(pid_t pid, const char *file, const char *key, char *out, s
     return false;
 }
 
-/* The process's id as it knows it itself, which is what its page has: the last of those that it has in the PID
-   namespaces from here to its own. A kernel without NSpid (before 4.1) tells none but ours. */
+/* The process's id as it knows it itself, and as its page has it: the last of those that it has in the PID namespaces
+   from here to its own. A kernel without NSpid (before 4.1) tells none but ours. */
 static uint64_t pid_inside(pid_t pid) {
     char text[256];
     if (!proc_line(pid, "status", "NSpid:", text, sizeof text)) return (uint64_t)pid;
@@ -178,7 +178,7 @@ static bool is_proc_foreign(void) {
 
 enum { FLAG_EXITING = 4 }; /* PF_EXITING of the kernel */
 
-/* What /proc/PID/stat has of the process's first thread: the state, the kernel's flags, and how many threads there
+/* The fields of /proc/PID/stat on the process's first thread: the state, the kernel's flags, and how many threads there
    are. */
 static bool proc_stat(pid_t pid, char *state, unsigned *flags, long *threads) {
     char path[64], text[1024];
@@ -364,7 +364,7 @@ bool target_read_page(const target *t, ts_page_bank *out) {
     return false;
 }
 
-/* What a process's time namespace adds to the monotonic clock, in ns. */
+/* The offset of a process's time namespace to the monotonic clock, in ns. */
 static int64_t clock_offset(pid_t pid) {
     char text[256];
     long long seconds = 0, ns = 0;

@@ -1,6 +1,6 @@
 /*
- * What the tools look at: the statistics page of a process (TSLAB_SHM=1 there), also in its core file, or the
- * endpoint of libtslab-http. Messages go to stderr and begin with the tool's name.
+ * The target of the tools: the statistics page of a process (TSLAB_SHM=1 there), also in its core file, or the endpoint
+ * of libtslab-http. Messages go to stderr and begin with the tool's name.
  */
 #ifndef TARGET_H
 #define TARGET_H
@@ -15,7 +15,7 @@
 enum { EXIT_DONE = 0, EXIT_FINDINGS = 1, EXIT_USAGE = 2, EXIT_NO_TARGET = 3 };
 
 typedef struct target {
-    pid_t pid;         /* as /proc has it here, whatever the process's own namespace calls it; 0: a URL */
+    pid_t pid;         /* as /proc has it here, not as in the process's own namespace; 0: a URL */
     int fd;            /* of the page, or the core file */
     uint64_t page_at;  /* where the page is in it */
     bool is_core;      /* a core file: the process is no more */
@@ -35,12 +35,12 @@ void say(const char *format, ...) __attribute__((format(printf, 1, 2)));
 int tool_end(int code);
 
 /* text: a PID, a URL or a core file; NULL: the one process that has a page. Returns EXIT_DONE, EXIT_USAGE or
-   EXIT_NO_TARGET; what is wrong is said. */
+   EXIT_NO_TARGET, with a message. */
 int target_open(target *t, const char *text);
 void target_close(target *t);
 
-/* Whether it is a view, and no count in it is larger than what it counts; its strings have an end afterwards. Who
-   wrote it may be anybody. */
+/* Whether it is a view, and no count in it is larger than its array; its strings have an end afterwards. Any program
+   may have written it. */
 bool target_check_view(ts_view *view);
 
 /* The newest whole bank of the page in `out`, which has room for one; its views have the process's id as it is here.
@@ -48,7 +48,7 @@ bool target_check_view(ts_view *view);
 bool target_read_page(const target *t, ts_page_bank *out);
 /* The views of a page's allocators, or of the one with that number (-1: of all), which stay until the next call. *age:
    seconds since the page was written, of a process that is stopped; else 0. Returns EXIT_DONE, EXIT_USAGE or
-   EXIT_NO_TARGET; what is wrong is said. */
+   EXIT_NO_TARGET, with a message. */
 int target_read_views(const target *t, long allocator, ts_views *out, double *age);
 /* The same of `count` views that are here, of `all` allocators. */
 int target_choose(const ts_view *view, uint32_t count, uint32_t all, long allocator, ts_views *out);

@@ -10,7 +10,7 @@
 
 /* Makes each character that a terminal would obey instead of show a '?' (control characters of ASCII and of U+0080 to
    U+009F), and each byte that is not of UTF-8. lines: an end of a line stays. Returns how many bytes the text has
-   now, no more than before; what was behind it is zero. */
+   now, no more than before; the bytes behind it are zero. */
 size_t text_tame(char *text, size_t bytes, bool lines);
 /* The length of the character at text, which ends with a zero; 0: it would be a '?'. */
 size_t text_character(const char *text);

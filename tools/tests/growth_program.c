@@ -1,10 +1,10 @@
 /*
- * Programs that leak and programs that do not, for who tells them apart.
+ * Programs that leak and programs that do not, for tools that tell them apart.
  *
  *     growth_program NAME      runs until its input ends; prints "ready" first
  *     growth_program --list    "leak NAME LABEL" and "sound NAME" in lines
  *
- * What leaks is allocated by a function whose name begins with leak_.
+ * A function whose name begins with leak_ allocates the leaked objects.
  */
 #include <tslab/tslab.h>
 
@@ -98,7 +98,7 @@ static void *boxed;
 NOINLINE static void leak_by_threads(void) {
     (void)good(slab_malloc_epoch(allocator, 700, epoch));
     void *mine = work(700);
-    pthread_mutex_lock(&mutex); /* each frees what another one has allocated */
+    pthread_mutex_lock(&mutex); /* each frees objects of another one */
     void *theirs = boxed;
     boxed = mine;
     pthread_mutex_unlock(&mutex);

@@ -57,7 +57,7 @@ class Growth(unittest.TestCase):
                 if p.kind == "sound" or not p.is_named():
                     p.ask()
             passed = time.monotonic() - started
-            # "tenth" and "threads" free most of what they allocate: that they leak shows later than that they grow.
+            # "tenth" and "threads" free most of their objects: that they leak shows later than that they grow.
             if passed > WATCHED and all(p.is_named() or p.worst >= 0 for p in cls.programs if p.kind == "leak"):
                 break
             if passed > LONGEST:

@@ -1,5 +1,5 @@
 /*
- * A program that leaks, for who names the line: sessions of ten objects each, of which one is forgotten. Prints
+ * A program that leaks, for tools that name the line: sessions of ten objects each, of which one is forgotten. Prints
  * "ready", then waits for the end of its input.
  */
 #include <tslab/tslab.h>

@@ -172,7 +172,7 @@ class Run(unittest.TestCase):
             process.communicate("", timeout=300)
         self.assertEqual(process.returncode, 0)
         text = answer.stdout[answer.stdout.index("who holds what, estimated from "):]
-        ways = text.split("   about ")[1:4]  # what is behind them is some bytes of libc's, which may be in a sample, too
+        ways = text.split("   about ")[1:4]  # the rest are some bytes of libc's, which may be in a sample, too
         for way, name, wanted in zip(ways, ("fill_cache", "load_index", "collect"), (64, 24, 12)):
             self.assertIn(name, way, text)
             self.assertNotRegex(way, r"\bat main\b")  # all but the thread come from there

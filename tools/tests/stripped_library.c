@@ -4,7 +4,7 @@
 
 #define NOINLINE __attribute__((noinline))
 
-static volatile unsigned done; /* what comes behind a call makes it no jump */
+static volatile unsigned done; /* a store behind a call makes it no jump */
 
 NOINLINE static void *first_way(void *(*allocate)(size_t), size_t size) {
     void *object = allocate(size);

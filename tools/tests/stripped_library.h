@@ -3,7 +3,7 @@
 
 #include <stddef.h>
 
-/* What `allocate` gives, called on one of three ways. */
+/* The result of `allocate`, called on one of three ways. */
 void *library_take(unsigned way, void *(*allocate)(size_t), size_t size);
 
 #endif

@@ -1,5 +1,5 @@
 /*
- * What the tests of the tools look at: ten labelled handlers, of which one leaks; prints "ready", then waits for lines:
+ * The target of the tools' tests: ten labelled handlers, of which one leaks; prints "ready", then waits for lines:
  *     hang    takes all that it can take and never lets go: a thread in a deadlock
  *     fork    a child does the same as its parent; prints its process id
  *     misuse  frees what is not live

@@ -1,4 +1,4 @@
-/* A page or view that says of itself what is not so is refused, and its strings end. */
+/* A page or view that is inconsistent is refused, and its strings end. */
 #include "common/target.h"
 #include "common/text.h"
 
@@ -31,7 +31,7 @@ static void expect(bool is, const char *what) {
     failures++;
 }
 
-/* What a terminal obeys, and halves of characters; what is shown stays. */
+/* Control characters of a terminal, and halves of characters; printable text stays. */
 static void tames(const char *text, bool lines, const char *shown) {
     char copy[64];
     size_t bytes = strlen(text);

@@ -73,7 +73,7 @@ class Screen:
             if c == "\r":
                 self.x = 0
             elif c == "\n":
-                if self.y == self.rows - 1:  # what was at the top is lost
+                if self.y == self.rows - 1:  # the top row is lost
                     self.cells = self.cells[1:] + [[" "] * self.columns]
                     self.style = self.style[1:] + [[""] * self.columns]
                 self.y = min(self.y + 1, self.rows - 1)
@@ -237,7 +237,7 @@ class Top(unittest.TestCase):
                 orders[name] = self.labels(t.wait_for(lambda lines, n=name: f"by {n}" in lines[1]))
             self.assertEqual(orders["label"], sorted(orders["label"]))
             self.assertEqual(orders["objects"][0], "handler:/api/7")
-            self.assertEqual(orders["age"][0], "handler:/api/7")  # older than what was labelled later
+            self.assertEqual(orders["age"][0], "handler:/api/7")  # older than epochs that were labelled later
             self.assertEqual(orders["bytes"][0], "handler:/api/7")
             for name in ("objects", "age", "label", "bytes"):
                 t.type(b"s")

@@ -1,6 +1,6 @@
 /*
- * A trace is read as it was written; one that is cut off at any byte, or has a wrong bit anywhere, gives what was
- * before and says so.
+ * A trace is read as it was written; one that is cut off at any byte, or has a wrong bit anywhere, gives the events
+ * before that and says so.
  */
 #include "trace/writer.h"
 

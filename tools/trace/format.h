@@ -1,5 +1,5 @@
 /*
- * The layout of a trace, as docs/trace-format.md has it: what the reader and the writer share.
+ * The layout of a trace, as docs/trace-format.md has it, for the reader and the writer.
  */
 #ifndef TRACE_FORMAT_H
 #define TRACE_FORMAT_H
@@ -38,7 +38,7 @@ typedef struct format_head {
     uint32_t thread; /* events: whose; stacks and texts: the number of the first */
     uint32_t process;
     uint64_t first_ns, last_ns; /* events: of the first and the last one */
-    uint32_t crc;               /* of what is stored */
+    uint32_t crc;               /* of the stored values */
 } format_head;
 
 uint32_t format_crc(uint32_t crc, const void *bytes, size_t count); /* CRC-32 of zlib; begins with 0 */

@@ -1,5 +1,5 @@
 /*
- * A trace that is being read: what reader.c, events.c and names.c share.
+ * A trace that is being read, for reader.c, events.c and names.c.
  */
 #ifndef TRACE_INSIDE_H
 #define TRACE_INSIDE_H

@@ -14,7 +14,7 @@
 
 typedef enum trace_kind {
     TRACE_ALLOC = 1,     /* address, size, align, stack */
-    TRACE_FREE,          /* address, size of what is freed, stack of the free */
+    TRACE_FREE,          /* address, size of the freed object, stack of the free */
     TRACE_REALLOC,       /* address, size, stack; from, from_size: before. In place: from == address */
     TRACE_PROCESS_START, /* address: pid, text: its command line. See trace_process for its parent */
     TRACE_PROCESS_END,   /* address: its status, as of waitpid */
@@ -77,8 +77,8 @@ bool trace_next(trace *t, trace_event *out);
 /* To the first event again. Objects and threads get the same numbers. false: no memory. */
 bool trace_rewind(trace *t);
 
-/* Why not all could be read, as "byte 4711: ...", or that the recorder itself was killed; NULL: all was. Of what lies
-   behind the first damage nothing is read. Final after the last event. */
+/* Why not all could be read, as "byte 4711: ...", or that the recorder itself was killed; NULL: all was. The reader
+   stops at the first damage. Final after the last event. */
 const char *trace_damage(const trace *t);
 /* A line of the recording's own, such as "command", "sample", "start_realtime_ns", "machine"; NULL: it has none. */
 const char *trace_about(const trace *t, const char *key);

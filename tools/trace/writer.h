@@ -1,6 +1,6 @@
 /*
- * Writes a trace (docs/trace-format.md): what `tslab record` does, and tests. Events of each thread are given in the
- * order of time; the threads in any order. One thread at a time may use a writer.
+ * Writes a trace (docs/trace-format.md), for `tslab record` and tests. Events of each thread are given in the order of
+ * time; the threads in any order. One thread at a time may use a writer.
  *
  * A write that fails ends the file after its last whole block. trace_writer_error then says why, and later calls do
  * nothing.
@@ -13,13 +13,13 @@
 
 typedef struct trace_writer trace_writer;
 
-/* about: lines KEY=VALUE, each with its end of line. NULL: the file cannot be written; the error says why. What it had
-   is lost. */
+/* about: lines KEY=VALUE, each with its end of line. NULL: the file cannot be written; the error says why. Its events
+   are lost. */
 trace_writer *trace_writer_create(const char *path, const char *about, char *error, size_t error_bytes);
 const char *trace_writer_error(const trace_writer *w); /* NULL: none */
 /* With `lines` KEY=VALUE at its end. false: not all is in the file. */
 bool trace_writer_close(trace_writer *w, const char *lines);
-/* Writes what it has. */
+/* Writes the events it holds. */
 void trace_writer_flush(trace_writer *w);
 
 /* The stack of this frame, called from `caller`. 0 as the caller: `address` is an image, the root of its stacks. The

@@ -24,7 +24,7 @@ typedef struct process {
     bool has_ended;
 } process;
 
-/* What is known of a slot's owner. */
+/* The known facts on a slot's owner. */
 typedef struct owner {
     uint32_t process; /* number of the file */
     uint32_t thread;  /* likewise; 0: the slot is new */
@@ -258,7 +258,7 @@ static bool has_ended(const process *p) {
     return kill(p->pid, 0) != 0 && errno == ESRCH;
 }
 
-/* The slots that an ended process had, after what they hold. An exec keeps the pid, and not the slots. */
+/* The slots of an ended process, after their events. An exec keeps the pid, and not the slots. */
 static void free_slots(drain *d, uint32_t shared) {
     for (size_t i = 0; i < RECORD_SLOTS; i++) {
         record_slot *s = &d->memory->slot[i];

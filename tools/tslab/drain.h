@@ -14,7 +14,7 @@ typedef struct drain drain;
 /* NULL: no memory. */
 drain *drain_create(record_shared *memory, trace_writer *writer);
 void drain_free(drain *d);
-/* Takes what the rings have; returns how many events. */
+/* Takes the events of the rings; returns how many. */
 size_t drain_take(drain *d);
 /* Windows of time that begin or end: an event of the recorder. */
 void drain_window(drain *d, uint64_t time_ns, bool on);

@@ -39,7 +39,7 @@ static int compare(const void *a, const void *b) {
     return by_name ? by_name : (int)one->of->number - (int)other->of->number;
 }
 
-/* As much of the text as `places` hold, what is no character as '?'. Returns how many are left. */
+/* As much of the text as `places` hold; each byte of no character becomes '?'. Returns how many are left. */
 static unsigned put_shown(ts_sink *s, const char *text, unsigned places) {
     while (*text && places > 0) {
         size_t n = text_character(text);

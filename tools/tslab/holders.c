@@ -11,7 +11,7 @@
 #define NAMES 256u
 #define NAME_BYTES 80u
 
-/* Functions by address; what is not known has the address in its file. */
+/* Functions by address; an unknown one has the address in its file. */
 static struct {
     uint64_t address;
     char name[NAME_BYTES];

@@ -1,4 +1,4 @@
-/* Who holds what, as rows of tslab top. */
+/* The holders of memory, as rows of tslab top. */
 #ifndef TSLAB_HOLDERS_H
 #define TSLAB_HOLDERS_H
 

@@ -61,7 +61,7 @@ int launch_find_library(const char *name, char out[PATH_MAX]) {
     return is_loadable(name) ? -1 : launch_fail(EXIT_CANNOT, "%s is not found", name);
 }
 
-/* In front of what is preloaded already. */
+/* In front of libraries that are preloaded already. */
 bool launch_preload(const char *library) {
     const char *before = getenv("LD_PRELOAD");
     char *text = NULL;

@@ -1,4 +1,4 @@
-/* What tslab run and tslab record do before they start a program. */
+/* The steps of tslab run and tslab record before they start a program. */
 #ifndef TSLAB_LAUNCH_H
 #define TSLAB_LAUNCH_H
 
@@ -12,7 +12,7 @@ __attribute__((format(printf, 2, 3))) int launch_fail(int code, const char *form
 /* The library by its path, if it is beside this tool, installed or in the tree it was built in; else by its name. -1:
    done; else an exit code. */
 int launch_find_library(const char *name, char out[PATH_MAX]);
-/* In front of what is preloaded already. */
+/* In front of libraries that are preloaded already. */
 bool launch_preload(const char *library);
 /* Whether the program, which is looked for in PATH, is linked statically. */
 bool launch_is_static(const char *name);

@@ -74,7 +74,7 @@ static bool are_parts(const char *text) {
     }
 }
 
-/* What an option sets. */
+/* The variable that an option sets. */
 typedef struct setting {
     const char *variable, *value;      /* NULL: the option's own */
     bool (*is_good)(const char *text); /* NULL: any text */
@@ -100,7 +100,7 @@ static const struct option KNOWN[] = {{"http", required_argument, NULL, 0},   {"
                                       {"report", no_argument, NULL, 6},       {"abort", no_argument, NULL, 7},
                                       {"help", no_argument, NULL, 'h'},       {NULL, 0, NULL, 0}};
 
-/* Does what option k says. -1: done; else an exit code. */
+/* Applies option k. -1: done; else an exit code. */
 static int set(int k) {
     const setting *s = &SETTINGS[k];
     const char *value = optarg ? optarg : s->value;
@@ -139,8 +139,8 @@ int command_run(int argc, char **argv) {
     }
     int code = launch_find_library("libtslab-malloc.so." TSLAB_SOVERSION, library);
     if (code >= 0) return code;
-    /* The page has a thread anyway; memory then goes back while the program rests, too. Who holds it the stacks tell.
-       */
+    /* The page has a thread anyway; memory then goes back while the program rests, too. The stacks tell which code
+       holds it. */
     if (!launch_preload(library) || setenv("TSLAB_SHM", "1", 0) != 0 || setenv("TSLAB_BACKGROUND", "1", 0) != 0 ||
         setenv("TSLAB_SAMPLE_STACKS", "512K", 0) != 0)
         return launch_fail(EXIT_CANNOT, "%s", strerror(errno));

@@ -53,7 +53,7 @@ static int render_places(const ts_views *views, format f, char *buffer, size_t b
     return (int)ts_sink_end(&sink);
 }
 
-/* What has addresses in it. */
+/* Text with addresses in it. */
 static int show_places(const ts_views *views, format f, pid_t files_of) {
     int worst = -1, length = render_places(views, f, NULL, 0, &worst);
     char *text = malloc((size_t)length + 1);
@@ -138,7 +138,7 @@ static int dump_one(const options *o, const char *where) {
     return code;
 }
 
-/* The worst of what there is to say: what cannot be read is worse than what is found. */
+/* The worst result: an unreadable target is worse than a finding. */
 static int dump_all(const options *o) {
     int worst = EXIT_DONE;
     for (int i = 0; i < o->count; i++) {

@@ -144,7 +144,7 @@ static int run_as_text(const options *o, const target *t) {
         if (code != EXIT_DONE) return code;
         if (n > 0) (void)!write(STDOUT_FILENO, "\n", 1);
         int error = show(&views, o->order, files_of(t), note, false);
-        if (error == EPIPE) return EXIT_DONE; /* who reads has enough */
+        if (error == EPIPE) return EXIT_DONE; /* the reader has enough */
         if (error != 0) {
             say("stdout: %s", strerror(error));
             return EXIT_NO_TARGET;

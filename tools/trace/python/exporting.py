@@ -24,7 +24,7 @@ def sites(trace):
             s[3] -= size
             s[4] += e.time_ns - born
             changed[stack] = None
-            if now > peak:  # a peak is behind: only what changed since the last one is taken down
+            if now > peak:  # a peak is behind: only changes since the last one are noted
                 peak = now
                 at_peak.update((k, (ever[k][2] + (k == stack), ever[k][3] + size * (k == stack))) for k in changed)
                 changed = {stack: None}
