@@ -11,8 +11,8 @@ import sys
 
 from harness.peers import ALLOCATORS
 
-# Of each file the columns that tell its rows apart, with `round`, and those that figures are made of; RULES of report/suite_figures.py
-# says what each kind is.
+# Of each file the columns that tell its rows apart, with `round`, and those that figures are made of; RULES of
+# report/suite_figures.py defines each kind.
 LATENCIES = {"p50_ns": "from 0", "p99_ns": "positive", "p999_ns": "positive", "p9999_ns": "positive"}
 THREADS = {"allocator": "text", "threads": "count", "epochs": "text", "frees": "text"}
 RATES = {"ops_per_sec": "positive", "p99_ns": "positive"}
@@ -33,7 +33,7 @@ class Step:
     seconds: tuple
     arguments: dict = dataclasses.field(default_factory=dict)  # per mode, beyond --quick and --smoke
     what: str = ""
-    command: str = ""  # of words; {...} and @... are what run_all.command_of() puts in. "": EACH or OURS
+    command: str = ""  # of words; run_all.command_of() puts {...} and @... in. "": EACH or OURS
     smoke: str = ""    # the command of that mode, where it is another one
     needs: tuple = ()  # allocators, programs, files of the build ("src/malloc/..."), or "cargo"
     csv: dict = dataclasses.field(default_factory=dict)  # {file: (columns that tell rows apart, columns of figures)}
@@ -49,8 +49,8 @@ class Step:
 LIBRARY = "src/malloc/libtslab-malloc.so"
 PRELOAD = ("tslab", "malloc", LIBRARY)
 
-# A full run has seven rounds, and five of what takes a minute a round. Memory that a step measures hundreds of times in one
-# process has one. Times are those of two quiet processors; all of it is some 45 minutes.
+# A full run has seven rounds, and five of steps that take a minute a round. Memory that a step measures hundreds of
+# times in one process has one. Times are those of two quiet processors; all of it is some 45 minutes.
 STEPS = [
     Step("core_bench", "all", (1, 1, 1), (434, 63, 7), {"full": ["--rounds", "5"], "quick": ["--rounds", "2"]},
          "the table of the core: speed, threads, tails, memory",

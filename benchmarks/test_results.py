@@ -127,7 +127,7 @@ class Tree(unittest.TestCase):
         self.assertFalse((results / "mixed").exists())
         self.assertIn("**A smoke run: less work", (self.root / "docs" / "results.md").read_text(encoding="utf-8"))
         self.assertIn("**A smoke run: less work", (self.root / "README.md").read_text(encoding="utf-8"))
-        # once more from what was measured, of the same commit only
+        # once more from the measured figures, of the same commit only
         self.git("checkout", "-q", "--", ".")
         self.git("clean", "-q", "-f", "-d")
         times = (self.root / "build" / "results" / "csv" / "times.log").read_text(encoding="utf-8").splitlines()

@@ -1,5 +1,5 @@
 /*
- * What frees cost in a request that ends with a scope: one document, or one state, a round.
+ * The cost of frees in a request that ends with a scope: one document, or one state, a round.
  *
  *     frees_bench xml|lua|json malloc|frees|keep [ROUNDS]      for instructions: callgrind of two counts of rounds
  *     frees_bench --smoke                                      each once

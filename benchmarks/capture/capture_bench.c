@@ -46,7 +46,7 @@ int main(int argc, char **argv) {
         fputs("usage: PROGRAM plain|drain|drop REQUESTS\n", stderr);
         return 2;
     }
-    if (strcmp(mode, "drop") == 0 && !tested.drop) return 77; /* the library has lists of what it has allocated */
+    if (strcmp(mode, "drop") == 0 && !tested.drop) return 77; /* the library has lists of its allocations */
     bench_hist *hist = bench_hist_create();
     double ns = bench_clock_calibrate();
     tested.begin();

@@ -5,9 +5,9 @@
  *
  * One line for each kind of end: epoch_advance, epoch_close, epoch_destroy, epoch_domain_reset and slab_trim. `raw` is
  * the time of the call on the clock. `net` is less the time that the calling thread stood in the run queue
- * (/proc/thread-self/schedstat), which is the system's: what remains is the work of the call, and its waits for others.
- * Then what the last call left undone, and what is left after the next calls of every thread. --smoke: few calls, and that is
- * checked to be nothing.
+ * (/proc/thread-self/schedstat), which is the system's: the rest is the work of the call, and its waits for others.
+ * Then the work that the last call left undone, before and after the next calls of every thread. --smoke: few calls,
+ * and that is checked to be nothing.
  */
 #include "bench_clock.h"
 #include "bench_csv.h"
@@ -138,7 +138,7 @@ static void measure(kind k, uint64_t *raw, uint64_t *net, EpochDomain **domain) 
     }
 }
 
-/* Nothing is live: what there is was left undone. */
+/* Nothing is live: the remaining memory was left undone. */
 static uint64_t print_left(const char *when) {
     SlabGlobalStats stats;
     if (!slab_stats_global(allocator, &stats)) bench_die(BENCH_EXIT_FAILED, "close_bench: slab_stats_global");

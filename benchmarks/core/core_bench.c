@@ -1,5 +1,5 @@
 /*
- * The command line of core_bench and what its works share. See README.md for the method.
+ * The command line of core_bench, and the common part of its works. See README.md for the method.
  */
 #include "core_bench.h"
 
@@ -89,7 +89,7 @@ static unsigned char pattern_byte(core_mark mark, size_t offset) {
 void core_fill(void *object, size_t size, uint32_t tag) {
     core_mark mark = {tag, (uint32_t)size};
     unsigned char *bytes = object;
-    size_t align = size < 16 ? 8 : 16; /* what is smaller cannot hold a type of 16: peers leave it at 8 */
+    size_t align = size < 16 ? 8 : 16; /* a smaller object cannot hold a type of 16: peers leave it at 8 */
     if ((uintptr_t)object % align != 0)
         bench_die(BENCH_EXIT_FAILED, "%s: object %p of %zu bytes is not aligned to %zu", output.work, object, size,
                   align);

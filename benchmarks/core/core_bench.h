@@ -21,7 +21,7 @@
 enum bench_mode {
     MODE_MEASURE, /* the allocator's calls and nothing else */
     MODE_TOUCH,   /* and the first byte of each new object is written */
-    MODE_EMPTY,   /* the same loop without the allocator: what the harness itself costs */
+    MODE_EMPTY,   /* the same loop without the allocator: the cost of the harness itself */
     MODE_CHECK,   /* each object is filled, and compared when it is freed */
 };
 
@@ -42,7 +42,7 @@ typedef struct core_mark {
     uint32_t size;
 } core_mark;
 
-extern unsigned char core_null_object[2048]; /* what MODE_EMPTY "allocates" */
+extern unsigned char core_null_object[2048]; /* "allocated" by MODE_EMPTY */
 #define CORE_MOST_BYTES ((size_t)8 << 20)    /* no work has larger objects */
 
 _Noreturn void core_out_of_memory(size_t size);

@@ -1,5 +1,5 @@
 /*
- * What only an allocator with domains can do: drop a scope in one call. The call itself is timed, the clock's
+ * The work that only an allocator with domains can do: drop a scope in one call. The call itself is timed, the clock's
  * own cost subtracted. A cost that is put off until the memory is used again shows as fill_object_ns.
  */
 #include "core_bench.h"
@@ -31,7 +31,7 @@ static int compare_ticks(const void *left, const void *right) {
 
 /*
  * The middle of many durations: the mean of those between the quartiles. Where the counter advances in steps
- * of several nanoseconds a median could only be a whole step; this resolves what lies between.
+ * of several nanoseconds a median could only be a whole step; this resolves the values between.
  */
 static double middle_ticks(uint64_t *ticks, unsigned count) {
     double sum = 0;

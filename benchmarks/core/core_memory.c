@@ -1,8 +1,8 @@
 /*
  * Resident memory per live object: 100,000 objects of 128 bytes, every byte written. The kernel's own count
  * before and after, divided by the objects. Before: with the allocator opened and one object allocated and
- * freed, so that what it costs to be loaded and set up is not counted, and everything that grows with the
- * objects is. from_start_bytes_per_object counts the set-up too.
+ * freed, so that the cost of loading and set-up is not counted, and everything that grows with the objects is.
+ * from_start_bytes_per_object counts the set-up too.
  */
 #include "core_bench.h"
 

@@ -18,7 +18,8 @@ typedef struct replace_state {
     size_t pairs; /* of one block */
 } replace_state;
 
-/* What a loop needs per pair is in registers: it walks by pointers, from one end of its array to the other. */
+/* All values that a loop needs per pair are in registers: it walks by pointers, from one end of its array to the
+   other. */
 static size_t run_length(size_t left, size_t to_end) { return left < to_end ? left : to_end; }
 
 BENCH_INLINE void fifo_loop(replace_state *state, enum bench_mode mode) {

@@ -3,8 +3,8 @@
  * part of them is freed and as many are allocated, and each of the calls of one kind is timed on its own. The median
  * cost of the clock itself, measured in the same process, is subtracted and emitted as floor_ns.
  *
- * A call during which the thread lost its processor is not counted: what it shows is somebody else's work. How many
- * those are is emitted as switched.
+ * A call during which the thread lost its processor is not counted: its time is another program's work. How many those
+ * are is emitted as switched.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE /* RUSAGE_THREAD */
@@ -113,7 +113,7 @@ static void choose_victims(tail_state *state, bench_rng *rng, bool random) {
     }
 }
 
-/* What the clock costs by itself, and in which steps it counts. */
+/* The cost of the clock by itself, and the steps in which it counts. */
 typedef struct tail_clock {
     double tick_ns;
     uint64_t step;      /* ticks */

@@ -190,7 +190,7 @@ def describe_machine():
     if "cpu family" in facts and "model" in facts:
         model += f" (family {facts['cpu family']} model {facts['model']})"
     processors = f"{len(os.sched_getaffinity(0))} processors ({affinity()})"
-    kernel = re.match(r"[0-9.]*", platform.release())[0].rstrip(".")  # without what its builder has added
+    kernel = re.match(r"[0-9.]*", platform.release())[0].rstrip(".")  # without its builder's additions
     parts = [model, processors, governor(), f"{memory_kb / 1048576:.0f} GiB", f"{platform.system()} {kernel}", built_with()]
     return ", ".join(part for part in parts if part)
 

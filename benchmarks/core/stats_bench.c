@@ -1,5 +1,5 @@
 /*
- * What looking costs: snapshots and renderers with many epochs open, each holding a few objects.
+ * The cost of statistics: snapshots and renderers with many epochs open, each holding a few objects.
  *
  *     stats_bench [--epochs N] [--rounds N] [--smoke]
  *

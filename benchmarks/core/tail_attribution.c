@@ -1,10 +1,10 @@
 /*
- * tail_attribution: for the slowest allocations and frees of a run, what they did and whose time it was.
+ * tail_attribution: for the slowest allocations and frees of a run, their steps, and whose time it was.
  *
  * Every operation is looked at by itself. Around it, outside of the two clock readings, are read: the allocator's
- * counters, the thread's processor time, its page faults and its context switches. What moved says which steps the
- * operation took beyond the fast path; tail_verdict.h says what follows. Beside each operation stands an empty one,
- * looked at in the same way: the machine's own tail, in the same run.
+ * counters, the thread's processor time, its page faults and its context switches. The counters that moved tell which
+ * steps the operation took beyond the fast path; tail_verdict.h draws the conclusion. Beside each operation stands an
+ * empty one, looked at in the same way: the machine's own tail, in the same run.
  *
  * Work, again and again: an epoch is opened; objects of 16-1040 bytes are allocated; another thread frees one in twenty
  * of them, which are allocated again; half as many random ones are freed, others allocated; the epoch is closed, and
@@ -117,8 +117,8 @@ static void read_after(reading *r) {
 }
 
 /* foreign_frees counts at the free. An allocation that takes more objects of other threads in than its magazine has room
-   for puts them into slabs that were full, which nothing else in an allocation does. What the magazine takes cannot be
-   told, nor what a free takes in. */
+   for puts them into slabs that were full, which nothing else in an allocation does. The objects that the magazine
+   takes cannot be told, nor those that a free takes in. */
 static uint32_t steps_between(unsigned op, const SlabClassStats *a, const SlabClassStats *b) {
     uint32_t steps = 0;
     if (b->slow_path_hits != a->slow_path_hits) steps |= TAIL_STEP_REFILL;
@@ -264,7 +264,7 @@ static int compare_u64(const void *left, const void *right) {
     return (a > b) - (a < b);
 }
 
-/* What looking costs by itself: the median over many. */
+/* The cost of looking by itself: the median over many. */
 static void measure_floor(void) {
     enum { SAMPLES = 5000 };
     uint64_t *ticks = bench_map(SAMPLES * sizeof *ticks), *cpu = bench_map(SAMPLES * sizeof *cpu);

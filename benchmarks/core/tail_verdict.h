@@ -1,10 +1,10 @@
 /*
- * Whose time a slow operation was: what is known of one operation, and what follows from it.
+ * Whose time a slow operation was: the readings of one operation, and the verdict.
  *
  *     scheduler   the thread was switched out, and did not run for at least half of the time
  *     page_fault  the system had to find memory for a page that was touched for the first time
- *     allocator   it took one of the allocator's longer paths, and this is what that path costs; or it gave memory back
- *                 to the system, or waited for a lock: what these cost at most the allocator answers for
+ *     allocator   it took one of the allocator's longer paths, and this is the cost of that path; or it gave memory
+ *                 back to the system, or waited for a lock: the allocator answers for the largest cost of these
  *     machine     none of these: an interrupt, the host of a virtual machine, another program's use of the caches. The
  *                 fast path, or a path that otherwise takes less than a quarter of it in 99 of 100 cases
  */

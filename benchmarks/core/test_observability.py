@@ -19,8 +19,8 @@ sys.path.insert(0, str(BENCHMARKS))
 from core import count_instructions as count  # noqa: E402
 from core import observability  # noqa: E402
 
-# Two calls of the program: 3 allocations of 31 instructions each, 2 frees. What the library calls itself, and what other
-# objects call, does not count.
+# Two calls of the program: 3 allocations of 31 instructions each, 2 frees. Calls by the library itself, and by other
+# objects, do not count.
 PROFILE = """events: Ir
 ob=/build/benchmarks/core_bench_tslab
 fn=work

@@ -496,7 +496,7 @@ class Help(unittest.TestCase):
                                     check=False, timeout=300)
             self.assertEqual((answer.returncode, answer.stderr), (0, ""), script.name)
             self.assertTrue(answer.stdout.startswith("usage: "), script.name)
-            # what argparse fills in for a lone % is a dictionary of the option
+            # argparse fills in a dictionary of the option for a lone %
             self.assertNotIn("{'", answer.stdout, script.name)
 
 

@@ -1,5 +1,5 @@
-// A request of strings and maps in C++: what each source of memory makes of it. std::pmr containers over one resource
-// after the other, then the same containers by the type of their allocator.
+// A request of strings and maps in C++: its time by each source of memory. std::pmr containers over one resource after
+// the other, then the same containers by the type of their allocator.
 //
 //     cxx_bench [--rounds N] [--requests N] [--smoke] [NAME...]      microseconds a request: least and median
 //     cxx_bench --requests 1000 --rounds 1 tslab                     one alone, for callgrind
@@ -68,7 +68,7 @@ struct of_std {
 
 // ---- sources ------------------------------------------------------------------------------------------------------
 
-// slab_alloc() itself, in the domain that the thread is inside of; frees nothing. What a resource can reach at best.
+// slab_alloc() itself, in the domain that the thread is inside of; frees nothing. The best that a resource can reach.
 struct slab_alloc_resource final : std::pmr::memory_resource {
     void *do_allocate(std::size_t bytes, std::size_t) override {
         void *p = slab_alloc(bytes);
@@ -78,7 +78,7 @@ struct slab_alloc_resource final : std::pmr::memory_resource {
     void do_deallocate(void *, std::size_t, std::size_t) override {}
     bool do_is_equal(const std::pmr::memory_resource &other) const noexcept override { return this == &other; }
 };
-// What one would write first.
+// The first version that one would write.
 struct obvious_resource final : std::pmr::memory_resource {
     SlabAllocator *allocator;
     EpochId epoch;

@@ -1,6 +1,6 @@
 /*
  * A file of results that is whole or not there: written under another name and renamed when it is complete. One at a
- * time. What is left of it when the program ends before, or is interrupted, is removed.
+ * time. The unfinished file of a program that ends before, or is interrupted, is removed.
  */
 #ifndef BENCH_CSV_H
 #define BENCH_CSV_H

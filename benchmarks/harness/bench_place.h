@@ -9,7 +9,7 @@
 #include <stdbool.h>
 
 typedef struct bench_place {
-    char path[PATH_MAX];           /* what is replaced: of a symbolic link what it points to */
+    char path[PATH_MAX];           /* the replaced file: of a symbolic link its target */
     char temporary[PATH_MAX + 32]; /* empty: nothing, it is written to directly */
 } bench_place;
 
@@ -17,10 +17,11 @@ typedef struct bench_place {
 int bench_place_open(bench_place *place, const char *path);
 /* All is written and closed: the file gets its name. false with errno. */
 bool bench_place_commit(bench_place *place);
-/* Removes what is there under the other name; in a signal handler too. */
+/* Removes the file under the other name; in a signal handler too. */
 void bench_place_drop(const bench_place *place);
 
-/* Sets the handler of what ends a program from outside, but for signals that it was started to ignore (nohup). */
+/* Sets the handler of signals that end a program from outside, but for signals that it was started to ignore
+   (nohup). */
 void bench_on_interruption(void (*handler)(int number));
 
 #endif

@@ -1,6 +1,6 @@
 /*
- * What every benchmark program needs besides the allocator: memory that does not come from it, random
- * numbers, processors, the resident set, medians.
+ * For every benchmark program, besides the allocator: memory that does not come from it, random numbers, processors,
+ * the resident set, medians.
  */
 #ifndef BENCH_UTIL_H
 #define BENCH_UTIL_H

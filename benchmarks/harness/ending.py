@@ -6,7 +6,7 @@ import sys
 
 NOBODY_READS = 141  # as a program that SIGPIPE ends
 
-_met = [signal.SIGINT]  # what ended the program
+_met = [signal.SIGINT]  # the signal that ended the program
 
 
 def interrupt(number, _frame):

@@ -43,7 +43,7 @@ static size_t page_of(const void *at) {
     return base && (const char *)at >= base && page < pages ? page : pages;
 }
 
-/* ---- what the allocator does -------------------------------------------------------------------------------- */
+/* ---- calls of the allocator ---------------------------------------------------------------------------------- */
 
 static void forget(void *at, size_t bytes) {
     size_t first = page_of(at), count = bytes / PAGE;
@@ -90,7 +90,7 @@ void machine_begin(void) {
     page_node = map(pages);
 }
 
-/* ---- what threads do ---------------------------------------------------------------------------------------- */
+/* ---- accesses of threads ------------------------------------------------------------------------------------- */
 
 void machine_go_to(unsigned thread, unsigned node) {
     thread_number = thread;

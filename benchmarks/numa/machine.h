@@ -1,9 +1,9 @@
 /*
- * A machine with NUMA nodes that is not there, seen by what its threads read and write. The allocator is the real
- * one: it is told of the nodes, and asks for memory of them (tests/support/topology.h). This says where each page is
- * then, as Linux would have it: a page without memory gets some of the node that its range is bound to, or else of
- * the node of the thread that touches it first, and keeps it until it is given back. And it says what an access
- * costs: nothing but a hit in the thread's own cache, or memory of its node, or of another.
+ * A simulated machine with NUMA nodes, which sees the reads and writes of its threads. The allocator is the real one:
+ * it is told of the nodes, and asks for memory of them (tests/support/topology.h). This says where each page is then,
+ * as Linux would have it: a page without memory gets some of the node that its range is bound to, or else of the node
+ * of the thread that touches it first, and keeps it until it is given back. And it gives the cost of an access: nothing
+ * but a hit in the thread's own cache, or memory of its node, or of another.
  *
  * One thread runs at a time. The machine is of the process: one in each.
  */
@@ -30,7 +30,7 @@ void machine_begin(void);
 void machine_go_to(unsigned thread, unsigned node);
 /* It reads these bytes, or writes them. */
 void machine_access(const void *at, size_t bytes, bool writes);
-/* What was counted since the last call. */
+/* The counts since the last call. */
 machine_counts machine_take_counts(void);
 
 #endif

@@ -1,12 +1,12 @@
 /*
- * What TSLAB_NUMA is worth: programs of some threads on two nodes, with the allocator as it is, on a machine that is
- * simulated (machine.h). Each access that no cache has costs what a load from that node's memory is said to cost. So
- * the figures are the same in each run and on each machine.
+ * The worth of TSLAB_NUMA: programs of some threads on two nodes, with the allocator as it is, on a machine that is
+ * simulated (machine.h). Each access that no cache has costs as much as a load from that node's memory is said to cost.
+ * So the figures are the same in each run and on each machine.
  *
  *     numa_bench [--csv FILE] [--smoke]
  *
- * Exit status 1: with `local` a thread that works with what it allocated gets less than 99 % of its misses from its
- * own node.
+ * Exit status 1: with `local` a thread that works with its own objects gets less than 99 % of its misses from its own
+ * node.
  */
 #define _GNU_SOURCE
 #include "bench_csv.h"
@@ -84,7 +84,7 @@ static void end(unsigned number) {
     NEED(pthread_join(hands[number].thread, NULL) == 0);
 }
 
-/* ---- what they do ---------------------------------------------------------------------------------------------- */
+/* ---- the programs ------------------------------------------------------------------------------------------------ */
 
 #define OBJECTS 4000u
 static char *object[THREADS][OBJECTS];
@@ -226,7 +226,7 @@ static const struct work {
     const char *name;
     void (*run)(void);
     unsigned options;
-    bool own; /* each thread works with what it allocated: `local` has to put that on its node */
+    bool own; /* each thread works with its own objects: `local` has to put that on its node */
 } works[] = {
     {"requests", requests, OFF | LOCAL, true},
     {"requests, threads move", moved, OFF | LOCAL, true},

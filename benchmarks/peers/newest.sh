@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Builds the newest allocators that crates.io has as shared objects for LD_PRELOAD: DIR/NAME-VERSION.so.
-# usage: benchmarks/peers/newest.sh DIR      needs cargo, cmake, make, cc and c++; what does not build is left out, by name.
-# What is in build/peers takes the place of Debian's in `make results`, and in every program of the suite.
+# usage: benchmarks/peers/newest.sh DIR      needs cargo, cmake, make, cc and c++; names a peer that does not build, and leaves it out.
+# The libraries in build/peers take the place of Debian's in `make results`, and in every program of the suite.
 # `google` is Google's own tcmalloc. gperftools is not here: of its crates tcmalloc-sys links to the system's, and tcmalloc2 fetches the
 # sources from GitHub; neither it nor tcmalloc is a package of PyPI. So it is Debian's.
 set -euo pipefail

@@ -18,7 +18,7 @@
 #define PEER_NAME "tslab"
 #define PEER_HAS_DOMAINS 1
 
-/* What a program that uses the allocator has at hand; passed by value so that it lives in registers. */
+/* The handles of a program that uses the allocator; passed by value so that it lives in registers. */
 typedef struct peer_ref {
     SlabAllocator *allocator;
     EpochId epoch;
@@ -67,7 +67,7 @@ const char *peer_name(void);
    BENCH_EXIT_USAGE where there is neither, and with BENCH_EXIT_FAILED where libc's is wanted and another one preloaded. */
 void peer_become(const char *name, char **argv);
 
-/* Opens what the allocator needs. For tslab: an allocator with the default options and a churn epoch. */
+/* Opens the objects that the allocator needs. For tslab: an allocator with the default options and a churn epoch. */
 peer_ref peer_open(void);
 /* Checks, where the allocator can say, that nothing is live and that no free was refused; then closes. */
 void peer_close(peer_ref peer);

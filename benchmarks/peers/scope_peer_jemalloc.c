@@ -1,7 +1,7 @@
 /*
- * An arena per open scope, created beforehand; arena.N.reset drops what is in it. The manual demands that no thread
- * cache holds objects of the arena at that moment: MALLOCX_TCACHE_NONE, or (SCOPE_JEMALLOC_TCACHE) an explicit
- * cache per arena that is flushed before. There are at most some 4,000 arenas in a process.
+ * An arena per open scope, created beforehand; arena.N.reset drops its objects. The manual demands that no thread cache
+ * holds objects of the arena at that moment: MALLOCX_TCACHE_NONE, or (SCOPE_JEMALLOC_TCACHE) an explicit cache per
+ * arena that is flushed before. There are at most some 4,000 arenas in a process.
  *
  * Declared here, since the library's headers need not be installed; the flags are part of its documented interface.
  */

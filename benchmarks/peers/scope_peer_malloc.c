@@ -1,6 +1,6 @@
 /*
- * malloc, and free of each object: what a program does that has no scopes. The list of the objects is the program's
- * own, as long as the scope. Built once per allocator, which it preloads: peers.h.
+ * malloc, and free of each object, as in a program without scopes. The list of the objects is the program's own, as
+ * long as the scope. Built once per allocator, which it preloads: peers.h.
  */
 #include "bench_util.h"
 #include "peers.h"
@@ -9,8 +9,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* SCOPE_PEER: the allocator. SCOPE_NAME: what this is called; of a peer NAME it is NAME_free, as NAME alone is its way to drop all
-   objects at once. */
+/* SCOPE_PEER: the allocator. SCOPE_NAME: the name of this way; of a peer NAME it is NAME_free, as NAME alone is its way
+   to drop all objects at once. */
 #define SCOPE_ALIGN 16
 
 typedef struct scope_ref {

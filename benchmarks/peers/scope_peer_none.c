@@ -1,5 +1,5 @@
 /*
- * No allocator: every object is the same static buffer. What the loop itself costs; the floor of scope_bench.
+ * No allocator: every object is the same static buffer. The cost of the loop itself, the floor of scope_bench.
  */
 #include "scope_worker.h"
 

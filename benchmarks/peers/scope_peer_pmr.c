@@ -1,6 +1,6 @@
 /*
  * std::pmr::monotonic_buffer_resource, a resource per scope. Its chunks come from operator new, or
- * (SCOPE_PMR_POOLED) from a pool resource that keeps what is given back.
+ * (SCOPE_PMR_POOLED) from a pool resource that keeps returned memory.
  */
 #include "scope_pmr.h"
 #include "scope_worker.h"

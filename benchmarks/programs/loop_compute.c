@@ -123,7 +123,7 @@ static void drop(cube **list) {
     }
 }
 
-/* What can be merged no further goes to the primes, as a text. Returns how many. */
+/* Terms that cannot be merged any further go to the primes, as a text. Returns how many. */
 static unsigned primes_of(cube *const *lists, char **primes, unsigned count) {
     for (unsigned k = 0; k <= VARIABLES; k++)
         for (const cube *c = lists[k]; c; c = c->next)

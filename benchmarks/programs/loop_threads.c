@@ -49,7 +49,7 @@ uint64_t loop_server(unsigned amount) {
     return sum;
 }
 
-/* ---- cross and produce: batches go from who allocates to who frees ---------------------------------------------------------------- */
+/* ---- cross and produce: batches go from the allocating to the freeing thread ---------------------------------- */
 
 #define QUEUE 64u
 

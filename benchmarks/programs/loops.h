@@ -1,4 +1,5 @@
-/* Loops that ask malloc for what programs of one kind do, and nothing else: programs_bench.py runs them under one malloc after the other. */
+/* Loops with the requests to malloc of one kind of program, and no other work: programs_bench.py runs them under one
+   malloc after the other. */
 #ifndef PROGRAMS_LOOPS_H
 #define PROGRAMS_LOOPS_H
 
@@ -7,8 +8,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* What a loop frees after its work, it frees before it returns. amount: of work, 1 is the least. Returns a sum that depends on all of it
-   and is the same under every malloc. */
+/* A loop frees the memory of its work before it returns. amount: of work, 1 is the least. Returns a sum that depends on
+   all of it and is the same under every malloc. */
 typedef uint64_t loop_run(unsigned amount);
 
 loop_run loop_factor;   /* factors of numbers, on numbers of a few digits of their own memory each */

@@ -179,7 +179,7 @@ EXPORT void *realloc(void *p, size_t bytes) {
     TIMED(real_realloc(p, bytes));
 }
 
-/* Only for what was given out early. */
+/* Only for objects that were given out early. */
 EXPORT void free(void *p) {
     static void (*real_free)(void *);
     if (!p || is_early(p)) return;

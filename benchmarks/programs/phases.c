@@ -1,6 +1,7 @@
 /*
- * phases: a program whose work changes, over whatever malloc it runs with: small objects, large ones, small ones again, a thread that
- * stops, and nights with little to do between two days. Prints its resident memory and its page faults four times a second, as CSV.
+ * phases: a program whose work changes, over any malloc: small objects, large ones, small ones again, a thread that
+ * stops, and nights with little to do between two days. Prints its resident memory and its page faults four times a
+ * second, as CSV.
  *
  *     phases [--smoke]      --smoke: a hundredth of the time and of the memory
  */
@@ -42,7 +43,7 @@ static double resident_mib(void) {
     return (double)resident * (double)sysconf(_SC_PAGESIZE) / (1 << 20);
 }
 
-/* last: however soon after the one before, so that each phase has one. */
+/* last: also soon after the sample before, so that each phase has one. */
 static void sample(const char *phase, bool last) {
     struct rusage usage;
     double now = now_s();

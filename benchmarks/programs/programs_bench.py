@@ -95,7 +95,7 @@ def run_command(row, amount, variables):
             with open(os.path.join(directory, file), "w", encoding="ascii") as f:
                 f.write(rows.c_source(amount) if text is None else text % amount)
         command = [c.replace("%s", str(amount)) if os.path.basename(command[0]) in ("programs_loops", "programs_sized") else c for c in command]
-        # By way of env: the variable is for the program, not for who starts it.
+        # By way of env: the variable is for the program, not for its starter.
         process = subprocess.Popen(["env"] + variables + command, cwd=directory, env=environment(), stdout=subprocess.DEVNULL)
         return ended(process, " ".join(command))
 

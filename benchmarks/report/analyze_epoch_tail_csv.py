@@ -32,7 +32,7 @@ from harness import ending  # noqa: E402
 COLUMNS = ("allocator", "epoch", "throughput_ops_sec")
 NEEDED = COLUMNS[1:]
 NUMBER = re.compile(r"[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?", re.ASCII)
-# What lies outside has no square in floating point, and is no throughput of a computer.
+# A value outside has no square in floating point, and is no throughput of a computer.
 LEAST, MOST = 1e-100, 1e100
 
 

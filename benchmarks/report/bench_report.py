@@ -23,13 +23,13 @@ RAW_COLUMNS = ["round", "allocator", "version", "work", "metric", "value", "unit
 SUMMARY_COLUMNS = ["work", "metric", "unit", "allocator", "version", "median", "min", "q1", "q3", "max", "runs"]
 TARGET_COLUMNS = ["work", "metric", "kind", "limit"]
 SUITE = "suite/"
-# What may be 0 of what is measured in ns: the machine's floor and what is left after it is subtracted.
+# Figures in ns that may be 0: the machine's floor, and the rest after it is subtracted.
 MAY_BE_ZERO = re.compile(r"floor|step_ns|p50_ns")
 
 # How far apart two round trips of a line may be that count as equal: a host has placements a factor of three and more apart.
 LIKE_ROUND_TRIPS = 1.5
 
-# One target, what became of it, and why it is not measured. The verdict is ok, miss, not measured, or does not apply.
+# One target, its result, and why it is not measured. The verdict is ok, miss, not measured, or does not apply.
 Judged = collections.namedtuple("Judged", "work metric kind limit figure best verdict why")
 
 
@@ -122,7 +122,7 @@ def summarize(measurements):
             row["allocator"], {"version": row["version"], "unit": row["unit"], "rounds": {}, "spread": []}
         )
         entry["rounds"][row["round"]] = row["value"]
-        # a row may be a median itself, and say what it is the median of
+        # a row may be a median itself, and name the values that it is the median of
         entry["spread"] += row.get("spread", [row["value"]])
     summary = {}
     for key, by_allocator in values.items():

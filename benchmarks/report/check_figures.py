@@ -24,13 +24,13 @@ from report.bench_report import InputError, read_utf8  # noqa: E402
 OLDEST = 200  # commits
 SKIPPED = 77
 
-# Numbers with a unit of short times, and ratios of times: what a benchmark gives.
+# Numbers with a unit of short times, and ratios of times, as a benchmark gives them.
 NUMBER = r"(?<![\w.,-])[0-9][0-9.,]*"
 MEASURED = re.compile(rf"{NUMBER} ?(?:ns|us|µs|ms)\b|{NUMBER} (?:times|x) (?:as|of)\b|{NUMBER} of the (?:time|best)\b|"
                       rf"{NUMBER} instructions\b")
 # Pages that are generated or dated as a whole.
 FREE = {"docs/decisions.md", "docs/results.md", "docs/study.md"}
-# What looks like a measured figure and is none: page, words of its line, and why.
+# Numbers that look like measured figures and are none: page, words of its line, and why.
 NOT_MEASURED = [
     ("docs/numa.md", "90 ns from the own node's memory", "what the simulation assumes"),
     ("docs/porting.md", "it looks again every 50 us", "a constant of the code"),

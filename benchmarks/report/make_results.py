@@ -82,7 +82,8 @@ BURST = "memory after a burst"  # the first row of make run
 
 # ---- where we are -------------------------------------------------------------------------------
 
-# What a reader asks for first: the row in two or three words for the README, in more for docs/results.md, the work and the metric.
+# A reader's first questions: the row in two or three words for the README, in more for docs/results.md, the work and
+# the metric.
 HEADLINES = [
     ("a request", "a request of 80 to 200 objects", "request", "object_ns"),
     ("2,000 small objects", "2,000 live objects of 16 to 128 bytes", "small_16_128", "pair_ns"),

@@ -78,7 +78,7 @@ def legend_below(figure, axes, columns=None):
     legend = figure.legend(handles, entries.keys(), loc="lower center", bbox_to_anchor=(0.5, 0.035), fontsize=9, ncol=columns,
                            frameon=False, handlelength=3 * max(map(len, handles)), handleheight=1.3,
                            handler_map={tuple: HandlerTuple(ndivide=None)})
-    legend.rows = -(-len(entries) // columns)  # for who lays it out
+    legend.rows = -(-len(entries) // columns)  # for the author of a layout
 
 
 class NoData(Exception):

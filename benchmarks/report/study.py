@@ -202,7 +202,7 @@ def variance_block(suite):
     return table(["128 bytes, 100,000 live", "p50 ns", "p99.999 ns", "p99.999 / p50"], rows)
 
 
-# guarantee, what the figure is, work, metric, unit
+# guarantee, meaning of the figure, work, metric, unit
 GUARANTEED = [
     ("1", "p99.99 of an allocation over its p50, 100,000 live objects", "suite/latency_128", "alloc_p9999_over_p50", " x"),
     ("2", "growth of resident memory over 20 epochs", "suite/epoch_cycles", "rss_growth_pct", " %"),

@@ -35,7 +35,7 @@ def real(text):
     return float(text)
 
 
-# What the fields of a column must be. A question mark: they may be empty.
+# The requirement on the fields of a column. A question mark: they may be empty.
 RULES = {
     "text": ("no name", lambda value: value != ""),
     "count": ("no whole number from 1 up", lambda value: re.fullmatch("[0-9]+", value) and int(value) > 0),
@@ -57,7 +57,7 @@ OPTIONAL = {"round": "count", "p95_ns": "from 0", "p99999_ns": "positive", "samp
             "ns_of_rounds": "several", "drop_ns_of_rounds": "several", "machine": "text", "date": "text",
             "returned_asked_pct": "number?", "returned_rested_pct": "number?", "ops_per_sec": "from 0", "floor_ns": "from 0", "p99_ns_per_scope": "from 0",
             "timed_scopes": "amount", "allocations": "amount", "slow_allocations": "amount"}
-# What the lines before the heading must say.
+# The required contents of the lines before the heading.
 HEADERS = {"run": ["machine", "mode", "command", "date", "allocators"],
            "core_bench_raw": ["machine", "date", "allocators", "commit"],
           "programs": ["machine", "command", "date", "allocators", "commit"]}
@@ -412,7 +412,7 @@ def lock_counts(suite):
                 yield measurement(row, "threads", metric, suite.number(name, row, column), "")
 
 
-# ---- what comes back ----------------------------------------------------------------------------
+# ---- returned memory ----------------------------------------------------------------------------
 
 
 def survivors(suite):
@@ -508,7 +508,7 @@ def measurements(suite):
     return [row for part in PARTS for row in part(suite) if row["value"] is not None]
 
 
-# ---- what a target needs ------------------------------------------------------------------------
+# ---- requirements of a target -------------------------------------------------------------------
 
 UNAVAILABLE = 3  # the exit code of a program that cannot measure here
 

@@ -39,7 +39,7 @@ def times_malloc(summary):
 
 # ---- speed --------------------------------------------------------------------------------------
 
-# What the works of core_bench are, in a few words.
+# The works of core_bench, in a few words.
 CORE = {
     "fifo_replace": "FIFO replace, 100,000 x 128 B, pair",
     "random_replace_100k": "random replace, 100,000 x 128 B, pair",

@@ -155,7 +155,7 @@ class Charts(unittest.TestCase):
         self.assertIn("64", words)  # the first size
         hatched = picture.count("fill: url(#")
         zeros = words.count("0")
-        # of malloc five bars and one in the legend, of what has an epoch of its own two and one
+        # of malloc five bars and one in the legend, of a work with an epoch of its own two and one
         self.assertEqual(hatched, 9)
         self.write("fragmentation_over_time", files()["fragmentation_over_time"].replace(",60\n", ",0\n"))
         self.assertEqual(self.drawn("fragmentation")[1].count("0"), zeros + 4)

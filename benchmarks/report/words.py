@@ -7,13 +7,13 @@ from report import bench_report as report
 from report.bench_report import OURS
 from report.suite_figures import ALLOCATORS
 
-# What a reader has to know of an allocator that was measured, by its name in CSV files and options.
+# A note for readers on an allocator that was measured, by its name in CSV files and options.
 NOTES = {
     "tcmalloc": "`gperftools` (`tcmalloc` in CSV files and options) is Debian's `libtcmalloc-minimal4`: no registry carries newer sources.",
     "google": "`Google's tcmalloc` (`google`) is that of the crate libtcmalloc-sys. It has `GLIBC_TUNABLES=glibc.pthread.rseq=0`, without which it "
               "has no caches per processor.",
 }
-# What is nearer than this is called equal: a share, and points of per cent.
+# Figures nearer than this are called equal: a share, and points of per cent.
 EQUAL = 0.03
 POINTS = 0.5
 

@@ -3,7 +3,7 @@
  *
  * Runs scope_bench_NAME (scope_worker.c) once per allocator, shape and round, one after the other, the allocators
  * interleaved and each round beginning with another one, and takes medians over the rounds. A shape is a number of
- * objects a scope and a number of scopes open at once. See README.md for what is measured.
+ * objects a scope and a number of scopes open at once. README.md describes the measurements.
  */
 #include "bench_csv.h"
 #include "bench_util.h"
@@ -67,7 +67,7 @@ typedef struct shape {
 /* Of the loader and of the shell: a program, or a library of it, is not there. */
 enum { EXIT_CANNOT_START = 127 };
 
-/* What scope_bench_NAME prints. */
+/* The output of scope_bench_NAME. */
 enum { NS, P99, STEPS, PEAK, PAYLOAD, AFTER, DROP, FIELDS };
 
 typedef struct result {

@@ -1,5 +1,5 @@
 /*
- * Measures what the peer's loops cost; one measurement per process. See scope_worker.h.
+ * Measures the cost of the peer's loops; one measurement per process. See scope_worker.h.
  */
 #include "scope_worker.h"
 
@@ -97,7 +97,7 @@ static size_t measure_blocks(scope_run *run, double seconds, double *values) {
 
 typedef void timed_loop(scope_run *run, size_t count, bench_hist *hist);
 
-/* A percentile of what the loop times, what reading the clock costs subtracted. */
+/* A percentile of the loop's times, less the cost of reading the clock. */
 static double timed_ns(scope_run *run, timed_loop *loop, double fraction, double seconds, uint64_t *steps) {
     bench_hist *hist = bench_hist_create(), *clock = bench_hist_create();
     for (unsigned i = 0; i < FLOOR_SAMPLES; i++) {

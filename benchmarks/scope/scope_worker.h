@@ -2,8 +2,8 @@
  * scope_bench_NAME: one measurement of one way to drop a scope of objects together, in a process of its own.
  *
  * A step drops the oldest of `open` scopes, opens a new one in its place and puts `objects` objects into it, the first
- * and the last byte of each written. scope_peer_*.c says what a scope is and includes scope_loop.h, which makes the
- * loops of it, so that every peer pays exactly one call per object; scope_worker.c measures them.
+ * and the last byte of each written. scope_peer_*.c defines a scope and includes scope_loop.h, which makes the loops of
+ * it, so that every peer pays exactly one call per object; scope_worker.c measures them.
  */
 #ifndef SCOPE_WORKER_H
 #define SCOPE_WORKER_H
@@ -29,7 +29,7 @@ typedef struct scope_run {
     size_t slot; /* of the oldest scope */
 } scope_run;
 
-/* What scope_loop.h makes of a peer. */
+/* A peer as scope_loop.h makes it. */
 typedef struct scope_peer {
     const char *name;
     void (*version)(char *out, size_t capacity); /* asked of the library that is linked */
@@ -45,7 +45,7 @@ typedef struct scope_peer {
 extern const scope_peer scope_peer_here;
 
 _Noreturn void scope_out_of_memory(size_t size);
-/* What each peer's finish may have to say. */
+/* The message that a peer's finish may have. */
 _Noreturn void scope_wrong(const char *what);
 /* This peer cannot do this measurement at all. */
 _Noreturn void scope_unavailable(const char *why);

@@ -210,7 +210,7 @@ class TailAttribution(Programs):
             self.assertLessEqual(set(row["path"].split("+")), STEPS)
             self.assertEqual(int(row["wait_ns"]), max(0, int(row["wall_ns"]) - int(row["cpu_ns"])))
             self.assertTrue(16 <= int(row["bytes"]) <= 1040)
-        # With 256 KiB kept, what takes longest is giving memory back and getting it again.
+        # With 256 KiB kept, giving memory back and getting it again takes longest.
         slow = {step for row in rows for step in row["path"].split("+")}
         self.assertLessEqual({"purge", "fresh_memory"}, slow)
         self.assertEqual(os.listdir(self.folder.name), ["figures.csv"])

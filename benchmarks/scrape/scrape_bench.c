@@ -1,5 +1,5 @@
 /*
- * Requests as fast as they go, in a program that serves its statistics: what scrape_cost.py measures.
+ * Requests as fast as they go, in a program that serves its statistics: scrape_cost.py measures it.
  *
  *     scrape_bench [THREADS [EPOCHS]]     1 thread, 1,000 labelled epochs beside the requests
  *

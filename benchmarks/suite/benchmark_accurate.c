@@ -1,21 +1,21 @@
 /*
- * The latency of single allocations and frees, per size class, and what the allocator wastes.
+ * The latency of single allocations and frees, per size class, and the allocator's waste.
  *
  *   sequential   100,000 objects are allocated, then freed in the same order; ten rounds, the first one on memory
  *                that was never touched. 1 million allocations.
  *   churn        100,000 live objects; a cycle is 100,000 operations: five times a random tenth of the objects is
  *                freed and as many are allocated. 1,000 cycles, 100 million operations.
  *   fifo         as churn, but the oldest tenth is freed, in order: memory stays in the order of its addresses.
- *   written      as sequential, but what is timed is an allocation with the first write to its object: the first use
+ *   written      as sequential, but timed is an allocation with the first write to its object: the first use
  *                of a page is the allocator's where it writes there itself, and the program's where it does not.
- *   floor        the loop of the churn without the allocator: what the clock, interrupts and the scheduler add on
- *                this machine, in twenty blocks between the cycles of the churn, and in one before the others.
+ *   floor        the loop of the churn without the allocator: the cost of clock, interrupts and scheduler on this
+ *                machine, in twenty blocks between the cycles of the churn, and in one before the others.
  *
  * Every operation is timed on its own; the median of the floor is subtracted. Each object is written to, behind the clock
  * but for `written`. ops_per_sec is measured apart, without the clock in the loop.
  *
- * Fragmentation: the sizes of size_mix.h, and what the allocator rounds each one up to. Space: what the kernel counts
- * per object, metadata included. Each part runs in a process of its own.
+ * Fragmentation: the sizes of size_mix.h, and each one as the allocator rounds it up. Space: the kernel's count per
+ * object, metadata included. Each part runs in a process of its own.
  */
 #include "bench_clock.h"
 #include "size_mix.h"
@@ -302,7 +302,7 @@ static void measure_churn(work *w, const uint32_t *order, uint64_t cycles) {
     }
     if (mode == LOOP_TIMED)
         for (uint64_t i = 0; i < plain_cycles; i++) churn_cycle(w, LOOP_PLAIN);
-    else { /* what is not filled cannot be compared: every object is compared once more, and replaced */
+    else { /* an object that is not filled cannot be compared: every object is compared once more, and replaced */
         for (size_t i = 0; i < w->live; i++)
             if (!suite_verify(w->slots[i], w->size, (uint32_t)i))
                 suite_fail("object %p of %zu bytes was overwritten", w->slots[i], w->size);

@@ -2,7 +2,7 @@
  * 1 to 16 threads: throughput, latency, contention; ten trials of each.
  *
  *   frees private   each thread replaces random objects of its own 2,000
- *   frees cross     each thread hands what it allocates to the next thread, which frees it; a ring of threads
+ *   frees cross     each thread hands its objects to the next thread, which frees it; a ring of threads
  *   frees batch     each thread allocates 100,000, then frees them all in that order: as the reference figures
  *   epochs same     all threads allocate in one epoch
  *   epochs separate each thread in its own (only where there are epochs)
@@ -48,7 +48,7 @@ typedef struct combination {
     enum frees frees;
 } combination;
 
-/* ---- what the threads share ------------------------------------------------------------------- */
+/* ---- shared by the threads -------------------------------------------------------------------- */
 
 enum phase { PHASE_PLAIN, PHASE_TIMED, PHASE_CHECK, PHASE_END };
 
@@ -228,7 +228,7 @@ static size_t batches(size_t pairs) {
     return pairs < batch ? batch : pairs / batch * batch;
 }
 
-/* What was not filled cannot be compared: nothing unfilled may be live between two phases. */
+/* An object that was not filled cannot be compared: nothing unfilled may be live between two phases. */
 static void fill_live(const team *t) {
     for (unsigned i = 0; i < t->combination.threads && suite.smoke && t->combination.frees == FREES_PRIVATE; i++)
         for (uint32_t k = 0; k < LIVE; k++) suite_fill(t->members[i].slots[k], OBJECT_BYTES, k);

@@ -1,5 +1,5 @@
 /*
- * Memory over time: does it stay what it is, and does it go back?
+ * Memory over time: does it stay constant, and does it go back?
  *
  *   cycles         100,000 live objects of 128 bytes in ten generations; a cycle frees the oldest generation and
  *                  allocates a new one (an epoch each). Resident memory after every one of 1,000 cycles.
@@ -16,7 +16,7 @@
  *
  *   - live bytes of two cool-downs differ, or committed bytes by more than a slab of 16 KiB once the retain budget has settled,
  *     which may take ten phase shifts,
- *   - more is committed than what the objects that live on need and the retain budget,
+ *   - more is committed than the need of the objects that live on and the retain budget,
  *   - of a spike less than 85 % is back as soon as it is over, or less than 96 % after a second of calls or when asked for
  *     (only with a pressure of 256 MiB and more: the budget is a larger part of less),
  *   - resident memory grows by more than 50 % in any of the four parts.
@@ -40,7 +40,7 @@ static struct {
 
 static suite_csv *cycles_csv, *shifts_csv, *epochs_csv, *mixed_csv;
 
-/* What must hold with temporal-slab and did not: written by the parts, each in its own process. */
+/* Requirements on temporal-slab that did not hold: written by the parts, each in its own process. */
 typedef struct faults {
     char text[8][160];
     unsigned count;
@@ -58,7 +58,7 @@ __attribute__((format(printf, 1, 2))) static void fault(const char *format, ...)
 
 static double mib(uint64_t bytes) { return (double)bytes / 1048576; }
 
-/* A slot that remembers its object's size: what is checked in smoke mode, and touched otherwise. */
+/* A slot that remembers its object's size: so many bytes are checked in smoke mode, and touched otherwise. */
 typedef struct slot {
     void *object;
     uint32_t size;
@@ -87,7 +87,7 @@ static void close_epoch(peer_ref epoch) {
     if (!suite_epoch_close(epoch)) suite_fail("epoch_close refused an open epoch");
 }
 
-/* What a series of figures did. */
+/* The course of a series of figures. */
 typedef struct series {
     double first, last, least, most;
     bool any;
@@ -171,7 +171,7 @@ static double percent_of(size_t peak, size_t base, size_t now) {
     return 100.0 * ((double)peak - (double)now) / ((double)peak - (double)base);
 }
 
-/* What stays of the spikes. */
+/* Memory that stays of the spikes. */
 static void check_shifts(series live, series committed, series returned, double rested, double asked) {
     const double slab = 16384;
     if (live.least < live.most) fault("live bytes of cool-downs differ: %.0f to %.0f", live.least, live.most);
@@ -216,7 +216,7 @@ static void run_shifts(const void *unused) {
         size_t cool_bytes = suite_resident_bytes();
         suite_counters c = suite_count(peer);
         double returned_pct = percent_of(peak_bytes, base_bytes, cool_bytes);
-        /* What every allocator has after the last spike, too: a second later, and if it is asked for it. */
+        /* Memory of every allocator after the last spike: a second later, and after a request to give it back. */
         char later_pct[48] = ",";
         if (shift == options.shifts) {
             rest(peer, base, base_objects);

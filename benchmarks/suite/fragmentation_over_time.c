@@ -1,11 +1,12 @@
 /*
  * How much memory comes back when most objects are gone: objects of three size classes are allocated in turn, all but
- * one in twenty (at random) are freed, the program does nothing for ten seconds, then asks the allocator to give back what it can.
+ * one in twenty (at random) are freed, the program does nothing for ten seconds, then asks the allocator to give memory
+ * back.
  *
  *   together      all in one epoch: the allocator cannot know which objects will stay
  *   by_lifetime   those that stay are in an epoch of their own (only where there are epochs)
  *
- * returned_pct is the share of what the objects made resident that is no longer so; 95 is what is dead.
+ * returned_pct is the share of the objects' resident memory that is no longer so; 95 is the share of dead objects.
  */
 #include "bench_clock.h"
 #include "suite.h"

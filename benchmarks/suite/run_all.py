@@ -43,7 +43,7 @@ EXIT_UNAVAILABLE = 3
 EXIT_JUDGED = 4  # all is measured, and a program says that its figures are not as they should be
 EXIT_NO_PROGRAM = 127
 WITH_FIGURES = ("0", str(EXIT_JUDGED))
-IDENTIFY_S = 60  # how long a program may take to say who it is
+IDENTIFY_S = 60  # how long a program may take to identify itself
 # What scope_bench calls the ways of an allocator to drop objects together.
 SCOPES = {"tslab": ["tslab", "tslab_keep", "tslab_reset"], "malloc": ["glibc"],
           "jemalloc": ["jemalloc", "jemalloc_tcache", "jemalloc_free"], "tcmalloc": ["tcmalloc_free"],
@@ -111,7 +111,7 @@ def choose(text, known, what):
     return chosen
 
 
-# ---- what is there ------------------------------------------------------------------------------
+# ---- available programs -------------------------------------------------------------------------
 
 
 def find_programs(build):
@@ -413,7 +413,7 @@ class Run:
         self.allocators = list(self.versions)
         self.out = destination(options)
         self.parts = self.out / ".parts"
-        self.own = self.parts / "run.csv"  # as run.csv, of this run alone: what --resume goes on from
+        self.own = self.parts / "run.csv"  # as run.csv, of this run alone: --resume goes on from it
         self.plan = make_plan(options, self.allocators)
         self.header = self.describe()
         self.finished = []  # rows of run.csv

@@ -1,6 +1,6 @@
 /*
- * A realistic mix of sizes: what eight programs asked malloc and realloc for, up to 4,096 bytes, each program with
- * the same weight whatever its number of requests. Recorded with record_sizes.c on Debian 12:
+ * A realistic mix of sizes: the requests of eight programs to malloc and realloc, up to 4,096 bytes, each program with
+ * the same weight for any number of requests. Recorded with record_sizes.c on Debian 12:
  *
  *     python3 (PYTHONMALLOC=malloc) and jq on the eight largest documents of iso-codes, perl counting the words of
  *     the same, gcc -O2 compiling one source of this project, git log --stat -p, cmake configuring this project,

@@ -29,7 +29,7 @@ _Noreturn BENCH_PRINTF(2, 3) static void not_so(const char *condition, const cha
     suite_fail("not so: %s (%s)", condition, detail);
 }
 
-/* Fails the check with the condition's text and what it was about. */
+/* Fails the check with the condition's text and its subject. */
 #define REQUIRE(condition, ...) ((condition) ? (void)0 : not_so(#condition, __VA_ARGS__))
 
 /* ---- one thread ------------------------------------------------------------------------------- */
@@ -108,7 +108,7 @@ static void check_realloc(const void *unused) {
     unsigned char *object = suite_alloc(peer, 1);
     size_t written = 1;
     object[0] = 1;
-    /* grows by half and shrinks by a third, again and again; what was written stays */
+    /* grows by half and shrinks by a third, again and again; the written bytes stay */
     for (size_t size = 2; size < 1000000; size = size + size / 2) {
         const size_t steps[] = {size, size - size / 3};
         for (size_t k = 0; k < 2; k++) {
@@ -130,7 +130,7 @@ static void check_realloc(const void *unused) {
     peer_close(peer);
 }
 
-/* Whatever is passed to free that is no live object: false, and nothing happens. */
+/* A free of a pointer to no live object: false, and nothing happens. */
 static void check_misuse(const void *unused) {
     (void)unused;
     int on_stack = 0;
@@ -231,14 +231,14 @@ typedef struct worker {
     uint64_t operations, handed;
     bench_rng rng;
     slot slots[THREAD_SLOTS];
-    /* What another thread gave away: slots, themselves objects, and the objects in them. The previous thread puts,
-       this one takes. */
+    /* Objects that another thread gave away: slots, themselves objects, and the objects in them. The previous thread
+       puts, this one takes. */
     _Alignas(64) _Atomic(slot *) inbox[INBOX];
 } worker;
 
 static void take_parcels(worker *w) {
     for (size_t i = 0; i < INBOX; i++) {
-        /* acquire: sees what was written before the release in run_worker */
+        /* acquire: sees the writes before the release in run_worker */
         slot *s = atomic_exchange_explicit(&w->inbox[i], NULL, memory_order_acquire);
         if (s != NULL) {
             empty_slot(w->peer, s);

@@ -2,11 +2,11 @@
  * soak_mixed: one load for minutes in one process, its throughput in windows: whether an allocator slows down with
  * time, and how even it is. soak_mixed_single_process.sh runs it for all allocators, windows in turn.
  *
- * The load: 400 slots. An operation draws a slot; 70 % put a new object of 16 to 1040 bytes in it and free the one
- * that was there, 30 % free what is there. Each window has a random sequence of its own, made while no clock runs, the
+ * The load: 400 slots. An operation draws a slot; 70 % put a new object of 16 to 1040 bytes in it and free the one that
+ * was there, 30 % free the slot's object. Each window has a random sequence of its own, made while no clock runs, the
  * same for every allocator, and repeats it until its time is over. Counted are calls to the allocator, allocations and
- * frees; each object is written to (with --smoke they are filled, and compared when they are freed). What is left of a
- * call's time when the calls are left out is measured before the windows: floor_ns.
+ * frees; each object is written to (with --smoke they are filled, and compared when they are freed). The time of the
+ * loop without the calls is measured before the windows: floor_ns.
  */
 #include "suite.h"
 

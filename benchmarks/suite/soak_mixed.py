@@ -220,7 +220,7 @@ def main(arguments):
     try:
         if not options.csv:
             path.parent.mkdir(parents=True, exist_ok=True)
-        with lock_file(path):  # what is in it stays there for who writes to it, so it is not moved
+        with lock_file(path):  # its contents stay there for the writing program, so it is not moved
             if path.stat().st_size > 0:
                 place.announce(path)
             with open(path, "w", encoding="utf-8") as out:

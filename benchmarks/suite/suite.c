@@ -132,7 +132,7 @@ static void parse(int argc, char **argv) {
         }
         if (!equals && i + 1 >= argc) suite_usage("%s must be followed by %s", option->name, option->value);
         const char *value = equals ? equals + 1 : argv[++i];
-        /* who means a file of that name says --csv=--file */
+        /* for a file of that name use --csv=--file */
         if (!equals && strncmp(value, "--", 2) == 0)
             suite_usage("%s must be followed by %s, not by '%s'", option->name, option->value, value);
         if (value[0] == '\0') suite_usage("%s must be followed by %s, not by nothing", option->name, option->value);
@@ -218,7 +218,7 @@ struct suite_csv {
 static suite_csv files[CSV_FILES];
 static bool is_part; /* a process of suite_run: the files are not its own */
 
-/* Only what a signal handler may do. */
+/* Only calls that a signal handler may make. */
 static void remove_temporaries(void) {
     for (int i = 0; i < CSV_FILES && !is_part; i++)
         if (files[i].open) bench_place_drop(&files[i].place);

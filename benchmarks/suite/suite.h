@@ -1,8 +1,8 @@
 /*
- * What the programs of the suite share: benchmark_accurate, churn_test, smoke_tests, benchmark_threads,
+ * Common to the programs of the suite: benchmark_accurate, churn_test, smoke_tests, benchmark_threads,
  * fragmentation_over_time. (core_bench has a command line of its own.)
  *
- * Command line   one table of options per program; what is common to all is here. A program is built for temporal-slab and
+ * Command line   one table of options per program; the common ones are here. A program is built for temporal-slab and
  *                for malloc; --allocator NAME replaces the process by one with that allocator (peers.h).
  * CSV            a file is there completely or not at all: the text is collected in the harness's own memory, and
  *                written to a temporary file that is renamed. An interrupted or failed program leaves nothing.
@@ -29,7 +29,7 @@ const char *suite_allocator(void);
 
 typedef struct suite_option {
     const char *name;  /* "--rounds" */
-    const char *value; /* what follows, for --help; NULL: a switch */
+    const char *value; /* the value's name, for --help; NULL: a switch */
     const char *help;
     bool *flag; /* of these three, the one that fits */
     const char **text;
@@ -43,7 +43,7 @@ typedef struct suite_program {
     const suite_option *options;
     size_t option_count;
     const suite_option *operand; /* a number without a name, or NULL */
-    void (*check)(void);         /* what the table cannot say of the values, or NULL */
+    void (*check)(void);         /* a check of values beyond the table, or NULL */
 } suite_program;
 
 typedef struct suite_common {
@@ -97,13 +97,13 @@ void suite_progress(bool now, const char *format, ...) BENCH_PRINTF(2, 3);
 
 /* ---- objects whose content is checked ----------------------------------------------------------- */
 
-/* What a program does first with an object. */
+/* A program's first act on an object. */
 static inline void suite_touch(void *object) { *(volatile unsigned char *)object = 1; }
 /* Fills an object of at least one byte; verify says whether it is still so. */
 void suite_fill(void *object, size_t size, uint32_t tag);
 bool suite_verify(const void *object, size_t size, uint32_t tag);
 
-/* ---- what single operations take ---------------------------------------------------------------- */
+/* ---- times of single operations ----------------------------------------------------------------- */
 
 typedef struct suite_clock {
     double tick_ns;
@@ -124,7 +124,7 @@ typedef struct suite_counters {
     uint64_t live_bytes;
     uint64_t committed_bytes;
     uint64_t metadata_bytes;
-    uint64_t retain_bytes; /* that may stay retained: the retain budget as it is now, and what one thread keeps */
+    uint64_t retain_bytes; /* that may stay retained: the retain budget as it is now, and one thread's share */
     uint64_t slabs_allocated;
     uint64_t slabs_recycled;
     uint64_t slabs_overflowed;
@@ -140,11 +140,11 @@ suite_counters suite_count(peer_ref peer);
 /* Bytes that may be used at object, and those that the allocator keeps beside every object. */
 size_t suite_usable_size(peer_ref peer, void *object);
 size_t suite_header_bytes(void);
-/* Anonymous memory of the process that is resident: heap and the allocator's own data, not program text, not what
-   suite_csv_line collects. The kernel's count (smaps_rollup); takes about as long as the process has mappings. Dies
-   where the kernel does not say. */
+/* Anonymous memory of the process that is resident: heap and the allocator's own data, not program text, not the lines
+   that suite_csv_line collects. The kernel's count (smaps_rollup); takes about as long as the process has mappings.
+   Dies where the kernel does not say. */
 size_t suite_resident_bytes(void);
-/* Asks the allocator to give back what it can: slab_trim, malloc_trim, and what the others have for it. */
+/* Asks the allocator to give memory back: slab_trim, malloc_trim, and the like of the others. */
 void suite_trim(peer_ref peer);
 
 /* An epoch of its own in the same allocator; where there are no epochs, the same thing again. scope: by bump

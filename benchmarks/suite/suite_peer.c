@@ -1,4 +1,4 @@
-/* What the suite asks of an allocator beyond peers.h: its counters, the size of an object, memory back, epochs. */
+/* The suite's requests to an allocator beyond peers.h: its counters, the size of an object, memory back, epochs. */
 #include "suite.h"
 
 #if defined(BENCH_PEER_TSLAB)

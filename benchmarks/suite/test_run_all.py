@@ -24,8 +24,8 @@ sys.path.insert(0, str(BENCHMARKS))
 
 from suite import run_all  # noqa: E402
 
-# A stand-in for a program of the suite. The files say what goes wrong: fail.NAME, absent.NAME, judge.NAME; slow makes it sleep,
-# and hold.N the Nth program that begins wait until the file is gone.
+# A stand-in for a program of the suite. The files name the failures: fail.NAME, absent.NAME, judge.NAME; slow makes it
+# sleep, and hold.N the Nth program that begins wait until the file is gone.
 PROGRAM = """#!/bin/sh
 name=$(basename "$0") folder=$(dirname "$0") allocator=tslab file=
 while test $# -gt 0; do
@@ -410,7 +410,7 @@ class StandIns(unittest.TestCase):
             self.assertEqual(rows, [("tslab", True)])
         for rows in (self.recorded("smoke_tests"), self.figures("smoke_tests")):
             self.assertEqual(rows, [("tslab", False)])
-        # where there are no figures, the failure is what is recorded
+        # where there are no figures, the failure is recorded
         for path in self.out.glob("*.csv"):
             path.unlink()
         self.assertEqual(self.run_all(*self.STEPS, "--allocators", "tslab").returncode, 1)

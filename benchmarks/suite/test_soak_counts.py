@@ -30,7 +30,7 @@ class Counts(unittest.TestCase):
         self.assertIn("nobody is not installed: left out", answer.stderr)
         row, *others = csv.DictReader(line for line in answer.stdout.splitlines() if not line.startswith("#"))
         self.assertEqual(row["allocator"], "tslab")
-        # valgrind counts what is preloaded, not a program that only starts another one
+        # valgrind counts preloaded libraries, not a program that only starts another one
         for other in others:
             self.assertEqual(other["allocator"], "jemalloc")
             self.assertTrue(40 < float(other["instructions"]) < 120 and other["instructions"] != row["instructions"], other)

@@ -24,7 +24,7 @@ from suite import soak_mixed  # noqa: E402
 
 BUILD = os.environ.get("SUITE_DIR")
 
-# A stand-in for soak_mixed: who it is, its windows, and its end, each as the test wants them.
+# A stand-in for soak_mixed: its name, its windows, and its end, each as the test wants them.
 PROGRAM = """#!/bin/sh
 case "$*" in *--identify*) {identify}; echo "tslab,1.0,lib.so,optimized"; exit ;; esac
 echo {header}

@@ -148,7 +148,7 @@ class CommandLine(InFolder):
     def test_files_that_cannot_be_written(self):
         (self.folder / "folder").mkdir()
         for program in PROGRAMS:
-            # what is full is noticed at the end only: once is enough
+            # a full disk is noticed at the end only: once is enough
             full = ["/dev/full"] if program == "churn_test" else []
             for path in [self.folder / "missing" / "x.csv", self.folder / "folder", *full]:
                 answer = run(program, "--smoke", "--csv", path)
@@ -170,7 +170,7 @@ class CommandLine(InFolder):
                 answer = run(program, "--allocator", name, "--smoke", folder=self.folder)
                 self.assertEqual((answer.returncode, answer.stdout), (2, ""))
                 self.assertIn(f"'{name}' is not installed", answer.stderr)
-        # what lies in build/peers is no library: the loader goes on with libc's malloc
+        # the file in build/peers is no library: the loader goes on with libc's malloc
         (self.folder / "snmalloc-1.so").touch()
         for folder in (self.folder, self.folder / "nothing"):
             answer = run("churn_test", "--allocator", "snmalloc", "--smoke", settings={"BENCH_PEERS": str(folder)})
@@ -309,7 +309,7 @@ class Results(InFolder):
                 self.assertEqual(figures, sorted(figures), row)
                 self.assertGreater(figures[-1], 0)
                 self.assertLessEqual(float(row["avg_ns"]), figures[-1])
-                self.assertGreater(float(row["ops_per_sec"]), 0)  # whatever else runs here
+                self.assertGreater(float(row["ops_per_sec"]), 0)  # beside any other load
                 self.assertLess(float(row["ops_per_sec"]), 1e10)
                 # 1,000 live in smoke mode: 3 cycles of 5 tenths; for both halves of the floor one before and one each
                 samples = {"alloc": 1500, "free": 1500, "seq_alloc": 2000, "seq_free": 2000, "floor": 4000, "written": 2000,
@@ -460,7 +460,7 @@ class Results(InFolder):
                 elif row["moment"] == "freed":
                     self.assertAlmostEqual(float(row["payload_mib"]), 16 / 20, delta=0.1)
             if name == "tslab":
-                # what is known to die together comes back together: the rest is survivors, and what is kept warm
+                # memory of objects known to die together comes back together: the rest is survivors, and warm memory
                 asked = {row["placement"]: float(row["returned_pct"]) for row in rows if row["moment"] == "asked"}
                 self.assertGreater(asked["together"], 45)  # pages without an object go back, too
         self.assertGreater(asked["by_lifetime"], asked["together"] + 20)

@@ -25,7 +25,7 @@ from harness import ending, peers  # noqa: E402
 
 OURS = "tslab"
 THREADS = (1, 2, 4, 8, 16)
-# frees, column, at most so many times the peer's; wider than what is measured on a shared machine of two processors
+# frees, column, at most so many times the peer's; wider than the measurements on a shared machine of two processors
 TIMES = [("private", "p50_ns", 1.25), ("private", "p99_ns", 1.25), ("cross", "p50_ns", 1.5), ("cross", "p99_ns", 1.5),
          ("batch", "p50_ns", 0.75), ("batch", "p99_ns", 0.5)]
 # pattern of synthetic_bench, at most so many slow paths in a hundred allocations; partial misses: none, as it has one thread

@@ -2,7 +2,7 @@
  * The requests of synthetic_bench.
  *
  * A request is a plan (how many objects, their sizes, which of them leak), drawn before its clock starts,
- * and then: allocate every object, touch every 64-byte line of it, free what the free policy says. Its
+ * and then: allocate every object, touch every 64-byte line of it, free the objects that the free policy selects. Its
  * latency is the time of these three, without the wait for its deadline.
  *
  * How temporal-slab is used follows from the policies:

@@ -146,7 +146,7 @@ static uint64_t number(const char *option, const char *value, uint64_t low, uint
     bad_value(option, value, wanted);
 }
 
-/* Whether text starts with word and a colon; *rest is what follows. */
+/* Whether text starts with word and a colon; *rest is the text behind it. */
 static bool has_prefix(const char *text, const char *word, const char **rest) {
     size_t length = strlen(word);
     if (strncmp(text, word, length) != 0 || text[length] != ':') return false;

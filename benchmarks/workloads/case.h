@@ -1,6 +1,6 @@
 /*
- * What the four small programs of `make run` share (xml_tree, lua_states, big_answers, idle_connections): the command line,
- * the latencies, the resident memory, and the result as JSON in the form of the other programs.
+ * Common to the four small programs of `make run` (xml_tree, lua_states, big_answers, idle_connections): the command
+ * line, the latencies, the resident memory, and the result as JSON in the form of the other programs.
  *
  *     PROGRAM --allocator=tslab|malloc [--seconds=N] [--json=FILE] [FILE]
  */
@@ -27,7 +27,7 @@ typedef struct Case {
     bench_hist latencies;
     RssSeries series;
     MemoryReport memory;
-    uint64_t digest; /* of what the requests computed: the same with every allocator */
+    uint64_t digest; /* of the requests' results: the same with every allocator */
     uint64_t begin_ns, end_ns;
 } Case;
 
@@ -37,7 +37,7 @@ Case *case_begin(int argc, char **argv, const char *tool, const char *what);
 void case_start(Case *run);
 /* Whether another request is to be served. */
 bool case_goes_on(const Case *run);
-/* FNV-1a over what a request computed. */
+/* FNV-1a over a request's result. */
 uint64_t case_hash(uint64_t hash, const void *bytes, size_t count);
 #define CASE_HASH_START UINT64_C(0xcbf29ce484222325)
 /* Every request of a kind computes the same: exits 1 if this one did not. */

@@ -1,6 +1,6 @@
 /*
- * What the programs add to the metrics of their endpoint. They serve one if they were built with libtslab-http and
- * TSLAB_HTTP is set; otherwise these calls do nothing.
+ * The programs' own metrics on their endpoint. They serve one if they were built with libtslab-http and TSLAB_HTTP is
+ * set; otherwise these calls do nothing.
  */
 #ifndef WORKLOADS_ENDPOINT_H
 #define WORKLOADS_ENDPOINT_H

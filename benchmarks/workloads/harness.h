@@ -1,6 +1,6 @@
 /*
- * What the workloads need beside ../harness: their allocators' names, pacing by absolute deadlines, and the parsing of option
- * values with getopt_long.
+ * For the workloads, beside ../harness: their allocators' names, pacing by absolute deadlines, and the parsing of
+ * option values with getopt_long.
  *
  * Nothing here calls malloc or temporal-slab, so the figures of a run are those of the work alone.
  */
@@ -29,7 +29,7 @@ bool wl_allocator_parse(const char *text, WlAllocator *out);
 /* Prints "TOOL: message" as one line on stderr and exits with code. */
 _Noreturn void wl_die(int code, const char *tool, const char *format, ...) __attribute__((format(printf, 3, 4)));
 
-/* Exits 2 with a line that names the option getopt_long stopped at; answer is what it returned, '?' or ':'.
+/* Exits 2 with a line that names the option getopt_long stopped at; answer is its result, '?' or ':'.
    Long options must have values of 256 and more. */
 _Noreturn void wl_bad_option(const char *tool, int answer, char *const *argv);
 /* Likewise where the value that getopt_long has found is the next option. --json=--file means a file of that name. */

@@ -14,7 +14,7 @@ typedef struct Document {
     const char *name; /* the last part of path */
     char *text;       /* NULL: not loaded, or it cannot be read */
     size_t bytes;
-    bool usable; /* readable, and JSON; set by whoever parses it */
+    bool usable; /* readable, and JSON; set by the parsing program */
     /* Of the first, untimed pass; every later pass must agree. */
     size_t output_bytes;
     uint64_t output_hash;
@@ -28,9 +28,9 @@ typedef struct Corpus {
     size_t unreadable; /* documents and arguments that could not be read */
 } Corpus;
 
-/* Collects the names. What cannot be read is one line on stderr, and counted. */
+/* Collects the names. A file that cannot be read is one line on stderr, and counted. */
 void corpus_collect(Corpus *corpus, char *const *paths, size_t count);
-/* Reads the contents. quiet: says nothing about what cannot be read. */
+/* Reads the contents. quiet: says nothing about files that cannot be read. */
 void corpus_load(Corpus *corpus, bool quiet);
 
 #endif

@@ -6,11 +6,11 @@
  *     tslab     a domain per document, left and destroyed; the tree is never walked to free it
  *
  * The first pass is not timed. It frees everything one by one, on either allocator, and so proves that the
- * parser keeps nothing of one document for the next: what would survive in its static data cannot live in a
- * domain. The output of each document is hashed there, and again in the last pass, after the timed ones.
+ * parser keeps nothing of one document for the next: objects that survive in its static data cannot live in a domain.
+ * The output of each document is hashed there, and again in the last pass, after the timed ones.
  *
- * Without --allocator both are run, each in a process of its own, and what they print is compared: any
- * difference is exit 1.
+ * Without --allocator both are run, each in a process of its own, and their outputs are compared: any difference is
+ * exit 1.
  */
 #include <errno.h>
 #include <getopt.h>
@@ -141,7 +141,7 @@ static bool same_output(const Document *document, const Walk *walk, size_t outpu
            output_bytes == document->output_bytes;
 }
 
-/* The first pass: fills in what the document comes to, and frees everything one by one. */
+/* The first pass: fills in the results of the document, and frees everything one by one. */
 static void examine_document(Document *document, Outcome *outcome, bool quiet) {
     EpochDomain *domain = slab != NULL ? enter_domain(document) : NULL;
     if (slab != NULL && domain == NULL)
@@ -215,7 +215,7 @@ static size_t usable_documents(const Corpus *corpus) {
 }
 
 /* Of an even number of documents the one in the middle by size, otherwise NULL. It is served twice a round:
-   the median is then a time of that document, and not whatever lies next to the gap between two. */
+   the median is then a time of that document, and not of a neighbour of the gap between two. */
 static const Document *middle_document(const Corpus *corpus) {
     size_t usable = usable_documents(corpus);
     if (usable % 2 != 0) return NULL;
@@ -340,7 +340,7 @@ static json_t *outcome_json(const Settings *settings, WlAllocator allocator, con
                      leaked, "tslab", report_json_allocator(tslab ? &outcome->stats : NULL));
 }
 
-/* What must hold whatever the figures are. */
+/* Requirements that hold for any figures. */
 static int check(const Corpus *corpus, const Outcome *outcome, bool quiet) {
     if (usable_documents(corpus) == 0) {
         if (!quiet) fprintf(stderr, TOOL ": no document could be read\n");

@@ -1,6 +1,6 @@
 /*
- * What a workload says at its end, for people and as JSON: latencies, resident memory, and what
- * temporal-slab answers when it is asked what happened. malloc has no such answers: "n/a", and null.
+ * The report of a workload at its end, for people and as JSON: latencies, resident memory, and temporal-slab's own
+ * statistics. malloc has none: "n/a", and null.
  */
 #ifndef WORKLOADS_REPORT_H
 #define WORKLOADS_REPORT_H
@@ -34,7 +34,7 @@ typedef struct LeakReport {
     LeakRow rows[REPORT_LABELS_MAX];
 } LeakReport;
 
-/* Asks every open and draining epoch of the allocator what is live in it. false: no memory for the list. */
+/* Asks every open and draining epoch of the allocator for its live objects. false: no memory for the list. */
 bool leak_report_collect(SlabAllocator *slab, LeakReport *out);
 /* Destroys every epoch that holds an object; returns how many. */
 uint64_t leak_report_destroy_epochs(SlabAllocator *slab);

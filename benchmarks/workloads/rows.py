@@ -2,9 +2,9 @@
 
 from collections import namedtuple
 
-# name: as in the table. does: one sentence. time, memory: what the two figures are. memory_key: of the program's "rss".
-# program: of the build, or None for the unmodified program. needs: what is missing if it is not built. matters: for which program.
-# by_design: why temporal-slab is slow there, where it means to be.
+# name: as in the table. does: one sentence. time, memory: the meaning of the two figures. memory_key: of the program's
+# "rss". program: of the build, or None for the unmodified program. needs: the missing library if it is not built.
+# matters: for which program. by_design: why temporal-slab is slow there, where it means to be.
 Row = namedtuple("Row", "name does time memory memory_key program arguments needs note matters by_design", defaults=("",))
 
 PATTERN = "synthetic_bench"

@@ -98,7 +98,7 @@ def run_program(row, allocator, library, options, said):
             return json.load(file)
 
 
-# What a child used, told by the child's own parent, so that this process's memory is no part of it.
+# A child's use of memory, told by the child's own parent, so that this process's memory is no part of it.
 WAITER = """import os, sys
 pid = os.posix_spawnp(sys.argv[1], sys.argv[1:], os.environ)
 _, status, usage = os.wait4(pid, 0)
@@ -153,7 +153,8 @@ def run(row, allocators, options, said, note):
             rounds[name].append(run_once(row, name, library, options, said))
         check_same(row, {name: results[-1] for name, results in rounds.items()})
     results = {name: merged(results) for name, results in rounds.items()}
-    # What a process has before its work is no allocator's use of memory: the least of any allocator's is taken off all of them.
+    # Memory that a process has before its work is no allocator's use: the least of any allocator's is taken off all of
+    # them.
     empty = min(each["rss"].get("before_bytes", 0) for each in results.values())
     for each in results.values():
         each["rss"]["empty_bytes"] = empty

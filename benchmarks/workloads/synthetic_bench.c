@@ -24,7 +24,7 @@
 
 typedef struct Outcome {
     BenchTotals totals;
-    uint64_t counted_leaks; /* what benchmark_objects_leaked_total came to */
+    uint64_t counted_leaks; /* the final benchmark_objects_leaked_total */
     bench_hist latencies;
     RssSeries series;
     MemoryReport memory;
@@ -41,7 +41,7 @@ static SlabAllocator *make_allocator(const BenchOptions *options) {
     return slab;
 }
 
-/* Asks temporal-slab what is left, then lets it take back what leaked. */
+/* Asks temporal-slab for the remaining objects, then lets it take the leaked ones back. */
 static void examine(SlabAllocator *slab, Outcome *outcome) {
     if (!slab_stats_global(slab, &outcome->stats) || !leak_report_collect(slab, &outcome->leaks))
         wl_die(BENCH_EXIT_FAILED, TOOL, "no statistics: %s", strerror(errno));
@@ -80,7 +80,7 @@ static double requests_per_s(const BenchTotals *totals) {
     return totals->elapsed_ns == 0 ? 0.0 : (double)totals->requests * 1e9 / (double)totals->elapsed_ns;
 }
 
-/* ---- what happened ---------------------------------------------------------------------------- */
+/* ---- results ---------------------------------------------------------------------------------- */
 
 static void range_text(char *out, size_t capacity, uint32_t low, uint32_t high) {
     if (low == high)
@@ -150,7 +150,7 @@ static json_t *outcome_json(const BenchOptions *options, const Outcome *outcome)
                      leaked, "tslab", report_json_allocator(tslab ? &outcome->stats : NULL));
 }
 
-/* What must hold whatever the figures are. */
+/* Requirements that hold for any figures. */
 static int check(const BenchOptions *options, const Outcome *outcome) {
     const BenchTotals *totals = &outcome->totals;
     if (totals->objects == 0) {

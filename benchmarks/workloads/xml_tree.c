@@ -2,8 +2,8 @@
  * xml_tree: a request parses an XML document with libxml2, walks its tree, and prints it again.
  *
  * malloc: the tree is freed as libxml2 does it, node by node. temporal-slab: xmlMemSetup() makes the library allocate in the
- * request's domain, whose end frees the tree without a walk. The library starts (xmlInitParser) outside of any domain, so what it
- * keeps for the whole process is not the first request's.
+ * request's domain, whose end frees the tree without a walk. The library starts (xmlInitParser) outside of any domain,
+ * so memory that it keeps for the whole process is not the first request's.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -91,7 +91,7 @@ int main(int argc, char **argv) {
     if (run->allocator == WL_TSLAB && xmlMemSetup(release, slab_alloc, slab_alloc_resize, slab_alloc_strdup) != 0)
         wl_die(BENCH_EXIT_FAILED, TOOL, "libxml2 does not take memory functions");
     xmlInitParser();
-    case_same(run, serve(run, text, length)); /* what the library makes at its first use */
+    case_same(run, serve(run, text, length)); /* objects that the library makes at its first use */
     case_start(run);
     while (case_goes_on(run)) {
         uint64_t begin_ns = bench_now_ns();

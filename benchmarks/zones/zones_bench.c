@@ -1,7 +1,7 @@
 /*
- * What it costs to take closed epochs to zones and back: bytes appended beside the bytes of the slabs, time beside writing the same
- * bytes to the same place with direct I/O, memory that stays. `zones_bench [--mib N] [--csv FILE] [FILE]`; the last file is made and
- * removed.
+ * The cost of taking closed epochs to zones and back: bytes appended beside the bytes of the slabs, time beside writing
+ * the same bytes to the same place with direct I/O, memory that stays. `zones_bench [--mib N] [--csv FILE] [FILE]`; the
+ * last file is made and removed.
  */
 #define _GNU_SOURCE
 #include "bench_csv.h"
@@ -84,7 +84,7 @@ static EpochId fill(SlabAllocator *a, size_t bytes, size_t object, uint64_t **fi
         uint64_t *p = slab_malloc_epoch(a, object, e);
         NEED(p);
         for (size_t k = 0; k < object / 8; k++) p[k] = i * 1000003u + k;
-        p[0] = (uint64_t)(uintptr_t)before; /* linked, so that all can be checked by what comes back */
+        p[0] = (uint64_t)(uintptr_t)before; /* linked, so that a load can check all of them */
         before = p;
     }
     *first = before;
@@ -99,7 +99,7 @@ static void check(const uint64_t *p, size_t bytes, size_t object) {
 }
 
 /* Writes of 1 MiB with direct I/O to a new file beside that of the zones: there, too, blocks are new to the file system. source >= 0: each
-   MiB is read from there first, which is what `dd if=SOURCE oflag=direct bs=1M` does; else it is one buffer all the time. */
+   MiB is read from there first, as `dd if=SOURCE oflag=direct bs=1M` does; else it is one buffer all the time. */
 static double write_plain(size_t bytes, int source) {
     char *buffer, plain[512];
     NEED(posix_memalign((void **)(void *)&buffer, 4096, 1 << 20) == 0);
@@ -142,7 +142,7 @@ static void there_and_back(size_t all, size_t each, size_t object, unsigned flag
     for (size_t i = 0; i < count; i++) NEED(epoch_load(a, e[i]));
     load = now_s() - load;
     for (size_t i = 0; i < count; i++) check(first[i], each, object);
-    SlabZonesStats end; /* zones of what was loaded are reset */
+    SlabZonesStats end; /* zones of loaded epochs are reset */
     NEED(slab_zones_stats(zones, &end));
     printf("%6zu x %8zu KiB of %6zu B %-5s  (appended + padded) / slabs %.3f  fill at reset %.3f  memory away %5.2f %% "
            " spill %6.0f MiB/s  load "
@@ -167,7 +167,7 @@ static void there_and_back(size_t all, size_t each, size_t object, unsigned flag
     free(first);
 }
 
-/* In a process of its own: what an earlier epoch has left would be there already, and would not be counted. */
+/* In a process of its own: memory of an earlier epoch would be there already, and would not be counted. */
 static void there_and_back_apart(size_t all, size_t each, size_t object, unsigned flags) {
     (void)fflush(stdout);
     if (csv) (void)fflush(csv);
@@ -272,8 +272,8 @@ static rest scattered_rest_apart(size_t slabs, size_t object, int what) {
     return answer;
 }
 
-/* Every second slab away: as many groups of slabs as there can be. What stays is told beside a process that never had the epoch, and
-   beside one that has ended it. */
+/* Every second slab away: as many groups of slabs as there can be. The remaining memory is told beside a process that
+   never had the epoch, and beside one that has ended it. */
 static void scattered(size_t slabs, size_t object) {
     char work[96];
     rest without = scattered_rest_apart(slabs, object, WITHOUT), ended = scattered_rest_apart(slabs, object, DESTROYED),

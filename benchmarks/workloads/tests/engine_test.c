@@ -1,7 +1,7 @@
 /*
- * What the requests really do, seen from outside: every malloc, slab_malloc... and free of the engine passes
- * through a wrapper here (the linker's --wrap), which notes which request an object came from and how many
- * requests later it is freed. The engine's own counts are compared with that.
+ * The real acts of the requests, seen from outside: every malloc, slab_malloc... and free of the engine passes through
+ * a wrapper here (the linker's --wrap), which notes which request an object came from and how many requests later it is
+ * freed. The engine's own counts are compared with that.
  */
 #include <inttypes.h>
 #include <math.h>
@@ -16,7 +16,7 @@
 #include "check.h"
 #include "report.h"
 
-/* ---- what the wrappers see -------------------------------------------------------------------- */
+/* ---- counts of the wrappers ------------------------------------------------------------------- */
 
 #define LIVE_MAX 200000u
 #define LAGS_MAX 64u
@@ -26,7 +26,7 @@ typedef struct Seen {
     bool watching;
     uint64_t allocated;
     uint64_t freed;
-    uint64_t unknown;        /* frees of what is not live */
+    uint64_t unknown;        /* frees of dead objects */
     uint64_t lags[LAGS_MAX]; /* frees by the number of allocations since the object's own */
     uint64_t longer_lags;
     uint64_t small, hot; /* sizes outside [48, 768]; sizes of 128 */

@@ -69,7 +69,7 @@ def check_documents(result, directory):
         if name in got:
             w.check(got[name]["nodes"] == nodes(value), "%s: %d nodes" % (name, got[name]["nodes"]))
             w.check(got[name]["string_bytes"] == string_bytes(value), "%s: strings" % name)
-    # What is printed for this one is known byte by byte.
+    # The output for this one is known byte by byte.
     text = b'[\n  [\n    [\n      [\n        [\n          [\n            "' + b"x" * 1000 + \
         b'"\n          ]\n        ]\n      ]\n    ]\n  ]\n]'
     nested = got.get("deep/er/nested.json", {})

@@ -107,7 +107,7 @@ with tempfile.TemporaryDirectory() as directory:
     for said in ("Time: malloc is ahead (1.50 times as slow as malloc).", "Memory: malloc is ahead (1.50 times as large as malloc).",
                  "(steady): behind in time (300.0 us beside 100.0 us of malloc), behind in memory (144.0 MiB beside 48.0 MiB of malloc)."):
         w.check(said in text, "%r is not in: %s" % (said, text))
-    # A memory is that above an empty process, and less than a MiB apart is level, whatever the ratio.
+    # A memory is that above an empty process, and less than a MiB apart is level, at any ratio.
     code, out, err, log = run_table(directory, "--rounds=1", peers=False, factor="1.01", before="50331648 - 100000 if tslab else 50331648 - 200000")
     found = [line.split("|")[1].split() for line in out.splitlines() if line.startswith("JSON documents  ")]
     w.check(found[0][0] == "0.2" and found[0][-1] == "0.7", "%r" % found)
