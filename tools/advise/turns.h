@@ -4,8 +4,8 @@
  * An *instance* is a function F as it is called from one stack. Its *sites* are the calls that F makes there. A *visit*
  * of a site is a row of events below it with no other event of the thread between. Where a site is visited again and
  * again, its visits cut the time of a thread into *rounds*: from the beginning of each visit to the next one, or from
- * end to end. An object that was allocated in the instance belongs to the round of its birth, and *escapes* if it dies in a
- * later one. If few do, a round is a turn of F.
+ * end to end. An object that was allocated in the instance belongs to the round of its birth, and *escapes* if it dies
+ * in a later one. If few do, a round is a turn of F.
  *
  * Three readings of the trace: births and visits; deaths, by round, for the sites that may cut turns; escapes of the
  * best. Memory: some 100 bytes for each node of the tree of stacks and thread. It does not grow with the events.
