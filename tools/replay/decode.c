@@ -1,6 +1,6 @@
 /*
- * Three readings of the trace: which process allocates most; how many operations each thread has, and when most bytes are
- * live; the operations. The last two are the same walk, so they agree about slots and windows.
+ * Three readings of the trace: which process allocates most; how many operations each thread has, and when most bytes
+ * are live; the operations. The last two are the same walk, so they agree about slots and windows.
  *
  * Memory: 4 bytes for each object. The operations lie in a temporary file, 16 bytes each.
  */

@@ -4,8 +4,8 @@
  * Each thread has a stream of operations. Objects lie in *slots*, which later objects take again. The order between
  * threads is kept by two rules. Where two operations on a slot that follow each other are of different threads, the
  * later one waits for the earlier one: `turn` counts these hand-overs. And the operations of all threads together are
- * cut into *windows*: a thread begins its operations of a window when all threads have done theirs of the one before the
- * last. Both follow the order of the trace, so no cycle of waits is possible.
+ * cut into *windows*: a thread begins its operations of a window when all threads have done theirs of the one before
+ * the last. Both follow the order of the trace, so no cycle of waits is possible.
  *
  * The first thread plays in the main thread, and starts the others.
  */
@@ -45,7 +45,7 @@ typedef struct ops_head {
 } ops_head;
 
 typedef enum play_mode {
-    PLAY_PROBE,  /* nothing: is the allocator the one that is meant? */
+    PLAY_PROBE,   /* nothing: is the allocator the one that is meant? */
     PLAY_NOTHING, /* no memory is allocated: the time of the player itself */
     PLAY_TIME,
     PLAY_MEASURE /* the time of each call, and resident memory */

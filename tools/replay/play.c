@@ -18,7 +18,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { SPINS = 64, STACK_BYTES = 256 << 10, TOUCH_STEP = 4096, ROLLUP_BYTES = 4096, END_WAIT_NS = 20000 };
+enum { SPINS = 64, STACK_BYTES = 256 << 10, PAGE = 4096, LINE = 64, ROLLUP_BYTES = 4096, END_WAIT_NS = 20000 };
 
 typedef struct slot {
     unsigned char *object;
@@ -91,9 +91,11 @@ static void pause_spin(unsigned *spins) {
     if (++*spins > SPINS) (void)sched_yield();
 }
 
+/* A program writes its small objects whole; of a large one each page is written. */
 static void touch(unsigned char *object, uint64_t from, uint64_t to) {
     volatile unsigned char *at = object;
-    for (; from < to; from += TOUCH_STEP) at[from] = 1;
+    const uint64_t step = to - from <= PAGE ? LINE : PAGE;
+    for (; from < to; from += step) at[from] = 1;
     if (to) at[to - 1] = 1;
 }
 
@@ -103,7 +105,7 @@ static void do_alloc(const op *o, slot *s) {
         object = malloc(o->size);
     else if (posix_memalign(&object, o->align_log2 < 3 ? sizeof(void *) : (size_t)1 << o->align_log2, o->size) != 0)
         object = NULL;
-    if (!object && o->size) _exit(PLAY_NO_MEMORY);
+    if (!object) _exit(PLAY_NO_MEMORY);
     s->object = object;
 }
 
@@ -120,10 +122,14 @@ static void count_time(buckets *of, uint64_t from) {
 
 static void do_memory(player_thread *t, const op *o, slot *s) {
     const bool calls = player.mode != PLAY_NOTHING, measures = player.mode == PLAY_MEASURE;
+    /* An object is there before it is freed, and none before it is allocated: the order of the threads holds. */
+    if (calls && (o->kind == OP_ALLOC) == (s->object != NULL)) _exit(PLAY_BROKEN);
+    if (o->kind != OP_ALLOC && calls && s->bytes) (void)*(volatile unsigned char *)s->object; /* as a program does */
     const uint64_t from = measures ? clock_now(CLOCK_MONOTONIC) : 0;
     if (o->kind == OP_FREE) {
         if (calls) free(s->object);
         if (measures) count_time(&t->free_ns, from);
+        s->object = NULL;
         t->frees++;
         return;
     }

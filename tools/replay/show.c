@@ -101,8 +101,8 @@ static void put_quantiles(const char *name, const buckets *b, FILE *out) {
 
 static void put_allocator_json(const run_allocator *a, FILE *out) {
     const run_figures *f = a->figures;
-    fprintf(out, "\n  {\"name\": \"%s\", \"mallocs\": %" PRIu64 ", \"frees\": %" PRIu64 ", \"reallocs\": %" PRIu64, a->name,
-            f->allocs, f->frees, f->reallocs);
+    fprintf(out, "\n  {\"name\": \"%s\", \"mallocs\": %" PRIu64 ", \"frees\": %" PRIu64 ", \"reallocs\": %" PRIu64,
+            a->name, f->allocs, f->frees, f->reallocs);
     put_spread("time_ns", f->time_ns, out);
     put_spread("cpu_ns", f->cpu_ns, out);
     put_spread("peak_bytes", f->peak_bytes, out);

@@ -1,0 +1,131 @@
+#!/usr/bin/env python3
+"""tslab replay. Argument: DIRECTORY OF THE TOOLS."""
+import csv
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import unittest
+
+TOOLS = os.path.abspath(sys.argv[1])
+TSLAB = os.path.join(TOOLS, "tslab")
+WORK = tempfile.mkdtemp(prefix="tslab-replay-")
+KNOWN = os.path.join(WORK, "known.trace")
+ENVIRONMENT = {k: v for k, v in os.environ.items() if not k.startswith("TSLAB_") and k != "LD_PRELOAD"}
+
+
+def replay(*arguments):
+    return subprocess.run([TSLAB, "replay", *arguments], capture_output=True, text=True, timeout=300, env=ENVIRONMENT)
+
+
+def figures(*arguments):
+    answer = replay("--json", "--rounds", "1", *arguments)
+    if answer.returncode:
+        raise AssertionError(answer.stderr)
+    return json.loads(answer.stdout)
+
+
+class Replaying(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        subprocess.run([os.path.join(TOOLS, "tools_replay_trace"), KNOWN], check=True)
+
+    def one_line(self, answer, code, *parts):
+        self.assertEqual(answer.returncode, code, answer.stderr)
+        self.assertEqual(answer.stdout, "")
+        self.assertEqual(len(answer.stderr.splitlines()), 1, answer.stderr)
+        for part in parts:
+            self.assertIn(part, answer.stderr)
+
+    def test_operations_and_live_bytes(self):
+        found = figures("--allocator", "malloc,tslab", KNOWN)
+        self.assertEqual((found["mallocs"], found["frees"], found["reallocs"]), (20000, 19990, 5000))
+        self.assertEqual(found["threads"], 2)
+        self.assertEqual(found["left_out"], 1)
+        self.assertEqual(found["live_peak_bytes"], 10000 * 1000 + 5000 * 4000)
+        self.assertEqual(found["live_end_bytes"], 5 * 1000 + 5 * 5000)
+        self.assertEqual([a["name"] for a in found["allocators"]], ["malloc", "tslab"])
+        for a in found["allocators"]:
+            self.assertEqual((a["mallocs"], a["frees"], a["reallocs"]), (20000, 19990, 5000), a)
+            peak = a["peak_bytes"]["median"]
+            self.assertGreaterEqual(peak, found["live_peak_bytes"], a)
+            self.assertLess(peak, 2 * found["live_peak_bytes"], a)
+            self.assertGreaterEqual(peak, a["final_bytes"]["median"], a)
+            for of in ("time_ns", "cpu_ns", "peak_bytes", "final_bytes"):
+                self.assertLessEqual(a[of]["low"], a[of]["median"], a)
+                self.assertLessEqual(a[of]["median"], a[of]["high"], a)
+            for of in ("malloc_ns", "free_ns"):
+                self.assertLessEqual(a[of]["p50"], a[of]["p99"], a)
+                self.assertLessEqual(a[of]["p99"], a[of]["p99_9"], a)
+
+    def test_course(self):
+        out = os.path.join(WORK, "course.csv")
+        figures("--allocator", "tslab,malloc", "--csv", out, KNOWN)
+        with open(out, newline="", encoding="utf-8") as file:
+            rows = list(csv.DictReader(file))
+        self.assertEqual(list(rows[0]), ["time_ns", "operations", "live_bytes", "tslab", "malloc"])
+        self.assertEqual(max(int(r["live_bytes"]) for r in rows), 30000000)
+        self.assertGreater(len(rows), 200)
+        times = [int(r["time_ns"]) for r in rows]
+        self.assertEqual(times, sorted(times))
+        for row in rows:
+            if int(row["live_bytes"]) > 10000000:
+                self.assertGreaterEqual(int(row["malloc"]), int(row["live_bytes"]) * 0.9, row)
+                self.assertGreaterEqual(int(row["tslab"]), int(row["live_bytes"]) * 0.9, row)
+
+    def test_text(self):
+        answer = replay("--rounds", "2", "--allocator", "malloc,tslab", KNOWN)
+        self.assertEqual((answer.returncode, answer.stderr), (0, ""))
+        self.assertIn("known: 20000 mallocs, 19990 frees, 5000 reallocs of 2 threads; at most 30.00 MB live, 0.03 at the end",
+                      answer.stdout)
+        charts = [line for line in answer.stdout.splitlines() if line.endswith("|")]
+        self.assertEqual([line.split()[0] for line in charts], ["malloc", "tslab"])
+        self.assertEqual([len(line) for line in charts], [10 + 74, 10 + 74])
+
+    def test_damaged(self):
+        with open(KNOWN, "rb") as file:
+            whole = file.read()
+        cut = os.path.join(WORK, "cut.trace")
+        with open(cut, "wb") as file:
+            file.write(whole[:-40])
+        answer = replay("--json", "--rounds", "1", "--allocator", "malloc", cut)
+        self.assertEqual(answer.returncode, 0, answer.stderr)
+        self.assertEqual(len(answer.stderr.splitlines()), 1, answer.stderr)
+        self.assertIn("only the events before are replayed", answer.stderr)
+        with open(cut, "wb") as file:
+            file.write(b"no trace" * 100)
+        self.one_line(replay(cut), 3, cut)
+        self.one_line(replay(os.path.join(WORK, "missing")), 3, "missing")
+
+    def test_allocator_that_is_missing(self):
+        """Each process of the loader looks into a cache that has none: a root of its own would be needed. So the
+        library is one whose file cannot be loaded."""
+        folder = os.path.join(WORK, "broken")
+        os.makedirs(folder, exist_ok=True)
+        with open(os.path.join(folder, "libjemalloc.so.2"), "wb") as file:
+            file.write(b"no library")
+        answer = subprocess.run([TSLAB, "replay", "--json", "--rounds", "1", "--allocator", "jemalloc,malloc", KNOWN],
+                                capture_output=True, text=True, timeout=300,
+                                env={**ENVIRONMENT, "LD_LIBRARY_PATH": folder})
+        self.assertEqual(answer.returncode, 0, answer.stderr)
+        self.assertEqual(answer.stderr, "tslab: jemalloc is left out: libjemalloc.so.2 is not installed\n")
+        found = json.loads(answer.stdout)
+        self.assertEqual(found["skipped"], ["jemalloc"])
+        self.assertEqual([a["name"] for a in found["allocators"]], ["malloc"])
+
+    def test_wrong_command_lines(self):
+        for wrong, part in ((["--allocator", "hoard", KNOWN], "hoard"), (["--allocator", "", KNOWN], "not a list"),
+                            (["--allocator", "tslab,tslab", KNOWN], "tslab,tslab"), (["--rounds", "0", KNOWN], "0"),
+                            (["--rounds", "100", KNOWN], "100"), ([], "no trace is named"),
+                            ([KNOWN, KNOWN], "more than one trace"), (["--fast", KNOWN], "--fast")):
+            self.one_line(replay(*wrong), 2, part)
+
+    def test_csv_that_cannot_be_written(self):
+        answer = replay("--json", "--rounds", "1", "--allocator", "malloc", "--csv", WORK, KNOWN)
+        self.assertEqual(answer.returncode, 3)
+        self.assertIn(WORK, answer.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv[:1])
