@@ -6,21 +6,23 @@
 #include "common/target.h"
 #include "tslab/commands.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
 static void help(void) {
-    printf("usage: %s [--json] FILE\n"
+    printf("usage: %s [--json] [--html OUT] FILE\n"
            "\n"
            "Says of a trace of tslab record which allocations die together, and which function's calls or loop is the\n"
            "boundary; what a domain there saves, and what escapes it. docs/advise.md explains each figure.\n"
            "\n"
            "  --json      the same for programs; docs/advise.md has the keys\n"
+           "  --html OUT  writes a page of it as well: one file, which needs no network\n"
            "  --help      this text\n"
            "\n"
            "Exit status: 0 there is advice; 1 there is no boundary that saves anything; 2 a wrong command line;\n"
-           "3 the trace cannot be read.\n",
+           "3 the trace cannot be read, or OUT not written.\n",
            option_command);
 }
 
@@ -28,7 +30,22 @@ static void progress(double share) {
     if (isatty(STDERR_FILENO)) fprintf(stderr, "\r%3.0f %%", 100 * share);
 }
 
-static int advise(const char *path, bool json) {
+static bool write_page(const advice *a, const char *path) {
+    FILE *out = fopen(path, "w");
+    if (!out) {
+        say("%s: %s", path, strerror(errno));
+        return false;
+    }
+    bool done = advice_html(a, out);
+    if (!done) say("%s: no memory", path);
+    if (fclose(out) != 0 && done) {
+        say("%s: %s", path, strerror(errno));
+        done = false;
+    }
+    return done;
+}
+
+static int advise(const char *path, bool json, const char *html) {
     char error[256];
     const char *why;
     trace *t = trace_open(path, error, sizeof error);
@@ -52,6 +69,7 @@ static int advise(const char *path, bool json) {
     else
         advice_text(&a, stdout);
     int code = advice_has_turns(&a, &why) ? EXIT_DONE : EXIT_FINDINGS;
+    if (html && !write_page(&a, html)) code = EXIT_NO_TARGET;
     advice_free(&a);
     turns_free(found);
     trace_close(t);
@@ -59,13 +77,16 @@ static int advise(const char *path, bool json) {
 }
 
 int command_advise(int argc, char **argv) {
-    enum { JSON = 256, HELP };
+    enum { JSON = 256, HTML, HELP };
     static const struct option known[] = {
-        {"json", no_argument, NULL, JSON}, {"help", no_argument, NULL, HELP}, {NULL, 0, NULL, 0}};
+        {"json", no_argument, NULL, JSON}, {"html", required_argument, NULL, HTML}, {"help", no_argument, NULL, HELP}, {NULL, 0, NULL, 0}};
     bool json = false;
+    const char *html = NULL;
     for (int c; (c = option_next(argc, argv, known)) != -1;) {
         if (c == JSON) {
             json = true;
+        } else if (c == HTML) {
+            html = optarg;
         } else if (c == HELP || c == 'h') {
             help();
             return tool_end(EXIT_DONE);
@@ -78,5 +99,5 @@ int command_advise(int argc, char **argv) {
         return EXIT_USAGE;
     }
     if (optind + 1 < argc) return option_wrong("more than one trace:", argv[optind + 1]);
-    return advise(argv[optind], json);
+    return advise(argv[optind], json, html);
 }

@@ -201,20 +201,32 @@ void turn_escape_add(turn_escape *to, const turn_escape *from) {
     if (from->oldest_ns > to->oldest_ns) to->oldest_ns = from->oldest_ns;
 }
 
-void lives_merge(turns *out, const stack_tree *r, const bool *is_wrapper) {
+static bool merge_sites(turns *out, const stack_tree *r, const bool *is_wrapper) {
     size_t kept = 0;
-    tree = r;
+    uint32_t *place = calloc(out->sites + 1, sizeof *place);
+    if (!place) return false;
     for (size_t i = 0; i < out->sites; i++)
         out->site[i].named = out->site[i].stack ? wrappers_skip(r, is_wrapper, out->site[i].stack) : 0;
     qsort(out->site, out->sites, sizeof *out->site, same_site);
-    for (size_t i = 0; i < out->sites; i++)
+    for (size_t i = 0; i < out->sites; i++) {
+        uint32_t stack = out->site[i].stack;
         if (kept && same_site(&out->site[kept - 1], &out->site[i]) == 0)
             turn_site_add(&out->site[kept - 1], &out->site[i]);
         else
             out->site[kept++] = out->site[i];
+        out->site[kept - 1].row = (uint32_t)kept - 1;
+        out->row_of[stack] = (uint32_t)kept - 1;
+    }
+    qsort(out->site, kept, sizeof *out->site, most_byte_seconds);
+    for (size_t i = 0; i < kept; i++) place[out->site[i].row] = (uint32_t)i;
+    for (size_t i = 0; i < out->sites; i++) out->row_of[i] = place[out->row_of[i]];
     out->sites = kept;
-    qsort(out->site, out->sites, sizeof *out->site, most_byte_seconds);
-    kept = 0;
+    free(place);
+    return true;
+}
+
+static void merge_escapes(turns *out, const stack_tree *r, const bool *is_wrapper) {
+    size_t kept = 0;
     for (size_t i = 0; i < out->escapes; i++) {
         out->escape[i].named = wrappers_skip(r, is_wrapper, out->escape[i].stack);
         out->escape[i].freed_named = out->escape[i].freed ? wrappers_skip(r, is_wrapper, out->escape[i].freed) : 0;
@@ -227,4 +239,11 @@ void lives_merge(turns *out, const stack_tree *r, const bool *is_wrapper) {
             out->escape[kept++] = out->escape[i];
     out->escapes = kept;
     if (kept) qsort(out->escape, kept, sizeof *out->escape, most_escapes);
+}
+
+bool lives_merge(turns *out, const stack_tree *r, const bool *is_wrapper) {
+    tree = r;
+    if (!merge_sites(out, r, is_wrapper)) return false;
+    merge_escapes(out, r, is_wrapper);
+    return true;
 }

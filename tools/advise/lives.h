@@ -23,8 +23,9 @@ void generations_free(generations *g);
 void generations_tell(const generations *g, turns *out, const stack_tree *r, const candidates *c,
                       const uint64_t *visits);
 
-/* Fills life, named and, of escapes, freed_named; one row for those of the same call behind the same wrappers. */
+/* Fill life, named, row_of and, of escapes, freed_named; one row for those of the same call behind the same wrappers.
+   false: no memory. */
 void lives_classify(turns *out);
-void lives_merge(turns *out, const stack_tree *r, const bool *is_wrapper);
+bool lives_merge(turns *out, const stack_tree *r, const bool *is_wrapper);
 
 #endif

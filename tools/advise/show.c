@@ -195,7 +195,7 @@ const char *advice_at_destroy(const advice *a, size_t of) {
 
 /* ---- text -------------------------------------------------------------------------------------------------------- */
 
-static void put_spot(const advice *a, uint32_t stack, FILE *out) {
+void advice_put_spot(const advice *a, uint32_t stack, FILE *out) {
     spot s = advice_spot(a, stack);
     if (!s.function)
         fprintf(out, "%s", s.plain);
@@ -207,14 +207,14 @@ static void put_spot(const advice *a, uint32_t stack, FILE *out) {
 
 double advice_per_cent(uint64_t part, uint64_t all) { return all ? 100.0 * (double)part / (double)all : 0; }
 
-static void put_size(double bytes, FILE *out) {
+void advice_put_size(double bytes, FILE *out) {
     static const char *const unit[] = {"bytes", "KB", "MB", "GB", "TB"};
     unsigned i = 0;
     for (; bytes >= 1000 && i < 4; i++) bytes /= 1000;
     fprintf(out, i && bytes < 100 ? "%.1f %s" : "%.0f %s", bytes, unit[i]);
 }
 
-static void put_time(double ns, FILE *out) {
+void advice_put_time(double ns, FILE *out) {
     static const char *const unit[] = {"ns", "us", "ms", "s"};
     unsigned i = 0;
     for (; ns >= 1000 && i < 3; i++) ns /= 1000;
@@ -222,9 +222,9 @@ static void put_time(double ns, FILE *out) {
 }
 
 /* FUNCTION (FILE:LINE) > WRAPPER > WRAPPER */
-static void put_path(const advice *a, uint32_t stack, uint32_t named, FILE *out) {
+void advice_put_path(const advice *a, uint32_t stack, uint32_t named, FILE *out) {
     uint32_t through[ADVICE_THROUGH];
-    put_spot(a, named, out);
+    advice_put_spot(a, named, out);
     for (size_t i = advice_through(a, stack, named, through); i > 0; i--) {
         spot s = advice_spot(a, through[i - 1]);
         fprintf(out, " > %s", s.function ? s.function : s.plain);
@@ -234,17 +234,17 @@ static void put_path(const advice *a, uint32_t stack, uint32_t named, FILE *out)
 static void put_escape(const advice *a, const turn_escape *e, FILE *out) {
     unsigned later = advice_turns_later(e);
     fprintf(out, "       escapes: %" PRIu64 " objects from ", e->objects);
-    put_path(a, e->stack, e->named, out);
+    advice_put_path(a, e->stack, e->named, out);
     if (e->freed) {
         fputs(", freed ", out);
         if (later) fprintf(out, "%u turn%s later ", later, later == 1 ? "" : "s");
         fputs("in ", out);
-        put_path(a, e->freed, e->freed_named, out);
+        advice_put_path(a, e->freed, e->freed_named, out);
     } else {
         fputs(", never freed", out);
     }
     fputs(", the oldest after ", out);
-    put_time((double)e->oldest_ns, out);
+    advice_put_time((double)e->oldest_ns, out);
     fputs("\n", out);
 }
 
@@ -263,7 +263,8 @@ static void put_escapes(const advice *a, size_t of, FILE *out) {
                          : "DRAIN: they live on until they are freed");
 }
 
-static void put_how(const advice *a, const turn *t, FILE *out) {
+void advice_put_how(const advice *a, size_t i, FILE *out) {
+    const turn *t = &a->turns->best[i];
     spot s = advice_spot(a, t->stack);
     uint64_t escaped = t->births - t->covered;
     fprintf(out, "       how:     %s of %s\n", t->is_loop ? "in each round of the loop" : "at the beginning",
@@ -283,19 +284,19 @@ static void put_turn(const advice *a, size_t i, FILE *out) {
     const turn *t = &a->turns->best[i];
     double each = (double)t->count;
     fprintf(out, "\n  %2zu.  ", i + 1);
-    put_spot(a, t->stack, out);
+    advice_put_spot(a, t->stack, out);
     fprintf(out, ": %s is a turn\n       %" PRIu64 " turns of %.1f objects and ",
             t->is_loop ? "each round of a loop in it" : "each call", t->count, (double)t->births / each);
-    put_size((double)t->bytes / each, out);
+    advice_put_size((double)t->bytes / each, out);
     fprintf(out, "; %.1f %% of all allocations; %.2f %% of them escape\n       saves ",
             advice_per_cent(t->births, a->turns->births), advice_per_cent(t->births - t->covered, t->births));
-    put_time(t->saved_ns / each, out);
+    advice_put_time(t->saved_ns / each, out);
     fprintf(out, " a turn, and %" PRIu64 " frees; holds memory ", t->covered);
-    put_size((double)t->held_peak, out);
+    advice_put_size((double)t->held_peak, out);
     fputs(" longer at most\n", out);
     if (t->parent >= 0) fprintf(out, "       lies within %d.\n", t->parent + 1);
     put_escapes(a, i, out);
-    if (i == 0) put_how(a, t, out);
+    if (i == 0) advice_put_how(a, i, out);
 }
 
 static void put_lives(const advice *a, FILE *out) {
@@ -303,11 +304,11 @@ static void put_lives(const advice *a, FILE *out) {
         const turn_site *s = &a->life[i];
         if (i == 0) fputs("\nLong lives, which belong into epochs of their own:\n", out);
         fprintf(out, "  %-10s  %" PRIu64 " objects, ", advice_life(s), s->objects);
-        put_size((double)s->bytes, out);
+        advice_put_size((double)s->bytes, out);
         fputs(", ", out);
-        put_time(s->life_seconds / (double)s->objects * 1e9, out);
+        advice_put_time(s->life_seconds / (double)s->objects * 1e9, out);
         fputs(" each in the mean: ", out);
-        put_path(a, s->stack, s->named, out);
+        advice_put_path(a, s->stack, s->named, out);
         if (s->turn_stack) {
             spot rounds = advice_spot(a, s->turn_stack);
             fprintf(out, "; they die %u turn%s of %s later", s->turns_later, s->turns_later == 1 ? "" : "s",
@@ -321,11 +322,11 @@ void advice_text(const advice *a, FILE *out) {
     const char *why, *command = trace_about(a->t, "command");
     bool any = advice_has_turns(a, &why);
     fprintf(out, "%s: %" PRIu64 " allocations of ", command ? command : a->path, a->turns->births);
-    put_size((double)a->turns->bytes, out);
+    advice_put_size((double)a->turns->bytes, out);
     fputs(" in ", out);
-    put_time((double)a->turns->duration_ns, out);
+    advice_put_time((double)a->turns->duration_ns, out);
     fputs("; at most ", out);
-    put_size((double)a->turns->peak_bytes, out);
+    advice_put_size((double)a->turns->peak_bytes, out);
     fprintf(out, " live\nhere malloc and free take %.1f ns, an allocation in a domain %.1f, a domain %.1f\n",
             a->costs.malloc_free, a->costs.scope_alloc, a->costs.domain);
     if (!any)

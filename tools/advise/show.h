@@ -34,6 +34,19 @@ bool advice_name(advice *a);
 void advice_free(advice *a);
 void advice_text(const advice *a, FILE *out);
 void advice_json(const advice *a, FILE *out);
+/* Reads the trace once more. false: no memory. */
+bool advice_html(const advice *a, FILE *out);
+
+/* ---- for those that write --------------------------------------------------------------------------------------- */
+
+/* FUNCTION (FILE:LINE) */
+void advice_put_spot(const advice *a, uint32_t stack, FILE *out);
+/* FUNCTION (FILE:LINE) > WRAPPER > WRAPPER */
+void advice_put_path(const advice *a, uint32_t stack, uint32_t named, FILE *out);
+void advice_put_size(double bytes, FILE *out);
+void advice_put_time(double ns, FILE *out);
+/* The lines to add for a turn. */
+void advice_put_how(const advice *a, size_t i, FILE *out);
 
 /* The function that a call is in, by its symbol, and the line of the call, which may be inlined there. */
 typedef struct spot {

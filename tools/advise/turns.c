@@ -257,12 +257,13 @@ static bool read_escapes(reading *r) {
 
 static bool merge(reading *r) {
     bool *is_wrapper = wrappers_find(&r->tree, r->leaf);
+    r->out->row_of = calloc(r->tree.nodes, sizeof *r->out->row_of);
     r->out->sites = r->tree.nodes;
     lives_classify(r->out);
-    if (is_wrapper) lives_merge(r->out, &r->tree, is_wrapper);
+    bool done = is_wrapper && r->out->row_of && lives_merge(r->out, &r->tree, is_wrapper);
     free(is_wrapper);
     while (r->out->sites && !r->out->site[r->out->sites - 1].objects) r->out->sites--;
-    return is_wrapper != NULL;
+    return done;
 }
 
 static bool find(reading *r, const turn_costs *costs) {
@@ -313,5 +314,6 @@ void turns_free(turns *a) {
     free(a->site);
     free(a->function);
     free(a->function_of);
+    free(a->row_of);
     free(a);
 }

@@ -60,6 +60,7 @@ typedef enum turn_life {
 /* Objects of one call in a function, through the same wrappers. */
 typedef struct turn_site {
     uint32_t stack;      /* of one of them */
+    uint32_t row;        /* while rows are merged */
     uint32_t named;      /* the stack without wrappers of malloc */
     turn_life life;
     unsigned turns_later; /* of a generation */
@@ -84,6 +85,7 @@ typedef struct turns {
     turn_function *function; /* [0] is none */
     size_t functions;
     uint32_t *function_of; /* by stack */
+    uint32_t *row_of;      /* by stack: its place in site */
     uint64_t births, bytes, deaths, unknown_deaths, peak_bytes, duration_ns;
 } turns;
 
