@@ -7,6 +7,8 @@ enum {
     SITES = 6,       /* of one instance that are tried */
     LEAST_TURNS = 4, /* fewer are no turns */
     MANY_TURNS = 8,
+    MOST_HELD = 32,     /* times the peak */
+    NO_PRICE = 1 << 20, /* a smaller peak is taken for so many bytes */
     LEAST_BIRTHS = 32,
     SHARE = 500,    /* an instance with less than 1/SHARE of all births is not looked at */
     MOST_TURNS = 12 /* that are shown */
@@ -120,6 +122,7 @@ typedef struct choice {
     uint64_t address;   /* of the site */
     uint64_t calls;     /* visits of the call of the function */
     uint64_t most;      /* objects that one round covers */
+    double worth;       /* what it saves, less the price of the memory that it holds */
     bool has_beginning; /* a site before this one is visited less often than its rounds: a loop */
     bool is_entry;
 } choice;
@@ -238,9 +241,25 @@ static size_t best_of_functions(choice *all, size_t count) {
     return kept;
 }
 
-static int most_saved(const void *a, const void *b) {
-    double x = ((const choice *)a)->turn.saved_ns, y = ((const choice *)b)->turn.saved_ns;
+static int most_worth(const void *a, const void *b) {
+    double x = ((const choice *)a)->worth, y = ((const choice *)b)->worth;
     return (x < y) - (x > y);
+}
+
+/* Memory that a boundary holds longer, in the mean, has a price: a fifth of the program's peak costs nearly all of what is
+   saved. One that would hold many times the peak at once is none: a collector decides when its objects die. */
+static size_t with_memory(choice *all, size_t count, const turns *out) {
+    double seconds = (double)out->duration_ns * 1e-9;
+    double peak = (double)(out->peak_bytes > NO_PRICE ? out->peak_bytes : NO_PRICE);
+    size_t kept = 0;
+    for (size_t i = 0; i < count; i++) {
+        double mean = seconds > 0 ? all[i].turn.held_byte_seconds / seconds : 0;
+        if (mean > (double)all[i].turn.held_peak) mean = (double)all[i].turn.held_peak;
+        if (all[i].turn.held_peak > out->peak_bytes * MOST_HELD) continue;
+        all[i].worth = all[i].turn.saved_ns * (mean < 0.19 * peak ? 1 - 5 * mean / peak : 0.05);
+        all[kept++] = all[i];
+    }
+    return kept;
 }
 
 static bool is_within(const stack_tree *r, const turn *inner, const turn *outer) {
@@ -299,7 +318,8 @@ bool choose_turns(turns *out, const candidates *c, const stack_tree *r, const ui
     size_t count = merge_sites(all, c->count);
     for (size_t i = 0; i < count; i++) price(&all[i], costs);
     count = best_of_functions(all, count);
-    qsort(all, count, sizeof *all, most_saved);
+    count = with_memory(all, count, out);
+    qsort(all, count, sizeof *all, most_worth);
     count = without_twins(all, count, r);
     out->best = calloc(count + 1, sizeof *out->best);
     for (size_t i = 0; out->best && i < count; i++) out->best[out->count++] = all[i].turn;

@@ -332,7 +332,7 @@ void advice_text(const advice *a, FILE *out) {
     if (!any)
         fprintf(out, "\nNo boundary: %s.\n", why);
     else
-        fputs("\nBoundaries, by what they save:\n", out);
+        fputs("\nBoundaries, best first:\n", out);
     for (size_t i = 0; any && i < a->turns->count; i++) put_turn(a, i, out);
     put_lives(a, out);
 }

@@ -76,7 +76,7 @@ typedef struct turn_function {
 } turn_function;
 
 typedef struct turns {
-    turn *best; /* by their saving, largest first; without those that are the same turn of another function */
+    turn *best; /* best first; without those that are the same turn of another function */
     size_t count;
     turn_escape *escape; /* by turn, most objects first */
     size_t escapes;
