@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Builds what a test runs, and runs it: make t T=unit.cache.foreign. T is a name, the beginning of names, or a regular
+"""Builds the programs of a test, and runs it: make t T=unit.cache.foreign. T is a name, the beginning of names, or a regular
 expression. Usage: one.py PRESET T [OPTION OF CMAKE...]"""
 
 import difflib
@@ -44,7 +44,7 @@ def choose(wanted, names):
 
 
 def targets_of(folder, commands):
-    """What the commands name of the build; None: everything, as one of them is no target."""
+    """The targets of the build that the commands name; None: everything, as one of them is no target."""
     listed = subprocess.run(["cmake", "--build", folder, "--target", "help"], capture_output=True, text=True, check=True).stdout
     known = set(re.findall(r"^(?:\.\.\. )?([^\s:]+)", listed, re.M))
     targets = set()

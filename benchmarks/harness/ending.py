@@ -21,7 +21,7 @@ def interrupted():
 
 
 def run(name, main):
-    """Exits with what main answers to the arguments; with 2 where what it prints cannot be written."""
+    """Exits with the result of main(arguments); with 2 where its output cannot be written."""
     if sys.stdout is None:
         print(f"{name}: standard output: closed", file=sys.stderr)
         sys.exit(2)
@@ -44,5 +44,5 @@ def run(name, main):
 
 
 def drop_stdout():
-    """What is left in its buffer would fail once more at the end."""
+    """The rest of its buffer would fail once more at the end."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -37,7 +37,7 @@ OURS = ("tslab", "tslab hard")
 
 
 def allocators(library, hard, newest=None):
-    """Name: what is set in the environment. Ratios are to the first."""
+    """Name: the settings of the environment. Ratios are to the first."""
     preload = [f"LD_PRELOAD={library}"]
     if hard:
         return {"tslab": preload, "tslab hard": preload + ["TSLAB_HARDEN=1"]}
@@ -52,7 +52,7 @@ def allocators(library, hard, newest=None):
 
 
 def versions(found, tools):
-    """Name: what core_bench of that allocator says it is, where it is built."""
+    """Name: the identity by core_bench of that allocator, where it is built."""
     said = {}
     for a in found:
         if "-" in a:

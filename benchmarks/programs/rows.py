@@ -1,4 +1,4 @@
-"""What programs_bench.py runs: commands of real programs, and the loops of programs_loops."""
+"""The rows of programs_bench.py: commands of real programs, and the loops of programs_loops."""
 import os
 
 PYTHON = r"""

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""watched_bench.py: a moment of each watcher that is there, and what is said of one that is not. Argument: the build directory."""
+"""watched_bench.py: a moment of each watcher that is there, and the message about one that is not. Argument: the build directory."""
 
 import csv
 import pathlib

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What being watched costs: one program, unwatched and watched by what each allocator has for it.
+"""The cost of being watched: one program, unwatched and watched by each allocator's own means.
 
     benchmarks/watched/watched_bench.py                the table (two minutes)
     benchmarks/watched/watched_bench.py --csv FILE     and the figures
@@ -36,7 +36,7 @@ COLUMNS = ["watcher", "allocator", "says", "run", "unwatched_ns", "watched_ns"]
 
 @dataclasses.dataclass(frozen=True)
 class Watcher:
-    """A way to watch the program. {folder} in its settings and command is one for what it writes."""
+    """A way to watch the program. {folder} in its settings and command is one for its output."""
 
     name: str
     allocator: str  # tslab, or a library that is preloaded; "" is the system's malloc

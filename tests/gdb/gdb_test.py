@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Runs gdb with tools/gdb/tslab-gdb.py on a small program, and on a core file of it, and looks at what the commands say.
+"""Runs gdb with tools/gdb/tslab-gdb.py on a small program, and on a core file of it, and checks the output of the commands.
 
 usage: gdb_test.py PROGRAM EXTENSION      exit code 77: there is no gdb here
 """

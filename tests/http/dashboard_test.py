@@ -1,4 +1,4 @@
-"""The dashboard in headless Chromium: it shows what is wrong, the figures and the epochs, and stays usable with 10,000 of
+"""The dashboard in headless Chromium: it shows the findings, the figures and the epochs, and stays usable with 10,000 of
 them. Arguments: HTTP_TARGET. Skipped (77) where there is no Chromium."""
 
 import http.server

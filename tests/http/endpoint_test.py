@@ -1,4 +1,4 @@
-"""libtslab-http: who may ask it, who waits for whom, and where it is after a fork. Arguments: HTTP_TARGET LIBRARY."""
+"""libtslab-http: the clients that may ask it, the waits among them, and the server after a fork. Arguments: HTTP_TARGET LIBRARY."""
 
 import contextlib
 import errno
@@ -131,7 +131,7 @@ def is_open(s):
 
 
 def is_cut_off(s):
-    """Whether the server has reset it; what it has sent is not taken."""
+    """Whether the server has reset it; bytes that it has sent are not taken."""
     return s.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR) != 0 or state_of(s) != 1
 
 

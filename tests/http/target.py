@@ -1,4 +1,4 @@
-"""A program that serves by libtslab-http and does what it is told on its input (http_target.c)."""
+"""A program that serves by libtslab-http and obeys the lines of its input (http_target.c)."""
 
 import os
 import subprocess

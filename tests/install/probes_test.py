@@ -92,7 +92,7 @@ def can_attach():
 
 
 def run(command):
-    """What it prints, as a shell starts it, when it is interrupted after two seconds."""
+    """Its output, as a shell starts it, when it is interrupted after two seconds."""
     with subprocess.Popen(["sh", "-c", f'exec bpftrace -e "{command}"'], env={**os.environ, "L": LIBRARY},
                           stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as tracer:
         first = tracer.stdout.readline()

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What memcheck and AddressSanitizer say of objects: where each came from, and where its lifetime ended (listen.c, leaks.c).
+"""The reports of memcheck and AddressSanitizer on objects: where each came from, and where its lifetime ended (listen.c, leaks.c).
 
 usage: listen_test.py FOLDER_OF_THE_LIBRARY INCLUDE valgrind|gcc|clang
 The library is the ordinary one, which no sanitizer is in. Exit 77: that tool is not here.

@@ -141,7 +141,7 @@ proctype owner() {
     visitors == 0;
     assert(!revoked && !locked && mem[LIST] == 0);
     assert(!ended || mem[BUMP] == 0); /* nothing was written to a block that had ended */
-    /* Who sleeps can be held. */
+    /* The heap of a sleeping thread can be held. */
     assert(mem[IN_OP] == 0 || (mem[IN_OP] > 1 && mem[IN_OP] - AT != (mem[SCOPE] == 1 -> mem[BUMP] : 0)))
 }
 

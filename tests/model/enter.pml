@@ -1,5 +1,5 @@
 /*
- * One record of the table of domains, used again and again: threads that enter what they know of by an id, which may be over, against threads that
+ * One record of the table of domains, used again and again: threads that enter a domain by an id, which may be over, against threads that
  * end it from outside, hand it over, take it over, free its allocator, and begin the next domain in the record (src/core/domain/enter.c: "Entering
  * against an end from another thread").
  *
@@ -23,7 +23,7 @@
 /* The record. */
 byte id, uses, owner, owner_before;
 bool shared;
-mtype = { QUIET, MARKED, ENDS, ENDS_ALONE }; /* MARKED: TRIED, too; who meets it is refused, or waits and tries once more, which is another try here */
+mtype = { QUIET, MARKED, ENDS, ENDS_ALONE }; /* MARKED: TRIED, too; a thread that meets it is refused, or waits and tries once more, which is another try here */
 mtype busy = QUIET;
 byte busy_by;
 byte inside; /* in memory */
@@ -292,7 +292,7 @@ inline end() {
        atomic {
            got = (shared -> guests == 0 : loaded(p) == 0);
            if
-           :: !got -> /* EBUSY: of somebody who is inside, or about to be, of this domain */
+           :: !got -> /* EBUSY: because of a thread that is inside of this domain, or about to be */
               g = 0;
               do
               :: g < THREADS && (g == p || (in[g] != mine && trying[g] != mine && (buffered[g] == 0 || wrote[g] != mine))) -> g++
@@ -349,7 +349,7 @@ inline end() {
     got = false
 }
 
-/* The allocator is freed: whoever is inside (ts_domain_destroy_all). */
+/* The allocator is freed, also with threads inside (ts_domain_destroy_all). */
 inline free_all() {
     acquire(lock);
     if

@@ -1,7 +1,7 @@
 /*
- * The end of a thread against those who still need its heap. Two heaps, one block with one slab in the first, and a heap without a thread, where
+ * The end of a thread against others that still need its heap. Two heaps, one block with one slab in the first, and a heap without a thread, where
  * the owner puts the block if it gives that up while it lives (cache/orphan.c); each thread
- * exits at any time. What is a step here is shown elsewhere: the UNIT word's flag and bits in foreign.pml, holding a heap in
+ * exits at any time. Other models show the steps of this one: the UNIT word's flag and bits in foreign.pml, holding a heap in
  * hold.pml (here: hold succeeds, or fails while the owner is in an operation, or while another has the heap's lock: nobody waits for
  * that but the thread itself, when it exits).
  *
@@ -39,7 +39,7 @@ bool epoch_locked, registry;
 bool free_listed;       /* heap 0 is on the list of free heaps */
 
 /* Ghosts. */
-bool in_hand;           /* the slab is with who popped it */
+bool in_hand;           /* the slab is with the thread that popped it */
 byte ends;              /* ts_block_end of the block */
 bool new_block;         /* in heap 0: the block of a later thread of it */
 byte running;
@@ -53,7 +53,7 @@ byte running;
 inline enter(h) { atomic { !revoked[h] -> in_op[h] = true } }
 inline leave(h) { in_op[h] = false }
 
-/* hold: held is the answer. A thread that is in an operation looks when that is over; who has the lock, when he lets go. */
+/* hold: held is the answer. A thread that is in an operation looks when that is over; the holder of the lock, when it lets go. */
 inline hold(h) {
     do
     :: atomic { !locked[h] -> locked[h] = true }
@@ -142,7 +142,7 @@ inline drain(h, visitor) {
           :: else ->
              atomic { flag = false; in_hand = false };
              if
-             :: alive -> atomic { assert(killed || heap_of == h); pending = false } /* by who holds the block's heap */
+             :: alive -> atomic { assert(killed || heap_of == h); pending = false } /* by the holder of the block's heap */
              :: else -> skip
              fi
           fi

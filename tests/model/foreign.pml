@@ -6,7 +6,7 @@
  * The slab begins in block 1. It can come back to block 1 while that lives, go to block 3 (another epoch of the same
  * thread), or, once block 1 was destroyed, to block 2 (the same record with its next era). Blocks 2 and 3 live on.
  *
- * What the program may do: the owner hands each object to none, one or both of the freeing threads. The owner frees an
+ * The program's freedom: the owner hands each object to none, one or both of the freeing threads. The owner frees an
  * object by its pointer only while no other thread's call is about its address; after such a call it must be refused. A double
  * free by the owner's pointer at the same instant is the limit that foreign.c states (8). By its handle it frees an
  * object at any time, if its epoch lives: then one of all is told true (7).
@@ -40,10 +40,10 @@ byte word = 1;          /* UNIT word */
 byte tag = 1, fw = WORD(1, 0, 0);
 bool live[2];           /* state words */
 bool killed, ended, open1 = true;
-bool queued, popped;    /* the slab is on the queue; in the hands of who popped it, FOREIGN still on */
+bool queued, popped;    /* the slab is on the queue; in the hands of the popping thread, FOREIGN still on */
 bool held;              /* the heap: in_op of the owner, or a visitor's hold */
 
-/* Ghosts: what the properties speak of. */
+/* Ghosts, for the properties. */
 mtype where = IN_BIN;
 byte bin_use = 1;       /* the block in whose bin the slab is or was last */
 byte object[2];         /* serial of the slot's newest object */
@@ -130,7 +130,7 @@ done:
     atomic { returned[me] = true; u = 0; x = 0; t = 0; o = 0 }
 }
 
-/* ---- who holds the heap ------------------------------------------------------------------------------------ */
+/* ---- the holder of the heap ------------------------------------------------------------------------------- */
 
 inline hold() { atomic { !held -> held = true } }
 inline drop() { held = false }

@@ -1,10 +1,10 @@
 /*
- * Who may touch the bins and the lists of a heap: its owner's fast paths (no fence, no lock), its owner's slow paths,
+ * The threads that may touch the bins and the lists of a heap: its owner's fast paths (no fence, no lock), its owner's slow paths,
  * a thread that closes the epoch, and one that trims. One heap, one block; the owner has another one too, which stays open.
  *
  * The owner's stores go through a store buffer that is emptied in order, one store at a time, whenever the machine
  * likes (total store order): its in_op = 1 can reach the memory after its next loads. barrier_all empties the buffer at
- * one moment: that is what membarrier does, by an interrupt on the owner's processor. The others' stores go to the
+ * one moment: membarrier does that, by an interrupt on the owner's processor. The others' stores go to the
  * memory at once: each is followed by a locked instruction before it matters (the lock, the key, the seq_cst store of
  * `revoked`). Weaker orders than this one: tests/model/orders, bracket.
  *
@@ -15,7 +15,7 @@
 #endif
 #define BUFFER 6 /* a full one makes the processor wait */
 
-/* Fields that the owner writes, in memory. CLOSING: ts_block.closing. TOKEN: 1 while the usual paths are the thread's; who calls
+/* Fields that the owner writes, in memory. CLOSING: ts_block.closing. TOKEN: 1 while the usual paths are the thread's; a caller
    it writes 0 over that. An operation looks at one word of three, which are written alike: the token, private_block and private_word. */
 #define IN_OP 0
 #define MAGAZINE 1
@@ -29,7 +29,7 @@
 byte mem[7];
 
 /* Written by others. */
-bool open = true;     /* open_id: an allocation goes by it, and who looks whether the block is shut */
+bool open = true;     /* open_id: an allocation goes by it, and a look whether the block is shut */
 bool key_open = true; /* key: a fast free goes by it */
 bool revoked, locked; /* bit 0 of ts_heap.revoked; the heap's lock */
 byte calls;           /* the rest of that word, modulo 4 */
@@ -139,7 +139,7 @@ inline answer() {
     :: calls > 0 ->
        op_begin();
        if
-       :: revoked -> skip /* who holds it looks */
+       :: revoked -> skip /* the holder looks */
        :: else ->
           d_step { buffered == 0 -> calls = 0; answers = (answers + 1) % 4 };
           if
@@ -243,7 +243,7 @@ proctype owner() {
     assert(mem[IN_OP] == 0 && !revoked && !locked);
     assert(mem[MAGAZINE] + mem[SLAB] + live + SLOTS_PER_UNIT * (mem[UNITS] + given) == TOTAL);
     assert(mem[CLOSING] != CLOSED || mem[MAGAZINE] == 0);
-    /* What the closer had to leave is done in the next call, whichever that is. */
+    /* The next call, of any kind, does the work that the closer had to leave. */
     elsewhere();
     buffered == 0;
     assert(mem[CLOSING] == CLOSED && mem[MAGAZINE] == 0 && !listed);
@@ -326,7 +326,7 @@ inline flush() {
 
 /* ts_heap_work_off, by another thread that holds the heap */
 inline work_off() {
-    assert(mem[LIST] == 0); /* whoever holds the heap walks its lists; fork copies them */
+    assert(mem[LIST] == 0); /* the holder of the heap walks its lists; fork copies them */
     atomic { calls = 0; answers = (answers + 1) % 4 };
     if
     :: atomic { listed -> listed = false }

@@ -1,5 +1,5 @@
 /*
- * A ranked lock: a word, and sleep at it for who finds it taken (src/core/os/lock.c; park.c is a futex here). Three threads take it
+ * A ranked lock: a word, and the sleep of a thread that finds it taken (src/core/os/lock.c; park.c is a futex here). Three threads take it
  * twice each. A sleeper may wake for no reason; waking wakes any one of those that are asleep then. That nobody sleeps for
  * ever is the absence of an invalid end state.
  */

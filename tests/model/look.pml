@@ -143,7 +143,7 @@ proctype close() {
     held = false
 }
 
-/* epoch_destroy: all is dead with the key, and the slab goes as it is; it is claimed by who takes it. */
+/* epoch_destroy: all is dead with the key, and the slab goes as it is; the thread that takes it claims it. */
 proctype destroy() {
     atomic { key = false; live = false; quiet = false };
     hold();

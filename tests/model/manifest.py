@@ -131,7 +131,7 @@ def wrong_names(root):
 
 
 def check(root, accept=False):
-    """The complaints. accept: writes the manifest, if nothing else is wrong than what it says."""
+    """The complaints. accept: writes the manifest, if only its hashes are wrong."""
     broken, stale, now, sources = [], [], {}, {}
     table = wanted()
     for (path, name), models in table.items():

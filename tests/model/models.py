@@ -1,4 +1,4 @@
-"""The models: what each shows, how it is run, what it must find when a step is taken out, and what code it stands for.
+"""The models: the property of each, its runs, the violations it must find when a step is taken out, and the code it stands for.
 
 runs: options of the exhaustive runs. controls: (step, options): with -DWITHOUT_step (for loom: that step weakened) the
 checker has to find a violation. functions: the C functions whose steps are modelled; manifest.py watches their text.
@@ -41,8 +41,8 @@ MODELS = [
         "name": "hold",
         "file": "tests/model/hold.pml",
         "property": "Close and trim against an owner that allocates without a fence, none of whom waits for it: no slot is lost or "
-                    "there twice, no allocation after the close, who holds a heap finds no list half changed, and what a "
-                    "closer has to leave is done in the owner's next call, whichever that is.",
+                    "there twice, no allocation after the close, the holder of a heap finds no half-changed list, and work that a "
+                    "closer has to leave is done in the owner's next call, of any kind.",
         "bound": "1 heap, 1 block and another that stays open, 1 operation of the owner (each: fast allocation, fast free, slow "
                  "path) and one call more when the others are done, 1 close, 1 trim; total store order, a store buffer of 6",
         "runs": [[]],
@@ -64,8 +64,8 @@ MODELS = [
     {
         "name": "bump",
         "file": "tests/model/bump.pml",
-        "property": "An allocation in a scope, whose bracket ends with the bump pointer: who ends the block finds no object "
-                    "half made, none is made afterwards, no list is half changed for who holds the heap, and a thread "
+        "property": "An allocation in a scope, whose bracket ends with the bump pointer: the thread that ends the block finds no "
+                    "half-made object, none is made afterwards, the holder of the heap finds no half-changed list, and a thread "
                     "that sleeps after one can be held.",
         "bound": "1 heap, 1 block, 2 slabs of 2 objects, 3 operations of the owner (each: allocation, with a new slab if need "
                  "be; any other; leaving or entering the domain), 1 destroy, 1 visit; total store order, a store buffer of 6",
@@ -84,7 +84,7 @@ MODELS = [
         "name": "look",
         "file": "tests/model/look.pml",
         "property": "A look of a thread at a pointer of its own, without an operation: an object that was dead when the look began is "
-                    "not taken for live, whatever its slab is by then; one that lives is found while nobody else does anything.",
+                    "not taken for live, for any use of its slab by then; one that lives is found while nobody else does anything.",
         "bound": "1 slab of 1 slot, 1 object, 3 operations of the owner (each: look, free), 1 foreign free, 1 trim, 1 close or "
                  "destroy, 1 next use of the slab; sequentially consistent",
         "runs": [[]],
@@ -202,7 +202,7 @@ MODELS = [
     {
         "name": "enter",
         "file": "tests/model/enter.pml",
-        "property": "Who enters a domain is inside of that one or refused, and counted in no other; none ends with another thread inside; EBUSY "
+        "property": "A thread that enters a domain is inside of that one or refused, and counted in no other; none ends with another thread inside; EBUSY "
                     "is because of somebody; the record has one use at a time, and is not lost.",
         "bound": "1 record, 3 uses of it (shared or not), 2 threads with 3 operations each; stores of counts in a buffer of 3, the rest "
                  "sequentially consistent",
@@ -333,7 +333,7 @@ MODELS += [
     order("label", "A label that is read while another thread sets it is one of the two, whole.",
           "odd-turn odd-release even-release fence-before-old fence-before-next turn-acquire turn-looked-at epoch-looked-at look-fence second-look",
           {"src/core/epoch/label.c": ["ts_epoch_set_label", "ts_epoch_read_label"]}),
-    order("cell", "A unit of the pool's cells has one owner, who sees what the last one did.",
+    order("cell", "A unit of the pool's cells has one owner, which sees the last one's writes.",
           "take-cas take-acquire fill-when-empty fill-release empty-exchange",
           {"src/core/region/cells.c": ["take_of_cell", "ts_cells_fill", "ts_cells_empty"]}),
 ]

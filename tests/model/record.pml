@@ -2,7 +2,7 @@
  * The record of an allocator: found by its value, pinned by each share, given back at the last unpin. One record, used
  * again when it comes back; three threads that make and drop a share, or settle, with a value that may be stale; one that
  * makes and frees allocators. A share that is dropped may leave a retained unit, which is on a queue of foreign frees yet;
- * another thread takes it off there, some time. Who settles may find that the system takes nothing, and puts the unit back.
+ * another thread takes it off there, some time. A thread that settles may find that the system takes nothing, and put the unit back.
  */
 #ifndef USES
 #define USES 2

@@ -1,9 +1,9 @@
 /*
  * The loan of a slab to a spill (src/core/spill/spilled.h). One slab with two live objects, of a closed epoch; its keeper lends it, and
- * ends the loan. The owner, who holds his heap, frees one object and another thread the other; DOUBLE: two threads free the only one;
+ * ends the loan. The owner, which holds its heap, frees one object and another thread the other; DOUBLE: two threads free the only one;
  * LASTING: the loan ends after the frees, and has to find the slab dead.
  *
- * Sequentially consistent. What a late foreign free does to a slab of another use: foreign.pml.
+ * Sequentially consistent. A late foreign free into a slab of another use: foreign.pml.
  */
 #define OBJECTS 2
 
@@ -49,7 +49,7 @@ inline all_freed(answer) {
     k = 0
 }
 
-/* drain_churn and drain_scope, by who holds the heap: bits become states. */
+/* drain_churn and drain_scope, by the holder of the heap: bits become states. */
 inline drain() {
     k = 0;
     do
@@ -92,7 +92,7 @@ inline take_out() {
     fi
 }
 
-/* Gives an empty slab back unless a flag is on again: who has set it looks once more. */
+/* Gives an empty slab back unless a flag is on again: its setter looks once more. */
 inline release() {
     atomic {
         if
@@ -102,7 +102,7 @@ inline release() {
     }
 }
 
-/* What was taken off the queue, by who holds the heap: take_slab. */
+/* The slabs taken off the queue, by the holder of the heap: take_slab. */
 inline work_off() {
     if
     :: queued ->
@@ -115,7 +115,7 @@ inline work_off() {
     fi
 }
 
-/* ts_foreign_take_off, by who holds the heap */
+/* ts_foreign_take_off, by the holder of the heap */
 inline take_off() {
     if
     :: alive && foreign && lent -> take_out()
@@ -213,7 +213,7 @@ proctype other(byte o) {
     done++
 }
 
-/* free_own, and what free_once does after it */
+/* free_own, and the rest of free_once */
 proctype owner(byte o) {
     byte k;
     bool b, s, all, got, answer;

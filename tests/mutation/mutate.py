@@ -111,7 +111,7 @@ def run(command, cwd, timeout, log):
 
 
 class Build:
-    """Objects of the unchanged tree, by variant; a mutant compiles again only what includes the file it changes."""
+    """Objects of the unchanged tree, by variant; a mutant compiles again only the files that include the changed one."""
 
     def __init__(self, tree):
         self.tree = tree
@@ -136,7 +136,7 @@ class Build:
         return self.objects[key]
 
     def program(self, tree, variant, test, changed):
-        """Links the test; what depends on the changed file is taken from the mutated tree. The library is an archive, as in
+        """Links the test; objects that depend on the changed file come from the mutated tree. The library is an archive, as in
         the build: a test that includes a source has that in place of the library's."""
         objects = []
         for source in library_sources(tree) + [source_of(test)]:
@@ -184,7 +184,7 @@ def check_base(build, chosen):
 
 
 def try_mutant(build, mutant, directory):
-    """(what happened, by which test, seconds)"""
+    """(outcome, by which test, seconds)"""
     from_time = time.monotonic()
     variant = mutant.get("sanitize", "plain")
     tests = tests_of(mutant)
@@ -231,7 +231,7 @@ def print_list(chosen):
 
 
 def list_mutants(chosen):
-    """What reads the list may have seen enough of it."""
+    """The reader of the list may have seen enough of it."""
     try:
         print_list(chosen)
         sys.stdout.flush()

@@ -22,7 +22,7 @@ def blanked(text, strings):
 
 
 def function_name(head):
-    """Of what stands before a brace outside of functions: name of the last call-like word; None if there is none."""
+    """Of the text before a brace outside of functions: name of the last call-like word; None if there is none."""
     if "=" in head or not head.rstrip().endswith(")"):
         return None
     depth, names = 0, []

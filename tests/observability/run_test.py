@@ -1,4 +1,4 @@
-"""run-observability.sh with a program, Prometheus, and a Grafana that checks what it is started with. Arguments: BUILD_DIR
+"""run-observability.sh with a program, Prometheus, and a Grafana that checks its arguments. Arguments: BUILD_DIR
 SOURCE_DIR. Skipped (77) where there is no Prometheus, PyYAML or libtslab-http.
 
 Called as `run_test.py --grafana REPORT ARGUMENT...` it is that Grafana.
@@ -21,7 +21,7 @@ from servers import free_ports, get, wait_for
 
 
 def grafana(report, arguments):
-    """Checks the provisioning as Grafana reads it, writes what it found, and stays until it is told to end."""
+    """Checks the provisioning as Grafana reads it, writes its findings, and stays until it is told to end."""
     import yaml
 
     found = {"arguments": arguments, "pid": os.getpid(),
@@ -201,7 +201,7 @@ class Stack(unittest.TestCase):
         self.check_gone()
 
     def test_a_gateway_is_scraped(self):
-        """What is pushed keeps the names that it was pushed with."""
+        """Pushed images keep their names."""
         class Gateway(http.server.BaseHTTPRequestHandler):
             def do_GET(self):  # noqa: N802
                 self.send_response(200)

@@ -1,4 +1,4 @@
-"""What the tests of the scripts need of the servers that those start."""
+"""The servers that the scripts start, for the tests of the scripts."""
 
 import os
 import sys
@@ -20,7 +20,7 @@ def get(url):
 
 
 def wait_for(what, seconds=20):
-    """The first answer of `what` that is true."""
+    """The first true answer of `what`."""
     end = time.monotonic() + seconds
     while time.monotonic() < end:
         got = what()

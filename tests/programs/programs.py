@@ -64,7 +64,7 @@ def tail(text):
 
 
 def check(case, library, hard):
-    """None: right. Else what is wrong; a text that begins with "skipped"."""
+    """None: right. Else the fault; a text that begins with "skipped"."""
     name, needs, script = case
     path = environment(None)["PATH"]
     missing = [n for n in needs if not (shutil.which(n, path=path) if "/" not in n else os.path.exists(n))]

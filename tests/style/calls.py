@@ -36,7 +36,7 @@ def nearest(file, homes, floor):
 
 
 def uses(src, floor):
-    """{(file, file of what it uses): {names}} of the compiled files of src. floor: of a file, rising."""
+    """{(file, file of the names it uses): {names}} of the compiled files of src. floor: of a file, rising."""
     texts = {f: INCLUDE.sub("", STRING.sub('""', code(t))) for f, t in src.items()}
     inline, homes, own = collections.defaultdict(set), collections.defaultdict(set), {}
     data = {name for f, t in texts.items() if f.endswith(".h") for name in EXTERN.findall(t)}

@@ -55,7 +55,7 @@ Finding = collections.namedtuple("Finding", "place text")  # place: a file, or a
 
 
 def files_of(root):
-    """All names of files, without what builds leave."""
+    """All names of files, without those of builds."""
     for folder, folders, files in os.walk(root):
         folders[:] = sorted(f for f in folders if f not in ("build", ".git", "__pycache__"))
         yield from (os.path.relpath(os.path.join(folder, f), root) for f in sorted(files))
@@ -73,7 +73,7 @@ class Tree:
         return (self.root / file).read_text(encoding="utf-8", errors="replace")
 
     def known_words(self):
-        """What a comment may name: words of the code, of other files, and names of files."""
+        """The names that a comment may use: words of the code, of other files, and names of files."""
         texts = [code(text) for text in self.all.values()]
         texts += [code(self.read(f)) for f in self.names if f.endswith((".pml", ".rs"))]
         texts += [self.read(f) for f in self.names
@@ -124,7 +124,7 @@ class Tree:
                     yield Finding(file + " " + name, "line %d: %s has %d lines" % (line, name, lines))
 
     def floor(self, file):
-        """Its rank; None for what is no floor."""
+        """Its rank; None if it is no floor."""
         parts = file.split("/")
         return RANK.get(parts[-2]) if len(parts) > 1 else None
 
@@ -161,7 +161,7 @@ class Tree:
 
     @functools.lru_cache(maxsize=None)
     def calls(self):
-        """{(file, file of what it uses): {names}}, inline functions included."""
+        """{(file, file of the names it uses): {names}}, inline functions included."""
         return calls.uses({f: t for f, t in self.src.items() if self.floor(f) is not None}, self.floor)
 
     def calls_upwards(self):
@@ -242,7 +242,7 @@ def write_exceptions(path, found):
 
 
 def check(rule, findings, allowed, known):
-    """Prints what is too much. Whether the rule holds."""
+    """Prints the findings above the allowed count. Whether the rule holds."""
     if len(findings) <= allowed:
         print("%-17s %s" % (rule, "%d of %d" % (len(findings), allowed) if allowed else "holds"))
         return True

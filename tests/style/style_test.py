@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Does style.py see what it is there for? A small tree, good at first, is broken in one way after the other.
+"""Does style.py find every kind of fault? A small tree, good at first, is broken in one way after the other.
 
     style_test.py
 """
@@ -123,7 +123,7 @@ def check_rules():
 
 
 def check_exceptions():
-    """A count allows what it says, falls with the places, and never rises."""
+    """A count allows so many places, falls with them, and never rises."""
     with tempfile.TemporaryDirectory() as folder:
         root = pathlib.Path(folder)
         listed = root / "tests/style/exceptions.txt"

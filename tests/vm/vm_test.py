@@ -87,13 +87,13 @@ def parse_arguments():
 
 
 def kernel():
-    """The newest of Debian's cloud kernels: what is needed is built in there."""
+    """The newest of Debian's cloud kernels: it has the needed drivers built in."""
     found = sorted(glob.glob("/boot/vmlinuz-*-cloud-amd64"), key=os.path.getmtime)
     return os.environ.get("VM_KERNEL") or (found[-1] if found else None)
 
 
 def modules(image):
-    """null_blk of that kernel and what it needs, in order; empty: there is none."""
+    """null_blk of that kernel and its dependencies, in order; empty: there is none."""
     drivers = pathlib.Path("/lib/modules") / pathlib.Path(image).name[len("vmlinuz-"):] / "kernel"
     found = [drivers / "fs/configfs/configfs.ko", drivers / "drivers/block/null_blk/null_blk.ko"]
     return found if all(path.exists() for path in found) else []
@@ -198,7 +198,7 @@ def machine(folder, image, topology):
 
 
 def run(command, seconds, verbose):
-    """What the machine printed; and whether it went off by itself."""
+    """The machine's output; and whether it went off by itself."""
     process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
     lines, end = [], time.monotonic() + seconds
     try:
@@ -262,7 +262,7 @@ def note_shares(path, text, topology):
 
 
 def take_coverage(image, build):
-    """What the machine has left on its ordinary disk, an archive of counters by their whole paths, is added to those of the build."""
+    """Adds the archive of counters, by their whole paths, that the machine has left on its ordinary disk to those of the build."""
     build = pathlib.Path(build).resolve()
     with tempfile.TemporaryDirectory() as name:
         new, old, both = (pathlib.Path(name) / part for part in ("new", "old", "both"))

@@ -1,4 +1,4 @@
-"""gdb commands that show what temporal-slab knows: of a pointer, a slab, an epoch, a heap, a handle.
+"""gdb commands that show temporal-slab's view: of a pointer, a slab, an epoch, a heap, a handle.
 
     (gdb) source tslab-gdb.py
     (gdb) tslab ptr EXPRESSION      what a pointer is: live, free, stale, interior, not ours; its epoch, class, owner
@@ -240,7 +240,7 @@ def owner_text(block):
 
 
 class Place:
-    """What is at an address. state: live, free, stale, interior, not ours."""
+    """The object at an address. state: live, free, stale, interior, not ours."""
 
     def __init__(self, state, text, start=None, size=None, epoch=None, block=None, unit=None, generation=None):
         self.state, self.text, self.start, self.size = state, text, start, size
@@ -359,7 +359,7 @@ def say_place(r, p, place):
 
 
 def bin_live(b):
-    """Live objects by a bin's counters: what was allocated from the magazine and freed into it cancel out."""
+    """Live objects by a bin's counters: allocations from the magazine and frees into it cancel out."""
     direct = number(b["direct_frees"])
     freed = direct // 256 + (0 if direct % 256 else number(b["top"]) % 256)
     claims = number(b["claims"])

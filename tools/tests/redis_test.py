@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""tslab run redis-server, without a word of configuration: its page, its label, the doctor, who holds what, and over HTTP. Arguments:
+"""tslab run redis-server, without a word of configuration: its page, its label, the doctor, the holders of memory, and over HTTP. Arguments:
 DIRECTORY OF THE TOOLS, HTTP LIBRARY or -. Skipped (77) where there is no Redis."""
 import json
 import os
@@ -23,7 +23,7 @@ def tslab(*arguments):
 
 
 class Redis:
-    """A server with 40 MB of values, its socket in a directory of its own. What redis-server is told is where it is, and nothing of memory."""
+    """A server with 40 MB of values, its socket in a directory of its own. redis-server gets the directory alone, and no option on memory."""
 
     def __init__(self, *options):
         self.directory = tempfile.TemporaryDirectory(prefix="tslab_redis.")
@@ -48,7 +48,7 @@ class Redis:
         return subprocess.run(["redis-cli", "-s", self.socket, *arguments], capture_output=True, text=True, timeout=60, check=False).stdout.strip()
 
     def stats(self):
-        """When they have what was filled in: the page is as old as its last moment."""
+        """When they have the new values: the page is as old as its last moment."""
         deadline = time.monotonic() + 30
         while True:
             stats = json.loads(tslab("stats", "--json", str(self.process.pid)).stdout)

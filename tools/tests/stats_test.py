@@ -236,7 +236,7 @@ class ZDoctor(unittest.TestCase):
     """Last by its name."""
 
     def doctor_of(self, program, text):
-        """What the doctor says as soon as the text is in it, or after 20 s."""
+        """The doctor's output as soon as the text is in it, or after 20 s."""
         deadline = time.time() + 20
         while True:
             answer = run(DUMP, "--doctor", program.pid)
@@ -254,7 +254,7 @@ class ZDoctor(unittest.TestCase):
             self.assertNotIn("TSLAB_SAMPLE_STACKS", answer.stdout)
 
     def test_a_leak_through_a_library(self):
-        """What comes from one line of the program is one, whatever a library does below it; and a static function of that
+        """Objects of one line of the program are one, with any calls of a library below it; and a static function of that
         library, which has no symbol, is nobody else's."""
         with LEAKING_THROUGH as program:
             answer = self.doctor_of(program, "`session` has held")
@@ -366,7 +366,7 @@ class OneProgram(unittest.TestCase):
 
 
 class Core(unittest.TestCase):
-    """A core file has the page: what the system and gdb write, and here one that is made of a process's page."""
+    """A core file has the page: those of the system and gdb, and here one that is made of a process's page."""
 
     @staticmethod
     def page_of(pid):
@@ -540,7 +540,7 @@ class Page(unittest.TestCase):
 
 
 class Lines(unittest.TestCase):
-    """What the library says of its variables, one line each."""
+    """The library's messages on its variables, one line each."""
 
     def said(self, **variables):
         with Program(shm="0", **variables) as program:

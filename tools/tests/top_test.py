@@ -1,4 +1,4 @@
-"""tslab top on a terminal: what is on the screen, keys, other sizes, and that the shell gets its screen back. Arguments: BUILD_DIR."""
+"""tslab top on a terminal: the screen, keys, other sizes, and that the shell gets its screen back. Arguments: BUILD_DIR."""
 
 import fcntl
 import os
@@ -19,7 +19,7 @@ ENVIRONMENT = {k: v for k, v in os.environ.items() if not k.startswith("TSLAB_")
 
 
 class Screen:
-    """As much of a terminal as the tool uses; whatever else it is sent is an error."""
+    """As much of a terminal as the tool uses; any other sequence is an error."""
 
     def __init__(self, rows, columns):
         self.alternate, self.cursor, self.pending = False, True, b""

@@ -370,7 +370,7 @@ static void *come_and_go(void *argument) {
     return NULL;
 }
 
-/* Threads whose units share pages and who give them back all the time. */
+/* Threads whose units share pages, and that give them back all the time. */
 static void threads(void *argument) {
     pthread_t ids[4];
     (void)argument;

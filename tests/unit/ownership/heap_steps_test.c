@@ -204,7 +204,7 @@ static bool barrier_then_condemn(void) {
 }
 
 /* An operation of the thread that began before the kill may still be at work in a block that is condemned after the
-   visitor's barrier: it is left to the next visitor, who takes a barrier of his own. */
+   visitor's barrier: it is left to the next visitor, which takes a barrier of its own. */
 static void condemned_after_the_barrier(void **state) {
     (void)state;
     if (!have_barrier()) {

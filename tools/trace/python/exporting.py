@@ -1,4 +1,4 @@
-"""What a trace becomes: folded stacks, a profile of pprof, a file of DHAT, tables of Parquet."""
+"""Exports of a trace: folded stacks, a profile of pprof, a file of DHAT, tables of Parquet."""
 import collections
 import gzip
 import json

@@ -37,7 +37,7 @@ def build_id(path):
 
 
 def _lines_of(path, addresses):
-    """{address: [Frame], the innermost first}: what addr2line knows."""
+    """{address: [Frame], the innermost first}, by addr2line."""
     found = {}
     for first in range(0, len(addresses), AT_ONCE):
         part = addresses[first:first + AT_ONCE]

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""tslab trace: what is in a trace, and other formats.
+"""tslab trace: the contents of a trace, and other formats.
 
     tslab trace info FILE                                   its events, threads and processes
     tslab trace export --to FORMAT [-o OUT] FILE            folded, pprof, dhat or parquet; to standard output or OUT

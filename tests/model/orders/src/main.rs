@@ -267,7 +267,7 @@ fn pending(s: &'static Steps) {
     owner.join().unwrap();
 }
 
-/// ts_slab_reset_churn and ts_bin_add: who reads the new UNIT word sees the reset slab.
+/// ts_slab_reset_churn and ts_bin_add: a thread that reads the new UNIT word sees the reset slab.
 fn publish(s: &'static Steps) {
     let (unit, state) = (word(0), word(7));
     let reader = {
@@ -283,7 +283,7 @@ fn publish(s: &'static Steps) {
     reader.join().unwrap();
 }
 
-/// ts_fast_look: a state of the slab's next use is not taken for one of this; and what a close has taken in is not live.
+/// ts_fast_look: a state of the slab's next use is not taken for one of this; and an object that a close has taken in is not live.
 fn look(s: &'static Steps) {
     const FLAG: u64 = 2;
     let (unit, state, next) = (word(0), word(0), word(0));
@@ -387,7 +387,7 @@ fn open(s: &'static Steps) {
 const NOBODY: u64 = 8;
 const ENDING: u64 = 9;
 
-/// take_own, in ts_domain_enter, against last_owner, in the end of a domain by another thread: who counts himself in is known as its owner.
+/// take_own, in ts_domain_enter, against last_owner, in the end of a domain by another thread: a thread that counts itself in is known as its owner.
 fn owner(s: &'static Steps) {
     let (id, owner) = (word(1), word(NOBODY));
     let enterer = {
@@ -401,7 +401,7 @@ fn owner(s: &'static Steps) {
     assert!(!enterer.join().unwrap() || last == 1, "its owner writes to a record that is in use again");
 }
 
-/// ts_heap_return_record against ts_domain_take_returned and ts_heap_exit: whoever uses the record next comes after what its owner wrote, and after
+/// ts_heap_return_record against ts_domain_take_returned and ts_heap_exit: the next user of the record comes after the owner's writes, and after
 /// the end of its last use.
 fn returned(s: &'static Steps) {
     const LIVE: u64 = 1;
@@ -427,7 +427,7 @@ fn returned(s: &'static Steps) {
     owner.join().unwrap();
 }
 
-/// begin_domain against ts_domain_is_still, ts_domain_lock and lock_quiet: what is read of a domain whose record gets its next use is of the
+/// begin_domain against ts_domain_is_still, ts_domain_lock and lock_quiet: the fields read of a domain whose record gets its next use are of the
 /// id that is read after it; and the record of the epoch, which may be a new one, is seen.
 fn domain(s: &'static Steps) {
     let (id, owner, epoch, entry) = (word(1), word(1), word(1), word(0));
@@ -458,7 +458,7 @@ fn domain(s: &'static Steps) {
     other.join().unwrap();
 }
 
-/// ts_table_publish and ts_table_find_strided: who finds an id sees the record's fields.
+/// ts_table_publish and ts_table_find_strided: a thread that finds an id sees the record's fields.
 fn table(s: &'static Steps) {
     let id = word(0);
     let fields = Arc::new(Bin(UnsafeCell::new(0)));
@@ -536,7 +536,7 @@ fn read_beside(s: &'static Steps, write: fn(&'static Steps, &Past, u64)) {
     writer.join().unwrap();
 }
 
-/// write_past against write_past: what two threads have written is of one of them. (loom cannot tell which id comes last.)
+/// write_past against write_past: the record that two threads have written is of one of them. (loom cannot tell which id comes last.)
 fn ring(s: &'static Steps) {
     let record: Past = (word(1), word(1), word(1));
     let writer = {
@@ -604,7 +604,7 @@ fn bump(s: &'static Steps) {
     owner.join().unwrap();
 }
 
-/// ts_bin_magazine_counts against ts_bin_forget_magazine: what was freed in a bin is never shown lower than it is, nor counted
+/// ts_bin_magazine_counts against ts_bin_forget_magazine: the count of frees in a bin is never shown lower than it is, nor counted
 /// twice, while its magazine is emptied.
 fn magazine(s: &'static Steps) {
     const NOTE: u64 = 255;
@@ -641,7 +641,7 @@ fn magazine(s: &'static Steps) {
     owner.join().unwrap();
 }
 
-/// ts_scope_allocs against ts_fast_bump, ts_scope_seal and ts_scope_append: what was allocated in a scope is never shown lower than it
+/// ts_scope_allocs against ts_fast_bump, ts_scope_seal and ts_scope_append: the count of allocations in a scope is never shown lower than it
 /// was, nor higher than it is, while one slab after the other is sealed.
 fn sealed(s: &'static Steps) {
     const COUNT: u64 = 2047;
@@ -676,7 +676,7 @@ fn sealed(s: &'static Steps) {
     owner.join().unwrap();
 }
 
-/// ts_bin_word_allocs against set_word and ts_fast_word: what was allocated from claimed words is never shown lower than it was, nor
+/// ts_bin_word_allocs against set_word and ts_fast_word: the count of allocations from claimed words is never shown lower than it was, nor
 /// higher than it is.
 fn words(s: &'static Steps) {
     let (claims, bits) = (word(100 << 8 | 2), word(0b10)); // one of two is allocated: 101
@@ -761,7 +761,7 @@ fn blocks(s: &'static Steps) {
 }
 
 /// ts_epoch_set_label, of an epoch and then of another that has the same lock, against one look of ts_epoch_read_label at the first one:
-/// what it takes is one whole label of that.
+/// it takes one whole label of that.
 fn label(s: &'static Steps) {
     const MINE: u64 = 0;
     const ANOTHER: u64 = 1;
@@ -838,7 +838,7 @@ fn last(s: &'static Steps) {
 }
 
 /// The cells of the pool: take_of_cell by two threads, one of which gives its unit back, against ts_cells_fill and ts_cells_empty of
-/// whoever has the lock, here of one cell with two units.
+/// the holder of the lock, here of one cell with two units.
 fn cell(s: &'static Steps) {
     const NEXT: u64 = (1 << 32) - 1; // first + 1, units - 1
     let cell = word(0);
