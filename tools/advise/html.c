@@ -160,6 +160,7 @@ static void put_boundaries(const advice *a, FILE *out) {
     for (size_t i = 0; i < a->turns->count; i++) put_row(a, i, out);
     fputs("</tbody></table>\n<h2>How</h2>\n<pre>", out);
     put_written(a, 0, advice_put_how, out);
+    put_written(a, 0, advice_put_patch, out);
     fputs("</pre>\n", out);
 }
 

@@ -1,5 +1,7 @@
 #include "advise/show.h"
 
+#include "advise/hint.h"
+
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -280,6 +282,28 @@ void advice_put_how(const advice *a, size_t i, FILE *out) {
           out);
 }
 
+/* A patch has the lines of advice_put_how, and no indentation, so that patch(1) takes all of the advice. */
+void advice_put_patch(const advice *a, size_t i, FILE *out) {
+    const turn *t = &a->turns->best[i];
+    const turn_function *f = function_at(a, t->stack);
+    const trace_place *start = place_at(a, f->image, f->start);
+    if (!start || !start->function || !start->file || start->outer) return;
+    if (t->is_loop) {
+        spot s = advice_spot(a, t->stack);
+        fprintf(out, "\nNo patch: the loop has to be found by hand; %s:%u is a call in it.\n", s.file ? s.file : start->file,
+                s.line);
+        return;
+    }
+    char name[128];
+    snprintf(name, sizeof name, "%.*s", (int)strcspn(start->function, ".("), start->function);
+    fputs("\n", out);
+    const char *why = hint_write(start->file, start->line, name,
+                                 t->births > t->covered ? "EPOCH_DOMAIN_CAPTURE | EPOCH_DOMAIN_DRAIN"
+                                                        : "EPOCH_DOMAIN_CAPTURE",
+                                 out);
+    if (why) fprintf(out, "No patch for %s (%s:%u): %s.\n", name, start->file, start->line, why);
+}
+
 static void put_turn(const advice *a, size_t i, FILE *out) {
     const turn *t = &a->turns->best[i];
     double each = (double)t->count;
@@ -335,4 +359,5 @@ void advice_text(const advice *a, FILE *out) {
         fputs("\nBoundaries, best first:\n", out);
     for (size_t i = 0; any && i < a->turns->count; i++) put_turn(a, i, out);
     put_lives(a, out);
+    if (any) advice_put_patch(a, 0, out);
 }

@@ -47,6 +47,8 @@ void advice_put_size(double bytes, FILE *out);
 void advice_put_time(double ns, FILE *out);
 /* The lines to add for a turn. */
 void advice_put_how(const advice *a, size_t i, FILE *out);
+/* They as a unified diff, or why there is none; nothing without debug information. */
+void advice_put_patch(const advice *a, size_t i, FILE *out);
 
 /* The function that a call is in, by its symbol, and the line of the call, which may be inlined there. */
 typedef struct spot {
