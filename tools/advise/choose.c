@@ -222,12 +222,10 @@ static bool is_better(const turn *a, const turn *b) {
     return a->covered > b->covered;
 }
 
-/* Of many rounds one has most objects: a cut of the program's start or end, and the work lies between two of its visits. */
-static bool is_lopsided(const choice *x) {
-    return x->turn.count >= MANY_TURNS && x->most * 2 > x->turn.covered;
-}
+/* Of many rounds one has most objects: a cut of the program's start or end, and the work lies between two visits. */
+static bool is_lopsided(const choice *x) { return x->turn.count >= MANY_TURNS && x->most * 2 > x->turn.covered; }
 
-static size_t best_of_functions(choice *all, size_t count) {
+static size_t best_of_functions(choice *all, size_t count, turns *out) {
     size_t functions = 0, kept = 0;
     for (size_t i = 0; i < count; i++) {
         if (is_lopsided(&all[i])) continue;
@@ -236,8 +234,12 @@ static size_t best_of_functions(choice *all, size_t count) {
         else if (is_better(&all[i].turn, &all[functions - 1].turn))
             all[functions - 1] = all[i];
     }
-    for (size_t i = 0; i < functions; i++)
-        if (all[i].turn.saved_ns > 0 && all[i].turn.covered * 2 >= all[i].turn.births) all[kept++] = all[i];
+    for (size_t i = 0; i < functions; i++) {
+        const turn *t = &all[i].turn;
+        if (t->covered * 2 < t->births) continue;
+        out->too_small |= t->saved_ns <= 0 && t->covered * 5 >= out->births;
+        if (t->saved_ns > 0) all[kept++] = all[i];
+    }
     return kept;
 }
 
@@ -246,16 +248,19 @@ static int most_worth(const void *a, const void *b) {
     return (x < y) - (x > y);
 }
 
-/* Memory that a boundary holds longer, in the mean, has a price: a fifth of the program's peak costs nearly all of what is
-   saved. One that would hold many times the peak at once is none: a collector decides when its objects die. */
-static size_t with_memory(choice *all, size_t count, const turns *out) {
+/* Memory that a boundary holds longer, in the mean, has a price: a fifth of the program's peak costs nearly all of what
+   is saved. One that would hold many times the peak at once is none: a collector decides when its objects die. */
+static size_t with_memory(choice *all, size_t count, turns *out) {
     double seconds = (double)out->duration_ns * 1e-9;
     double peak = (double)(out->peak_bytes > NO_PRICE ? out->peak_bytes : NO_PRICE);
     size_t kept = 0;
     for (size_t i = 0; i < count; i++) {
         double mean = seconds > 0 ? all[i].turn.held_byte_seconds / seconds : 0;
         if (mean > (double)all[i].turn.held_peak) mean = (double)all[i].turn.held_peak;
-        if (all[i].turn.held_peak > out->peak_bytes * MOST_HELD) continue;
+        if (all[i].turn.held_peak > out->peak_bytes * MOST_HELD) {
+            out->too_large = true;
+            continue;
+        }
         all[i].worth = all[i].turn.saved_ns * (mean < 0.19 * peak ? 1 - 5 * mean / peak : 0.05);
         all[kept++] = all[i];
     }
@@ -317,7 +322,7 @@ bool choose_turns(turns *out, const candidates *c, const stack_tree *r, const ui
     for (size_t i = 1; i <= c->count; i++) all[i - 1] = choice_of(&c->one[i], r, births, bytes, visits);
     size_t count = merge_sites(all, c->count);
     for (size_t i = 0; i < count; i++) price(&all[i], costs);
-    count = best_of_functions(all, count);
+    count = best_of_functions(all, count, out);
     count = with_memory(all, count, out);
     qsort(all, count, sizeof *all, most_worth);
     count = without_twins(all, count, r);

@@ -8,7 +8,7 @@
 typedef struct candidate {
     uint32_t node;
     bool at_end;
-    size_t next; /* of the same instance; 0: none */
+    size_t next;   /* of the same instance; 0: none */
     uint64_t most; /* of covered: of one round */
     uint64_t covered, covered_bytes, lag[TURN_LAGS];
     double held;

@@ -78,8 +78,10 @@ static int advise(const char *path, bool json, const char *html) {
 
 int command_advise(int argc, char **argv) {
     enum { JSON = 256, HTML, HELP };
-    static const struct option known[] = {
-        {"json", no_argument, NULL, JSON}, {"html", required_argument, NULL, HTML}, {"help", no_argument, NULL, HELP}, {NULL, 0, NULL, 0}};
+    static const struct option known[] = {{"json", no_argument, NULL, JSON},
+                                          {"html", required_argument, NULL, HTML},
+                                          {"help", no_argument, NULL, HELP},
+                                          {NULL, 0, NULL, 0}};
     bool json = false;
     const char *html = NULL;
     for (int c; (c = option_next(argc, argv, known)) != -1;) {

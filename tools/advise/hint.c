@@ -11,8 +11,8 @@ enum { CONTEXT = 3, MOST_BYTES = 8 << 20, MOST_PLACES = 34, MOST_HEAD = 10 /* li
 typedef enum part { INCLUDES, BEGINNING, END } part;
 
 typedef struct source {
-    char *text; /* with zeros for ends of lines */
-    char *code; /* the same length: comments, literals and directives are spaces */
+    char *text;               /* with zeros for ends of lines */
+    char *code;               /* the same length: comments, literals and directives are spaces */
     size_t bytes, lines, *at; /* at[line]: its first byte, from 0; at[lines] is the end */
 } source;
 
@@ -207,7 +207,8 @@ static void put_diff(hint *h, const char *file, const char *name, const char *fl
     fprintf(out, "--- %s\n+++ %s\n", file, file);
     for (size_t i = 0, end; i < h->places; i = end) {
         size_t from = h->place[i].line > CONTEXT ? h->place[i].line - CONTEXT : 0, more = 0, to, at = from;
-        for (end = i; end < h->places && (end == i || h->place[end].line <= h->place[end - 1].line + 2 * CONTEXT); end++)
+        for (end = i; end < h->places && (end == i || h->place[end].line <= h->place[end - 1].line + 2 * CONTEXT);
+             end++)
             more += lines_of(h->place[end].part);
         to = h->place[end - 1].line + CONTEXT;
         if (to > h->s.lines) to = h->s.lines;

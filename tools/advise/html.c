@@ -8,11 +8,13 @@
 #include <string.h>
 
 static const char style[] =
-    "body{font:16px/1.45 system-ui,sans-serif;margin:0 auto;max-width:1140px;padding:16px;color:#1c2430;background:#fff}"
+    "body{font:16px/1.45 system-ui,sans-serif;margin:0 "
+    "auto;max-width:1140px;padding:16px;color:#1c2430;background:#fff}"
     "h1{font-size:1.4em;overflow-wrap:anywhere}h2{font-size:1.15em;margin:1.8em 0 .5em}"
     "code,pre{font:13px/1.4 ui-monospace,monospace;overflow-wrap:anywhere}"
     "pre{overflow-x:auto;padding:12px;background:#f2f4f7;border-radius:6px}"
-    ".verdict{padding:12px;border-left:5px solid #2a78c2;background:#eef5fc}.none{border-color:#c2662a;background:#fcf3ee}"
+    ".verdict{padding:12px;border-left:5px solid "
+    "#2a78c2;background:#eef5fc}.none{border-color:#c2662a;background:#fcf3ee}"
     "svg{display:block;width:100%;height:240px;background:#f2f4f7}"
     ".axis{display:flex;justify-content:space-between;font-size:13px;color:#566}"
     ".legend{list-style:none;padding:0;columns:2;font-size:13px}.legend li{break-inside:avoid;padding:2px 0}"
@@ -29,7 +31,7 @@ static const char style[] =
 static const char *const color[TIMELINE_BANDS] = {"#2a78c2", "#e08a2e", "#3f9b57", "#b8474c",
                                                   "#7a5bb5", "#a0703f", "#d277b4", "#9aa5b1"};
 
-/* ---- text that is not the page's own ------------------------------------------------------------------------------ */
+/* ---- text that is not the page's own ----------------------------------------------------------------------------- */
 
 static void put_text(const char *text, FILE *out) {
     for (const char *c = text; *c;) {
@@ -73,7 +75,7 @@ static void write_freed(const advice *a, size_t i, FILE *out) {
         fputs("never", out);
 }
 
-/* ---- the parts ---------------------------------------------------------------------------------------------------- */
+/* ---- the parts --------------------------------------------------------------------------------------------------- */
 
 static void put_band(const timeline *l, size_t band, FILE *out) {
     double scale = l->peak ? 298.0 / (double)l->peak : 0;
@@ -153,10 +155,11 @@ static void put_boundaries(const advice *a, FILE *out) {
         if (a->turns->best[i].parent < 0) put_tree(a, i, &shown, out);
     for (size_t i = 0; i < a->turns->count; i++)
         if (!(shown >> i & 1u)) put_tree(a, i, &shown, out);
-    fputs("</ul>\n<table><thead><tr><th>boundary</th><th>turn</th><th class=\"n\">turns</th><th class=\"n\">objects</th>"
-          "<th class=\"n\">bytes</th><th class=\"n\">of all</th><th class=\"n\">escape</th><th class=\"n\">saves</th>"
-          "<th class=\"n\">holds</th><th>at its end</th></tr></thead><tbody>\n",
-          out);
+    fputs(
+        "</ul>\n<table><thead><tr><th>boundary</th><th>turn</th><th class=\"n\">turns</th><th class=\"n\">objects</th>"
+        "<th class=\"n\">bytes</th><th class=\"n\">of all</th><th class=\"n\">escape</th><th class=\"n\">saves</th>"
+        "<th class=\"n\">holds</th><th>at its end</th></tr></thead><tbody>\n",
+        out);
     for (size_t i = 0; i < a->turns->count; i++) put_row(a, i, out);
     fputs("</tbody></table>\n<h2>How</h2>\n<pre>", out);
     put_written(a, 0, advice_put_how, out);

@@ -66,8 +66,8 @@ static void put_turn_json(const advice *a, size_t i, FILE *out) {
             ", \"ns_saved_per_turn\": %.1f, \"held_byte_seconds\": %.3f, \"held_peak_bytes\": %" PRIu64
             ", \"parent\": ",
             t->is_loop ? "loop" : "call", t->count, (double)t->births / each, (double)t->bytes / each,
-            advice_per_cent(t->births, a->turns->births), advice_per_cent(t->births - t->covered, t->births), t->covered,
-            t->saved_ns / each, t->held_byte_seconds, t->held_peak);
+            advice_per_cent(t->births, a->turns->births), advice_per_cent(t->births - t->covered, t->births),
+            t->covered, t->saved_ns / each, t->held_byte_seconds, t->held_peak);
     if (t->parent >= 0)
         fprintf(out, "%d", t->parent);
     else

@@ -83,8 +83,8 @@ static void merge_shown(advice *a) {
     for (size_t i = 0, k; i < a->escapes; i++) {
         for (k = 0; k < kept; k++) {
             const turn_escape *x = &a->escape[k], *y = &a->escape[i];
-            if (x->turn == y->turn && advice_same(a, x->stack, x->named, y->stack, y->named) && !x->freed == !y->freed &&
-                advice_same(a, x->freed, x->freed_named, y->freed, y->freed_named))
+            if (x->turn == y->turn && advice_same(a, x->stack, x->named, y->stack, y->named) &&
+                !x->freed == !y->freed && advice_same(a, x->freed, x->freed_named, y->freed, y->freed_named))
                 break;
         }
         if (k < kept)
@@ -162,9 +162,11 @@ bool advice_has_turns(const advice *a, const char **why) {
     if (t->births == 0) {
         *why = "the trace has no allocations outside of domains";
     } else if (t->count == 0) {
-        *why = t->deaths * 10 < t->births
-                   ? "nearly all objects live to the end"
-                   : "no function is called, and no loop goes round, at whose end its objects die";
+        *why = t->deaths * 10 < t->births ? "nearly all objects live to the end"
+               : t->too_large
+                   ? "a domain would hold many times the memory that the program has: a collector runs seldom"
+               : t->too_small ? "the turns have so few objects that a domain costs more than it saves"
+                              : "no function is called, and no loop goes round, at whose end its objects die";
     } else if (t->best[0].covered * 20 < t->births) {
         *why = "the best boundary has fewer than 5 % of the allocations";
     }
@@ -290,17 +292,16 @@ void advice_put_patch(const advice *a, size_t i, FILE *out) {
     if (!start || !start->function || !start->file || start->outer) return;
     if (t->is_loop) {
         spot s = advice_spot(a, t->stack);
-        fprintf(out, "\nNo patch: the loop has to be found by hand; %s:%u is a call in it.\n", s.file ? s.file : start->file,
-                s.line);
+        fprintf(out, "\nNo patch: the loop has to be found by hand; %s:%u is a call in it.\n",
+                s.file ? s.file : start->file, s.line);
         return;
     }
     char name[128];
     snprintf(name, sizeof name, "%.*s", (int)strcspn(start->function, ".("), start->function);
     fputs("\n", out);
-    const char *why = hint_write(start->file, start->line, name,
-                                 t->births > t->covered ? "EPOCH_DOMAIN_CAPTURE | EPOCH_DOMAIN_DRAIN"
-                                                        : "EPOCH_DOMAIN_CAPTURE",
-                                 out);
+    const char *why =
+        hint_write(start->file, start->line, name,
+                   t->births > t->covered ? "EPOCH_DOMAIN_CAPTURE | EPOCH_DOMAIN_DRAIN" : "EPOCH_DOMAIN_CAPTURE", out);
     if (why) fprintf(out, "No patch for %s (%s:%u): %s.\n", name, start->file, start->line, why);
 }
 

@@ -35,8 +35,7 @@ static uint32_t *pairs_at(pairs *p, uint64_t a, uint64_t b) {
     }
 }
 
-/* The start of the function that a return address is in, as the image has it. Without a table each site is a
-   function. */
+/* The start of the function that a return address is in, as the image has it. Without a table sites are functions. */
 static uint64_t start_of(const trace_module *m, const starts *s, uint64_t address) {
     uint64_t start = m ? start_before(s, address - 1 - m->base) : 0;
     return start ? start + m->base : address;
@@ -114,7 +113,7 @@ size_t tree_path(const stack_tree *r, uint32_t stack, uint32_t path[TREE_DEPTH])
     uint32_t inner[TREE_DEPTH];
     size_t count = 0;
     for (uint32_t at = stack; at; at = trace_stack_caller(r->t, at)) {
-        if (count == TREE_DEPTH) { /* turns are made of the outermost ones */
+        if (count == TREE_DEPTH) { /* the outermost ones are what turns are made of */
             memmove(inner, inner + 1, sizeof inner - sizeof *inner);
             count--;
         }

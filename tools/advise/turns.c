@@ -186,8 +186,7 @@ static void count_rounds(reading *r, const trace_event *e) {
     for (uint32_t at = e->birth_stack; at; at = trace_stack_caller(r->t, at)) {
         uint32_t instance = r->tree.instance[at];
         if (!instance) continue;
-        for (size_t i = r->found.first[instance]; i; i = r->found.one[i].next)
-            count_round(r, e, i, above++);
+        for (size_t i = r->found.first[instance]; i; i = r->found.one[i].next) count_round(r, e, i, above++);
     }
 }
 

@@ -3,12 +3,13 @@
  *
  * An *instance* is a function F as it is called from one stack. Its *sites* are the calls that F makes there. A *visit*
  * of a site is a row of events below it with no other event of the thread between. Where a site is visited again and
- * again, its visits cut the time of a thread into *rounds*: from the beginning of each visit to the next one, or from
- * end to end. An object that was allocated in the instance belongs to the round of its birth, and *escapes* if it dies
- * in a later one. If few do, a round is a turn of F.
+ * again, its visits cut the time of a thread into *rounds*: from the beginning of each visit to the next one, or from end to
+ * end. An object that was allocated in the instance belongs to the round of its birth, and *escapes* if it dies in a
+ * later one. If few do, a round is a turn of F.
  *
  * Three readings of the trace: births and visits; deaths, by round, for the sites that may cut turns; escapes of the
- * best. Memory: some 100 bytes for each node of the tree of stacks and thread. It does not grow with the events.
+ * best.
+ * Memory: some 100 bytes for each node of the tree of stacks and thread. It does not grow with the events.
  */
 #ifndef ADVISE_TURNS_H
 #define ADVISE_TURNS_H
@@ -42,8 +43,8 @@ typedef struct turn {
 } turn;
 
 typedef struct turn_escape {
-    uint32_t turn;         /* number in turns.best */
-    uint32_t stack, freed; /* of the allocation; of the free, 0: never */
+    uint32_t turn;               /* number in turns.best */
+    uint32_t stack, freed;       /* of the allocation; of the free, 0: never */
     uint32_t named, freed_named; /* the same without wrappers of malloc and free */
     uint64_t objects, bytes;
     uint64_t lag[TURN_LAGS]; /* died so many rounds later, plus one; the last one: more */
@@ -59,12 +60,12 @@ typedef enum turn_life {
 
 /* Objects of one call in a function, through the same wrappers. */
 typedef struct turn_site {
-    uint32_t stack;      /* of one of them */
-    uint32_t row;        /* while rows are merged */
-    uint32_t named;      /* the stack without wrappers of malloc */
+    uint32_t stack; /* of one of them */
+    uint32_t row;   /* while rows are merged */
+    uint32_t named; /* the stack without wrappers of malloc */
     turn_life life;
-    unsigned turns_later; /* of a generation */
-    uint32_t turn_stack;  /* the site whose visits are its turns; 0: it is no generation */
+    unsigned turns_later;                      /* of a generation */
+    uint32_t turn_stack;                       /* the site whose visits are its turns; 0: it is no generation */
     uint64_t objects, bytes, live, live_bytes; /* live: at the end of the trace */
     double life_seconds;                       /* of all objects together; of live ones to the end */
     double byte_seconds;
@@ -78,7 +79,8 @@ typedef struct turn_function {
 typedef struct turns {
     turn *best; /* best first; without those that are the same turn of another function */
     size_t count;
-    turn_escape *escape; /* by turn, most objects first */
+    bool too_small, too_large; /* a boundary is left out, as its turns are so */
+    turn_escape *escape;       /* by turn, most objects first */
     size_t escapes;
     turn_site *site; /* most byte-seconds first */
     size_t sites;

@@ -1,5 +1,5 @@
-/* Threads that hand on: one makes orders, the other frees them. No call of either thread has an order from its
-   beginning to its end; the price list that a call makes for itself dies with it. */
+/* Threads that hand on: one makes orders, the other frees them. No call of either thread has an order from beginning
+   to end; the price list that a call makes for itself dies with it. */
 #include "common.h"
 
 #include <pthread.h>
