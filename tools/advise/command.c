@@ -8,15 +8,18 @@
 
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 static void help(void) {
-    printf("usage: %s [--json] [--html OUT] FILE\n"
+    printf("usage: %s [--json | --proof] [--html OUT] FILE\n"
            "\n"
            "Says of a trace of tslab record which allocations die together, and which function's calls or loop is the\n"
            "boundary; what a domain there saves, and what escapes it. docs/advise.md explains each figure.\n"
            "\n"
+           "  --proof     replays the trace under each allocator, and under tslab with the first boundary as domains\n"
            "  --json      the same for programs; docs/advise.md has the keys\n"
            "  --html OUT  writes a page of it as well: one file, which needs no network\n"
            "  --help      this text\n"
@@ -45,7 +48,29 @@ static bool write_page(const advice *a, const char *path) {
     return done;
 }
 
-static int advise(const char *path, bool json, const char *html) {
+/* tslab replay, with this advice as the plan. */
+static void prove(const advice *a) {
+    char plan[] = "/tmp/tslab-plan-XXXXXX";
+    int fd = mkstemp(plan), status = 0;
+    FILE *file = fd >= 0 ? fdopen(fd, "w") : NULL;
+    if (file) advice_json(a, file);
+    if (!file || fclose(file) != 0) {
+        say("%s: %s", plan, strerror(errno));
+        return;
+    }
+    printf("\nProof: the trace again (docs/replay.md)\n");
+    (void)fflush(stdout);
+    pid_t child = fork();
+    if (child == 0) {
+        execl("/proc/self/exe", "tslab", "replay", "--plan", plan, "--", a->path, (char *)NULL);
+        _exit(EXIT_NO_TARGET);
+    }
+    while (child > 0 && waitpid(child, &status, 0) < 0 && errno == EINTR) {
+    }
+    (void)unlink(plan);
+}
+
+static int advise(const char *path, const char *html, bool json, bool proof) {
     char error[256];
     const char *why;
     trace *t = trace_open(path, error, sizeof error);
@@ -70,6 +95,7 @@ static int advise(const char *path, bool json, const char *html) {
         advice_text(&a, stdout);
     int code = advice_has_turns(&a, &why) ? EXIT_DONE : EXIT_FINDINGS;
     if (html && !write_page(&a, html)) code = EXIT_NO_TARGET;
+    if (proof && code == EXIT_DONE) prove(&a);
     advice_free(&a);
     turns_free(found);
     trace_close(t);
@@ -77,16 +103,19 @@ static int advise(const char *path, bool json, const char *html) {
 }
 
 int command_advise(int argc, char **argv) {
-    enum { JSON = 256, HTML, HELP };
+    enum { JSON = 256, HTML, PROOF, HELP };
     static const struct option known[] = {{"json", no_argument, NULL, JSON},
                                           {"html", required_argument, NULL, HTML},
+                                          {"proof", no_argument, NULL, PROOF},
                                           {"help", no_argument, NULL, HELP},
                                           {NULL, 0, NULL, 0}};
-    bool json = false;
+    bool json = false, proof = false;
     const char *html = NULL;
     for (int c; (c = option_next(argc, argv, known)) != -1;) {
         if (c == JSON) {
             json = true;
+        } else if (c == PROOF) {
+            proof = true;
         } else if (c == HTML) {
             html = optarg;
         } else if (c == HELP || c == 'h') {
@@ -101,5 +130,6 @@ int command_advise(int argc, char **argv) {
         return EXIT_USAGE;
     }
     if (optind + 1 < argc) return option_wrong("more than one trace:", argv[optind + 1]);
-    return advise(argv[optind], json, html);
+    if (json && proof) return option_wrong("--proof prints text, and does not go with", "--json");
+    return advise(argv[optind], html, json, proof);
 }

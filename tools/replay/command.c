@@ -20,6 +20,8 @@ static void help(void) {
            "\n"
            "  --allocator LIST   of malloc,jemalloc,tcmalloc,mimalloc,tslab; all if not given\n"
            "  --rounds N         so many rounds, 1 to 99, each with all allocators; 5 if not given\n"
+           "  --plan PLAN        what tslab advise --json has said: one more row, planned, is tslab with a domain for\n"
+           "                     each turn of its first boundary\n"
            "  --csv OUT          writes live and resident bytes over time to a file\n"
            "  --json             the same for programs; docs/replay.md has the keys\n"
            "  --help             this text\n"
@@ -89,16 +91,34 @@ static bool write_csv(const replay *r, const char *path) {
     return done;
 }
 
+/* NULL, or what is wrong with it. */
+static const char *take_plan(replay *r, trace *t) {
+    unsigned i = 0;
+    while (i < r->count && strcmp(r->allocator[i].name, "tslab") != 0) i++;
+    if (i == r->count) return "a plan is for the allocator tslab, which is not among those of --allocator";
+    const char *error = plan_find(&r->plan, t);
+    if (!error) error = decode_trace(t, &r->plan, &r->planned_ops);
+    if (error) return error;
+    run_allocator *planned = &r->allocator[r->count++];
+    *planned = r->allocator[i];
+    planned->name = "planned";
+    return NULL;
+}
+
 static int replay_trace(replay *r, trace *t) {
     run_allocator *list[RUN_ALLOCATORS];
-    const char *error = decode_trace(t, &r->ops);
+    const char *error = decode_trace(t, NULL, &r->ops);
     say_limits(r, t);
     if (error) return say("%s: %s", r->path, error), EXIT_NO_TARGET;
+    if (r->plan_path && (error = take_plan(r, t))) return say("%s: %s", r->plan_path, error), EXIT_NO_TARGET;
     for (unsigned i = 0; i < r->count; i++) {
         list[i] = &r->allocator[i];
+        const decoded *d = strcmp(list[i]->name, "planned") == 0 ? &r->planned_ops : &r->ops;
+        list[i]->ops_fd = d->fd;
+        list[i]->samples = d->samples;
         if (!(list[i]->figures = calloc(1, sizeof *list[i]->figures))) return say("no memory"), EXIT_NO_TARGET;
     }
-    error = run_rounds(list, r->count, r->ops.fd, r->ops.samples, r->rounds, &r->player_ns, progress);
+    error = run_rounds(list, r->count, r->rounds, &r->player_ns, progress);
     if (isatty(STDERR_FILENO)) fputs("\r     \r", stderr);
     if (error) return say("%s: %s", r->path, error), EXIT_NO_TARGET;
     return EXIT_DONE;
@@ -106,6 +126,8 @@ static int replay_trace(replay *r, trace *t) {
 
 static int run(replay *r, const char *csv, bool json) {
     char error[256];
+    const char *wrong = r->plan_path ? plan_read(&r->plan, r->plan_path) : NULL;
+    if (wrong) return say("%s: %s", r->plan_path, wrong), EXIT_NO_TARGET;
     trace *t = trace_open(r->path, error, sizeof error);
     if (!t) return say("%s: %s", r->path, error), EXIT_NO_TARGET;
     leave_out_missing(r);
@@ -116,6 +138,8 @@ static int run(replay *r, const char *csv, bool json) {
     if (code == EXIT_DONE && csv && !write_csv(r, csv)) code = EXIT_NO_TARGET;
     for (unsigned i = 0; i < r->count; i++) free(r->allocator[i].figures);
     if (r->ops.fd >= 0) (void)close(r->ops.fd);
+    if (r->planned_ops.fd >= 0) (void)close(r->planned_ops.fd);
+    plan_free(&r->plan);
     trace_close(t);
     return tool_end(code);
 }
@@ -128,14 +152,15 @@ static int become_player(char **argv) {
 }
 
 int command_replay(int argc, char **argv) {
-    enum { ALLOCATOR = 256, AMOUNT, CSV, JSON, HELP };
+    enum { ALLOCATOR = 256, AMOUNT, PLAN, CSV, JSON, HELP };
     static const struct option known[] = {{"allocator", required_argument, NULL, ALLOCATOR},
                                           {"rounds", required_argument, NULL, AMOUNT},
+                                          {"plan", required_argument, NULL, PLAN},
                                           {"csv", required_argument, NULL, CSV},
                                           {"json", no_argument, NULL, JSON},
                                           {"help", no_argument, NULL, HELP},
                                           {NULL, 0, NULL, 0}};
-    replay r = {.rounds = ROUNDS, .ops.fd = -1};
+    replay r = {.rounds = ROUNDS, .ops.fd = -1, .planned_ops.fd = -1};
     const char *list = "malloc,jemalloc,tcmalloc,mimalloc,tslab", *csv = NULL;
     unsigned long number;
     bool json = false;
@@ -144,6 +169,7 @@ int command_replay(int argc, char **argv) {
         if (c == HELP || c == 'h') return help(), tool_end(EXIT_DONE);
         if (c == '?' || c == ':') return option_bad(c, argv);
         if (c == ALLOCATOR) list = optarg;
+        if (c == PLAN) r.plan_path = optarg;
         if (c == CSV) csv = optarg;
         if (c == JSON) json = true;
         if (c != AMOUNT) continue;

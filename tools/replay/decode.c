@@ -23,6 +23,7 @@ typedef struct slot_list {
 typedef struct thread_state {
     uint32_t number; /* plus one, in the order of first operations; 0: it has none */
     uint32_t window; /* plus one */
+    uint64_t turn;   /* that is open; 0: none */
     uint64_t ops, first;
     slot_list own, others; /* free slots: freed by the thread itself, as a stack; by others, as a queue */
 } thread_state;
@@ -31,6 +32,8 @@ typedef struct slot_state {
     uint64_t bytes, last_op; /* of the file */
     uint32_t birth, last;    /* threads, by number in the trace */
     uint32_t turn;
+    uint64_t turn_of_birth; /* of the plan; 0: none, or it has been resized outside */
+    bool scoped;
 } slot_state;
 
 typedef struct walk {
@@ -43,11 +46,16 @@ typedef struct walk {
     uint32_t slots, slot_capacity;
     uint32_t *slot_of; /* by object; plus one, 0: none */
     uint64_t objects;  /* capacity */
-    uint32_t *window;  /* threads in it */
+    uint8_t *dies;     /* by object, from the first walk to the second: it dies in the turn of its birth */
+    uint64_t dies_capacity;
+    uint32_t *window; /* threads in it */
     uint32_t windows, window_capacity;
     uint64_t operations, live, peak_at, each;
     ops_head *head;
     op *ops;
+    const replay_plan *plan; /* NULL: none */
+    rounds rounds;
+    uint32_t event_thread;
 } walk;
 
 static bool grow(void **array, uint64_t *capacity, uint64_t wanted, size_t bytes) {
@@ -134,6 +142,56 @@ static void take_sample(walk *w, const trace_event *e) {
     (void)emit(w, e->thread, (op){.kind = OP_SAMPLE, .slot = w->out->samples++});
 }
 
+/* ---- turns of the plan ------------------------------------------------------------------------------------------- */
+
+static void end_turn(walk *w, uint32_t thread) {
+    if (!w->thread[thread].turn) return;
+    w->thread[thread].turn = 0;
+    (void)emit(w, thread, (op){.kind = OP_TURN_END});
+}
+
+static void begin_turn(walk *w, uint32_t thread) {
+    end_turn(w, thread);
+    enter_window(w, thread);
+    w->thread[thread].turn = ++w->out->turns;
+    (void)emit(w, thread, (op){.kind = OP_TURN});
+}
+
+/* From each cut to the next one, while the function runs. */
+static void on_cut(void *arg, uint32_t node, bool at_end, cuts *c, uint64_t now) {
+    walk *w = arg;
+    (void)c;
+    (void)now;
+    if (node == w->plan->node && at_end == w->plan->at_end)
+        begin_turn(w, w->event_thread);
+    else if (node == w->plan->caller && at_end)
+        end_turn(w, w->event_thread);
+    else if (node == w->plan->caller && w->plan->at_end)
+        begin_turn(w, w->event_thread);
+}
+
+/* ---- memory ------------------------------------------------------------------------------------------------------ */
+
+/* Whether the operation is one of an object that lies in the domain of a turn. The first walk finds which do. */
+static bool is_scoped(walk *w, const trace_event *e, op_kind kind, slot_state *s) {
+    const uint64_t open = w->thread[s->birth].turn;
+    if (kind == OP_ALLOC) {
+        s->turn_of_birth = open;
+        s->scoped = w->writes && e->object < w->dies_capacity && w->dies[e->object];
+    } else if (s->turn_of_birth != open || (kind == OP_REALLOC && s->birth != e->thread)) {
+        s->turn_of_birth = 0;
+    }
+    if (kind != OP_FREE) return s->scoped;
+    w->out->dropped += s->scoped;
+    void *array = w->dies;
+    if (!w->writes && s->turn_of_birth) {
+        w->no_memory |= !grow(&array, &w->dies_capacity, e->object, 1);
+        w->dies = array;
+        if (!w->no_memory) w->dies[e->object] = 1;
+    }
+    return s->scoped;
+}
+
 static void emit_memory(walk *w, const trace_event *e, op_kind kind, uint32_t slot) {
     slot_state *s = &w->slot[slot];
     const bool hands_over = s->last && s->last != e->thread;
@@ -144,6 +202,7 @@ static void emit_memory(walk *w, const trace_event *e, op_kind kind, uint32_t sl
     op o = {.kind = kind, .slot = slot, .turn = s->turn, .waits = hands_over, .size = e->size};
     if (kind == OP_ALLOC && e->align) o.align_log2 = (unsigned)__builtin_ctz(e->align) & 63u;
     if (kind == OP_FREE) o.size = 0;
+    o.scoped = is_scoped(w, e, kind, s);
     s->last_op = w->thread[e->thread].first + w->thread[e->thread].ops;
     s->last = e->thread;
     (void)emit(w, e->thread, o);
@@ -181,7 +240,10 @@ static void do_change(walk *w, const trace_event *e, uint32_t slot) {
 
 static void take_event(walk *w, const trace_event *e) {
     if (e->kind == TRACE_LOST) w->out->lost += e->size;
-    if (e->kind > TRACE_REALLOC || e->process != w->out->process) return;
+    if (e->process != w->out->process) return;
+    w->event_thread = e->thread;
+    if (w->plan) rounds_step(&w->rounds, e->thread, e->stack, e->time_ns);
+    if (e->kind > TRACE_REALLOC) return;
     const uint32_t slot = e->object && e->object < w->objects ? w->slot_of[e->object] : NONE;
     if (e->size >> 40 || e->scope || !e->object || (e->kind == TRACE_FREE && slot == NONE)) {
         w->out->left_out++;
@@ -207,7 +269,7 @@ static bool walk_trace(walk *w) {
     for (uint32_t i = 0; i <= trace_thread_count(w->t); i++) {
         thread_state *s = &w->thread[i];
         s->number = s->window = 0;
-        s->ops = 0;
+        s->ops = s->turn = 0;
         s->own.count = s->others.count = s->others.first = 0;
     }
     if (w->objects) memset(w->slot_of, 0, w->objects * sizeof *w->slot_of);
@@ -215,11 +277,18 @@ static bool walk_trace(walk *w) {
     if (w->window_capacity) memset(w->window, 0, w->window_capacity * sizeof *w->window);
     w->slots = 0;
     w->operations = w->live = 0;
+    if (w->plan && !rounds_make(&w->rounds, &w->plan->tree, trace_thread_count(w->t), w->plan->watched)) return false;
+    w->rounds.on_cut = on_cut;
+    w->rounds.arg = w;
     if (!trace_rewind(w->t)) return false;
     while (!w->no_memory && trace_next(w->t, &e)) take_event(w, &e);
-    for (uint32_t i = 1; i <= trace_thread_count(w->t); i++)
+    for (uint32_t i = 1; i <= trace_thread_count(w->t); i++) {
+        end_turn(w, i);
         if (w->thread[i].number)
             (void)emit(w, i, (op){.kind = OP_WINDOW, .slot = UINT32_MAX, .turn = w->thread[i].window});
+    }
+    w->no_memory |= w->rounds.no_memory;
+    if (w->plan) rounds_free(&w->rounds);
     w->out->live_end_bytes = w->live;
     return !w->no_memory;
 }
@@ -280,6 +349,7 @@ static bool choose_process(walk *w) {
 }
 
 static const char *decode(walk *w) {
+    if (!trace_rewind(w->t)) return "no memory";
     w->thread = calloc(trace_thread_count(w->t) + 1u, sizeof *w->thread);
     if (!w->thread || !choose_process(w) || !walk_trace(w)) return "no memory";
     if (!w->operations) return "it has no allocation that can be replayed";
@@ -292,8 +362,8 @@ static const char *decode(walk *w) {
     return NULL;
 }
 
-const char *decode_trace(trace *t, decoded *out) {
-    walk w = {.t = t, .out = out};
+const char *decode_trace(trace *t, const replay_plan *plan, decoded *out) {
+    walk w = {.t = t, .plan = plan, .out = out};
     *out = (decoded){.fd = -1};
     const char *error = decode(&w);
     for (uint32_t i = 0; w.thread && i <= trace_thread_count(t); i++) {
@@ -303,6 +373,7 @@ const char *decode_trace(trace *t, decoded *out) {
     free(w.thread);
     free(w.slot);
     free(w.slot_of);
+    free(w.dies);
     free(w.window);
     return error;
 }

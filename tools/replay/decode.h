@@ -3,6 +3,7 @@
 #define REPLAY_DECODE_H
 
 #include "replay/ops.h"
+#include "replay/plan.h"
 #include "trace/trace.h"
 
 typedef struct decoded_sample {
@@ -13,6 +14,8 @@ typedef struct decoded {
     int fd; /* of the operations; -1: none */
     uint32_t process, threads;
     uint64_t allocs, frees, reallocs;
+    uint64_t dropped; /* of frees: those that the ends of turns make */
+    uint64_t turns;
     uint64_t left_out; /* objects in epochs and domains, and deaths of objects whose birth the trace does not have */
     uint64_t lost;     /* events that the recorder had no room for */
     uint64_t live_peak_bytes, live_end_bytes;
@@ -20,7 +23,8 @@ typedef struct decoded {
     uint32_t samples;
 } decoded;
 
-/* Of the process that allocates most. NULL, or why not. The caller closes fd. */
-const char *decode_trace(trace *t, decoded *out);
+/* Of the process that allocates most. plan: whose turns are domains; NULL: none. Returns NULL, or why not. The caller
+   closes fd. */
+const char *decode_trace(trace *t, const replay_plan *plan, decoded *out);
 
 #endif

@@ -25,11 +25,14 @@ typedef enum op_kind {
     OP_REALLOC,   /* slot, size */
     OP_START,     /* slot: a thread */
     OP_SAMPLE,    /* slot: number of the sample */
-    OP_WINDOW     /* slot: the window that begins, UINT32_MAX: none; turn: the one that ends, plus one; 0: none */
+    OP_TURN,      /* a turn of the plan begins: the thread enters a domain of its own */
+    OP_TURN_END,
+    OP_WINDOW /* slot: the window that begins, UINT32_MAX: none; turn: the one that ends, plus one; 0: none */
 } op_kind;
 
 typedef struct op {
     uint64_t size : 40, align_log2 : 6, kind : 4;
+    uint64_t scoped : 1; /* of an object in the domain of a turn: its free is not made, as the turn's end does it */
     uint64_t waits : 1, tells : 1; /* for the thread before, the next one */
     uint32_t slot, turn;
 } op;

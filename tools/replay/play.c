@@ -5,6 +5,8 @@
  */
 #include "replay/ops.h"
 
+#include <tslab/tslab.h>
+
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -31,7 +33,18 @@ typedef struct player_thread {
     uint32_t windows_known; /* all before it are done */
     uint64_t allocs, frees, reallocs;
     buckets alloc_ns, free_ns;
+    EpochDomain *domain; /* of the turn that is open */
 } player_thread;
+
+/* Of the library that is preloaded; the plan's turns call them. */
+typedef struct domain_calls {
+    SlabAllocator *(*allocator)(void);
+    EpochDomain *(*create)(SlabAllocator *allocator);
+    bool (*enter)(EpochDomain *domain), (*leave)(EpochDomain *domain);
+    void (*destroy)(EpochDomain *domain);
+    void *(*alloc)(size_t size), *(*alloc_aligned)(size_t alignment, size_t size);
+    void *(*resize)(void *pointer, size_t size);
+} domain_calls;
 
 static struct {
     const ops_head *head;
@@ -42,6 +55,7 @@ static struct {
     _Atomic uint32_t *window; /* threads that have not done their operations of it. A decrement releases them */
     player_thread *threads;
     _Atomic uint32_t running;
+    domain_calls domains;
     uint64_t clock_ns, base_bytes;
     play_result *result;
 } player;
@@ -101,7 +115,10 @@ static void touch(unsigned char *object, uint64_t from, uint64_t to) {
 
 static void do_alloc(const op *o, slot *s) {
     void *object = NULL;
-    if (!o->align_log2)
+    if (o->scoped)
+        object = o->align_log2 > 4 ? player.domains.alloc_aligned((size_t)1 << o->align_log2, o->size)
+                                   : player.domains.alloc(o->size);
+    else if (!o->align_log2)
         object = malloc(o->size);
     else if (posix_memalign(&object, o->align_log2 < 3 ? sizeof(void *) : (size_t)1 << o->align_log2, o->size) != 0)
         object = NULL;
@@ -110,7 +127,8 @@ static void do_alloc(const op *o, slot *s) {
 }
 
 static void do_realloc(const op *o, slot *s) {
-    void *object = realloc(s->object, o->size ? o->size : 1);
+    const size_t size = o->size ? o->size : 1;
+    void *object = o->scoped ? player.domains.resize(s->object, size) : realloc(s->object, size);
     if (!object) _exit(PLAY_NO_MEMORY);
     s->object = object;
 }
@@ -120,12 +138,31 @@ static void count_time(buckets *of, uint64_t from) {
     of->count[bucket_of(took > player.clock_ns ? took - player.clock_ns : 0)]++;
 }
 
+/* The end of a turn frees its objects: it counts as one free of the tail. */
+static void do_turn(player_thread *t, bool begins) {
+    const domain_calls *d = &player.domains;
+    if (player.mode == PLAY_NOTHING) return;
+    if (begins) {
+        t->domain = d->create(d->allocator());
+        if (!t->domain || !d->enter(t->domain)) _exit(PLAY_NO_MEMORY);
+        return;
+    }
+    const uint64_t from = player.mode == PLAY_MEASURE ? clock_now(CLOCK_MONOTONIC) : 0;
+    if (!d->leave(t->domain)) _exit(PLAY_BROKEN);
+    d->destroy(t->domain);
+    if (player.mode == PLAY_MEASURE) count_time(&t->free_ns, from);
+}
+
 static void do_memory(player_thread *t, const op *o, slot *s) {
     const bool calls = player.mode != PLAY_NOTHING, measures = player.mode == PLAY_MEASURE;
     /* An object is there before it is freed, and none before it is allocated: the order of the threads holds. */
     if (calls && (o->kind == OP_ALLOC) == (s->object != NULL)) _exit(PLAY_BROKEN);
     if (o->kind != OP_ALLOC && calls && s->bytes) (void)*(volatile unsigned char *)s->object; /* as a program does */
     const uint64_t from = measures ? clock_now(CLOCK_MONOTONIC) : 0;
+    if (o->scoped && o->kind == OP_FREE) {
+        s->object = NULL;
+        return;
+    }
     if (o->kind == OP_FREE) {
         if (calls) free(s->object);
         if (measures) count_time(&t->free_ns, from);
@@ -178,6 +215,8 @@ static void do_op(player_thread *t, const op *o) {
         change_window(t, o);
     } else if (o->kind == OP_START) {
         start_thread(o->slot);
+    } else if (o->kind == OP_TURN || o->kind == OP_TURN_END) {
+        do_turn(t, o->kind == OP_TURN);
     } else if (o->kind == OP_SAMPLE) {
         if (player.mode == PLAY_MEASURE) player.result->resident[o->slot] = resident_now();
     } else {
@@ -210,6 +249,19 @@ static bool is_from(const char *library) {
     wanted = wanted ? wanted + 1 : library;
     /* The loader may know it by a longer name: libx.so.2 as libx.so.2.1. */
     return strncmp(name, wanted, strlen(wanted)) == 0;
+}
+
+/* NULL where the allocator has no domains: then no operation asks for one. */
+static void find_domains(domain_calls *d) {
+    static const char *const names[] = {"slab_malloc_allocator", "epoch_domain_create",  "epoch_domain_enter",
+                                        "epoch_domain_exit",     "epoch_domain_destroy", "slab_alloc",
+                                        "slab_alloc_aligned",    "slab_alloc_resize"};
+    void *const into[] = {&d->allocator, &d->create, &d->enter,         &d->leave,
+                          &d->destroy,   &d->alloc,  &d->alloc_aligned, &d->resize};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        void *found = dlsym(RTLD_DEFAULT, names[i]);
+        memcpy(into[i], &found, sizeof found);
+    }
 }
 
 static bool map_operations(int fd) {
@@ -246,6 +298,7 @@ int play(int ops_fd, play_mode mode, const char *library) {
     if (mode == PLAY_PROBE) return 0;
     if (!map_operations(ops_fd)) return PLAY_BROKEN;
     player.mode = mode;
+    find_domains(&player.domains);
     player.slots = shared_memory(player.head->slots * sizeof *player.slots);
     player.threads = shared_memory(player.head->threads * sizeof *player.threads);
     player.result = shared_memory(sizeof *player.result);

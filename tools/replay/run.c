@@ -13,14 +13,14 @@
 /* The names of their files are those of Debian's libjemalloc2, libtcmalloc-minimal4 and libmimalloc2.0. */
 static const struct {
     const char *name, *library;
-} KNOWN[RUN_ALLOCATORS] = {{"malloc", "libc.so.6"},
-                           {"jemalloc", "libjemalloc.so.2"},
-                           {"tcmalloc", "libtcmalloc_minimal.so.4"},
-                           {"mimalloc", "libmimalloc.so.2"},
-                           {"tslab", "libtslab-malloc.so." TSLAB_SOVERSION}};
+} KNOWN[] = {{"malloc", "libc.so.6"},
+             {"jemalloc", "libjemalloc.so.2"},
+             {"tcmalloc", "libtcmalloc_minimal.so.4"},
+             {"mimalloc", "libmimalloc.so.2"},
+             {"tslab", "libtslab-malloc.so." TSLAB_SOVERSION}};
 
 bool run_allocator_named(const char *name, run_allocator *out) {
-    for (size_t i = 0; i < RUN_ALLOCATORS; i++) {
+    for (size_t i = 0; i < sizeof KNOWN / sizeof *KNOWN; i++) {
         if (strcmp(KNOWN[i].name, name) != 0) continue;
         *out = (run_allocator){.name = KNOWN[i].name, .library = KNOWN[i].library};
         return true;
@@ -101,16 +101,16 @@ static const char *what_failed(int status) {
     return text;
 }
 
-static const char *play_round(const run_allocator *a, int ops_fd, uint32_t samples, one_round *r, play_result *result) {
-    int status = play_once(a, ops_fd, PLAY_TIME, result);
+static const char *play_round(const run_allocator *a, one_round *r, play_result *result) {
+    int status = play_once(a, a->ops_fd, PLAY_TIME, result);
     if (status != 0) return what_failed(status);
     r->time_ns = (double)result->time_ns;
     r->cpu_ns = (double)result->cpu_ns;
-    status = play_once(a, ops_fd, PLAY_MEASURE, result);
+    status = play_once(a, a->ops_fd, PLAY_MEASURE, result);
     if (status != 0) return what_failed(status);
     r->final_bytes = (double)result->final_bytes;
     r->peak_bytes = r->final_bytes;
-    for (uint32_t i = 0; i < samples; i++) {
+    for (uint32_t i = 0; i < a->samples; i++) {
         r->resident[i] = (double)result->resident[i];
         if (r->resident[i] > r->peak_bytes) r->peak_bytes = r->resident[i];
     }
@@ -133,25 +133,25 @@ static void conclude(run_figures *f, const one_round *of, unsigned rounds, uint3
     for (uint32_t i = 0; i < samples; i++) f->resident[i] = spread_of(of, rounds, &of->resident[i], 0).median;
 }
 
-const char *run_rounds(run_allocator *const *list, unsigned count, int ops_fd, uint32_t samples, unsigned rounds,
-                       double *player_ns, void (*progress)(double share)) {
+const char *run_rounds(run_allocator *const *list, unsigned count, unsigned rounds, double *player_ns,
+                       void (*progress)(double share)) {
     one_round *all = calloc((size_t)(count + 1) * rounds, sizeof *all), *own = all + (size_t)count * rounds;
     play_result *result = malloc(sizeof *result);
     run_allocator nothing;
     const char *error = all && result ? NULL : "no memory";
     (void)run_allocator_named("malloc", &nothing);
     for (unsigned r = 0; r < rounds && !error; r++) {
-        const int status = play_once(&nothing, ops_fd, PLAY_NOTHING, result);
+        const int status = play_once(&nothing, list[0]->ops_fd, PLAY_NOTHING, result);
         if (status != 0) error = what_failed(status);
         own[r].time_ns = (double)result->time_ns;
         own[r].cpu_ns = (double)result->cpu_ns;
         for (unsigned i = 0; i < count && !error; i++) {
             progress((double)(r * count + i) / (double)(rounds * count));
-            error = play_round(list[i], ops_fd, samples, &all[(size_t)i * rounds + r], result);
+            error = play_round(list[i], &all[(size_t)i * rounds + r], result);
         }
     }
     for (unsigned i = 0; i < count && !error; i++)
-        conclude(list[i]->figures, &all[(size_t)i * rounds], rounds, samples, own, player_ns);
+        conclude(list[i]->figures, &all[(size_t)i * rounds], rounds, list[i]->samples, own, player_ns);
     free(all);
     free(result);
     return error;

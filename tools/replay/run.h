@@ -6,7 +6,7 @@
 
 #include <limits.h>
 
-enum { RUN_ALLOCATORS = 5, RUN_ROUNDS_MOST = 99 };
+enum { RUN_ALLOCATORS = 6 /* tslab twice: with a plan */, RUN_ROUNDS_MOST = 99 };
 
 typedef struct spread {
     double median, low, high;
@@ -25,6 +25,8 @@ typedef struct run_allocator {
     const char *name, *library; /* as the loader knows it */
     char path[PATH_MAX];        /* what is preloaded; "": nothing */
     run_figures *figures;
+    int ops_fd; /* what it plays */
+    uint32_t samples;
 } run_allocator;
 
 /* "malloc", "jemalloc", ... false: there is none of that name. */
@@ -32,7 +34,7 @@ bool run_allocator_named(const char *name, run_allocator *out);
 /* Whether it is installed. */
 bool run_is_installed(run_allocator *a);
 /* Interleaved: each round plays all of them, one after the other. NULL, or what is wrong. done: called before each. */
-const char *run_rounds(run_allocator *const *list, unsigned count, int ops_fd, uint32_t samples, unsigned rounds,
-                       double *player_ns, void (*progress)(double share));
+const char *run_rounds(run_allocator *const *list, unsigned count, unsigned rounds, double *player_ns,
+                       void (*progress)(double share));
 
 #endif

@@ -65,6 +65,10 @@ void replay_text(const replay *r, FILE *out) {
             "%.2f at the end\n",
             command ? command : r->path, d->allocs, d->frees, d->reallocs, d->threads, d->threads == 1 ? "" : "s",
             (double)d->live_peak_bytes / 1e6, (double)d->live_end_bytes / 1e6);
+    if (r->plan_path)
+        fprintf(out,
+                "planned: tslab with a domain for each of %" PRIu64 " turns of %s, and without %" PRIu64 " frees\n",
+                r->planned_ops.turns, r->plan.address, r->planned_ops.dropped);
     fprintf(out, "%u round%s; medians, and the lowest and highest\n\nTime in ms, without the player's own %.2f\n",
             r->rounds, r->rounds == 1 ? "" : "s", r->player_ns / 1e6);
     for (unsigned i = 0; i < r->count; i++) put_allocator(&r->allocator[i], out);
@@ -129,7 +133,14 @@ void replay_json(const replay *r, FILE *out) {
     }
     fputs("],\n \"skipped\": [", out);
     for (unsigned i = 0; i < r->skips; i++) fprintf(out, "%s\"%s\"", i ? ", " : "", r->skipped[i]);
-    fputs("]}\n", out);
+    fputs("]", out);
+    if (r->plan_path) {
+        fputs(",\n \"plan\": {\"address\": ", out);
+        put_quoted(r->plan.address, out);
+        fprintf(out, ", \"turns\": %" PRIu64 ", \"frees_saved\": %" PRIu64 "}", r->planned_ops.turns,
+                r->planned_ops.dropped);
+    }
+    fputs("}\n", out);
 }
 
 void replay_csv(const replay *r, FILE *out) {

@@ -10,7 +10,9 @@
 typedef struct replay {
     const trace *t;
     const char *path;
-    decoded ops;
+    decoded ops, planned_ops; /* planned: where there is a plan */
+    const char *plan_path;    /* NULL: none */
+    replay_plan plan;
     unsigned rounds, count;
     run_allocator allocator[RUN_ALLOCATORS];
     const char *skipped[RUN_ALLOCATORS];

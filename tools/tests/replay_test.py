@@ -74,6 +74,52 @@ class Replaying(unittest.TestCase):
                 self.assertGreaterEqual(int(row["malloc"]), int(row["live_bytes"]) * 0.9, row)
                 self.assertGreaterEqual(int(row["tslab"]), int(row["live_bytes"]) * 0.9, row)
 
+    def turns(self):
+        """A trace with a boundary, and the advice for it."""
+        trace, plan = os.path.join(WORK, "turns.trace"), os.path.join(WORK, "turns.plan")
+        subprocess.run([os.path.join(TOOLS, "tools_replay_trace"), trace, "turns"], check=True)
+        with open(plan, "w", encoding="utf-8") as file:
+            subprocess.run([TSLAB, "advise", "--json", trace], check=True, stdout=file)
+        return trace, plan
+
+    def test_plan(self):
+        """200 turns of 30 objects and one pair outside; 20 objects stay."""
+        trace, plan = self.turns()
+        found = figures("--allocator", "malloc,tslab", "--plan", plan, trace)
+        self.assertEqual(found["plan"], {"address": "0x5000", "turns": 200, "frees_saved": 200 * 30 - 20})
+        done = {a["name"]: (a["mallocs"], a["frees"]) for a in found["allocators"]}
+        self.assertEqual(done, {"malloc": (6200, 6180), "tslab": (6200, 6180), "planned": (6200, 200)})
+        planned = found["allocators"][2]
+        self.assertLess(planned["peak_bytes"]["median"], 200 << 10) # the turns' ends free: 600 KB are allocated
+        answer = replay("--rounds", "1", "--allocator", "tslab", "--plan", plan, trace)
+        self.assertIn("planned: tslab with a domain for each of 200 turns of 0x5000, and without 5980 frees",
+                      answer.stdout)
+
+    def test_proof(self):
+        trace, _ = self.turns()
+        answer = subprocess.run([TSLAB, "advise", "--proof", trace], capture_output=True, text=True, timeout=300,
+                                env=ENVIRONMENT)
+        self.assertEqual((answer.returncode, answer.stderr), (0, ""))
+        proof = answer.stdout[answer.stdout.index("\nProof: "):]
+        self.assertIn("domain for each of 200 turns of 0x5000, and without 5980 frees", proof)
+        answer = subprocess.run([TSLAB, "advise", "--proof", KNOWN], capture_output=True, text=True, timeout=300,
+                                env=ENVIRONMENT)
+        self.assertEqual(answer.returncode, 1)
+        self.assertNotIn("Proof", answer.stdout)
+        answer = subprocess.run([TSLAB, "advise", "--proof", "--json", trace], capture_output=True, text=True,
+                                timeout=300, env=ENVIRONMENT)
+        self.one_line(answer, 2, "--json")
+
+    def test_plan_that_does_not_fit(self):
+        trace, plan = self.turns()
+        other = os.path.join(WORK, "other.plan")
+        with open(other, "w", encoding="utf-8") as file:
+            file.write('{"version": 1, "boundaries": [], "address": "0x1"}')
+        self.one_line(replay("--plan", other, trace), 3, "no boundary in the plan")
+        self.one_line(replay("--plan", os.path.join(WORK, "missing"), trace), 3, "cannot be read")
+        self.one_line(replay("--plan", plan, KNOWN), 3, "no turns in this trace")
+        self.one_line(replay("--plan", plan, "--allocator", "malloc", trace), 3, "tslab")
+
     def test_text(self):
         answer = replay("--rounds", "2", "--allocator", "malloc,tslab", KNOWN)
         self.assertEqual((answer.returncode, answer.stderr), (0, ""))

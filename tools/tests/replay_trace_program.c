@@ -1,13 +1,13 @@
 /*
- * Writes a trace whose live bytes are known, for replay_test.py: `replay_trace FILE`. Thread 1 allocates 20000 objects of
- * 1000 bytes, and thread 2 frees each even one after the next was allocated. Thread 1 resizes half of the odd ones to
- * 5000 bytes, and frees all but the last ten.
+ * Writes a trace whose live bytes are known, for replay_test.py: `replay_trace FILE [turns]`. Thread 1 allocates 20000
+ * objects of 1000 bytes, and thread 2 frees each even one after the next was allocated. Thread 1 resizes half of the
+ * odd ones to 5000 bytes, and frees all but the last ten. With `turns`: a trace with a boundary.
  */
 #include "trace/writer.h"
 
 #include <stdio.h>
 
-enum { OBJECTS = 20000, KEPT = 10, BYTES = 1000, MORE_BYTES = 5000 };
+enum { OBJECTS = 20000, KEPT = 10, BYTES = 1000, MORE_BYTES = 5000, TURNS = 200, TURN_OBJECTS = 30 };
 
 static uint64_t address_of(unsigned i) { return 0x100000 + (uint64_t)i * 8192; }
 
@@ -27,13 +27,31 @@ static void write_events(trace_writer *w, uint32_t stack) {
     trace_writer_free(w, 0, 2, next_ns(), 0x10, stack);
 }
 
+/* Each turn allocates 30 objects below its own call and frees them; each tenth keeps one to the end. */
+static void write_turns(trace_writer *w) {
+    const uint64_t inner[] = {0x5000, 0x4000}, outer[] = {0x4100};
+    const uint32_t turn = trace_writer_frames(w, 1, inner, 2), between = trace_writer_frames(w, 1, outer, 1);
+    for (unsigned i = 0; i < TURNS; i++) {
+        const bool keeps = i % 10 == 9;
+        for (unsigned k = 0; k < TURN_OBJECTS; k++)
+            trace_writer_alloc(w, 0, 1, next_ns(), address_of(i * TURN_OBJECTS + k), 100, turn);
+        for (unsigned k = keeps; k < TURN_OBJECTS; k++)
+            trace_writer_free(w, 0, 1, next_ns(), address_of(i * TURN_OBJECTS + k), turn);
+        trace_writer_alloc(w, 0, 1, next_ns(), 0x10, 100, between);
+        trace_writer_free(w, 0, 1, next_ns(), 0x10, between);
+    }
+}
+
 int main(int argc, char **argv) {
-    char error[160] = "usage: replay_trace FILE";
-    trace_writer *w = argc == 2 ? trace_writer_create(argv[1], "command=known\n", error, sizeof error) : NULL;
+    char error[160] = "usage: replay_trace FILE [turns]";
+    trace_writer *w = argc >= 2 ? trace_writer_create(argv[1], "command=known\n", error, sizeof error) : NULL;
     if (!w) return (void)fprintf(stderr, "%s\n", error), 1;
     (void)trace_writer_process(w, UINT32_MAX, 1, 100, "known");
     const uint64_t frame = 0x4000;
     const uint32_t stack = trace_writer_frames(w, 1, &frame, 1);
-    write_events(w, stack);
+    if (argc > 2)
+        write_turns(w);
+    else
+        write_events(w, stack);
     return trace_writer_close(w, "status=0\n") ? 0 : 1;
 }
