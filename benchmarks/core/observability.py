@@ -28,7 +28,7 @@ LIMIT = 1.0
 
 def build_uncounted(log):
     folder = run_bench.ROOT / "build" / "uncounted"
-    options = ["-DTSLAB_UNCOUNTED=ON", "-DTSLAB_BUILD_TESTS=OFF", "-DTSLAB_BUILD_WORKLOADS=OFF"]
+    options = ["-DTSLAB_UNCOUNTED=ON", "-DTSLAB_BUILD_TESTS=OFF"]
     for command in (
         ["cmake", "-S", str(run_bench.ROOT), "-B", str(folder), *options],
         ["cmake", "--build", str(folder), "-j", str(os.cpu_count() or 1), "--target", "core_bench_tslab"],
@@ -43,7 +43,7 @@ def build_uncounted(log):
 
 def measure(program, work, folder):
     """{kind: (calls, instructions per call)}; start-up and warm-up cancel out."""
-    few, many = (count.profile(program, work, reps, pathlib.Path(folder)) for reps in (1, 3))
+    few, many = (count.profile(run_bench.report.OURS, program, work, reps, pathlib.Path(folder)) for reps in (1, 3))
     result = {}
     for kind in count.FUNCTIONS:
         calls = many[kind][0] - few[kind][0]
