@@ -100,7 +100,7 @@ static inline enum bench_mode core_mode(const core_config *config) {
 typedef void core_block(void *state, enum bench_mode mode);
 void core_measure_blocks(const core_config *config, core_block *block, void *state, uint64_t ops, unsigned warmup,
                          unsigned default_reps, const char *metric);
-/* The same in MODE_EMPTY, few blocks, emitted as floor_ns. */
+/* As core_measure_blocks, in MODE_EMPTY, with few blocks, emitted as floor_ns. */
 void core_measure_floor(const core_config *config, core_block *block, void *state, uint64_t ops);
 
 /* Whether a loop that has done `done` blocks since start_ns has enough. */

@@ -15,7 +15,7 @@ extern volatile sig_atomic_t bench_csv_child;
 /* NULL for path NULL. Dies with BENCH_EXIT_USAGE, naming path, if it cannot be written: so before anything is
    measured. */
 FILE *bench_csv_open(const char *program, const char *path);
-/* Likewise dies if it could not be written. file NULL: nothing. */
+/* Dies with BENCH_EXIT_USAGE if the file could not be written. file NULL: nothing. */
 void bench_csv_close(FILE *file);
 
 #endif

@@ -85,7 +85,7 @@ void suite_csv_commit(void);
    afterwards. It may add lines to the CSV files that are open. If it fails, so does the program. */
 typedef void suite_phase(const void *arg);
 void suite_run(suite_phase *phase, const void *arg);
-/* The same, but a failure is an answer: the exit code. */
+/* As suite_run, but a failure is an answer: the exit code. */
 int suite_try(suite_phase *phase, const void *arg);
 /* Zeroed memory that these processes share with the program. */
 void *suite_shared(size_t bytes);

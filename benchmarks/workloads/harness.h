@@ -32,7 +32,8 @@ _Noreturn void wl_die(int code, const char *tool, const char *format, ...) __att
 /* Exits 2 with a line that names the option getopt_long stopped at; answer is its result, '?' or ':'.
    Long options must have values of 256 and more. */
 _Noreturn void wl_bad_option(const char *tool, int answer, char *const *argv);
-/* Likewise where the value that getopt_long has found is the next option. --json=--file means a file of that name. */
+/* Exits 2 with a line if the value that getopt_long has found is the next option. --json=--file means a file of that
+   name. */
 void wl_check_value(const char *tool, char *const *argv);
 
 /* Returns at the deadline, at once if it has passed. */
@@ -40,7 +41,7 @@ void wl_sleep_until_ns(uint64_t deadline_ns);
 
 /* The whole text must be a decimal number in [low, high]; otherwise false and *out is untouched. */
 bool wl_parse_u64(const char *text, uint64_t low, uint64_t high, uint64_t *out);
-/* The same for a decimal fraction such as 0.5; low itself is refused if open_low. */
+/* As wl_parse_u64, for a decimal fraction such as 0.5; low itself is refused if open_low. */
 bool wl_parse_double(const char *text, double low, bool open_low, double high, double *out);
 
 #endif

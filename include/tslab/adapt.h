@@ -93,8 +93,8 @@ static inline void *slab_adapt_lua(void *domain, void *pointer, size_t old_size,
     moved = slab_adapt_resize_in(domain, pointer, size);
     return moved || !pointer || size > old_size ? moved : pointer;
 }
-/* The same for a state that ends with a scope, without lua_close(): small objects stay until then. Not for a state that
-   runs long: memory that its collector frees serves nothing else. */
+/* As slab_adapt_lua, for a state that ends with a scope, without lua_close(): small objects stay until then. Not for a
+   state that runs long: memory that its collector frees serves nothing else. */
 static inline void *slab_adapt_lua_keep(void *domain, void *pointer, size_t old_size, size_t size) {
     if (size == 0 && old_size < 4096) return NULL;
     return slab_adapt_lua(domain, pointer, old_size, size);

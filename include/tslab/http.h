@@ -66,7 +66,7 @@ typedef struct SlabHttpOptions {
  * taken, others as the system has them.
  */
 TSLAB_API bool slab_http_start(SlabAllocator *allocator, const char *address);
-/* The same with options. EINVAL also: `size` is smaller than this struct, or a byte behind it is not 0. */
+/* slab_http_start with options. EINVAL also: `size` is smaller than this struct, or a byte behind it is not 0. */
 TSLAB_API bool slab_http_start_ex(const SlabHttpOptions *options);
 /* Ends it when the requests under way are answered, after a second at most. false: it does not run. Not to be called
    by two threads at once with itself or slab_http_start: one of them gets false. */

@@ -191,8 +191,9 @@ typedef struct SlabOptions {
 /* Makes an allocator with the options of the environment. Cost: microseconds.
    NULL with ENOMEM: no memory, or there are 4095 already (511 at least where the address space is limited). */
 TSLAB_API SlabAllocator *slab_allocator_create(void) TSLAB_USED;
-/* The same with options; NULL: as slab_allocator_create. A member with a value that does not exist counts as 0, and one
-   line says so, once per process and member. NULL with EINVAL if options->size is less than a size_t; ENOMEM. */
+/* An allocator with these options; NULL: as slab_allocator_create. A member with a value that does not exist counts as
+   0, and one line says so, once per process and member. NULL with EINVAL if options->size is less than a size_t;
+   ENOMEM. */
 TSLAB_API SlabAllocator *slab_allocator_create_ex(const SlabOptions *options) TSLAB_USED;
 /* The allocator of the process, made on first use and never freed. NULL with ENOMEM. */
 TSLAB_API SlabAllocator *slab_allocator_default(void);
@@ -338,7 +339,7 @@ TSLAB_API bool slab_epoch_set_label(SlabAllocator *allocator, EpochId epoch, con
 
 /* A domain with its own scope epoch. allocator NULL: the default one. NULL with errno ENOMEM or EINVAL. */
 TSLAB_API EpochDomain *epoch_domain_create(SlabAllocator *allocator) TSLAB_USED;
-/* The same with a label and flags: EPOCH_DOMAIN_SHARED, EPOCH_DOMAIN_DRAIN, EPOCH_DOMAIN_CAPTURE, and EPOCH_SCOPE
+/* A domain with a label and flags: EPOCH_DOMAIN_SHARED, EPOCH_DOMAIN_DRAIN, EPOCH_DOMAIN_CAPTURE, and EPOCH_SCOPE
    (default, but for a capture) or EPOCH_CHURN. EINVAL for any other; ENOTSUP: a capture without libtslab-malloc.
    A churn domain of one thread does not use freed slots of its first 16 KiB of objects again. */
 TSLAB_API EpochDomain *epoch_domain_create_ex(SlabAllocator *allocator, const char *label, unsigned flags) TSLAB_USED;
@@ -370,7 +371,7 @@ TSLAB_API bool epoch_domain_end(EpochDomain *domain);
    It waits for no other thread. One that allocates in it at this moment may get a slab more, which counts afterwards.
    Cost: 64 bytes; the first call for an epoch costs a barrier for each thread that has memory in it. */
 TSLAB_API bool epoch_domain_set_limit(EpochDomain *domain, size_t bytes);
-/* The same of an epoch. */
+/* As epoch_domain_set_limit, for an epoch. */
 TSLAB_API bool epoch_set_limit(SlabAllocator *allocator, EpochId epoch, size_t bytes);
 /* New memory of the epoch comes from a NUMA node while that has some, whatever the allocator's option numa says. Memory
    that the epoch holds stays where it is. node -1: as the option says, which holds before the first call. Any thread.

@@ -96,7 +96,7 @@ namespace detail {
 #endif
 }
 
-/* The same where an empty object is an answer. */
+/* As fail, where an empty object is an answer. */
 inline void fail_or_empty(const char *call) {
 #if TSLAB_HAS_EXCEPTIONS
     fail(call, false);
@@ -352,9 +352,9 @@ class memory_resource final : public std::pmr::memory_resource {
 #endif
 
 /*
- * The same for containers by the type of their allocator: no virtual call. Stateful; there is no default one. A
- * container stays in its domain: assignment and swap do not change it, and a copy is made in the domain of its source.
- * Containers that are swapped must be of one domain.
+ * An allocator, for containers by its type: no virtual call. Stateful; there is no default one. A container stays in
+ * its domain: assignment and swap do not change it, and a copy is made in the domain of its source. Containers that are
+ * swapped must be of one domain.
  */
 template <class T> class allocator {
   public:

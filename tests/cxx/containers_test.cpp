@@ -325,7 +325,7 @@ static void test_allocator_aware() {
         std::pmr::vector<customer> here(std::move(there), &other);
         CHECK(here[99].orders.data() == before);
         std::pmr::set_default_resource(nullptr);
-        // The same with the allocator as a part of the type.
+        // Nested containers with the allocator as a part of the type.
         using string = text;
         using nested = std::vector<string, std::scoped_allocator_adaptor<A<string>>>;
         std::vector<nested, std::scoped_allocator_adaptor<A<nested>>> rows{A<nested>(d)};

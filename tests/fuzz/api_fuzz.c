@@ -28,7 +28,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     operations += size / PROG_OP_BYTES;
     if (!prog_run_bytes(data, size, NULL, why, sizeof why)) {
         (void)fprintf(stderr, "FAIL api_fuzz: %s\n", why);
-        /* The same once more, with the calls printed. */
+        /* Runs the bytes once more, and prints the calls. */
         (void)prog_run_bytes(data, size, stderr, why, sizeof why);
         abort();
     }

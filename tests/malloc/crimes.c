@@ -198,7 +198,7 @@ static void free_under(size_t bytes) {
     free(victim);
     *(volatile size_t *)(void *)at(-(ptrdiff_t)sizeof(size_t)) = 1;
 }
-/* The same where its neighbours were freed, and have left the quarantine. */
+/* The word before it, where its neighbours were freed, and have left the quarantine. */
 static void free_under_alone(size_t bytes) {
     for (size_t i = 0; i < other_count; i++) free(others[i]);
     other_count = 0;

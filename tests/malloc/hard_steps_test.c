@@ -226,7 +226,7 @@ static bool meet_look(const struct kind *kind, EpochId epoch, unsigned step) {
     return met;
 }
 
-/* The same, and another object of that size is allocated there before the look is over. */
+/* The other thread frees the object, and allocates another of its size there before the look is over. */
 static void make_another(void) {
     char *passed_over[100];
     unsigned count = 0;
@@ -272,7 +272,7 @@ static void look_at_another_at_all_steps(size_t size, EpochId epoch) {
     SUP_CHECK(step > 4, "%zu bytes: %u steps of the look", size, step);
 }
 
-/* The same, and it grows where it is, is written to, and becomes as it was. */
+/* That other object grows where it is, is written to, and shrinks again, before the look is over. */
 static char *grown;
 
 static void shrink_again(void) {

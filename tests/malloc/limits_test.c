@@ -219,7 +219,7 @@ static void data_limited(void) {
     use_data_up(128 * MIB);
 }
 
-/* The same of a program that begins under the limit. */
+/* As data_limited, in a program that begins under the limit. */
 static void data_limited_before(void) {
     struct rlimit limit = {128 * MIB, RLIM_INFINITY};
     CHECK(setrlimit(RLIMIT_DATA, &limit) == 0);

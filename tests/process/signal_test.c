@@ -110,7 +110,7 @@ static void handlers_read_statistics(void **state) {
     print_message("%llu answered\n", (unsigned long long)atomic_load(&answered));
 }
 
-/* The same without chance: a handler that runs in the middle of an operation, and with a lock taken. */
+/* A handler reads statistics at chosen moments: in the middle of an operation, and with a lock taken. */
 static void asked_in_the_middle(void **state) {
     (void)state;
     SlabGlobalStats global;

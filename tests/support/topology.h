@@ -20,7 +20,7 @@ typedef struct sup_topology {
 
 /* The table in use is this machine's, from now on; before the first allocator. It is copied. */
 void sup_topology_use(const sup_topology *topology);
-/* The same machine, a little different. */
+/* The machine in use, for small changes. */
 sup_topology *sup_topology_now(void);
 /* The calling thread runs on that node from now on. Others, and this one before, on the first. */
 void sup_topology_go_to(int node);

@@ -181,7 +181,7 @@ static void frees(void **s) {
     }
 }
 
-/* The same by threads that do not own the objects: their owner rests, has ended, or is in the middle of other work. */
+/* Frees by threads that do not own the objects: their owner rests, has ended, or is in the middle of other work. */
 typedef struct work {
     zt_epoch epoch;
     unsigned flags;

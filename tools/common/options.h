@@ -8,7 +8,7 @@
 /* The next option of a command, whose own name is argv[0]; -1: there is none, and optind is that of the first
    operand. '?': it is not known; ':': it has no value. Nothing is said of that yet. */
 int option_next(int argc, char **argv, const struct option *known);
-/* The same, and operands end the options. */
+/* As option_next, but operands end the options. */
 int option_next_before_operands(int argc, char **argv, const struct option *known);
 /* That option as it was given. */
 const char *option_text(char **argv);

@@ -50,7 +50,7 @@ bool target_read_page(const target *t, ts_page_bank *out);
    seconds since the page was written, of a process that is stopped; else 0. Returns EXIT_DONE, EXIT_USAGE or
    EXIT_NO_TARGET, with a message. */
 int target_read_views(const target *t, long allocator, ts_views *out, double *age);
-/* The same of `count` views that are here, of `all` allocators. */
+/* As target_read_views, of `count` views that are here, of `all` allocators. */
 int target_choose(const ts_view *view, uint32_t count, uint32_t all, long allocator, ts_views *out);
 /* The one that holds most. */
 const ts_view *target_most(const ts_views *views);

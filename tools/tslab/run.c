@@ -62,7 +62,7 @@ static bool is_address(const char *text) {
     return list != NULL;
 }
 
-/* The same of the parts of the hard mode. */
+/* Whether the text lists parts of the hard mode. */
 static bool are_parts(const char *text) {
     static const char *const words[] = {"0", "1", "canary", "quarantine", "guard", "kinds", "sized"};
     for (;; text++) {

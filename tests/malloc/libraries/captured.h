@@ -13,7 +13,8 @@ typedef struct library {
     void (*begin)(void); /* once, outside of all requests */
     /* Serves a request, and frees its objects. Memory that the library keeps for itself lives on. */
     void (*serve)(unsigned request);
-    /* The same, and frees nothing. NULL: the library has lists of its allocations, and would meet them again. */
+    /* Serves a request, and frees nothing. NULL: the library has lists of its allocations, and would meet them
+       again. */
     void (*drop)(unsigned request);
     void (*end)(void); /* the library frees its own memory */
 } library;

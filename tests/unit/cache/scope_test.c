@@ -166,7 +166,7 @@ static void release(void **state) {
     }
 }
 
-/* The same by way of slab_alloc: a slab whose objects were all freed while they were added goes when it is full. */
+/* By way of slab_alloc, a slab whose objects were all freed while they were added goes when it is full. */
 static void release_at_the_change(void **state) {
     enum { SLOTS = 16, COUNT = SLOTS * 4 };
     char *objects[COUNT];

@@ -128,7 +128,7 @@ static void reset_while_joined(void **state) {
     begin();
     have_many_ended_blocks();
     epoch = epoch_open(allocator, NULL, flags);
-    sup_stop_arm(&after_release, 1, let_reset_epoch); /* at the first the block is got */
+    sup_stop_arm(&after_release, 1, let_reset_epoch); /* at the second release; the block is got at the first */
     sup_stop_arm(&after_join, 0, let_join_with_wanted);
     void *p = slab_malloc_epoch(allocator, 100, epoch);
     SUP_CHECK(sup_stop_disarm(&after_release) && sup_stop_disarm(&after_join), "not stopped");
@@ -140,7 +140,7 @@ static void reset_while_joined(void **state) {
 static void reset_domain(void) { SUP_CHECK(epoch_domain_reset(domain, 0), "epoch_domain_reset"); }
 static void let_reset_domain(void) { let(reset_domain); }
 
-/* The same of slab_alloc: a domain that another thread resets stays usable. */
+/* A domain that another thread resets while slab_alloc joins it stays usable. */
 static void domain_reset_while_joined(void **state) {
     (void)state;
     begin();
@@ -176,7 +176,7 @@ static void domain_ended_while_joined(void **state) {
     have_many_ended_blocks();
     domain = epoch_domain_create_ex(allocator, NULL, EPOCH_DOMAIN_SHARED);
     assert_true(epoch_domain_enter(domain));
-    sup_stop_arm(&after_release, 1, let_end_domain); /* as above */
+    sup_stop_arm(&after_release, 1, let_end_domain); /* at the second release */
     sup_stop_arm(&after_join, 0, let_use_wanted);
     assert_null(slab_alloc(100));
     SUP_CHECK(sup_stop_disarm(&after_release) && sup_stop_disarm(&after_join), "not stopped");
@@ -277,7 +277,7 @@ static uint64_t wrapped_last;
 static void wrap_last(void) { wrapped_last = ts_domain_wrap(record, ts_token(allocator), last_epoch, TS_EPOCH_ENDS); }
 static void let_wrap_last(void) { let(wrap_last); }
 
-/* The same between the ends of two epochs of the allocator. */
+/* An epoch is wrapped between the ends of two epochs of the allocator. */
 static void wrapped_while_epochs_end(void **state) {
     (void)state;
     begin();

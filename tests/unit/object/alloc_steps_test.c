@@ -273,7 +273,7 @@ static void at_each_step(bool (*round)(unsigned at)) {
     }
 }
 
-/* The same inside of operations, where it is another thread that does something. */
+/* As at_each_step, with stops inside of operations, where another thread acts. */
 static void at_each_step_inside(bool (*round)(unsigned at)) {
     begin();
     stop_in_op = 1;

@@ -89,7 +89,7 @@ static void destroy_and_take(void) {
     SUP_CHECK(epoch_destroy(allocator, epoch), "epoch_destroy");
     take_place();
 }
-/* The same in an epoch that goes on: it is closed, and gives the slab back with the last object there. */
+/* As destroy_and_take, in an epoch that is closed only: it gives the slab back with the last object there. */
 static void empty_and_take(void) {
     close_epoch();
     for (unsigned i = 0; i < OBJECTS; i++)

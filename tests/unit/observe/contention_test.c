@@ -20,7 +20,7 @@ static int start(void **state) {
     return allocator == NULL;
 }
 
-/* 0 in both where the label has no row. */
+/* Both figures are 0 where the label has no row. */
 static ts_contention of(const char *label) {
     ts_contention rows[TS_CONTENTION_ROWS], found = {0};
     unsigned n = ts_contention_rows(rows);

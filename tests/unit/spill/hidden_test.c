@@ -142,7 +142,7 @@ static void none_can_be_hidden(void **state) {
     assert_true(errno == EBUSY && kept.spill.state == TS_SPILL_LENT);
     ts_spill_return(&kept.spill);
     check();
-    /* The same when the system has no more mappings, at each call. */
+    /* A send fails in this way at each call for which the system has no more mappings. */
     for (unsigned granted = 0; granted < SLABS; granted += 9) {
         protects_left = granted;
         kept.spill = (ts_spill){.extent = kept.extent, .room = 4096};
