@@ -9,7 +9,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* How the table is encoded. All linkers write this one: a count, then pairs relative to the table. */
+/* How the table is encoded, by the names of DWARF. All linkers write this one: a count, then pairs relative to the
+   table. */
 enum { UDATA4 = 0x03, DATAREL_SDATA4 = 0x3b };
 
 typedef struct file {

@@ -1,4 +1,4 @@
-/* Where functions begin, by the table that unwinders search. Stripped files have it, too. */
+/* Where functions begin, by the table of an image that unwinders search. Stripped files have it, too. */
 #ifndef ADVISE_FUNCTIONS_H
 #define ADVISE_FUNCTIONS_H
 
