@@ -66,9 +66,19 @@ def wrong_lives(row, advice):
     return "two lives read the same: %s" % rows if len(set(rows)) < len(rows) else None
 
 
+def wrong_memory(advice):
+    """Which boundary holds more in the mean than at most; None: none. Of programs with one thread that allocates."""
+    seconds = advice["duration_ns"] * 1e-9
+    for b in advice["boundaries"]:
+        if b["held_byte_seconds"] > b["held_peak_bytes"] * seconds:
+            return "%s holds %g bytes in the mean, %d at most" % (
+                b["function"], b["held_byte_seconds"] / seconds, b["held_peak_bytes"])
+    return None
+
+
 def wrong(row, advice, status):
     """What is wrong with the advice for a program; None: nothing."""
-    fault = wrong_lives(row, advice)
+    fault = wrong_lives(row, advice) or wrong_memory(advice)
     if fault:
         return fault
     expected, names = row["functions"].split(), [plain(b["function"]) for b in advice["boundaries"][:FIRST]]

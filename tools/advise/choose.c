@@ -59,16 +59,21 @@ static bool pick_sites(candidates *c, const stack_tree *r, uint32_t instance, co
     if (picked) {
         uint32_t caller = trace_stack_caller(r->t, instance);
         c->watched[caller] = true;
-        for (size_t i = c->first[instance]; i; i = c->one[i].next) c->watched[c->one[i].node] = true;
+        for (size_t i = c->first[instance]; i; i = c->one[i].next) {
+            c->watched[c->one[i].node] = true;
+            c->one[i].next_below = c->below[caller];
+            c->below[caller] = i;
+        }
     }
     return true;
 }
 
 static bool make_tables(candidates *c, uint32_t nodes) {
     c->first = calloc(nodes, sizeof *c->first);
+    c->below = calloc(nodes, sizeof *c->below);
     c->of = calloc(nodes, sizeof *c->of);
     c->watched = calloc(nodes, sizeof *c->watched);
-    return c->first && c->of && c->watched;
+    return c->first && c->below && c->of && c->watched;
 }
 
 static bool of_each_instance(candidates *c, const stack_tree *r, const uint64_t *births, const uint64_t *visits,
@@ -106,6 +111,7 @@ bool candidates_find(candidates *c, const stack_tree *r, const uint64_t *births,
 void candidates_free(candidates *c) {
     free(c->one);
     free(c->first);
+    free(c->below);
     free(c->of);
     free(c->watched);
     *c = (candidates){0};

@@ -8,8 +8,9 @@
 typedef struct candidate {
     uint32_t node;
     bool at_end;
-    size_t next;   /* of the same instance; 0: none */
-    uint64_t most; /* of covered: of one round */
+    size_t next;       /* of the same instance; 0: none */
+    size_t next_below; /* whose function has the same call; 0: none */
+    uint64_t most;     /* of covered: of one round */
     uint64_t covered, covered_bytes, lag[TURN_LAGS];
     double held;
     uint64_t held_peak;
@@ -19,6 +20,7 @@ typedef struct candidates {
     candidate *one; /* from 1 */
     size_t count, capacity;
     size_t *first; /* by instance */
+    size_t *below; /* by node, of a call: those of the functions that it calls */
     size_t *of;    /* by node: the one at the beginning; the one at the end is the next number */
     bool *watched; /* by node */
 } candidates;

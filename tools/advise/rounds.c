@@ -67,6 +67,7 @@ void rounds_step(rounds *r, uint32_t number, uint32_t stack, uint64_t now) {
     uint32_t path[TREE_DEPTH];
     round_thread *thread = stack ? thread_at(r, number) : NULL;
     if (!thread) return;
+    r->number = number;
     if (thread->depth == 0 || thread->path[thread->depth - 1] != stack) {
         size_t depth = tree_path(r->tree, stack, path), same = 0;
         while (same < depth && same < thread->depth && path[same] == thread->path[same]) same++;

@@ -34,6 +34,7 @@ typedef struct rounds {
     uint32_t threads;
     void (*on_cut)(void *arg, uint32_t node, bool at_end, cuts *c, uint64_t now);
     void *arg;
+    uint32_t number; /* of the thread whose cut it is */
     bool no_memory;
 } rounds;
 

@@ -118,15 +118,25 @@ static bool read_births(reading *r) {
 
 /* ---- the second and third: deaths, by round ---------------------------------------------------------------------- */
 
+static void close_one(candidate *of, cuts *c, uint64_t now) {
+    c->covered = 0;
+    if (!c->held_bytes) return;
+    of->held += (double)c->held_bytes * (double)now * 1e-9 - c->held_from;
+    if (c->held_bytes > of->held_peak) of->held_peak = c->held_bytes;
+    c->held_bytes = 0;
+    c->held_from = 0;
+}
+
+/* A cut ends the round of its site; the end of a call those of the sites in the function. */
 static void close_round(void *arg, uint32_t node, bool at_end, cuts *c, uint64_t now) {
     reading *r = arg;
     candidate *found = candidate_at(&r->found, node, at_end);
-    c->covered = 0;
-    if (!found || !c->held_bytes) return;
-    found->held += (double)c->held_bytes * (double)now * 1e-9 - c->held_from;
-    if (c->held_bytes > found->held_peak) found->held_peak = c->held_bytes;
-    c->held_bytes = 0;
-    c->held_from = 0;
+    if (found) close_one(found, c, now);
+    for (size_t i = at_end ? r->found.below[node] : 0; i; i = r->found.one[i].next_below) {
+        candidate *below = &r->found.one[i];
+        node_visits *site = rounds_of(&r->rounds, r->rounds.number, below->node);
+        if (site) close_one(below, below->at_end ? &site->end : &site->start, now);
+    }
 }
 
 /* How many rounds ago the object was allocated; TURN_LAGS: so many or more, or its function has returned. */

@@ -1,14 +1,15 @@
 /*
  * Which functions have turns: calls, or rounds of a loop, at whose ends the objects die that were allocated in them.
  *
- * An *instance* is a function F as it is called from one stack. Its *sites* are the calls that F makes there. A
- * *visit* of a site is a row of events below it with no other event of the thread between. Where a site is visited
- * again and again, its visits cut the time of a thread into *rounds*: from the beginning of each visit to the next
- * one, or from end to end. An object that was allocated in the instance belongs to the round of its birth, and
- * *escapes* if it dies in a later one. If few do, a round is a turn of F.
+ * An *instance* is a function F as it is called from one stack. Its *sites* are the calls that F makes there. A *visit*
+ * of a site is a row of events below it with no other event of the thread between. Where a site is visited again and
+ * again, its visits cut the time of a thread into *rounds*: from the beginning of each visit to the next one, or from
+ * end to end; the return of F ends the last one. An object that was allocated in the instance belongs to the round of
+ * its birth, and *escapes* if it dies in a later one. If few do, a round is a turn of F.
  *
  * Three readings of the trace: births and visits; deaths, by round, for the sites that may cut turns; escapes of the
- * best. Memory: some 100 bytes for each node of the tree of stacks and thread. It does not grow with the events.
+ * best.
+ * Memory: some 100 bytes for each node of the tree of stacks and thread. It does not grow with the events.
  */
 #ifndef ADVISE_TURNS_H
 #define ADVISE_TURNS_H
