@@ -76,9 +76,20 @@ def wrong_memory(advice):
     return None
 
 
+def wrong_escapees(advice):
+    """Which boundary is advised to do the wrong thing about its escapees; None: none."""
+    for b in advice["boundaries"]:
+        escapees, fate = b["escapees"], b["at_destroy"]
+        if (fate == "none") != (not escapees):
+            return "%s: %s with %d escapees" % (b["function"], fate, len(escapees))
+        if fate == "promote" and all(e["turns_later"] for e in escapees[:2]):
+            return "%s: promotes what dies a turn later" % b["function"]
+    return None
+
+
 def wrong(row, advice, status):
     """What is wrong with the advice for a program; None: nothing."""
-    fault = wrong_lives(row, advice) or wrong_memory(advice)
+    fault = wrong_lives(row, advice) or wrong_memory(advice) or wrong_escapees(advice)
     if fault:
         return fault
     expected, names = row["functions"].split(), [plain(b["function"]) for b in advice["boundaries"][:FIRST]]

@@ -190,7 +190,7 @@ const char *advice_at_destroy(const advice *a, size_t of) {
     unsigned rows = 0;
     if (!escaped) return "none";
     for (size_t i = 0; i < a->escapes; i++) {
-        if (a->escape[i].turn != of || rows++ >= PROMOTED_SITES) continue;
+        if (a->escape[i].turn != of || rows++ >= PROMOTED_SITES || advice_turns_later(&a->escape[i])) continue;
         first += a->escape[i].objects;
         if (a->escape[i].oldest_ns > oldest) oldest = a->escape[i].oldest_ns;
     }
@@ -263,7 +263,7 @@ static void put_escapes(const advice *a, size_t of, FILE *out) {
     }
     if (*fate == 'n') return;
     fprintf(out, "       destroy: would free %" PRIu64 " objects that are still used. %s\n", escaped,
-            *fate == 'p' ? "slab_promote them to an epoch that lives longer, or DRAIN"
+            *fate == 'p' ? "slab_promote them to a domain that lives longer, or DRAIN"
                          : "DRAIN: they live on until they are freed");
 }
 
