@@ -45,6 +45,8 @@ int main(void) {
 BODIES = {  # how often the turn ends; or why there is no patch
     "    if (n % 2) {\n        return 3;\n    }\n    return n;\n": 2,
     "    switch (n) {\n    case 1:\n        n++;\n        return 0;\n    default:\n        n += 2;\n    }\n    return n;\n": 2,
+    "    if (n % 8) {\n        n = handle_job(n / 8);\n    }\n    return n;\n": "calls itself",
+    "    if (n % 8) {\n        n ^= handle_job(n / 8) % 7;\n    }\n    return n;\n": "calls itself",
     "    return n + 1;\n": "value is computed there",
     "    if (n % 2)\n        return 3;\n    return n;\n": "value is computed there",
     "    if (n % 2) return 3;\n    return n;\n": "value is computed there",

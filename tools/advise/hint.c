@@ -149,11 +149,13 @@ static bool is_plain_return(const source *s, size_t at, size_t body) {
     return s->code[c] == ';' && line_of(s, c) == line;
 }
 
-static const char *find_ends(hint *h, size_t body, size_t behind_body) {
+static const char *find_ends(hint *h, size_t body, size_t behind_body, const char *name) {
     const source *s = &h->s;
     size_t last = body, inner = indent_of(s, line_of(s, body)) + 4;
     for (size_t at = body; at < behind_body; at++) {
         if (at && is_word(s->code[at - 1])) continue;
+        if (strncmp(s->code + at, name, strlen(name)) == 0 && !is_word(s->code[at + strlen(name)]))
+            return "it calls itself, and only its outermost call is a turn";
         if (strncmp(s->code + at, "longjmp", 7) == 0) return "it may leave by longjmp";
         if (strncmp(s->code + at, "return", 6) != 0 || is_word(s->code[at + 6])) continue;
         if (!is_plain_return(s, at, body))
@@ -232,7 +234,7 @@ static const char *find(hint *h, const char *file, unsigned line, const char *na
     if (skip_space(h->s.code, body + 1) < h->s.at[first]) return "its body begins on the line of its brace";
     find_includes(h);
     add_place(h, first, BEGINNING, indent_of(&h->s, line_of(&h->s, body)) + 4);
-    return find_ends(h, body, behind_body);
+    return find_ends(h, body, behind_body, name);
 }
 
 const char *hint_write(const char *file, unsigned line, const char *name, const char *flags, FILE *out) {

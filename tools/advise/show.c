@@ -284,6 +284,17 @@ void advice_put_how(const advice *a, size_t i, FILE *out) {
           out);
 }
 
+/* Its outermost call is the turn, and a patch would make a domain in each. */
+static bool calls_itself(const advice *a, uint32_t function) {
+    const uint32_t *of = a->turns->function_of;
+    for (uint32_t i = 1; i <= trace_stack_count(a->t); i++) {
+        if (of[i] != function) continue;
+        for (uint32_t at = trace_stack_caller(a->t, i); at; at = trace_stack_caller(a->t, at))
+            if (of[at] == function) return true;
+    }
+    return false;
+}
+
 /* A patch has the lines of advice_put_how, and no indentation, so that patch(1) takes all of the advice. */
 void advice_put_patch(const advice *a, size_t i, FILE *out) {
     const turn *t = &a->turns->best[i];
@@ -294,6 +305,10 @@ void advice_put_patch(const advice *a, size_t i, FILE *out) {
         spot s = advice_spot(a, t->stack);
         fprintf(out, "\nNo patch: the loop has to be found by hand; %s:%u is a call in it.\n",
                 s.file ? s.file : start->file, s.line);
+        return;
+    }
+    if (calls_itself(a, t->function)) {
+        fprintf(out, "\nNo patch for %s: it calls itself, and only its outermost call is a turn.\n", start->function);
         return;
     }
     char name[128];
