@@ -280,7 +280,13 @@ void advice_put_how(const advice *a, size_t i, FILE *out) {
             s.function ? s.function : "turn", escaped ? " | EPOCH_DOMAIN_DRAIN" : "");
     fputs("                and at its end\n"
           "                    epoch_domain_exit(turn);\n"
-          "                    epoch_domain_destroy(turn);\n",
+          "                    epoch_domain_destroy(turn);\n"
+          "                So far each free stays as it is. For the saving take out the frees of objects that die in "
+          "the turn",
+          out);
+    fputs(escaped ? ",\n                let the escapees be allocated outside of the domain, and leave "
+                    "EPOCH_DOMAIN_DRAIN out.\n"
+                  : ".\n",
           out);
 }
 
