@@ -10,7 +10,7 @@
  *                   Pyroscope and Grafana: in use and allocated, objects and bytes; needs libprotobuf-c and zlib
  *     /history.json figures of the last hour, closer together in the last minutes; /process.json the process;
  *     /functions.json   functions of the sampled stacks (these three are for the dashboard)
- *     /healthz      "ok"
+ *     /healthz      "ok";    /view, /debug/pprof/symbol   for the tools of this project, and for pprof
  *     /             the dashboard; needs nothing but this server
  *
  * With TSLAB_HTTP=ADDRESS in the environment, a program that is linked to the library, or has it preloaded
@@ -42,7 +42,8 @@ typedef struct SlabHttpOptions {
 } SlabHttpOptions;
 
 /*
- * Starts the server of this process, with one thread of its own. allocator: whose statistics; NULL: of all
+ * Starts the server of this process, with two threads of its own: one answers, one looks at the statistics twice a
+ * second, for the history and the doctor (a fiftieth of a processor at most). allocator: whose statistics; NULL: of all
  * allocators of the process (of more than 8 of those that hold most), or with ?allocator=N of one.
  * address: "HOST:PORT", "[IPV6]:PORT", ":PORT" or "PORT", the last two on the loopback interface; port 0: any that is
  * free; NULL: "127.0.0.1:9464".

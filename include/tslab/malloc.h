@@ -1,8 +1,8 @@
 /*
  * libtslab-malloc: temporal-slab as the malloc of a whole program, which need not know of it.
  *
- *     LD_PRELOAD=libtslab-malloc.so program       any program as it is
- *     tslab run program                           the same (tslab(1))
+ *     LD_PRELOAD=libtslab-malloc.so program       a program as it is, if it is linked dynamically
+ *     tslab run program                           that, and statistics with sampled stacks (tslab(1))
  *     cc program.c -ltslab-malloc -ltslab         a program of your own (pkg-config tslab-malloc; CMake:
  *                                                 find_package(tslab), tslab::malloc)
  *

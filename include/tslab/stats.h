@@ -235,7 +235,7 @@ typedef struct SlabStackSample {
 typedef struct SlabStackTotal {
     uint32_t version;
     uint32_t frame_count;         /* 0: all stacks that found no room; the label is then "(dropped)" */
-    char label[SLAB_LABEL_BYTES]; /* of the epochs at that time; "(other)": there were too many labels */
+    char label[SLAB_LABEL_BYTES]; /* of the epochs at that time; "(other)": new ones, where 2048 were there */
     uint64_t samples;
     uint64_t objects; /* estimated */
     uint64_t bytes;   /* estimated, of their slots */
@@ -310,8 +310,8 @@ TSLAB_API size_t slab_stats_openmetrics(SlabAllocator *allocator, char *buffer, 
 TSLAB_API size_t slab_stats_epochs_json(SlabAllocator *allocator, SlabEpochOrder order, size_t limit, char *buffer,
                                         size_t capacity);
 /* Findings in words, worst first, each with its evidence and advice. The JSON has them, too. Growth is found with
-   TSLAB_SHM=1. Without it the first call of this function or slab_stats_json begins a history, and each later call of a
-   renderer adds to it. */
+   TSLAB_SHM=1, and where libtslab-http serves the allocator. Without them the first call of this function or
+   slab_stats_json begins a history, and each later call of a renderer adds to it. */
 TSLAB_API size_t slab_stats_doctor(SlabAllocator *allocator, char *buffer, size_t capacity);
 /* The largest sampled stacks, as slab_stacks, as text and as JSON (`stacks` in slab_stats_json). Each address has
    its program or library and its offset in the file. */

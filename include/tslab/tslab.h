@@ -2,8 +2,8 @@
  * temporal-slab: a memory allocator that knows lifetimes.
  *
  * A program says which objects live together. They go into the same slabs, they can be freed together
- * in one step, their memory goes back at that moment, and the allocator can say at any time which phase
- * of the program holds how much.
+ * in one step, which gives their memory to the next ones, or beyond a budget to the system, and the
+ * allocator can say at any time which phase of the program holds how much.
  *
  *     EPOCH    a lifetime: objects are allocated in it, and die with it at the latest.
  *     DOMAIN   an epoch with a scope: entered, left, destroyed, nested; slab_alloc() allocates in the
@@ -34,8 +34,8 @@
 #define TSLAB_VERSION_MINOR 1
 #define TSLAB_VERSION_PATCH 0
 
-/* noplt: a program calls the shared library through the address in its table, not through a jump to it: up to 0.8 ns a
-   call less (AMD Zen 4, docs/decisions.md), and no look-up at the first call. With the static library the call is a
+/* noplt: a program calls the shared library through the address in its table, not through a jump to it: two to three
+   instructions a call less (docs/decisions.md), and no look-up at the first call. With the static library the call is a
    plain one. GCC has the attribute; with clang, -fno-plt does the same. */
 #if defined(__x86_64__) && defined(__has_attribute)
 #if __has_attribute(noplt)
@@ -175,7 +175,7 @@ typedef struct SlabOptions {
                              size asked for */
     size_t sample_stacks; /* TSLAB_SAMPLE_STACKS: keep the call stack of one allocation in so many bytes on average
                              while its object lives (slab_stacks()); 0 none (default). Allocations have no fast path
-                             then. ENOMEM if there is no room for the table of samples: 4 MiB of address space */
+                             then. ENOMEM if there is no room for the table of samples: 4.4 MiB of addresses */
     int background;       /* TSLAB_BACKGROUND=0|1: a thread of the library calls slab_maintain() for this allocator
                              four times a second; default 0 (in libtslab-malloc: see malloc.h) */
     int strict;           /* TSLAB_STRICT=0|1: for the default allocator. slab_alloc() and its family outside of any
@@ -425,10 +425,12 @@ TSLAB_API bool epoch_domain_mark(EpochDomain *domain, SlabMark *mark);
    A handle of a dead object is stale for ever; a pointer is until a new object takes its place.
    Cost: a look at each slab taken since, and at each live object in it. */
 TSLAB_API bool epoch_domain_rewind(EpochDomain *domain, SlabMark mark);
-/* Gives the domain up: the next thread that enters it owns it. This thread must have left it (EPERM).
+/* Gives the domain up: the next thread that enters it owns it. This thread must have left it, and it is no child
+   (EPERM).
    The domain's memory goes along: the next owner allocates and frees in the same memory. So do its children. Their
    marks and the domain's are not good any more.
-   Until then nobody owns it. It can be closed (epoch_domain_force_close), and its epoch destroyed, but not itself. */
+   Until then nobody owns it. epoch_domain_destroy does not end it. Any thread can close it (epoch_domain_force_close),
+   end it (epoch_domain_end), or destroy its epoch. */
 TSLAB_API bool epoch_domain_hand_over(EpochDomain *domain);
 /* The innermost domain that this thread has entered and not left, also if it has ended meanwhile. NULL: none. */
 TSLAB_API EpochDomain *epoch_domain_current(void);
@@ -460,7 +462,7 @@ TSLAB_API void *slab_alloc_memdup(const void *from, size_t n) TSLAB_USED TSLAB_S
 TSLAB_API char *slab_alloc_printf(const char *format, ...) TSLAB_PRINTF(1, 2) TSLAB_USED;
 TSLAB_API char *slab_alloc_vprintf(const char *format, va_list arguments) TSLAB_PRINTF(1, 0) TSLAB_USED;
 /* Allocates in the named domain, whether or not this thread is inside it. NULL with errno: EPERM another thread's
-   domain, EINVAL not a domain, ESTALE its epoch is closed, ENOMEM. Cost: slab_alloc and some 14 instructions. */
+   domain, EINVAL not a domain, ESTALE its epoch is closed, ENOMEM. Cost: slab_alloc and a dozen instructions. */
 TSLAB_API void *epoch_domain_alloc(EpochDomain *domain, size_t size) TSLAB_USED TSLAB_SIZE(2);
 /* Moves one object into the domain (an outer one, usually): copies it there, frees it here, returns the new address.
    It keeps the alignment that it was asked for with, not one that it has by its class.
@@ -491,9 +493,9 @@ TSLAB_API size_t slab_trim(SlabAllocator *allocator);
 TSLAB_API bool slab_set_budget(SlabAllocator *allocator, size_t bytes);
 /* Does due work, for max_ns nanoseconds at most, and one step: takes back memory from threads that have needed none
    since the last call, ends closed epochs that hold nothing, gives back memory above the retain budget. Once no thread
-   has needed memory for 12 s, all that is retained goes back, unless the program gave a budget or a policy. Returns
-   bytes given back; 0 with EINVAL: no such allocator. For programs at rest, without the option `background`. Cost with
-   nothing to do: some 50 ns a thread. */
+   has needed memory for 12 s, all that is retained goes back, but for what was reserved, unless the program gave a
+   retain budget or a policy. Returns bytes given back; 0 with EINVAL: no such allocator. For programs at rest, without
+   the option `background`. Cost with nothing to do: some 50 ns a thread. */
 TSLAB_API size_t slab_maintain(SlabAllocator *allocator, uint64_t max_ns);
 /* Changes the option sample_stacks in a running program: one sample in so many bytes on average, 0: none. Samples that
    were taken stay. The calling thread follows at once, any other at its next call that leaves the fast path.

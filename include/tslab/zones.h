@@ -19,7 +19,8 @@
  *     slab_free, free_obj                         work; the last free ends the epoch
  *     slab_owns, slab_usable_size, slab_handle_get, slab_handle_of      work
  *     slab_realloc, slab_promote                  NULL, ESTALE
- *     reading, writing                            a fault (SIGSEGV)
+ *     reading, writing                            a fault (SIGSEGV), but for the first objects of a small scope, which
+ *                                                 stay in memory (some 4 KiB); not to be done either
  *     epoch_destroy, slab_allocator_free          work, as quickly as ever
  *
  * Spilled objects live as long as the process. Nothing of it is durable: the next opening finds the zones and empties
@@ -86,7 +87,7 @@ TSLAB_API bool slab_zones_close(SlabZones *zones);
      ENOSPC   not enough empty zones
      EIO      the device refused a write
      ENOMEM   no memory for the list of places, 20 bytes a slab of 16 KiB
-     ENOTSUP  the allocator has poison_on_free, guard_spans or memory tools
+     ENOTSUP  the allocator has poison_on_free, guard_spans or memory tools; pages of 64 KiB
      EPERM    a child of fork
    Cost: the device's time to write it, with up to four appends under way, by threads that live for the call; and a
    system call or two for each group of slabs. */
