@@ -46,7 +46,7 @@ def parse_arguments(arguments):
     parser = argparse.ArgumentParser(prog="make results", description=__doc__, allow_abbrev=False,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     size = parser.add_mutually_exclusive_group()
-    size.add_argument("--quick", action="store_true", help="a part of the work: twenty minutes; the figures say so")
+    size.add_argument("--quick", action="store_true", help="a part of the work: fifteen minutes; the figures say so")
     size.add_argument("--smoke", action="store_true", help="a minute: does it work; needs --root, as its figures are none to quote")
     parser.add_argument("--anew", action="store_true", help="measure all of it, also what was measured on this commit already")
     parser.add_argument("--root", metavar="DIR", help="write there, and ask its git, instead of the project's own")
