@@ -76,15 +76,25 @@ def commits_of(results):
     return found
 
 
+def newest_of_same_programs(root, commits):
+    """The newest of the commits ("A; B": of both), if only scripts and pages differ between them: the programs measured are the same. Else None."""
+    commits = {commit for several in commits for commit in several.split("; ")}
+    if any(git(root, "rev-parse", "--verify", "-q", f"{commit}^{{commit}}") is None for commit in commits):
+        return None
+    newest = max(commits, key=lambda commit: int(git(root, "rev-list", "--count", commit)))
+    differ = "\n".join(git(root, "diff", "--name-only", commit, newest) for commit in commits).split("\n")
+    return newest if all(not name or name.endswith((".py", ".sh", ".md")) for name in differ) else None
+
+
 def check_commit(root=ROOT):
     results = root / "benchmarks" / "results"
     if (results / "mixed").is_file():
         skip((results / "mixed").read_text(encoding="utf-8").strip())
     found = commits_of(results)
-    if len(found) != 1:
+    commit = next(iter(found)) if len(found) == 1 else newest_of_same_programs(root, found)
+    if not commit:
         return [f"the figures are of several commits: {'; '.join(f'{commit}: {files[0]} and {len(files) - 1} more' for commit, files in found.items())}."
                 " `make results` measures all of them on one"]
-    commit = next(iter(found))
     if not (root / ".git").exists() or git(root, "rev-parse", "--git-dir") is None:
         skip("there is no git history here")
     if git(root, "rev-parse", "--is-shallow-repository") == "true":

@@ -83,6 +83,12 @@ class Commit(unittest.TestCase):
 
     def test_several_commits_and_files_that_say_nothing(self):
         self.write("one", self.commit)
+        (self.root / "script.py").write_text("", encoding="utf-8")
+        self.git("add", "script.py")
+        self.write("two", self.next())
+        self.assertEqual(self.said(), [])  # the programs are the same
+        (self.root / "program.c").write_text("", encoding="utf-8")
+        self.git("add", "program.c")
         self.write("two", self.next())
         self.assertIn("of several commits", self.said()[0])
         self.write("two", self.commit, "# date: d\n")
