@@ -7,7 +7,7 @@
 
 #include "net.h"
 
-/* jansson frees its own objects: where it does, the slot is used again. */
+/* jansson frees its own objects. In a scope their place is not used again; the end frees it. */
 static void release(void *pointer) { (void)slab_release(pointer); }
 
 static const char *sum_of(const char *text) {

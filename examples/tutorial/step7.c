@@ -1,5 +1,5 @@
 /* Step 7: code that calls malloc and cannot be changed: a domain that captures. */
-#include <regex.h>
+#include <stdint.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -8,28 +8,25 @@
 #include <tslab/tslab.h>
 
 #include "net.h"
+#include "pattern.h"
 
-/* "b.d bad bed" -> the first match. regcomp() allocates with malloc, and nobody calls regfree(). */
+/* "b?d bad bed" -> "bad". pattern.c allocates with malloc, and frees nothing. */
 static const char *match(char *text) {
-    char *subject = strchr(text, ' ');
-    if (!subject) return "an expression and a text, please";
-    *subject++ = '\0';
-    regex_t expression;
-    regmatch_t found;
-    int error = regcomp(&expression, text, REG_EXTENDED);
-    if (error != 0) {
-        char *why = slab_alloc(256);
-        if (why) regerror(error, &expression, why, 256);
-        return why;
-    }
-    if (regexec(&expression, subject, 1, &found, 0) != 0) return "no match";
-    return slab_alloc_strndup(subject + found.rm_so, (size_t)(found.rm_eo - found.rm_so));
+    char *words = strchr(text, ' ');
+    if (!words) return "a pattern and words, please";
+    *words++ = '\0';
+    Pattern *pattern = pattern_read(text);
+    if (!pattern) return NULL;
+    const char *found = pattern_find(pattern, words);
+    return found ? found : "no word is that";
 }
 
 static const char *live_objects(void) {
+    static uint64_t at_first;
     SlabGlobalStats stats;
     slab_stats_global(slab_malloc_allocator(), &stats);
-    return slab_alloc_printf("%llu objects are live", (unsigned long long)stats.live_objects);
+    if (at_first == 0) at_first = stats.live_objects;
+    return slab_alloc_printf("%lld more objects are live than at first", (long long)(stats.live_objects - at_first));
 }
 
 static const char *answer_to(char *line) {

@@ -209,7 +209,8 @@ TSLAB_API void slab_allocator_free(SlabAllocator *allocator);
  *   - Alignment is at least 16. In a churn epoch an object whose size is a power of two up to 16384 is aligned to it.
  *   - On failure they return NULL and set errno: ENOMEM (no memory, over the budget, or a size that cannot exist),
  *     EINVAL (bad argument, or unknown epoch) or ESTALE (the epoch is closed or destroyed).
- *   - Cost: 2 to 5 ns as a rule. They make a system call only to get a new slab when none is retained.
+ *   - Cost: 2 to 5 ns as a rule. They make a system call only to get a new slab when none is retained, or to give back
+ *     1 MiB at most where more is retained than the budget.
  * More: man 3 tslab.
  */
 

@@ -9,9 +9,10 @@
  *     auto *session = tslab::make<Session>(request, 42);    // ~Session runs when the domain ends
  *     tslab::handle<Session> h(request, session);           // knows for ever whether the session is still there
  *
- * Errors are exceptions: std::bad_alloc where there is no memory, std::system_error with the errno of the C call
- * elsewhere. Without exceptions (-fno-exceptions) an object that cannot be made is empty and tests as false, make()
- * returns nullptr, and an allocation that fails says so and aborts, as there is no other way to tell a container.
+ * Errors are exceptions: std::bad_alloc where there is no memory, and for a container also where its domain is closed
+ * or has ended; std::system_error with the errno of the C call elsewhere. Without exceptions (-fno-exceptions) an
+ * object that cannot be made is empty and tests as false, make() returns nullptr, and an allocation that fails says so
+ * and aborts, as there is no other way to tell a container.
  *
  * All parts of a program are compiled with exceptions, or none.
  *
