@@ -10,6 +10,7 @@
 A trace that is cut off or damaged is read up to the damage, and `trace.damage` says where that is. This file needs
 nothing else of the package. zstd: Python 3.14, the package zstandard, or the library libzstd.
 """
+# mypy: ignore-errors
 import builtins
 import collections
 import heapq
