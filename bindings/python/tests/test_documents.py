@@ -52,7 +52,7 @@ def test_page(page, tmp_path):
 
 
 def test_types(tmp_path):
-    """The package is typed without a gap, its stub is the module's, and the pages use it as its types say."""
+    """The package is typed but for the reader of recordings (trace.py), its stub is the module's, and the pages use it as its types say."""
     pytest.importorskip("mypy")
     check = [sys.executable, "-m", "mypy", f"--cache-dir={tmp_path}", f"--config-file={HERE / 'pyproject.toml'}"]
     stubtest = [sys.executable, "-m", "mypy.stubtest", "--ignore-unused-allowlist", "--ignore-disjoint-bases"]
