@@ -59,8 +59,9 @@ class Profiles(unittest.TestCase):
     def test_start_up_cancels_out(self):
         profiles = {1: {"alloc": [110, 5000], "free": [10, 480], "domain": [4, 9000]},
                     3: {"alloc": [310, 11200], "free": [30, 1440], "domain": [4, 9000]}}
-        with mock.patch.object(count, "profile", lambda program, work, reps, folder: profiles[reps]):
+        with mock.patch.object(count, "profile", side_effect=lambda name, program, work, reps, folder: profiles[reps]) as profile:
             self.assertEqual(observability.measure("program", "work", self.folder), {"alloc": (200, 31.0), "free": (20, 48.0)})
+        self.assertEqual({call.args[0] for call in profile.call_args_list}, {observability.run_bench.report.OURS})
 
 
 class Table(unittest.TestCase):
