@@ -49,9 +49,15 @@ static void *raise_and_end(void *unused) {
     return unused;
 }
 
+/* In a static program libgcc's unwinder has a lock that fork does not know: a child that is made while another thread
+   unwinds (pthread_exit does) waits for it in exit, with the library or without. So the leader ends first. */
+static pthread_t leader;
 static void *fork_and_end(void *unused) {
     int status = 0;
     use_memory();
+#ifdef MALLOC_TEST_STATIC
+    if (pthread_join(leader, NULL) != 0) _exit(9);
+#endif
     pid_t pid = fork();
     if (pid == 0) {
         use_memory();
@@ -104,6 +110,7 @@ static void run_taken_signal(void) {
     run_signal();
 }
 static void run_fork(void) {
+    leader = pthread_self();
     make_thread(fork_and_end);
     pthread_exit(NULL);
 }
