@@ -12,6 +12,14 @@ install(DIRECTORY include/tslab DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MA
 install(FILES LICENSE README.md CHANGELOG.md SECURITY.md DESTINATION ${CMAKE_INSTALL_DOCDIR})
 install(DIRECTORY docs DESTINATION ${CMAKE_INSTALL_DOCDIR} FILES_MATCHING PATTERN "*.md" PATTERN "*.svg" PATTERN "*.png"
     PATTERN "architecture.md" EXCLUDE PATTERN "coverage.md" EXCLUDE PATTERN "porting.md" EXCLUDE PATTERN "study.md" EXCLUDE)
+# The files that these pages link to.
+install(DIRECTORY examples DESTINATION ${CMAKE_INSTALL_DOCDIR})
+file(GLOB linked RELATIVE ${CMAKE_CURRENT_SOURCE_DIR} integrations/*/README.md benchmarks/README.md benchmarks/workloads/README.md
+    benchmarks/results/all_figures.csv benchmarks/results/aims.csv)
+foreach(page IN LISTS linked)
+    get_filename_component(folder ${page} DIRECTORY)
+    install(FILES ${page} DESTINATION ${CMAKE_INSTALL_DOCDIR}/${folder})
+endforeach()
 
 # gdb commands: `source PREFIX/share/tslab/tslab-gdb.py`
 install(FILES tools/gdb/tslab-gdb.py DESTINATION ${CMAKE_INSTALL_DATADIR}/tslab)

@@ -47,8 +47,8 @@ check_prefix() {
         [ -f "$prefix/$file" ] || fail "$stage: $file is not installed"
     done
     [ ! -e "$prefix/share/doc/tslab/docs/architecture.md" ] || fail "$stage: a page for developers is installed"
-    for page in $(grep -oh '](\(images/\)\?[a-z_-]*\.\(md\|svg\|png\)' "$prefix"/share/doc/tslab/docs/*.md | sed 's/^](//' | sort -u); do
-        [ -f "$prefix/share/doc/tslab/docs/$page" ] || fail "$stage: a page links to $page, which is not installed"
+    for page in $(grep -oh "](\(\.\./\)\?[a-zA-Z_/-]*\(\.\(md\|svg\|png\|csv\|c\|h\)\)\?[)#]" "$prefix"/share/doc/tslab/docs/*.md | sed "s/^](//; s/[)#]\$//" | sort -u); do
+        [ -e "$prefix/share/doc/tslab/docs/$page" ] || fail "$stage: a page links to $page, which is not installed"
     done
     pc=$(find "$prefix" -name tslab.pc)
     [ -n "$pc" ] || fail "$stage: tslab.pc is not installed"
