@@ -25,6 +25,9 @@ typedef struct elf_place {
    this process's kind, or is damaged, names nothing. Reads the tables once, whatever the number of places. */
 void elf_functions(const char *path, elf_place *place, size_t count);
 
+/* The first place at or behind an address; count: none. */
+size_t elf_first_from(const elf_place *place, size_t count, uint64_t address);
+
 /* The map of a process, of malloc, terminated; NULL: it has none. pid 0: this process. In the file system of the
    process and by its own id there, as in a container; a file of another user is none of this process's. */
 char *perf_map_read(pid_t pid, size_t *bytes);

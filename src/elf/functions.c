@@ -52,8 +52,7 @@ static bool is_function(const symbol *s) {
     return (type == STT_FUNC || type == STT_GNU_IFUNC) && s->st_shndx != SHN_UNDEF && s->st_size > 0;
 }
 
-/* The first place at or behind an address. */
-static size_t first_from(const elf_place *place, size_t count, uint64_t address) {
+size_t elf_first_from(const elf_place *place, size_t count, uint64_t address) {
     size_t low = 0, high = count;
     while (low < high) {
         size_t middle = low + (high - low) / 2;
@@ -71,7 +70,7 @@ static void name_places(const symbol *s, size_t symbols, const char *text, size_
         if (!is_function(&s[i]) || s[i].st_name >= text_bytes) continue;
         const char *name = text + s[i].st_name;
         if (!*name || !memchr(name, 0, text_bytes - s[i].st_name)) continue;
-        for (size_t k = first_from(place, count, s[i].st_value); k < count; k++) {
+        for (size_t k = elf_first_from(place, count, s[i].st_value); k < count; k++) {
             if (place[k].address - s[i].st_value >= s[i].st_size) break;
             if (!place[k].name) place[k].name = strdup(name);
         }

@@ -62,18 +62,6 @@ char *perf_map_read(pid_t pid, size_t *bytes) {
     return read_file(path, owner, bytes);
 }
 
-static size_t first_from(const elf_place *place, size_t count, uint64_t address) {
-    size_t low = 0, high = count;
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        if (place[middle].address < address)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low;
-}
-
 /* "START BYTES NAME" up to the end of the line. */
 static bool parse_line(const char *line, const char *end, uint64_t *start, uint64_t *bytes, const char **name) {
     char *at;
@@ -91,7 +79,7 @@ void perf_map_name(const char *map, elf_place *place, size_t count) {
         uint64_t start, bytes;
         const char *name;
         if (!parse_line(line, end, &start, &bytes, &name)) continue;
-        for (size_t k = first_from(place, count, start); k < count && place[k].address - start < bytes; k++) {
+        for (size_t k = elf_first_from(place, count, start); k < count && place[k].address - start < bytes; k++) {
             char *copy = strndup(name, (size_t)(end - name));
             if (!copy) continue;
             free(place[k].name);
