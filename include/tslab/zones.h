@@ -112,7 +112,7 @@ typedef struct SlabZonesStats {
     uint32_t shared_zones;      /* with slabs of more than one epoch, now */
     uint64_t spilled_epochs;    /* now */
     uint64_t spilled_bytes;     /* of their slabs */
-    uint64_t kept_bytes;        /* of these epochs, in memory: the first slabs of small scopes, 512 bytes each, stay */
+    uint64_t kept_bytes;        /* of these epochs, in memory: first slabs of small scopes, up to 1 KiB each, stay */
     uint64_t appended_bytes;    /* written to the device, ever; writes of a failed spill included */
     uint64_t payload_bytes;     /* of the slabs spilled, ever */
     uint64_t padding_bytes;     /* of zones that were finished before they were full, ever */

@@ -273,7 +273,7 @@ typedef enum ts_field_unit { TS_COUNT, TS_BYTES, TS_SLABS, TS_NS, TS_PERCENT, TS
     X(spilled_epochs, GAUGE, WHOLE, COUNT, "zones_spilled_epochs", "Epochs whose slabs are there now.", "")            \
     X(spilled_bytes, GAUGE, WHOLE, BYTES, "zones_spilled_bytes", "Bytes of these slabs.", "")                          \
     X(kept_bytes, GAUGE, WHOLE, BYTES, "zones_kept_bytes", "What has stayed in memory of these epochs: the first "     \
-      "slabs of small scopes, 512 bytes each.", "")                                                                    \
+      "slabs of small scopes, up to 1 KiB each.", "")                                                                  \
     X(appended_bytes, COUNTER, WHOLE, BYTES, "zones_appended_bytes", "Written to the device; what a failed spill "     \
       "wrote included.", "")                                                                                           \
     X(payload_bytes, COUNTER, WHOLE, BYTES, "zones_payload_bytes", "Bytes of the slabs that were spilled.", "")        \

@@ -77,7 +77,7 @@ void ts_record_add(ts_record *record) {
     zones->records = record;
     zones->spilled_epochs++;
     zones->spilled_bytes += record->spill.units * TS_SLAB_UNIT;
-    zones->kept_bytes += record->spill.kept * TS_KEPT_BYTES;
+    zones->kept_bytes += record->spill.kept_bytes;
     (void)pthread_mutex_lock(&registry);
     ts_record **b = bucket_of(record->epoch);
     record->hash_next = *b;
@@ -92,7 +92,7 @@ static void leave_zones(ts_record *record) {
     record->left = true;
     record->zones->spilled_epochs--;
     record->zones->spilled_bytes -= record->spill.units * TS_SLAB_UNIT;
-    record->zones->kept_bytes -= record->spill.kept * TS_KEPT_BYTES;
+    record->zones->kept_bytes -= record->spill.kept_bytes;
 }
 
 void ts_record_end(ts_record *record) {

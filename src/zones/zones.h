@@ -27,7 +27,6 @@ typedef struct ts_slab_place {
     uint32_t block; /* of 4 KiB, from the start of the zone */
 } ts_slab_place;
 #define TS_PLACE_BLOCK 4096u
-#define TS_KEPT_BYTES 512u /* of a slab that stays: the first ones of a small scope */
 
 typedef struct ts_record {
     struct ts_record *next;      /* of the same zones; guarded by their mutex */

@@ -77,7 +77,7 @@ static bool lend_spans(ts_spill *spill) {
 static bool lend_list(ts_spill *spill, uint32_t unit) {
     for (; unit; unit = ts_slab_at(unit)->next) {
         if (ts_is_piece(unit)) {
-            spill->kept++;
+            spill->kept_bytes += ts_slab_bytes(unit);
             continue;
         }
         uint64_t word = ts_load_acquire(ts_unit_word(unit));
@@ -162,7 +162,7 @@ bool ts_spill_begin(uintptr_t token, EpochId id, ts_spill *spill) {
     spill->id = id;
     spill->state = TS_SPILL_LENT;
     spill->extents = spill->runs = 0;
-    spill->units = spill->kept = 0;
+    spill->units = spill->kept_bytes = 0;
     spill->hides = false;
     epoch->spill = spill;
     epoch->pins++;

@@ -55,7 +55,7 @@ typedef struct ts_spill {
     ts_spill_extent *extent; /* the keeper's, with room for `room`; by rising unit once it is LENT */
     size_t room, extents;
     uint64_t units;   /* of all extents, in 16 KiB */
-    uint64_t kept;    /* slabs of 512 bytes (supply/piece.h), which are not lent and stay */
+    uint64_t kept_bytes; /* of pieces of units (supply/piece.h), which are not lent and stay */
     size_t runs;      /* of units in a row without a gap: each costs two mappings, where nothing can be hidden */
     bool no_mappings; /* the keeper's: where nothing can be hidden it is not sent */
     bool hides;       /* what is AWAY is hidden (os.h), and in the mappings that it was in */
