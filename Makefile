@@ -343,7 +343,8 @@ check-observability: setup-observability | build
 	$(call build,release,-DTSLAB_BUILD_TESTS=OFF)
 	@python3 -B observability/check_queries.py build/release
 
-docs: build-release
+docs: setup-run | build
+	@tools/build.sh release -- stats_docs
 	@build/release/tools/stats_docs docs/stats.md >build/stats.md && cp build/stats.md docs/stats.md
 	@python3 -B observability/grafana/dashboard.py >build/grafana.json && cp build/grafana.json observability/grafana/temporal-slab.json
 

@@ -64,16 +64,19 @@ def main():
         return 2
     preset, wanted, *options = sys.argv[1:]
     folder = ROOT / "build" / preset
+    configure(preset, options)
     tests = read_tests(folder)
-    if not choose(wanted, tests):
-        configure(preset, options)
-        tests = read_tests(folder)
     chosen = choose(wanted, tests)
+    idle = [part for part in wanted.split("|") if not choose(part, tests)]
+    if chosen and idle and "(" not in wanted:
+        print("no test is named " + ", ".join(idle), file=sys.stderr)
+        return 2
     if not chosen:
         near = difflib.get_close_matches(wanted, tests, n=5, cutoff=0.5)
         print(f"no test is named {wanted}" + (": is it " + ", ".join(near) + "?" if near else ""), file=sys.stderr)
         print(f"ctest --test-dir build/{preset} -N lists all", file=sys.stderr)
         return 2
+    print(f"{len(chosen)} tests chosen" if len(chosen) > 1 else f"test {chosen[0]}")
     targets = targets_of(folder, [tests[name] for name in chosen])
     if targets is None or targets:
         build(preset, options, targets)
