@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 import signal
 import struct
@@ -22,7 +23,14 @@ LEAK_SOURCE = os.path.join(SOURCE, "tools", "tests", "leak_program.c")
 
 
 def run(*command, **options):
-    return subprocess.run(command, capture_output=True, text=True, timeout=300, **options)
+    """Paths of files are as one that no `..` is in: a build can have them relative to its folder."""
+    answer = subprocess.run(command, capture_output=True, text=True, timeout=300, **options)
+    while "/../" in answer.stdout:
+        plain = re.sub(r"[^/\s]+(?<!\.\.)/\.\./", "", answer.stdout)
+        if plain == answer.stdout:
+            break
+        answer.stdout = plain
+    return answer
 
 
 class Program:
