@@ -7,9 +7,6 @@ in the last step, so a run that is killed leaves the old ones whole. The same co
 tree is of the same commit; what was measured to the end is not measured again.
 """
 
-import argparse
-import csv
-import ctypes
 import fcntl
 import json
 import os
@@ -20,39 +17,28 @@ import subprocess
 import sys
 import time
 
-BENCHMARKS = pathlib.Path(__file__).resolve().parent
-ROOT = BENCHMARKS.parent
-sys.path.insert(0, str(BENCHMARKS))
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 
-from harness import ending  # noqa: E402
+from harness import ending, run  # noqa: E402
+from harness.ending import Refusal  # noqa: E402
 from harness.peers import BUILT, NEWEST, SYSTEM  # noqa: E402
-from report import suite_figures as figures  # noqa: E402
-from report.bench_report import InputError  # noqa: E402
-from suite import run_all  # noqa: E402
+from harness.run import BENCHMARKS, ROOT, supervised  # noqa: E402
+from report import make_results  # noqa: E402
+from suite.run_all import EXIT_JUDGED  # noqa: E402
 
 SHOWN = 10  # so many files of a dirty tree are named
 SIGNALS = {signal.SIGINT, signal.SIGTERM, signal.SIGHUP}
 
 
-class Refusal(Exception):
-    """Why nothing is measured, or nothing written; exit code 2."""
-
-
 def say(text):
-    print(f"results: {text}", file=sys.stderr, flush=True)
+    run.say(f"results: {text}")
 
 
 def parse_arguments(arguments):
-    parser = argparse.ArgumentParser(prog="make results", description=__doc__, allow_abbrev=False,
-                                     formatter_class=argparse.RawDescriptionHelpFormatter)
-    size = parser.add_mutually_exclusive_group()
-    size.add_argument("--quick", action="store_true", help="a part of the work: fifteen minutes; the figures say so")
-    size.add_argument("--smoke", action="store_true", help="a minute: does it work; needs --root, as its figures are none to quote")
+    parser = run.Parser("make results", __doc__, "quick smoke build")
     parser.add_argument("--anew", action="store_true", help="measure all of it, also what was measured on this commit already")
-    parser.add_argument("--root", metavar="DIR", help="write there, and ask its git, instead of the project's own")
-    parser.add_argument("--build", metavar="DIR", help="measure this build as it is (default: build/release, built now)")
+    parser.add_argument("--root", metavar="DIR", type=pathlib.Path, help="write there, and ask its git, instead of the project's own")
     parser.add_argument("--steps", metavar="A,B", help="only these steps of benchmarks/run_all.sh; needs --root")
-    parser.error = lambda message: parser.exit(2, f"results: {message} (see --help)\n")
     options = parser.parse_args(arguments)
     if (options.smoke or options.steps) and not options.root:
         parser.error("--smoke and --steps do not measure everything that the pages quote: they need --root")
@@ -98,37 +84,17 @@ def lock(work):
 # ---- measuring ----------------------------------------------------------------------------------
 
 
-def end_with_parent():
-    """In a child: SIGTERM when the parent dies, also when it is killed (Linux)."""
-    ctypes.CDLL(None).prctl(1, int(signal.SIGTERM))
-
-
-def call(command, held, patience=60):
-    """The exit code. An interruption is passed on to the program, and waited for."""
-    child = subprocess.Popen([str(word) for word in command], cwd=ROOT, stdin=subprocess.DEVNULL, pass_fds=[held], start_new_session=True,
-                             preexec_fn=end_with_parent)
-    try:
-        return child.wait()
-    except KeyboardInterrupt:
-        child.send_signal(signal.SIGTERM)  # SIGINT is ignored below a shell that put this into the background
-        try:
-            child.wait(patience)
-        except subprocess.TimeoutExpired:
-            os.killpg(child.pid, signal.SIGKILL)
-        raise
-
-
 def build(options, held):
     if options.build:
         return pathlib.Path(options.build).resolve()
-    if call(["make", "-s", "build-bench"], held) != 0:
+    if supervised(["make", "-s", "build-bench"], held) != 0:
         raise Refusal("the build failed")
-    return ROOT / "build" / "release"
+    return run.RELEASE
 
 
 def newest_peers(held):
     """The newest allocators of crates.io. Where one cannot be built the figures are beside Debian's."""
-    if not all((NEWEST / f"{name}.log").is_file() for name in BUILT) and call([BENCHMARKS / "peers" / "newest.sh", NEWEST], held) != 0:
+    if not all((NEWEST / f"{name}.log").is_file() for name in BUILT) and supervised([BENCHMARKS / "peers" / "newest.sh", NEWEST], held) != 0:
         say("not built: the newest allocators (cargo, cmake, a C++ compiler and crates.io are needed)")
     for name in BUILT:
         if not any(NEWEST.glob(f"{name}-*.so")):
@@ -155,8 +121,8 @@ def measure(options, work, held, commit):
         measured.unlink(missing_ok=True)
         shutil.rmtree(work / "csv", ignore_errors=True)
         begun.write_text(what, encoding="utf-8")
-    code = call([BENCHMARKS / "run_all.sh", *size, "--build", programs, "--out", work / "csv", *steps, *(["--resume"] if going else [])], held)
-    if code not in (0, run_all.EXIT_JUDGED):
+    code = supervised([BENCHMARKS / "run_all.sh", *size, "--build", programs, "--out", work / "csv", *steps, *(["--resume"] if going else [])], held)
+    if code not in (0, EXIT_JUDGED):
         goes_on = "--anew measures all of it again" if going and code == 2 else "The same command goes on with what is missing"
         raise Refusal(f"the measuring ended with exit code {code}; nothing is written. {goes_on}")
     judged = ["a program says that its figures are not as they should be: see above, and run.log"] if code else []
@@ -167,63 +133,22 @@ def measure(options, work, held, commit):
 # ---- pages and charts ---------------------------------------------------------------------------
 
 
-def picture(csv_file, out, held):
-    """The picture of make run, from the figures of its step."""
-    sys.path.insert(0, str(BENCHMARKS / "workloads"))
-    import rows as workload_rows  # noqa: PLC0415
-    memory = {row.name: row.memory_key for row in workload_rows.ROWS}
-    results = {}
-    with open(csv_file, newline="", encoding="utf-8") as file:
-        for row in csv.DictReader(line for line in file if not line.startswith("#")):
-            name = "temporal-slab" if row["allocator"] == "tslab" else row["allocator"]
-            results.setdefault(row["row"], {})[name] = {"latency_ns": {"p50": float(row["time_ns"])},
-                                                        "rss": {memory[row["row"]]: float(row["memory_bytes"])}}
-    done = subprocess.run(["python3", "-B", str(BENCHMARKS / "workloads" / "picture.py"), str(out)], input=json.dumps(results), text=True,
-                          capture_output=True, check=False, pass_fds=[held])
-    return [] if done.returncode == 0 else [f"the picture of make run: {(done.stdout + done.stderr).strip()}"]
-
-
 def prepare(root, work, held):
     """The files that take the place of the old ones, in work/new, as paths from the root; and what is missing among them."""
     new = work / "new"
     shutil.rmtree(new, ignore_errors=True)
-    (new / "docs" / "images").mkdir(parents=True)
-    (new / "benchmarks").mkdir()
-    shutil.copytree(work / "csv", new / "benchmarks" / "results", ignore=shutil.ignore_patterns("*.log", ".*"))
-    shutil.copy(root / "README.md", new)
-    comparison = pathlib.Path("benchmarks") / "workloads" / "COMPARISON_RESULTS.md"
-    if (root / comparison).is_file():
-        (new / comparison).parent.mkdir(parents=True)
-        shutil.copy(root / comparison, new / comparison)
-    crate = pathlib.Path("bindings") / "rust" / "tslab" / "README.md"
-    if (root / crate).is_file():
-        (new / crate).parent.mkdir(parents=True)
-        shutil.copy(root / crate, new / crate)
-    for page in (root / "docs").glob("*.md"):
-        shutil.copy(page, new / "docs")
-    missing = []
-    if call([BENCHMARKS / "report" / "plot_bench.py", "--results", new / "benchmarks" / "results", "--out",
-             new / "docs" / "images"], held) != 0:
-        missing.append("a chart: see above")
-    if (new / "benchmarks" / "results" / "make_run.csv").is_file():
-        missing += picture(new / "benchmarks" / "results" / "make_run.csv", new / "docs" / "images" / "run.png", held)
-    else:
-        missing.append("the rows of make run")
-    if call([sys.executable, "-B", BENCHMARKS / "report" / "make_results.py", "--root", new], held) != 0:
-        raise Refusal(f"the pages could not be written; what was measured is in {work}/csv")
-    measured = new / "benchmarks" / "results"
-    for needs, page, command in (
-        (("soak.csv", "benchmark_accurate.csv"), "docs/study.md",
-         [BENCHMARKS / "report" / "study.py", "--results", measured, "--page", new / "docs" / "study.md"]),
-        (("benchmark_accurate.csv",), "docs/guarantees.md",
-         [BENCHMARKS / "report" / "study.py", "--results", measured, "--page", new / "docs" / "guarantees.md"]),
-        (("comparison.csv",), comparison,
-         [BENCHMARKS / "workloads" / "comparison.py", "--page", "--csv", measured / "comparison.csv", "--page-file", new / comparison]),
-    ):
-        if not (new / page).is_file() or not all((measured / name).is_file() for name in needs):
-            missing.append(str(page))
-        elif call([sys.executable, "-B", *command], held) != 0:
-            missing.append(f"{page}: see above")
+    measured, images = new / "benchmarks" / "results", new / "docs" / "images"
+    images.mkdir(parents=True)
+    shutil.copytree(work / "csv", measured, ignore=shutil.ignore_patterns("*.log", ".*"))
+    for page in make_results.pages(root):
+        copy = new / page.relative_to(root)
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(page, copy)
+    missing = make_results.write(new, measured)[1]
+    for what, command in (("a chart", [BENCHMARKS / "report" / "plot_bench.py", "--results", measured, "--out", images]),
+                          ("the picture of make run", ["python3", "-B", BENCHMARKS / "workloads" / "picture.py", measured / "make_run.csv", images / "run.png"])):
+        if supervised(command, held) != 0:
+            missing.append(f"{what}: see above")
     return [path.relative_to(new) for path in sorted(new.rglob("*")) if path.is_file()], missing
 
 
@@ -254,29 +179,22 @@ def write(root, work, held, commit):
 def main(arguments):
     begin = time.monotonic()
     options = parse_arguments(arguments)
-    root = pathlib.Path(options.root).resolve() if options.root else ROOT
-    try:
-        commit = commit_of_clean_tree(root)
-        work = root / "build" / "results"
-        work.mkdir(parents=True, exist_ok=True)
-        held = lock(work)
-        judged = measure(options, work, held, commit)
-        missing = write(root, work, held, commit)
-    except (Refusal, InputError) as refusal:
-        say(str(refusal))
-        return 2
+    root = options.root.resolve() if options.root else ROOT
+    commit = commit_of_clean_tree(root)
+    work = root / "build" / "results"
+    work.mkdir(parents=True, exist_ok=True)
+    held = lock(work)
+    judged = measure(options, work, held, commit)
+    missing = write(root, work, held, commit)
     for what in missing:
         say(f"NOT written, the old one stays: {what}")
     for what in judged:
         say(what)
-    header = figures.Suite(root / "benchmarks" / "results").header()
+    header = run.header_of(root / "benchmarks" / "results" / "run.csv")
     say(f"{(time.monotonic() - begin) / 60:.0f} minutes; mode {header['mode']}, commit {header['commit']}. Written: benchmarks/results, "
         "docs/results.md, docs/images, the blocks of README.md and docs/. Look at `git diff`, and commit it")
     return 1 if missing else 0
 
 
 if __name__ == "__main__":
-    signal.signal(signal.SIGTERM, ending.interrupt)
-    if signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:  # nohup
-        signal.signal(signal.SIGHUP, ending.interrupt)
     ending.run("results", main)

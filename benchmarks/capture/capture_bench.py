@@ -1,94 +1,76 @@
 #!/usr/bin/env python3
 """Requests that unmodified libraries serve: by plain malloc of each allocator, and each in a domain that captures.
 
-usage: capture_bench.py LIBRARY DIRECTORY [--rounds N] [--requests N] [--smoke] [--csv FILE] [LIBRARY_NAME...]
+    capture_bench.py LIBRARY DIRECTORY [--rounds N] [--requests N] [--smoke] [--csv FILE] [LIBRARY_NAME...]
 
 LIBRARY: libtslab-malloc.so; DIRECTORY: where the programs are built. Of each row: requests a second, the 99.9th percentile of a request in us, and
 MB that are resident after the requests; medians of rounds in which every way runs once, in an order that turns. "drained": the library frees, and
 what it keeps lives on; "dropped": nothing is freed, the end of the domain frees all. A library or an allocator that is not there is left out, by
 name.
 """
-import argparse
-import csv
-import glob
-import os
-import statistics
-import subprocess
+
+import pathlib
 import sys
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
-from harness import place
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
 
-# name, requests (usual, smoke)
-LIBRARIES = [("libxml2", 4000), ("jansson", 8000), ("containers", 8000), ("sqlite3", 2500), ("lua", 1500), ("openssl", 800)]
-ALLOCATORS = [("jemalloc", "libjemalloc.so.2"), ("tcmalloc", "libtcmalloc_minimal.so.4"), ("mimalloc", "libmimalloc.so.2")]
+from harness import ending, peers, run  # noqa: E402
+
+LIBRARIES = {"libxml2": 4000, "jansson": 8000, "containers": 8000, "sqlite3": 2500, "lua": 1500, "openssl": 800}  # requests
+SMOKE = 20
+NOT_SO = 77  # the exit code of a library that cannot be used in a way
 
 
 def ways(library):
-    """Name, program's suffix, mode, and what is preloaded."""
-    found = [("glibc", "", "plain", "")]
-    for name, pattern in ALLOCATORS:
-        paths = sorted(glob.glob(f"/usr/lib/*/{pattern}") + glob.glob(f"/usr/local/lib/{pattern}"))
-        if paths:
-            found.append((name, "", "plain", paths[0]))
-        else:
-            print(f"{name}: not installed")
-    return found + [("tslab", "", "plain", library), ("tslab, drained", "_linked", "drain", ""), ("tslab, dropped", "_linked", "drop", "")]
+    """{name: (program's suffix, mode, settings)}"""
+    found, absent = peers.find()
+    for name in absent:
+        print(f"{name}: not installed")
+    plain = {"glibc": {}, **{name: peers.settings(name, path) for name, path in found.items()}, "tslab": {"LD_PRELOAD": library}}
+    return {**{name: ("", "plain", settings) for name, settings in plain.items()}, "tslab, drained": ("_linked", "drain", {}),
+            "tslab, dropped": ("_linked", "drop", {})}
 
 
-def run(directory, name, way, requests):
-    """Three figures; None: the library cannot be used so."""
-    kept = {k: v for k, v in os.environ.items() if k != "LD_PRELOAD" and not k.startswith("TSLAB_")}
-    if way[3]:
-        kept["LD_PRELOAD"] = way[3]
-    answer = subprocess.run([os.path.join(directory, f"capture_{name}{way[1]}"), way[2], str(requests)], env=kept, capture_output=True, text=True,
-                            check=False)
-    if answer.returncode == 77:
-        return None
-    if answer.returncode != 0:
-        sys.exit(f"{name}, {way[0]}: status {answer.returncode}: {answer.stderr[-300:]}")
-    return tuple(map(float, answer.stdout.split()))
-
-
-def main():
-    parser = argparse.ArgumentParser()
-    parser.add_argument("library")
-    parser.add_argument("directory")
+def main(arguments):
+    parser = run.Parser("capture_bench.py", __doc__, "rounds=5 smoke csv")
+    parser.add_argument("library", type=pathlib.Path)
+    parser.add_argument("directory", type=pathlib.Path)
     parser.add_argument("names", nargs="*")
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--requests", type=int, default=0)
-    parser.add_argument("--smoke", action="store_true")
-    parser.add_argument("--csv", metavar="FILE", type=place.output)
-    arguments = parser.parse_intermixed_args()
-    if not os.path.exists(arguments.library):
-        parser.error(f"{arguments.library}: no such file")
-    all_ways, lines = ways(os.path.abspath(arguments.library)), []
-    for name, requests in LIBRARIES:
-        if arguments.names and name not in arguments.names:
+    parser.add_argument("--requests", type=run.whole(1, 10**9), metavar="N")
+    options = parser.parse_intermixed_args(arguments)
+    if not options.library.is_file():
+        parser.error(f"{options.library}: no such file")
+    found, lines = ways(str(options.library.resolve())), []
+    for name, requests in LIBRARIES.items():
+        program = options.directory / f"capture_{name}"
+        if options.names and name not in options.names:
             continue
-        if not os.path.exists(os.path.join(arguments.directory, "capture_" + name)):
+        if not program.is_file():
             print(f"{name}: left out, it is not installed")
             continue
-        requests = 20 if arguments.smoke else arguments.requests or requests
-        figures, order = {w[0]: [] for w in all_ways}, list(all_ways)
-        for _ in range(1 if arguments.smoke else arguments.rounds):
-            for way in order:
-                figures[way[0]].append(run(arguments.directory, name, way, requests))
-            order = order[1:] + order[:1]
-        print(f"\n{name:18s}{'requests/s':>12s}{'p99.9 us':>12s}{'MB after':>10s}")
-        for way, all_of_it in figures.items():
-            if None in all_of_it:
-                print(f"  {way:16s}{'not so: it would meet again what is gone':>40s}")
+
+        def once(way, _round, program=program, requests=SMOKE if options.smoke else options.requests or requests):
+            suffix, mode, settings = found[way]
+            done = run.call([f"{program}{suffix}", mode, requests], **settings)
+            if done.returncode not in (0, NOT_SO):
+                raise run.Missing(f"{program.name}, {way}: status {done.returncode}: {run.last(done.stderr)}")
+            return None if done.returncode else tuple(map(float, done.stdout.split()))
+
+        rows = [[name, "requests/s", "p99.9 us", "MB after"]]
+        for way, figures in run.in_turns(found, 1 if options.smoke else options.rounds, once).items():
+            if None in figures:
+                rows.append([way, "not so: it would meet again what is gone", "", ""])
                 continue
-            rate, tail, kib = (statistics.median(column) for column in zip(*all_of_it))
-            print(f"  {way:16s}{rate:12.0f}{tail:12.1f}{kib / 1024:10.1f}", flush=True)
+            rate, tail, kib = map(run.median, zip(*figures))
+            rows.append([way, f"{rate:.0f}", f"{tail:.1f}", f"{kib / 1024:.1f}"])
             lines.append([name, way, f"{rate:.0f}", f"{tail:.2f}", int(kib)])
+        print("\n".join(["", *run.aligned(rows)]), flush=True)
     if not lines:
-        sys.exit("no library is there")
-    if arguments.csv:
-        with open(arguments.csv, "w", newline="", encoding="ascii") as f:
-            csv.writer(f).writerows([["library", "way", "requests_per_s", "p999_us", "kib_after"]] + lines)
+        raise run.Missing("no library is there")
+    if options.csv:
+        run.write_csv(options.csv, [], ["library", "way", "requests_per_s", "p999_us", "kib_after"], lines)
+    return 0
 
 
 if __name__ == "__main__":
-    main()
+    ending.run("capture_bench", main)

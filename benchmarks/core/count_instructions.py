@@ -6,18 +6,15 @@ instructions inside the allocation and free functions, all that they call includ
 start-up and warm-up cancel out. Instructions do not depend on what else the machine does.
 """
 
-import os
 import pathlib
 import re
-import subprocess
 import sys
 import tempfile
 
-BENCHMARKS = pathlib.Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(BENCHMARKS))
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
 
 from core import run_bench  # noqa: E402
-from harness import peers  # noqa: E402
+from harness import ending, peers, run  # noqa: E402
 
 FUNCTIONS = {
     "alloc": {"slab_malloc_epoch", "slab_alloc", "malloc", "tc_malloc", "mi_malloc"},
@@ -47,51 +44,32 @@ def read_profile(path):
     return totals
 
 
-def settings(name, program):
-    """What makes the program measure that allocator at once: valgrind does not follow it where it starts itself again."""
-    library = run_bench.call(program, "--identify").stdout.split(",")[2]
-    return peers.settings(name, library) if name not in (run_bench.report.OURS, "glibc") else {}
+def profile(program, work, reps, settings):
+    with tempfile.TemporaryDirectory() as folder:
+        out = pathlib.Path(folder) / "callgrind"
+        run.output_of(["valgrind", "--tool=callgrind", f"--callgrind-out-file={out}", "--compress-strings=no", "--compress-pos=no",
+                       program, "--work", work, "--reps", reps], **settings)
+        return read_profile(out)
 
 
-def profile(name, program, work, reps, folder):
-    out = folder / f"callgrind.{reps}"
-    command = ["valgrind", "--tool=callgrind", f"--callgrind-out-file={out}", "--compress-strings=no",
-               "--compress-pos=no", str(program), "--work", work, "--reps", str(reps)]
-    try:
-        answer = subprocess.run(command, capture_output=True, text=True, env={**run_bench.clean_environment(), **settings(name, program)}, check=False)
-    except FileNotFoundError:
-        run_bench.fail("valgrind is not installed")
-    if answer.returncode != 0:
-        run_bench.fail(f"{program.name} --work {work} under valgrind: {answer.stderr.strip().splitlines()[-1]}")
-    return read_profile(out)
+def instructions(program, work, settings=()):
+    """{kind: (calls, instructions per call)}. settings: valgrind does not follow a program that starts itself again."""
+    few, many = (profile(program, work, reps, dict(settings)) for reps in (1, 3))
+    calls = {kind: many[kind][0] - few[kind][0] for kind in FUNCTIONS}
+    return {kind: (count, (many[kind][1] - few[kind][1]) / count) for kind, count in calls.items() if count > 0}
 
 
 def main(arguments):
-    parser = run_bench.Parser(prog="count_instructions.py", description="Instructions per allocation and free.")
-    parser.add_argument("--works", default="random_replace_2k", metavar="A,B", help="default random_replace_2k")
-    parser.add_argument("--allocators", metavar="A,B", help="default all that are built")
-    parser.add_argument("--build", metavar="DIR", help="build directory (default build/release, else build)")
-    options = parser.parse_args(arguments)
-    programs, notes = run_bench.find_programs(options)
-    run_bench.identify(programs)
-    works = run_bench.choose(options.works, run_bench.list_works(programs), "work")
+    options = run.Parser("count_instructions.py", __doc__, "works=random_replace_2k allocators build").parse_args(arguments)
+    programs, versions, _ = run_bench.find_programs(options)
     print(f"{'work':<20} {'allocator':<10} {'call':<7} {'instructions':>12}")
-    for work in works:
+    for work in run.choose(options.works, run_bench.list_works(programs), "work"):
         for name, program in programs.items():
-            with tempfile.TemporaryDirectory() as folder:
-                few = profile(name, program, work, 1, pathlib.Path(folder))
-                many = profile(name, program, work, 3, pathlib.Path(folder))
-            for kind in FUNCTIONS:
-                calls = many[kind][0] - few[kind][0]
-                if calls > 0:
-                    each = (many[kind][1] - few[kind][1]) / calls
-                    print(f"{work:<20} {name:<10} {kind:<7} {each:>12.2f}", flush=True)
-    for name, note in notes.items():
-        print(f"core_bench_{name}: {note}")
+            settings = peers.settings(name, versions[name].library) if name not in (run_bench.report.OURS, "glibc") else {}
+            for kind, (_, each) in instructions(program, work, settings).items():
+                print(f"{work:<20} {name:<10} {kind:<7} {each:>12.2f}", flush=True)
     return 0
 
 
 if __name__ == "__main__":
-    if os.name != "posix":
-        run_bench.fail("needs a POSIX system")
-    sys.exit(main(sys.argv[1:]))
+    ending.run("count_instructions", main)

@@ -17,7 +17,7 @@ ALLOCATORS = ["tslab", *PEERS]
 SYSTEM = {"jemalloc": "libjemalloc.so.2", "tcmalloc": "libtcmalloc_minimal.so.4", "mimalloc": "libmimalloc.so.2"}
 BUILT = ["mimalloc", "snmalloc", "jemalloc", "google"]  # by newest.sh
 PLACES = ("/usr/lib/*/", "/usr/lib/", "/usr/local/lib/")
-FOREIGN = ("LD_PRELOAD", "GLIBC_TUNABLES", "MALLOC_", "MIMALLOC_", "TCMALLOC_", "TSLAB_")
+FOREIGN = ("LD_PRELOAD", "GLIBC_TUNABLES", "HEAPPROFILE", "MALLOC_", "MIMALLOC_", "TCMALLOC_", "TSLAB_")
 LABELS = {"tslab": "temporal-slab", "tcmalloc": "gperftools", "google": "Google's tcmalloc"}
 
 

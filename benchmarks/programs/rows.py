@@ -1,5 +1,4 @@
 """The rows of programs_bench.py: commands of real programs, and the loops of programs_loops."""
-import os
 
 PYTHON = r"""
 import json, random, re
@@ -61,7 +60,7 @@ LOOPS = [("factor", (2500, 20)), ("logic", (5000, 20)), ("fragment", (180, 2)), 
 
 
 def loop_rows(tools):
-    path = os.path.join(tools, "programs_loops")
-    sized = os.path.join(tools, "programs_sized")
+    path = str(tools / "programs_loops")
+    sized = str(tools / "programs_sized")
     return [("loop " + name, [path], amounts, {}, [path, name, "%s"]) for name, amounts in LOOPS] + \
         [("loop sized", [sized], (250, 2), {}, [sized, "%s"])]

@@ -5,6 +5,8 @@ import shutil
 import subprocess
 import time
 
+from harness.run import Missing
+
 POSTGRES = next((d for d in (f"/usr/lib/postgresql/{v}/bin" for v in range(20, 10, -1)) if os.path.exists(d + "/initdb")), "")
 QUIET = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL, "stdin": subprocess.DEVNULL}
 
@@ -20,7 +22,7 @@ def missing(name):
     return []
 
 
-class Fails(RuntimeError):
+class Fails(Missing):
     """A server that does not start, or does not answer; it is gone."""
 
 

@@ -1,4 +1,4 @@
-"""Reading measurements and targets, medians, ratios and the table: the arithmetic of run_bench.py.
+"""Measurements and targets, medians, ratios and verdicts.
 
 A measurement is one line `round,allocator,version,work,metric,value,unit` of a raw file. The figure of an
 allocator is the median over the rounds. The best peer is the one with the least figure; a ratio is the median
@@ -12,16 +12,17 @@ question mark at its end it applies only where there is such a row at all: glibc
 """
 
 import collections
-import csv
-import math
 import re
 
-from report.analyze_epoch_tail_csv import NUMBER, InputError, read_utf8
+from harness import run
+from harness.run import median, quantile
+from report import data
+from report.data import InputError
 
 OURS = "tslab"
 RAW_COLUMNS = ["round", "allocator", "version", "work", "metric", "value", "unit"]
 SUMMARY_COLUMNS = ["work", "metric", "unit", "allocator", "version", "median", "min", "q1", "q3", "max", "runs"]
-TARGET_COLUMNS = ["work", "metric", "kind", "limit"]
+TARGETS = run.BENCHMARKS / "targets.csv"
 SUITE = "suite/"
 # Figures in ns that may be 0: the machine's floor, and the rest after it is subtracted.
 MAY_BE_ZERO = re.compile(r"floor|step_ns|p50_ns")
@@ -33,115 +34,41 @@ LIKE_ROUND_TRIPS = 1.5
 Judged = collections.namedtuple("Judged", "work metric kind limit figure best verdict why")
 
 
-def quantile(values, fraction):
-    """The quantile with linear interpolation between the two nearest values."""
-    ordered = sorted(values)
-    position = fraction * (len(ordered) - 1)
-    below = math.floor(position)
-    above = min(below + 1, len(ordered) - 1)
-    return ordered[below] + (position - below) * (ordered[above] - ordered[below])
-
-
-def median(values):
-    return quantile(values, 0.5)
-
-
-def read_lines(path):
-    """The lines of a file of UTF-8 text, without their ends and without a byte order mark."""
-    return read_utf8(path).removeprefix("\ufeff").replace("\r\n", "\n").split("\n")
-
-
-def split(path, number, line):
-    """The fields of one line."""
-    try:
-        return next(csv.reader([line]))
-    except csv.Error as error:
-        raise InputError(f"{path}:{number}: {error}") from error
-
-
-def _rows(path, columns):
-    """(line number, fields) of every line that is neither comment nor heading."""
-    numbered = [(n, line) for n, line in enumerate(read_lines(path), 1) if line and not line.startswith("#")]
-    if not numbered or numbered[0][1].split(",") != columns:
-        line = numbered[0][0] if numbered else 1
-        raise InputError(f"{path}:{line}: the heading must be {','.join(columns)}")
-    rows = []
-    for number, line in numbered[1:]:
-        fields = split(path, number, line)
-        if len(fields) != len(columns):
-            raise InputError(f"{path}:{number}: {len(fields)} fields, {len(columns)} expected")
-        rows.append((number, fields))
+def read_raw(path):
+    """The measurements of a raw file as dictionaries; value is a float and round an int. Each is there once."""
+    rows = data.read(path, {"round": "amount", "allocator": "text", "work": "text", "metric": "text"},
+                     {"version": "any", "value": "from 0", "unit": "any"})
+    for row in rows:
+        row.update(round=int(row["round"]), value=float(row["value"]))
+        if row["value"] == 0 and row["unit"] in ("ns", "bytes") and not MAY_BE_ZERO.search(row["metric"]):
+            raise InputError(f"{row.where}: {row['metric']} of {row['work']} is 0 {row['unit']}")
     return rows
 
 
-def _number(path, line, text):
-    value = float(text) if NUMBER.fullmatch(text) else math.nan
-    if not math.isfinite(value) or value < 0:
-        raise InputError(f"{path}:{line}: '{text}' is no number from 0 up")
-    return value
-
-
-def read_raw(path):
-    """The measurements of a raw file as dictionaries; value is a float and round an int. Each is there once."""
-    measurements, lines = [], {}
-    for line, fields in _rows(path, RAW_COLUMNS):
-        row = dict(zip(RAW_COLUMNS, fields))
-        if not re.fullmatch(r"[0-9]+", row["round"]):
-            raise InputError(f"{path}:{line}: round '{row['round']}' is no number from 0 up")
-        row["round"] = int(row["round"])
-        value = _number(path, line, row["value"])
-        if value == 0 and row["unit"] in ("ns", "bytes") and not MAY_BE_ZERO.search(row["metric"]):
-            raise InputError(f"{path}:{line}: {row['metric']} of {row['work']} is 0 {row['unit']}")
-        row["value"] = value
-        key = tuple(row[column] for column in ("round", "allocator", "work", "metric"))
-        if key in lines:
-            raise InputError(f"{path}:{line}: round {', '.join(map(str, key))} stands in line {lines[key]} already")
-        lines[key] = line
-        measurements.append(row)
-    return measurements
-
-
-def read_targets(path):
+def read_targets(path=TARGETS):
     """{(work, metric): (kind, limit)} in the order of the file."""
     targets = {}
-    for line, (work, metric, kind, limit) in _rows(path, TARGET_COLUMNS):
-        if not re.fullmatch(r"(ratio(:[a-z0-9_]+)?|absolute)\??", kind):
-            raise InputError(f"{path}:{line}: kind '{kind}' is neither ratio nor ratio:NAME nor absolute")
-        if (work, metric) in targets:
-            raise InputError(f"{path}:{line}: {work},{metric} has a target already")
-        targets[work, metric] = kind, _number(path, line, limit)
+    for row in data.read(path, {"work": "text", "metric": "text"}, {"kind": "text", "limit": "from 0"}):
+        if not re.fullmatch(r"(ratio(:[a-z0-9_]+)?|absolute)\??", row["kind"]):
+            raise InputError(f"{row.where}: kind '{row['kind']}' is neither ratio nor ratio:NAME nor absolute")
+        targets[row["work"], row["metric"]] = row["kind"], float(row["limit"])
     return targets
 
 
 def summarize(measurements):
     """{(work, metric): {allocator: figures}}, in the order of first appearance."""
-    values = {}
+    summary = {}
     for row in measurements:
-        by_allocator = values.setdefault((row["work"], row["metric"]), {})
-        entry = by_allocator.setdefault(
-            row["allocator"], {"version": row["version"], "unit": row["unit"], "rounds": {}, "spread": []}
-        )
+        entry = summary.setdefault((row["work"], row["metric"]), {}).setdefault(
+            row["allocator"], {"version": row["version"], "unit": row["unit"], "rounds": {}, "spread": []})
         entry["rounds"][row["round"]] = row["value"]
         # a row may be a median itself, and name the values that it is the median of
         entry["spread"] += row.get("spread", [row["value"]])
-    summary = {}
-    for key, by_allocator in values.items():
-        summary[key] = {}
+    for (work, metric), by_allocator in summary.items():
         for allocator, entry in by_allocator.items():
-            every = list(entry["rounds"].values())
-            summary[key][allocator] = {
-                "version": entry["version"],
-                "unit": entry["unit"],
-                "median": median(every),
-                "min": min(entry["spread"]),
-                "q1": quantile(every, 0.25),
-                "q3": quantile(every, 0.75),
-                "max": max(entry["spread"]),
-                "runs": len(every),
-                "rounds": entry["rounds"],
-            }
-    for (work, metric), figures in summary.items():
-        for allocator, entry in figures.items():
+            every, spread = list(entry["rounds"].values()), entry.pop("spread")
+            entry.update(median=median(every), min=min(spread), q1=quantile(every, 0.25), q3=quantile(every, 0.75), max=max(spread),
+                         runs=len(every))
             trips = summary.get((work, "round_trip_ns"), {}).get(allocator)
             if trips and metric != "round_trip_ns":
                 entry["round_trips"] = trips["rounds"]
@@ -169,10 +96,8 @@ def quotient(ours, theirs):
     medians. None if there is none."""
     if not paired(ours, theirs):
         return ours["median"] / theirs["median"] if theirs["median"] > 0 else None
-    like = like_rounds(ours, theirs)
-    if like:
-        return median([mine / other for mine, other in like])
-    return median([value / theirs["rounds"][r] for r, value in ours["rounds"].items()])
+    pairs = like_rounds(ours, theirs) or [(value, theirs["rounds"][r]) for r, value in ours["rounds"].items()]
+    return median([mine / other for mine, other in pairs])
 
 
 def best_peer(figures, names=None):
@@ -216,11 +141,13 @@ def judge(figures, kind, limit, expected=()):
 
 def judge_all(summary, targets, expected=None):
     """[Judged] for every target. expected: {(work, metric): allocators that must have a figure there}."""
-    expected = expected or {}
-    return [
-        Judged(*key, kind, limit, *judge(summary.get(key, {}), kind, limit, expected.get(key, ())))
-        for key, (kind, limit) in targets.items()
-    ]
+    return [Judged(*key, kind, limit, *judge(summary.get(key, {}), kind, limit, (expected or {}).get(key, ())))
+            for key, (kind, limit) in targets.items()]
+
+
+def missed(judged):
+    """Names of what misses its target, or was not measured."""
+    return [f"{row.work} {row.metric}" for row in judged if row.verdict not in ("ok", "does not apply")]
 
 
 def compared_with(judged):
@@ -240,16 +167,11 @@ def beside_limit(value, limit, decimals):
     return f"{value:.{decimals}f}"
 
 
-def write_summary(path, header, summary):
-    with open(path, "w", newline="", encoding="utf-8") as file:
-        for line in header:
-            file.write(f"# {line}\n")
-        writer = csv.writer(file, lineterminator="\n")
-        writer.writerow(SUMMARY_COLUMNS)
-        for (work, metric), by_allocator in summary.items():
-            for allocator, entry in by_allocator.items():
-                numbers = [f"{entry[column]:.6g}" for column in ("median", "min", "q1", "q3", "max")]
-                writer.writerow([work, metric, entry["unit"], allocator, entry["version"], *numbers, entry["runs"]])
+def write_summary(path, about, summary):
+    run.write_csv(path, about, SUMMARY_COLUMNS, [
+        [work, metric, entry["unit"], allocator, entry["version"],
+         *(f"{entry[column]:.6g}" for column in ("median", "min", "q1", "q3", "max")), entry["runs"]]
+        for (work, metric), by_allocator in summary.items() for allocator, entry in by_allocator.items()])
 
 
 def short(value):
@@ -268,32 +190,14 @@ def cell(entry):
     return f"{short(entry['median'])} ±{50 * (entry['q3'] - entry['q1']) / entry['median']:.0f}%"
 
 
-def table(summary, targets, judged, allocators, notes):
-    """Lines of text: a row per target, then what is measured without a target for orientation.
-
-    judged: what judge_all() said of the targets. notes: {allocator: why it has no figures}.
-    """
-    heading = ["work", "metric", *allocators, "compared with", "figure", "limit", ""]
-    rows = []
+def table(summary, judged, allocators):
+    """Lines of text, a row per target, or figure without one (its kind is ""). allocators: the columns; `best`: the figure of the one that
+    is compared with."""
+    rows = [["work", "metric", *("its figure" if name == "best" else name for name in allocators), "compared with", "figure", "limit", ""]]
     for row in judged:
-        work, metric, kind, limit, figure = row[:5]
-        figures = summary.get((work, metric), {})
-        if not figures:
-            continue
-        cells = [notes[name] if name in notes else cell(figures.get(name)) for name in allocators]
-        times = " x" if kind.startswith("ratio") else ""
-        shown = "-" if figure is None else f"{figure:.2f}{times}"
-        bound = f"{limit:g}{times}"
-        rows.append([work, metric, *cells, compared_with(row), shown, bound, verdict(row)])
-    for (work, metric), figures in summary.items():
-        if (work, metric) in targets or metric.endswith(("floor_ns", "step_ns", "floor_p9999_ns")):
-            continue
-        cells = [notes[name] if name in notes else cell(figures.get(name)) for name in allocators]
-        rows.append([work, metric, *cells, "", "", "", ""])
-    widths = [max(len(row[i]) for row in [heading, *rows]) for i in range(len(heading))]
-    lines = []
-    for row in [heading, *rows]:
-        left = [row[i].ljust(widths[i]) for i in range(2)]
-        right = [row[i].rjust(widths[i]) for i in range(2, len(row) - 1)]
-        lines.append("  ".join([*left, *right, row[-1]]).rstrip())
-    return lines
+        entries = summary.get((row.work, row.metric), {})
+        times = " x" if row.kind.startswith("ratio") else ""
+        judgement = [compared_with(row), "-" if row.figure is None else beside_limit(row.figure, row.limit, 3) + times,
+                     f"{row.limit:g}{times}", verdict(row)] if row.kind else [""] * 4
+        rows.append([row.work, row.metric, *(cell(entries.get(row.best if name == "best" else name)) for name in allocators), *judgement])
+    return run.aligned(rows, 2)

@@ -8,18 +8,17 @@
 A measured figure stands in a generated block, in a generated page, or in docs/decisions.md with its date.
 """
 
-import argparse
 import pathlib
 import re
 import subprocess
 import sys
 
-BENCHMARKS = pathlib.Path(__file__).resolve().parent.parent
-ROOT = BENCHMARKS.parent
-sys.path.insert(0, str(BENCHMARKS))
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
 
+from harness import ending, run  # noqa: E402
+from harness.run import ROOT  # noqa: E402
 from report import make_results  # noqa: E402
-from report.bench_report import InputError, read_utf8  # noqa: E402
+from report.data import read_utf8  # noqa: E402
 
 OLDEST = 200  # commits
 SKIPPED = 77
@@ -41,8 +40,7 @@ NOT_MEASURED = [
 
 
 def check_blocks():
-    code = make_results.main(["--check", "--root", str(ROOT)])
-    if code:
+    if make_results.main(["--check"]):
         return ["a page is stale: benchmarks/report/make_results.py writes them anew"]
     missing = []
     for page in make_results.pages(ROOT) + [ROOT / "docs" / "results.md"]:
@@ -70,7 +68,7 @@ def commits_of(results):
     """{commit: files} of what the files say."""
     found = {}
     for path in sorted(results.glob("*.csv")):
-        head = dict(line[2:].split(": ", 1) for line in read_utf8(path).split("\n") if line.startswith("# ") and ": " in line)
+        head = run.header_of(path)
         said = head.get("commit", "no commit") if {"date", "mode"} <= head.keys() else "no commit, date or mode"
         found.setdefault(said, []).append(path.name)
     return found
@@ -144,17 +142,13 @@ CHECKS = {"blocks": check_blocks, "commit": check_commit, "stray": check_stray}
 
 
 def main(arguments):
-    parser = argparse.ArgumentParser(prog="check_figures.py", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = run.Parser("check_figures.py", __doc__)
     parser.add_argument("check", choices=sorted(CHECKS))
-    check = parser.parse_args(arguments).check
-    try:
-        wrong = CHECKS[check]()
-    except InputError as error:
-        wrong = [str(error)]
+    wrong = CHECKS[parser.parse_args(arguments).check]()
     for what in wrong:
-        print(what, file=sys.stderr)
+        run.say(what)
     return 1 if wrong else 0
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    ending.run("check_figures", main)

@@ -78,8 +78,8 @@ CLAIMS = [
 
 def amounts(suite):
     """How much was measured, in words of the claims."""
-    shifts = max((int(suite.number("phase_shifts", row, "shift")) for row in suite.rows("phase_shifts")), default=0)
-    samples = [suite.number(ACCURATE, row, "samples") for row in suite.rows(ACCURATE) if row["op"] == "alloc" and "samples" in row]
+    shifts = max((int(row.number("shift")) for row in suite.rows("phase_shifts")), default=0)
+    samples = [row.number("samples") for row in suite.rows(ACCURATE) if row["op"] == "alloc" and "samples" in row]
     return {"shifts": f"{shifts:,}", "operations": f"{2 * max(samples, default=0) / 1e6:.0f} M"}
 
 

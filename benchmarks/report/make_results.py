@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Writes docs/results.md, the blocks of generated figures in README.md and docs/, and the CSV files of all figures and aims.
+"""Writes docs/results.md, the blocks of generated figures in README.md, docs/ and the pages that PAGES names, and the CSV files of all
+figures and aims.
 
 All of it follows from the CSV files of run_all.sh and from targets.csv. --check writes nothing and fails if a file would change.
-A block is what stands between `<!-- figures: NAME begin (benchmarks/report/make_results.py) -->` and `<!-- figures: NAME end -->`.
+A block is what stands between `<!-- figures: NAME begin (benchmarks/...) -->` and `<!-- figures: NAME end -->`; BLOCKS has its function.
 """
 
-import argparse
 import csv
 import io
 import pathlib
@@ -13,20 +13,19 @@ import re
 import statistics
 import sys
 
-BENCHMARKS = pathlib.Path(__file__).resolve().parent.parent
-ROOT = BENCHMARKS.parent
-sys.path.insert(0, str(BENCHMARKS))
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
 
+from harness import ending, run  # noqa: E402
 from report import bench_report as report  # noqa: E402
+from report import data, study, tables  # noqa: E402
 from report import suite_figures as figures  # noqa: E402
-from report import tables  # noqa: E402
 from report.bench_report import OURS, SUITE  # noqa: E402
 from report.claims import LATENCY  # noqa: E402
-from report.suite_figures import Suite  # noqa: E402
 from report.words import EQUAL, compare, in_the_noise, label, markdown, number, others  # noqa: E402
+from workloads import comparison  # noqa: E402
 
-BLOCK = re.compile(r"(<!-- figures: (\S+) begin \(benchmarks/report/make_results\.py\) -->)\n(.*?)(<!-- figures: \2 end -->)", re.DOTALL)
-BEGIN = re.compile(r"<!-- figures: \S+ begin \(benchmarks/report/make_results\.py\) -->")
+BLOCK = re.compile(r"(<!-- figures: (\S+) begin \(benchmarks/\S+\) -->)\n(.*?)(<!-- figures: \2 end -->)", re.DOTALL)
+BEGIN = re.compile(r"<!-- figures: \S+ begin \(benchmarks/\S+\) -->")
 
 
 # ---- about the run ------------------------------------------------------------------------------
@@ -43,7 +42,7 @@ def about_the_run(suite):
     if not header:
         return ["The run was not recorded (there is no run.csv)."]
     rows = suite.rows("run")
-    spent = sum(suite.number("run", row, "seconds") for row in rows)
+    spent = sum(row.number("seconds") for row in rows)
     return [f"{less(suite)}Machine: {suite.machines()}. Mode {header['mode']}, {len(rows)} runs in {spent / 60:.0f} minutes. "
             f"{', '.join(map(label, header['allocators'].split(', ')))}.", "", *markdown([["commit", "measured (UTC)", "steps"], *measured_when(suite)])]
 
@@ -119,7 +118,7 @@ def placed(suite, summary):
         at = beside(programs)
         found[at].append(("unmodified programs", "real programs that are not compiled anew", f"{number(programs)} x" if at else "",
                           f"{number(programs)} x the time of the fastest of each"))
-    rows = {row["allocator"]: suite.number("make_run", row, "memory_bytes") for row in suite.rows("make_run") if row["row"] == BURST}
+    rows = {row["allocator"]: row.number("memory_bytes") for row in suite.rows("make_run") if row["row"] == BURST}
     if OURS in rows and len(rows) > 1:
         best = min((name for name in rows if name != OURS), key=rows.get)
         ratio = rows[OURS] / rows[best]
@@ -177,7 +176,7 @@ def burst_block(suite, _summary):
         return ["`make run` was not measured."]
     names = [name for name in rows if name != OURS] + [OURS]
     versions = dict(text.split(" ", 1) for text in suite.header().get("allocators", "").split(", ") if " " in text)
-    cells = {name: f"{suite.number('make_run', rows[name], 'memory_bytes') / 2**20:.0f} MiB" for name in names}
+    cells = {name: f"{rows[name].number('memory_bytes') / 2**20:.0f} MiB" for name in names}
     cells[OURS] = f"**{cells[OURS]}**"
     return [*markdown([[with_version(name, versions) for name in names], [cells[name] for name in names]]), "",
             "[In figures](#in-figures) names the run. `make run` measures this row and ten others on your machine.", "",
@@ -196,7 +195,7 @@ def rust_block(suite, _summary):
     """Scopes in Rust, all calls inlined as the compiler likes."""
     rows = {}
     for row in suite.rows("rust"):
-        rows.setdefault(row["work"], {})[row["side"]] = suite.number("rust", row, "ns")
+        rows.setdefault(row["work"], {})[row["side"]] = row.number("ns")
     if not rows:
         return ["The Rust figures were not measured."]
     sides = list(dict.fromkeys(side for found in rows.values() for side in found))
@@ -216,33 +215,43 @@ def programs_block(suite, _summary):
     table = [["program", "time over glibc's", "peak over glibc's"]]
     for work, rows in found.items():
         if len(rows) == 2:
-            ratios = [statistics.median(suite.number("programs", row, column) for row in rows[OURS]) /
-                      statistics.median(suite.number("programs", row, column) for row in rows["glibc"]) for column in ("cpu_s", "kib")]
+            ratios = [statistics.median(row.number(column) for row in rows[OURS]) /
+                      statistics.median(row.number(column) for row in rows["glibc"]) for column in ("cpu_s", "kib")]
             table.append([work, *map(number, ratios)])
     return [*markdown(table), "", measured(suite, "programs")] if len(table) > 1 else ["The programs were not measured."]
 
 
-BLOCKS = {"standing": standing_block, "burst": burst_block, "rust": rust_block, "programs": programs_block}
-
-
-RUST = pathlib.Path("bindings") / "rust" / "tslab" / "README.md"
+BLOCKS = {"standing": standing_block, "burst": burst_block, "rust": rust_block, "programs": programs_block, **study.BLOCKS,
+          "comparison": comparison.block}
+# Blocks that stay as they are where these files were not measured; those of a run of less work say so.
+NEEDS = {"comparison": ("comparison",), "variance": ("benchmark_accurate",), **dict.fromkeys(
+    (name for name in study.BLOCKS if name.startswith("soak")), ("soak", "benchmark_accurate"))}
+PAGES = ("README.md", "bindings/rust/tslab/README.md", "benchmarks/workloads/COMPARISON_RESULTS.md")
 
 
 def pages(root):
-    """README.md, the Rust crate's page and those of docs/, but for the one that is generated as a whole."""
-    return [root / "README.md", *([root / RUST] if (root / RUST).is_file() else []), *sorted(path for path in (root / "docs").glob("*.md") if path.name != "results.md")]
+    """PAGES and those of docs/, but for the one that is generated as a whole."""
+    return [path for path in (root / name for name in PAGES) if path.is_file()] + \
+        sorted(path for path in (root / "docs").glob("*.md") if path.name != "results.md")
 
 
 def fill(path, suite, summary):
-    """The text of a page with its blocks as the figures give them."""
-    text = report.read_utf8(path)
-    found = [match[2] for match in BLOCK.finditer(text)]
-    if len(BEGIN.findall(text)) != len(found):
-        raise report.InputError(f"{path}: a block of figures begins and does not end")
-    for name in found:
+    """The text of a page with its blocks as the figures give them, and the names of those that stay as they are."""
+    text, stay = data.read_utf8(path), []
+
+    def block(match):
+        name = match[2]
         if name not in BLOCKS:
-            raise report.InputError(f"{path}: no block of figures is named '{name}': one of {', '.join(BLOCKS)}")
-    return BLOCK.sub(lambda match: "\n".join([match[1], *BLOCKS[match[2]](suite, summary), match[4]]), text)
+            raise data.InputError(f"{path}: no block of figures is named '{name}': one of {', '.join(BLOCKS)}")
+        if not all(suite.path(file).is_file() for file in NEEDS.get(name, ())):
+            stay.append(name)
+            return match[0]
+        said = [less(suite).strip(), ""] if less(suite) and (name in study.BLOCKS or name in NEEDS) else []
+        return "\n".join([match[1], *said, *BLOCKS[name](suite, summary), match[4]])
+
+    if len(BEGIN.findall(text)) != len(BLOCK.findall(text)):
+        raise data.InputError(f"{path}: a block of figures begins and does not end")
+    return BLOCK.sub(block, text), stay
 
 
 # ---- CSV files ----------------------------------------------------------------------------------
@@ -253,9 +262,7 @@ def as_csv(suite, heading, rows):
     about = [f"# {word}: {value}" for word, value in (("commit", "; ".join(dict.fromkeys(row["commit"] for row in suite.rows("run")))),
                                                       ("date", header.get("date", "")), ("mode", header.get("mode", ""))) if value]
     text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(heading)
-    writer.writerows(rows)
+    csv.writer(text, lineterminator="\n").writerows([heading, *rows])
     return "\n".join([*about, text.getvalue()])
 
 
@@ -277,55 +284,45 @@ def all_aims(suite, summary):
 
 
 def summarize(folder):
-    suite = Suite(folder)
+    suite = figures.Suite(folder)
     rows = figures.measurements(suite)
     core_raw = suite.path("core_bench_raw")
-    if core_raw.is_file():
-        rows = report.read_raw(core_raw) + rows
+    rows = (report.read_raw(core_raw) if core_raw.is_file() else []) + rows
     if not rows:
-        raise report.InputError(f"{folder}:1: no results: run benchmarks/run_all.sh")
+        raise data.InputError(f"{folder}:1: no results: run benchmarks/run_all.sh")
     return suite, report.summarize(rows)
 
 
-def fail(message):
-    print(f"make_results: {message}", file=sys.stderr)
-    sys.exit(2)
-
-
-class Parser(argparse.ArgumentParser):
-    """Says what is wrong with a command line in one line."""
-
-    def error(self, message):
-        fail(f"{message} (see --help)")
+def write(root, results, check=False):
+    """([files that were not what the figures give], [pages of which a block stays as it is, as its step was not measured])"""
+    suite, summary = summarize(results)
+    wanted = {root / "docs" / "results.md": document(suite, summary), results / "all_figures.csv": all_figures(suite, summary),
+              results / "aims.csv": all_aims(suite, summary)}
+    stay = {}
+    for page in pages(root):
+        wanted[page], stay[page] = fill(page, suite, summary)
+    stale = [path for path, text in wanted.items() if not path.is_file() or path.read_text(encoding="utf-8") != text]
+    for path in [] if check else stale:
+        path.write_text(wanted[path], encoding="utf-8")
+    return stale, [f"{page.relative_to(root)}: {', '.join(names)}" for page, names in stay.items() if names]
 
 
 def main(arguments):
-    parser = Parser(prog="make_results.py", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--results", metavar="DIR", help="the CSV files (default: benchmarks/results of the root)")
-    parser.add_argument("--root", metavar="DIR", default=str(ROOT), help="where README.md and docs/ are (default: the project)")
+    parser = run.Parser("make_results.py", __doc__)
+    parser.add_argument("--results", metavar="DIR", type=pathlib.Path, help="the CSV files (default: benchmarks/results of the root)")
+    parser.add_argument("--root", metavar="DIR", type=pathlib.Path, default=run.ROOT, help="where README.md and docs/ are (default: the project)")
     parser.add_argument("--check", action="store_true", help="write nothing; exit 1 if a file would change")
     options = parser.parse_args(arguments)
-    root = pathlib.Path(options.root)
-    results = pathlib.Path(options.results) if options.results else root / "benchmarks" / "results"
-    try:
-        suite, summary = summarize(results)
-        wanted = {root / "docs" / "results.md": document(suite, summary), results / "all_figures.csv": all_figures(suite, summary),
-                  results / "aims.csv": all_aims(suite, summary)}
-        wanted.update({path: fill(path, suite, summary) for path in pages(root)})
-        stale = [path for path, text in wanted.items() if not path.is_file() or path.read_text(encoding="utf-8") != text]
+    stale, stay = write(options.root, options.results or options.root / "benchmarks" / "results", options.check)
+    for path in stale:
         if options.check:
-            for path in stale:
-                print(f"make_results: {path} is not what the figures give: run benchmarks/report/make_results.py", file=sys.stderr)
-            return 1 if stale else 0
-        for path in stale:
-            path.write_text(wanted[path], encoding="utf-8")
+            run.say(f"make_results: {path} is not what the figures give: run benchmarks/report/make_results.py")
+        else:
             print(path)
-    except report.InputError as error:
-        fail(str(error))
-    except OSError as error:
-        fail(f"{error.filename}: {error.strerror}")
-    return 0
+    for page in stay:
+        run.say(f"make_results: not measured, the old block stays: {page}")
+    return int(options.check and bool(stale))
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    ending.run("make_results", main)

@@ -5,22 +5,18 @@
     benchmarks/report/plot_bench.py latency.csv rss_churn.csv  the charts of these files (benchmark_accurate --csv latency.csv, churn_test
                                                    --csv rss_churn.csv) and of those beside them, into the folder images there
 
-A file may have any name; its heading says what it is. In the folder of the results latency.csv and rss_churn.csv are drawn
-instead of benchmark_accurate.csv and churn_test.csv if they are newer.
-
-Every allocator that has figures is on every chart it has figures for. Colours are those of benchmarks/report/palette.py, the same in every picture; markers, line
-styles and hatches tell them apart without any colour. Needs matplotlib (Debian: python3-matplotlib).
+A file may have any name; its heading says what it is. Every allocator that has figures is on every chart it has figures for. Colours are
+those of benchmarks/report/palette.py, the same in every picture; markers, line styles and hatches tell them apart without any colour.
+Needs matplotlib (Debian: python3-matplotlib).
 """
 
-import argparse
 import math
 import os
 import pathlib
 import statistics
 import sys
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
-sys.path.insert(0, str(ROOT / "benchmarks"))
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
 
 try:
     import matplotlib
@@ -37,25 +33,20 @@ from matplotlib import ticker  # noqa: E402
 from matplotlib.container import BarContainer  # noqa: E402
 from matplotlib.legend_handler import HandlerTuple  # noqa: E402
 
+from harness import ending, run  # noqa: E402
+from harness.ending import Refusal  # noqa: E402
 from report import bench_report as report  # noqa: E402
 from report import suite_figures as figures  # noqa: E402
 from report.palette import COLOURS  # noqa: E402
 
 # colour, marker, line style, hatch
-STYLES = {
-    "tslab": (COLOURS["tslab"], "o", "-", ""),
-    "malloc": (COLOURS["malloc"], "s", (0, (6, 2)), "//"),
-    "jemalloc": (COLOURS["jemalloc"], "^", (0, (6, 2, 1, 2)), "\\\\"),
-    "tcmalloc": (COLOURS["tcmalloc"], "D", (0, (1, 1.5)), "xx"),
-    "mimalloc": (COLOURS["mimalloc"], "v", (0, (3, 1, 1, 1, 1, 1)), ".."),
-    "snmalloc": (COLOURS["snmalloc"], "<", (0, (4, 1)), "++"),
-    "google": (COLOURS["google"], ">", (0, (2, 1)), "oo"),
-}
-SCOPES = {  # scope_bench's further ones, in this order
-    "apr": (COLOURS["apr"], "P", (0, (6, 2)), "//"),
-    "pmr": (COLOURS["pmr"], "X", (0, (1, 1.5)), "xx"),
-    "bumpalo": (COLOURS["bumpalo"], "h", (0, (6, 2, 1, 2)), "\\\\"),
-    "talloc": (COLOURS["talloc"], "*", (0, (3, 1, 1, 1, 1, 1)), ".."),
+DRAWN = {
+    "tslab": ("o", "-", ""), "malloc": ("s", (0, (6, 2)), "//"), "jemalloc": ("^", (0, (6, 2, 1, 2)), "\\\\"),
+    "tcmalloc": ("D", (0, (1, 1.5)), "xx"), "mimalloc": ("v", (0, (3, 1, 1, 1, 1, 1)), ".."), "snmalloc": ("<", (0, (4, 1)), "++"),
+    "google": (">", (0, (2, 1)), "oo"),
+    # scope_bench's further ones
+    "apr": ("P", (0, (6, 2)), "//"), "pmr": ("X", (0, (1, 1.5)), "xx"), "bumpalo": ("h", (0, (6, 2, 1, 2)), "\\\\"),
+    "talloc": ("*", (0, (3, 1, 1, 1, 1, 1)), ".."),
 }
 NAMES = {"tslab": "temporal-slab", "malloc": "malloc (glibc)", "apr": "APR pools", "pmr": "pmr monotonic",
          "mimalloc_heap": "mi_heap", "jemalloc_arena": "jemalloc arenas", "tcmalloc_free": "gperftools, each freed", "tcmalloc": "gperftools", "google": "Google's tcmalloc",
@@ -66,19 +57,23 @@ PERCENTILES = [("p50_ns", "p50"), ("p99_ns", "p99"), ("p999_ns", "p99.9"), ("p99
                ("p99999_ns", "p99.999")]
 
 
-def legend_below(figure, axes, columns=None):
-    """One legend for all panels, under them, where it hides nothing. What is a bar here and a line there is shown as
+def finish(figure, axes, title=None, columns=None, legend=None):
+    """The grid, and one legend for all panels, under them, where it hides nothing. What is a bar here and a line there is shown as
     both, side by side."""
     entries = {}
-    for each in axes:
+    for each in legend or axes:
         for handle, text in zip(*each.get_legend_handles_labels()):
             entries.setdefault(text, {}).setdefault(isinstance(handle, BarContainer), handle)
     handles = [tuple(kinds[is_bar] for is_bar in sorted(kinds, reverse=True)) for kinds in entries.values()]
     columns = columns or len(entries)
-    legend = figure.legend(handles, entries.keys(), loc="lower center", bbox_to_anchor=(0.5, 0.035), fontsize=9, ncol=columns,
-                           frameon=False, handlelength=3 * max(map(len, handles)), handleheight=1.3,
-                           handler_map={tuple: HandlerTuple(ndivide=None)})
-    legend.rows = -(-len(entries) // columns)  # for the author of a layout
+    below = figure.legend(handles, entries.keys(), loc="lower center", bbox_to_anchor=(0.5, 0.035), fontsize=9, ncol=columns,
+                          frameon=False, handlelength=3 * max(map(len, handles)), handleheight=1.3,
+                          handler_map={tuple: HandlerTuple(ndivide=None)})
+    below.rows = -(-len(entries) // columns)  # for the author of a layout
+    grid(*axes)
+    if title:
+        figure.suptitle(title)
+    return figure
 
 
 class NoData(Exception):
@@ -90,7 +85,7 @@ def label(name):
 
 
 def style(name):
-    return STYLES.get(name) or SCOPES.get(name) or ("#666666", "o", "-", "")
+    return (COLOURS[name], *DRAWN[name])
 
 
 def line(axes, name, x, y, every=None, width=None, order=None):
@@ -170,132 +165,82 @@ def grid(*axes):
         each.spines[["top", "right"]].set_visible(False)
 
 
-OTHER_NAMES = {"benchmark_accurate": "latency.csv", "churn_test": "rss_churn.csv"}
+class Data(figures.Suite):
+    """The suite's files of one folder. elsewhere: {name: path} of files with other names."""
 
-
-def other_names(results):
-    """{name: path} of the files in the folder that are newer than those of the usual names."""
-    found = {}
-    for name, other in OTHER_NAMES.items():
-        path, usual = results / other, results / f"{name}.csv"
-        if path.is_file() and not (usual.is_file() and usual.stat().st_mtime > path.stat().st_mtime):
-            found[name] = path
-    return found
-
-
-class Data:
-    """The suite's files of one folder. named: {name: path} of files with other names."""
-
-    def __init__(self, results, named=()):
-        self.suite = figures.Suite(results, named or other_names(results))
-
-    def suite_with(self, name, allocator=None):
-        """That has the file, and the allocator in it."""
-        if self.suite.rows(name) and (allocator is None or allocator in self.suite.allocators(name)):
-            return self.suite
-        raise NoData(f"{name}.csv" + (f" has no {allocator}" if allocator else " is not there"))
-
-    def allocators(self, name):
-        found = self.suite.allocators(name)
+    def there(self, name):
+        """The allocators in a file, in the order of the charts."""
+        found = [a for a in figures.ALLOCATORS if a in self.allocators(name)]
         if not found:
             raise NoData(f"{name}.csv is not there")
-        return [a for a in figures.ALLOCATORS if a in found]
+        return found
 
-    def rows(self, name, allocator, **wanted):
-        suite = self.suite_with(name, allocator)
-        return [row for row in suite.rows(name) if row["allocator"] == allocator
-                and all(row.get(key) == value for key, value in wanted.items())]
+    def some(self, name, allocator, **wanted):
+        rows = [row for row in self.rows(name) if row["allocator"] == allocator]
+        if not rows:
+            raise NoData(f"{name}.csv has no {allocator}")
+        return [row for row in rows if all(row.get(key) == value for key, value in wanted.items())]
 
     def numbers(self, name, allocator, column, **wanted):
-        suite = self.suite_with(name, allocator)
-        values = [suite.number(name, row, column) for row in self.rows(name, allocator, **wanted)]
+        values = [row.number(column) for row in self.some(name, allocator, **wanted)]
         return [value for value in values if value is not None]
 
     def median(self, name, allocator, column, **wanted):
         values = self.numbers(name, allocator, column, **wanted)
         return statistics.median(values) if values else None
 
-    def extent(self, name, allocator, column, **wanted):
-        values = self.numbers(name, allocator, column, **wanted)
-        return (min(values), max(values)) if values else (0, 0)
-
-    def machine(self):
-        """That of the figures which were asked for since `begin`."""
-        return self.suite.machines(self.suite.asked) or "machine not recorded"
-
     def origin(self):
-        return "; ".join(text for text in (self.less(), self.machine()) if text)
-
-    def less(self):
-        """What the titles do not say of a run that is not the whole one."""
-        mode = self.suite.header().get("mode", "full")
-        return "" if mode == "full" else f"MODE {mode.upper()}: less work, fewer objects and threads than the titles say"
-
-    def begin(self):
-        self.suite.asked.clear()
-
-    def choices(self, name, column):
-        """The different values of a column, as in the file."""
-        return list(dict.fromkeys(row[column] for row in self.suite.rows(name)))
+        """The machine of the figures that were asked for; and what the titles do not say of a run that is not the whole one."""
+        mode = self.header().get("mode", "full")
+        less = [] if mode == "full" else [f"MODE {mode.upper()}: less work, fewer objects and threads than the titles say"]
+        return "; ".join([*less, self.machines(self.asked) or "machine not recorded"])
 
 
 # ---- the charts ---------------------------------------------------------------------------------
 
 
-def latency_percentiles(data):
+def percentile_bars(data, axis, op):
     name = "benchmark_accurate"
-    names = data.allocators(name)
+    numbers = {a: [data.numbers(name, a, column, size_class=SIZE, op=op) for column, _ in PERCENTILES] for a in data.there(name)}
+    if not any(found for each in numbers.values() for found in each):
+        raise NoData(f"{name}.csv has no {op} of {SIZE} bytes")
+    bars(axis, [text for _, text in PERCENTILES], list(numbers),
+         {a: [statistics.median(found) if found else None for found in each] for a, each in numbers.items()},
+         {a: [(min(found, default=0), max(found, default=0)) for found in each] for a, each in numbers.items()})
+    log_axis(axis.yaxis, duration)
+
+
+def latency_percentiles(data):
     figure, axes = plt.subplots(1, 2, figsize=(11, 4.6), sharey=True)
     for axis, op, title in ((axes[0], "alloc", "allocation"), (axes[1], "free", "free")):
-        values = {a: [data.median(name, a, column, size_class=SIZE, op=op) for column, _ in PERCENTILES] for a in names}
-        extent = {a: [data.extent(name, a, column, size_class=SIZE, op=op) for column, _ in PERCENTILES] for a in names}
-        bars(axis, [text for _, text in PERCENTILES], names, values, extent)
-        log_axis(axis.yaxis, duration)
-        axis.set_title(f"{title} of {SIZE} bytes")
-        axis.set_xlabel("percentile of single operations")
+        percentile_bars(data, axis, op)
+        axis.set(title=f"{title} of {SIZE} bytes", xlabel="percentile of single operations")
     axes[0].set_ylabel("latency (log scale, lower is better)")
-    legend_below(figure, axes)
-    grid(*axes)
-    figure.suptitle("100,000 live objects, a random tenth freed and allocated again; the clock's own cost subtracted")
-    return figure
+    return finish(figure, axes, "100,000 live objects, a random tenth freed and allocated again; the clock's own cost subtracted")
 
 
 def latency_comparison(data):
     """The description's chart of this name: its workload frees the oldest."""
-    name = "benchmark_accurate"
-    names = data.allocators(name)
     figure, axis = plt.subplots(figsize=(11, 4.6))
-    values = {a: [data.median(name, a, column, size_class=SIZE, op="fifo_alloc") for column, _ in PERCENTILES] for a in names}
-    if not any(value for each in values.values() for value in each):
-        raise NoData(f"{name}.csv has no fifo_alloc of {SIZE} bytes")
-    extent = {a: [data.extent(name, a, column, size_class=SIZE, op="fifo_alloc") for column, _ in PERCENTILES] for a in names}
-    bars(axis, [text for _, text in PERCENTILES], names, values, extent)
-    log_axis(axis.yaxis, duration)
-    axis.set_xlabel("percentile of single allocations")
-    axis.set_ylabel("latency (log scale, lower is better)")
-    legend_below(figure, [axis])
-    grid(axis)
-    figure.suptitle("100,000 live objects of 128 bytes, the oldest tenth freed and allocated again (FIFO)")
-    return figure
+    percentile_bars(data, axis, "fifo_alloc")
+    axis.set(xlabel="percentile of single allocations", ylabel="latency (log scale, lower is better)")
+    return finish(figure, [axis], "100,000 live objects of 128 bytes, the oldest tenth freed and allocated again (FIFO)")
 
 
 def rss_comparison(data):
     """The description's chart of this name: resident memory at the first and the last cycle of the churn."""
-    names = data.allocators("churn_test")
+    names = data.there("churn_test")
     figure, axis = plt.subplots(figsize=(11, 4.4))
     cycles = {name: data.numbers("churn_test", name, "rss_mib") for name in names}
-    most = max(map(len, cycles.values()))
-    bars(axis, ["the first cycle", f"cycle {most:,}"], names, {name: [values[0], values[-1]] for name, values in cycles.items()})
+    bars(axis, ["the first cycle", f"cycle {max(map(len, cycles.values())):,}"], names,
+         {name: [values[0], values[-1]] for name, values in cycles.items()})
     axis.set_ylabel("resident memory (MiB, lower is better)")
-    legend_below(figure, [axis])
-    grid(axis)
-    figure.suptitle("100,000 live objects of 128 bytes, the oldest tenth replaced in every cycle")
-    return figure
+    return finish(figure, [axis], "100,000 live objects of 128 bytes, the oldest tenth replaced in every cycle")
 
 
 def latency_cdf(data):
     name = "latency_cdf"
-    names = data.allocators(name)
+    names = data.there(name)
     figure, axes = plt.subplots(1, 2, figsize=(11, 4.8), sharey=True, sharex=True)
     for axis, op, title in ((axes[0], "alloc", "allocation"), (axes[1], "free", "free")):
         for allocator in names:
@@ -310,20 +255,14 @@ def latency_cdf(data):
         axis.yaxis.set_major_locator(ticker.LogLocator(base=10, numticks=12))
         axis.yaxis.set_major_formatter(ticker.FuncFormatter(one_in))
         axis.yaxis.set_minor_formatter(ticker.NullFormatter())
-        axis.set_title(f"{title} of {SIZE} bytes")
-        axis.set_xlabel("latency as the clock saw it (log scale)")
+        axis.set(title=f"{title} of {SIZE} bytes", xlabel="latency as the clock saw it (log scale)")
     axes[0].set_ylabel("operations that take longer")
-    legend_below(figure, axes)
-    grid(*axes)
-    figure.suptitle("What share of the operations takes longer than a given time; further left and down is better")
-    return figure
+    return finish(figure, axes, "What share of the operations takes longer than a given time; further left and down is better")
 
 
 def curve(data, allocator, op):
-    suite = data.suite_with("latency_cdf", allocator)
-    rows = [row for row in data.rows("latency_cdf", allocator, size_class=SIZE, op=op) if row.get("round", "1") == "1"]
-    points = [(suite.number("latency_cdf", row, "latency_ns"), suite.number("latency_cdf", row, "fraction_above"))
-              for row in rows]
+    rows = [row for row in data.some("latency_cdf", allocator, size_class=SIZE, op=op) if row.get("round", "1") == "1"]
+    points = [(row.number("latency_ns"), row.number("fraction_above")) for row in rows]
     points = [(x, y) for x, y in points if y > 0 and x > 0]
     if not points:
         raise NoData(f"latency_cdf.csv has no {op} of {SIZE} bytes for {allocator}")
@@ -342,64 +281,57 @@ def one_in(value, _=None):
 
 
 def rss_over_time(data):
-    shifts_too = bool(data.suite.rows("phase_shifts"))
+    shifts_too = bool(data.rows("phase_shifts"))
     figure, axes = plt.subplots(1, 1 + shifts_too, figsize=(11, 4.4), squeeze=False)
     axes = axes[0]
     # Two that need the same lie on each other: ours is wide and below, and each has its marks between those of the others.
-    for at, allocator in enumerate(data.allocators("churn_test")):
+    for at, allocator in enumerate(data.there("churn_test")):
         cycles = data.numbers("churn_test", allocator, "cycle")
         step = max(1, len(cycles) // 10)
         line(axes[0], allocator, cycles, data.numbers("churn_test", allocator, "rss_mib"), every=(at * step // 5, step),
              width=4 if allocator == "tslab" else 1.4, order=1 if allocator == "tslab" else 3)
-    axes[0].set_title("100,000 objects of 128 bytes, the oldest tenth\nreplaced in every cycle")
-    axes[0].set_xlabel("cycle")
+    axes[0].set(title="100,000 objects of 128 bytes, the oldest tenth\nreplaced in every cycle", xlabel="cycle")
     if shifts_too:
         after_spikes(data, axes[1])
     for axis in axes:
         axis.set_ylim(0, 1.12 * axis.get_ylim()[1])
         axis.set_ylabel("resident memory (MiB, lower is better)")
-    legend_below(figure, axes)
-    grid(*axes)
-    return figure
+    return finish(figure, axes)
 
 
 def after_spikes(data, axis):
-    names = data.allocators("phase_shifts")
+    names = data.there("phase_shifts")
     for allocator in names:
         shifts = data.numbers("phase_shifts", allocator, "shift")
         cool = data.numbers("phase_shifts", allocator, "rss_cool_mib")
         line(axis, allocator, shifts, cool, every=max(1, len(shifts) // 10))
     peak = data.median("phase_shifts", names[0], "rss_peak_mib")
     axis.axhline(peak, color="black", linewidth=0.8, linestyle=":", label=f"{label(names[0])} at its peak: {peak:.0f} MiB")
-    axis.set_title("what stays after a spike of 256 MiB is freed")
-    axis.set_xlabel("phase shift")
+    axis.set(title="what stays after a spike of 256 MiB is freed", xlabel="phase shift")
 
 
 def phases(data):
     figure, axes = plt.subplots(1, 1, figsize=(11, 4.4))
-    names = data.allocators("phases")
+    names = data.there("phases")
     for at, allocator in enumerate(names):
         seconds = data.numbers("phases", allocator, "second")
         step = max(1, len(seconds) // 10)
         line(axes, allocator, seconds, data.numbers("phases", allocator, "rss_mib"), every=(at * step // 5, step))
     begins = {}
-    for row in data.rows("phases", names[0]):
+    for row in data.some("phases", names[0]):
         begins.setdefault(row["phase"], float(row["second"]))
     axes.set_ylim(0, 1.15 * axes.get_ylim()[1])
     for phase, second in begins.items():
         axes.axvline(second, color="#999999", linewidth=0.8, linestyle=":")
         axes.annotate(phase, (second, axes.get_ylim()[1]), xytext=(3, -11), textcoords="offset points", fontsize=8)
-    axes.set_title("a program whose work changes; all that a phase has is freed at its end")
-    axes.set_xlabel("second")
-    axes.set_ylabel("resident memory (MiB, lower is better)")
-    legend_below(figure, [axes])
-    grid(axes)
-    return figure
+    axes.set(title="a program whose work changes; all that a phase has is freed at its end", xlabel="second",
+             ylabel="resident memory (MiB, lower is better)")
+    return finish(figure, [axes])
 
 
 def fragmentation(data):
-    names = data.allocators("fragmentation")
-    classes = sorted({int(text) for text in data.choices("fragmentation", "size_class")})
+    names = data.there("fragmentation")
+    classes = sorted({int(row["size_class"]) for row in data.rows("fragmentation")})
     figure, axes = plt.subplots(1, 3, figsize=(13, 4.6), gridspec_kw={"width_ratios": [3, 2, 2]})
     # Some have the same classes: the further down a line is the wider, and each has its marks at other sizes.
     for at, allocator in enumerate(names):
@@ -411,26 +343,22 @@ def fragmentation(data):
     axes[0].set_xticks([classes[0], *(1 << n for n in range(1, 64) if classes[0] < 1 << n <= classes[-1])])
     axes[0].xaxis.set_major_formatter(ticker.FuncFormatter(plain))
     axes[0].tick_params(axis="x", labelsize=9)
-    axes[0].set_xlabel("objects up to this many bytes (log scale)")
-    axes[0].set_ylabel("bytes asked for, % of the bytes taken\nthe axis does not begin at 0")
-    axes[0].set_title("by size, over a realistic mix")
+    axes[0].set(xlabel="objects up to this many bytes (log scale)", ylabel="bytes asked for, % of the bytes taken\nthe axis does not begin at 0",
+                title="by size, over a realistic mix")
     works = [("size mix,\nrounding", None), ("size mix,\nresident", "mix"), ("128 B,\nresident", "128")]
     values = {a: [overhead(data, a, work) for _, work in works] for a in names}
     bars(axes[1], [text for text, _ in works], names, values)
-    axes[1].set_ylabel("over the payload (%)")
-    axes[1].set_title("what the whole costs (lower is better)")
+    axes[1].set(ylabel="over the payload (%)", title="what the whole costs (lower is better)")
     over_time(data, axes[2])
     for axis in axes[1:]:
         mark_low_bars(axis)
-    legend_below(figure, axes)
-    grid(*axes)
-    return figure
+    return finish(figure, axes)
 
 
 def over_time(data, axis):
     """What is back after one in twenty objects survived: ten seconds idle, and after asking for it."""
     moments = [("idle", "after idling"), ("asked", "after asking")]
-    names = data.allocators("fragmentation_over_time")
+    names = data.there("fragmentation_over_time")
     placements = {name: "together" for name in names}
     if "tslab" in names:
         placements["tslab, by lifetime"] = "by_lifetime"
@@ -439,23 +367,19 @@ def over_time(data, axis):
         allocator = name.split(",")[0]
         colour, _, _, hatch = style(allocator) if placement == "together" else ("#56B4E9", "", "", "++")
         heights = [last_returned(data, allocator, placement, moment) for moment, _ in moments]
-        places = [g - 0.4 + each * (at + 0.5) for g in range(len(moments))]
-        shown = [(place, height) for place, height in zip(places, heights) if height is not None]
+        shown = [(g - 0.4 + each * (at + 0.5), height) for g, height in enumerate(heights) if height is not None]
         axis.bar([p for p, _ in shown], [h for _, h in shown], each * 0.92, color=colour, hatch=hatch, edgecolor="black",
                  linewidth=0.5, label="temporal-slab, survivors in an epoch of their own" if at >= len(names) else None)
     axis.axhline(95, color="black", linewidth=0.8, linestyle=":")
     axis.annotate("95 % is dead", (1.45, 95), xytext=(0, 3), textcoords="offset points", fontsize=8, ha="right")
-    axis.set_xticks(range(len(moments)))
-    axis.set_xticklabels([text for _, text in moments])
-    axis.set_ylabel("resident memory returned (%, higher is better)")
-    axis.set_ylim(0, 105)
-    axis.set_title("one object in twenty survives")
+    axis.set_xticks(range(len(moments)), [text for _, text in moments])
+    axis.set(ylabel="resident memory returned (%, higher is better)", ylim=(0, 105), title="one object in twenty survives")
 
 
 def last_returned(data, allocator, placement, moment):
     """The median over the rounds of what is back at the end of a moment."""
     name = "fragmentation_over_time"
-    last = {row.get("round"): row for row in data.rows(name, allocator, placement=placement, moment=moment)}
+    last = {row.get("round"): row for row in data.some(name, allocator, placement=placement, moment=moment)}
     return statistics.median(float(row["returned_pct"]) for row in last.values()) if last else None
 
 
@@ -475,25 +399,21 @@ def slab_lifecycle(data):
                                          ("slabs_overflowed", "empty, beyond the budget: given back", "#444444", (0, (1, 1.5)))):
         values = data.numbers("churn_test", "tslab", column)
         axes[0].plot(cycles, values, color=colour, linestyle=dashes, linewidth=2, label=text)
-    axes[0].set_xlabel("cycle of 10,000 objects of 128 bytes")
-    axes[0].set_ylabel("slabs of 16 KiB, in all")
+    axes[0].set(xlabel="cycle of 10,000 objects of 128 bytes", ylabel="slabs of 16 KiB, in all")
     axes[0].yaxis.set_major_formatter(ticker.FuncFormatter(plain))
     axes[0].set_title("temporal-slab: what its slabs go through")
     axes[0].legend(fontsize=9)
-    for allocator in data.allocators("epoch_cycles"):
+    for allocator in data.there("epoch_cycles"):
         cycles = data.numbers("epoch_cycles", allocator, "cycle")
         line(axes[1], allocator, cycles, data.numbers("epoch_cycles", allocator, "rss_closed_mib"), every=3)
-    first = data.allocators("epoch_cycles")[0]
+    first = data.there("epoch_cycles")[0]
     full = data.median("epoch_cycles", first, "rss_full_mib")
     axes[1].axhline(full, color="black", linewidth=0.8, linestyle=":", label=f"{label(first)} while full: {full:.1f} MiB")
-    axes[1].set_xlabel("epoch of 50,000 objects of 128 bytes")
-    axes[1].set_ylabel("resident memory after it is closed (MiB)")
+    axes[1].set(xlabel="epoch of 50,000 objects of 128 bytes", ylabel="resident memory after it is closed (MiB)")
     axes[1].set_ylim(0, 1.12 * axes[1].get_ylim()[1])
     axes[1].xaxis.set_major_locator(ticker.MaxNLocator(integer=True))
     axes[1].set_title("what is kept for the next epoch (temporal-slab: up to 32 MiB)")
-    legend_below(figure, [axes[1]])
-    grid(*axes)
-    return figure
+    return finish(figure, axes, legend=[axes[1]])
 
 
 RUN = 15  # windows: five lines of single ones hide each other
@@ -505,7 +425,7 @@ def running_median(values):
 
 
 def soak_distribution(data):
-    names = data.allocators("soak")
+    names = data.there("soak")
     speeds = {a: [v / 1e6 for v in data.numbers("soak", a, "throughput_ops_sec")] for a in names}
     figure, axes = plt.subplots(1, 2, figsize=(11, 4.4))
     for allocator in names:
@@ -514,22 +434,18 @@ def soak_distribution(data):
         line(axes[0], allocator, share, ordered, every=max(1, len(ordered) // 8))
         windows = data.numbers("soak", allocator, "epoch")
         line(axes[1], allocator, windows, running_median(speeds[allocator]), every=max(1, len(windows) // 8))
-    axes[0].set_xlabel("windows that are slower (%)")
-    axes[0].set_title("distribution over the windows, slowest on the left")
-    axes[1].set_xlabel("window")
-    axes[1].set_title(f"over time, median of {RUN} windows around each")
+    axes[0].set(xlabel="windows that are slower (%)", title="distribution over the windows, slowest on the left")
+    axes[1].set(xlabel="window", title=f"over time, median of {RUN} windows around each")
     for axis in axes:
         axis.set_ylabel("million calls a second (higher is better)\nthe axis does not begin at 0")
         axis.margins(y=0.12)
-    legend_below(figure, axes)
-    grid(*axes)
-    figure.suptitle("400 slots of 16-1040 bytes, 70 % of the operations allocate; one process each, windows in turn")
-    return figure
+    return finish(figure, axes, "400 slots of 16-1040 bytes, 70 % of the operations allocate; one process each, windows in turn")
 
 
 def scope_cost(data):
-    suite = data.suite_with("scope_bench")
-    rows = suite.rows("scope_bench")
+    rows = data.rows("scope_bench")
+    if not rows:
+        raise NoData("scope_bench.csv is not there")
     wanted = [("tslab", "tslab"), ("malloc", "glibc"), ("jemalloc_free", "jemalloc_free"), ("mimalloc_free", "mimalloc_free"),
               ("tcmalloc_free", "tcmalloc_free"), ("jemalloc_arena", "jemalloc"), ("mimalloc_heap", "mimalloc"),
               ("apr", "apr"), ("pmr", "pmr"), ("bumpalo", "bumpalo"), ("talloc", "talloc"),
@@ -543,7 +459,7 @@ def scope_cost(data):
         for axis, fixed, varied, column in ((axes[0], ("scopes_open", "1"), "objects_per_scope", "ns_per_object"),
                                             (axes[1], ("objects_per_scope", "100"), "scopes_open", "ns_per_object"),
                                             (axes[2], ("objects_per_scope", "100"), "scopes_open", "held_per_payload")):
-            points = sorted((int(row[varied]), suite.number("scope_bench", row, column)) for row in rows
+            points = sorted((int(row[varied]), row.number(column)) for row in rows
                             if row["allocator"] == name and row[fixed[0]] == fixed[1])
             points = [(x, y) for x, y in points if y > 0]
             colour, marker, dashes, _ = style(known)
@@ -558,8 +474,7 @@ def scope_cost(data):
     floor = sorted({int(row["objects_per_scope"]): float(row["floor_ns_per_object"])
                     for row in rows if row["scopes_open"] == "1"}.items())
     axes[0].plot([x for x, _ in floor], [y for _, y in floor], color="#888888", linewidth=1, label="the loop alone")
-    axes[0].set_title("one scope open")
-    axes[0].set_xlabel("objects in a scope (log scale)")
+    axes[0].set(title="one scope open", xlabel="objects in a scope (log scale)")
     axes[1].set_title("100 objects in a scope")
     axes[2].set_title("memory, 100 objects in a scope")
     for axis in axes:
@@ -575,10 +490,7 @@ def scope_cost(data):
         axis.set_xlabel("scopes open at once (log scale)")
     axes[0].set_ylabel("time per object, scope included (log scale)")
     axes[2].set_ylabel("resident bytes per byte asked for (log scale)")
-    legend_below(figure, axes, columns=5)
-    grid(*axes)
-    figure.suptitle("Objects that are dropped together: a scope made, its objects allocated and written, the scope dropped")
-    return figure
+    return finish(figure, axes, "Objects that are dropped together: a scope made, its objects allocated and written, the scope dropped", columns=5)
 
 
 # ---- threads ------------------------------------------------------------------------------------
@@ -586,7 +498,7 @@ def scope_cost(data):
 
 def thread_points(data, allocator, column, **wanted):
     """The median of the trials for each number of threads."""
-    counts = sorted({int(row["threads"]) for row in data.rows("thread_trials", allocator, **wanted)})
+    counts = sorted({int(row["threads"]) for row in data.some("thread_trials", allocator, **wanted)})
     points = [(n, data.median("thread_trials", allocator, column, threads=str(n), **wanted)) for n in counts]
     return [n for n, value in points if value is not None], [value for _, value in points if value is not None]
 
@@ -602,7 +514,7 @@ def thread_chart(data, column, scale, unit, log):
     figure, axes = plt.subplots(1, 2, figsize=(11, 4.6), sharey=log)
     for axis, frees, title in ((axes[0], "private", "each thread frees its own objects"),
                                (axes[1], "cross", "each thread frees what another allocated")):
-        names = data.allocators("thread_trials")
+        names = data.there("thread_trials")
         for at, allocator in enumerate(names):
             x, y = thread_points(data, allocator, column, epochs="same", frees=frees)
             line(axis, allocator, beside(x, at, len(names) + 1) if log else x, [value * scale for value in y])
@@ -617,9 +529,7 @@ def thread_chart(data, column, scale, unit, log):
         else:
             axis.set_ylim(bottom=0)
     axes[0].set_ylabel(unit)
-    legend_below(figure, axes)
-    grid(*axes)
-    return figure
+    return finish(figure, axes)
 
 
 def p99_vs_threads(data):
@@ -630,7 +540,7 @@ def p99_vs_threads(data):
 
 def scaling(data):
     figure = thread_chart(data, "ops_per_sec", 1e-6, "million operations a second (higher is better)", False)
-    count = figures.processors(data.suite)
+    count = figures.processors(data)
     figure.suptitle("Throughput of 1 to 16 threads" + (f" on {count} processors" if count else "")
                     + ", 2,000 live objects of 128 bytes in each; all threads together, median of the trials")
     return figure
@@ -642,9 +552,9 @@ def scaling(data):
 def size_points(data):
     """{allocator: {bytes: the median of its rounds in ns}} of core_bench's work by_size."""
     values = {}
-    suite = data.suite
-    suite.asked.add("core_bench_raw")
-    for row in report.read_raw(suite.path("core_bench_raw")) if suite.path("core_bench_raw").is_file() else ():
+    data.asked.add("core_bench_raw")
+    path = data.path("core_bench_raw")
+    for row in report.read_raw(path) if path.is_file() else ():
         if row["work"] == "by_size":
             name = {"glibc": "malloc"}.get(row["allocator"], row["allocator"])
             bytes_ = int(row["metric"].removeprefix("pair_ns_"))
@@ -670,13 +580,9 @@ def time_by_size(data):
     axis.xaxis.set_major_locator(ticker.FixedLocator([8 * 4**n for n in range(11)]))
     axis.xaxis.set_major_formatter(ticker.FuncFormatter(binary))
     axis.xaxis.set_minor_formatter(ticker.NullFormatter())
-    axis.set_xlabel("bytes of each object (log scale)")
-    axis.set_ylabel("a free and an allocation (log scale, lower is better)")
+    axis.set(xlabel="bytes of each object (log scale)", ylabel="a free and an allocation (log scale, lower is better)")
     log_axis(axis.yaxis, duration)
-    legend_below(figure, [axis])
-    grid(axis)
-    figure.suptitle("Objects of one size, replaced at random: 2,000 live ones, or 32 MiB of them, ten at least; calls alone")
-    return figure
+    return finish(figure, [axis], "Objects of one size, replaced at random: 2,000 live ones, or 32 MiB of them, ten at least; calls alone")
 
 
 # ---- summary ------------------------------------------------------------------------------------
@@ -697,7 +603,7 @@ def summary(data):
     there, missing = {}, []
     for _, _, source, _ in panels:
         try:
-            there[source] = data.allocators(source) if source != "scope_bench" else None
+            there[source] = data.there(source) if source != "scope_bench" else None
         except NoData as reason:
             there[source] = []
             missing.append(reason)
@@ -720,8 +626,7 @@ def summary(data):
         axis.set_xticks(range(len(shown)))
         axis.set_xticklabels(shown.values(), rotation=40, ha="right", fontsize=9)
         axis.set_title(title, fontsize=10.5)
-        axis.set_ylabel(unit)
-        axis.set_xlim(-0.6, len(shown) - 0.4)
+        axis.set(ylabel=unit, xlim=(-0.6, len(shown) - 0.4))
         axis.margins(y=0.12)
         grid(axis)
         axis.grid(False, axis="x")
@@ -740,7 +645,7 @@ WAYS = {"tslab": "temporal-slab", "apr": "APR pool", "bumpalo": "bumpalo", "pmr"
 def scope_figure(data, allocator):
     name = {"malloc": "glibc", "jemalloc": "jemalloc_free", "tcmalloc": "tcmalloc_free",
             "mimalloc": "mimalloc_free"}.get(allocator, allocator)
-    values = [data.suite.number("scope_bench", row, "ns_per_object") for row in data.suite.rows("scope_bench")
+    values = [row.number("ns_per_object") for row in data.rows("scope_bench")
               if row["allocator"] == name and row["objects_per_scope"] == "100" and row["scopes_open"] == "1"]
     return statistics.median(values) if values else None
 
@@ -753,20 +658,8 @@ CHARTS = {chart.__name__: chart for chart in (
 # ---- main ---------------------------------------------------------------------------------------
 
 
-def fail(message):
-    print(f"plot_bench: {message}", file=sys.stderr)
-    sys.exit(2)
-
-
-class Parser(argparse.ArgumentParser):
-    """Says what is wrong with a command line in one line."""
-
-    def error(self, message):
-        fail(f"{message} (see --help)")
-
-
 def draw(chart, data, out, kind):
-    data.begin()
+    data.asked.clear()
     figure = CHARTS[chart](data)
     rows = max((legend.rows for legend in figure.legends), default=0)
     figure.tight_layout(rect=(0, 0.04 + 0.05 * rows if rows else 0.03, 1, 1))
@@ -781,65 +674,49 @@ def named_files(paths):
     found = {}
     for path in paths:
         kind = figures.kind_of(path)
-        if kind is None:
-            fail(f"{path}: its heading is of no file of the suite")
-        if kind in found:
-            fail(f"{path}: {found[kind]} is a {kind}.csv too")
-        if path.parent.resolve() != paths[0].parent.resolve():
-            fail(f"{path}: not in the folder of {paths[0]}")
+        if kind is None or kind in found or path.parent.resolve() != paths[0].parent.resolve():
+            raise Refusal(f"{path}: " + ("its heading is of no file of the suite" if kind is None else
+                                         f"{found[kind]} is a {kind}.csv too" if kind in found else f"not in the folder of {paths[0]}"))
         found[kind] = path
     return found
 
 
-def draw_all(options, data, out):
-    """Draws what was asked for; how many charts are missing. Of files by name a chart that needs others too is none."""
+def main(arguments):
+    parser = run.Parser("plot_bench.py", __doc__)
+    parser.epilog = f"charts: {', '.join(CHARTS)}"
+    parser.add_argument("charts", nargs="*", metavar="CHART|FILE.csv", help="only these (default: all)")
+    parser.add_argument("--results", metavar="DIR", type=pathlib.Path, default=run.BENCHMARKS / "results",
+                        help="where the CSV files are (default benchmarks/results)")
+    parser.add_argument("--out", metavar="DIR", type=pathlib.Path, help="default docs/images, of files by name the folder images beside them")
+    parser.add_argument("--format", choices=["png", "svg"], default="png", help="default png")
+    options = parser.parse_args(arguments)
+    files = [pathlib.Path(name) for name in options.charts if name.endswith(".csv")]
+    charts = [name for name in options.charts if not name.endswith(".csv")]
+    for name in charts:
+        if name not in CHARTS:
+            raise Refusal(f"unknown chart '{name}': one of {', '.join(CHARTS)}")
+    results = files[0].parent if files else options.results
+    if not results.is_dir():
+        raise Refusal(f"--results: '{results}' is no folder")
+    plt.rcParams.update({"font.size": 10, "axes.titlesize": 10.5, "figure.titlesize": 11, "hatch.linewidth": 0.6,
+                         "svg.hashsalt": "temporal-slab"})
+    out = options.out or (results / "images" if files else run.ROOT / "docs" / "images")
+    data = Data(results, named_files(files))
+    out.mkdir(parents=True, exist_ok=True)
     missing = drawn = 0
-    for name in options.charts or CHARTS:
+    for name in charts or CHARTS:
         try:
             draw(name, data, out, options.format)
             print(out / f"{name}.{options.format}")
             drawn += 1
         except NoData as reason:
-            if options.charts or not options.files:
-                print(f"plot_bench: {name}: left out: {reason}", file=sys.stderr)
+            if charts or not files:  # of files by name a chart that needs others too is none
+                run.say(f"plot_bench: {name}: left out: {reason}")
                 missing += 1
     if not drawn and not missing:
-        fail(f"no chart can be drawn of {', '.join(map(str, options.files))} alone")
-    return missing
-
-
-def main(arguments):
-    parser = Parser(prog="plot_bench.py", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter,
-                    epilog=f"charts: {', '.join(CHARTS)}")
-    parser.add_argument("charts", nargs="*", metavar="CHART|FILE.csv", help="only these (default: all)")
-    parser.add_argument("--results", metavar="DIR", default=str(ROOT / "benchmarks" / "results"),
-                        help="where the CSV files are (default benchmarks/results)")
-    parser.add_argument("--out", metavar="DIR", help="default docs/images, of files by name the folder images beside them")
-    parser.add_argument("--format", choices=["png", "svg"], default="png", help="default png")
-    options = parser.parse_args(arguments)
-    options.files = [pathlib.Path(name) for name in options.charts if name.endswith(".csv")]
-    options.charts = [name for name in options.charts if not name.endswith(".csv")]
-    for name in options.charts:
-        if name not in CHARTS:
-            fail(f"unknown chart '{name}': one of {', '.join(CHARTS)}")
-    results = options.files[0].parent if options.files else pathlib.Path(options.results)
-    if not results.is_dir():
-        fail(f"--results: '{results}' is no folder")
-    plt.rcParams.update({"font.size": 10, "axes.titlesize": 10.5, "figure.titlesize": 11, "hatch.linewidth": 0.6,
-                         "svg.hashsalt": "temporal-slab"})
-    out = pathlib.Path(options.out or (results / "images" if options.files else ROOT / "docs" / "images"))
-    try:
-        data = Data(results, named_files(options.files))
-        for path in data.suite.elsewhere.values() if not options.files else ():
-            print(f"plot_bench: {path}: drawn, as it is newer", file=sys.stderr)
-        out.mkdir(parents=True, exist_ok=True)
-        missing = draw_all(options, data, out)
-    except report.InputError as error:
-        fail(str(error))
-    except OSError as error:
-        fail(f"{error.filename}: {error.strerror}")
+        raise Refusal(f"no chart can be drawn of {', '.join(map(str, files))} alone")
     return 1 if missing else 0
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    ending.run("plot_bench", main)

@@ -1,31 +1,23 @@
 #!/usr/bin/env python3
 """The tables of docs/study.md, from soak.csv, soak_counts.csv and benchmark_accurate.csv; and that of docs/guarantees.md.
 
-    benchmarks/report/study.py            writes them into the pages
-    benchmarks/report/study.py --check    exit 1 if a page is not what the figures give
-
-BLOCKS is {name: function(suite)}, each of which gives the lines of a block.
+BLOCKS is {name: function(suite, summary)}, each of which gives the lines of a block. make_results.py writes them into the pages, called by
+this name too.
 """
 
-import argparse
 import math
 import pathlib
-import re
 import statistics
 import sys
 
-BENCHMARKS = pathlib.Path(__file__).resolve().parent.parent
-ROOT = BENCHMARKS.parent
-sys.path.insert(0, str(BENCHMARKS))
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
 
 from harness import ending  # noqa: E402
-from report import analyze_epoch_tail_csv as analyze  # noqa: E402
-from report import bench_report as report  # noqa: E402
-from report import make_results  # noqa: E402
+from harness.run import deviation, median, variation  # noqa: E402
 from report import suite_figures as figures  # noqa: E402
-from report.words import number  # noqa: E402
+from report.analyze_epoch_tail_csv import percentile, short  # noqa: E402
+from report.words import markdown, number  # noqa: E402
 
-BLOCK = re.compile(r"(<!-- figures: (\S+) begin \([^)]*\) -->)\n(.*?)(<!-- figures: \2 end -->)", re.DOTALL)
 NAMES = {"tslab": "temporal-slab", "malloc": "glibc"}
 OURS, BESIDE = "tslab", "mimalloc"
 
@@ -39,24 +31,19 @@ def times_of(suite):
     return {name: [1e9 / speed for speed in speeds] for name, speeds in speeds_of(suite).items()}
 
 
-def table(heading, rows):
-    return [f"| {' | '.join(heading)} |", f"|---|{'---|' * (len(heading) - 1)}",
-            *(f"| {' | '.join(row)} |" for row in rows)]
+def named(name):
+    return NAMES.get(name, name)
 
 
 def spread(series, scale, from_slow_side):
     """A row for each allocator. from_slow_side: the N-th percentile is what N % of the windows exceed."""
-    heading = ["", "p50", "p90", "p99", "p99.9", "mean", "deviation", "cv", "least", "most"]
-    rows = []
+    rows = [["", "p50", "p90", "p99", "p99.9", "mean", "deviation", "cv", "least", "most"]]
     for name, values in series.items():
-        ordered = sorted(value / scale for value in values)
-        points = [analyze.percentile(ordered, 100 - p if from_slow_side else p) if len(ordered) * (100 - p) / 100 >= 1 else None
-                  for p in (50, 90, 99, 99.9)]
-        mean, deviation = analyze.mean(ordered), analyze.sample_stddev(ordered)
-        shown = ["-" if point is None else analyze.short(point) for point in points]
-        rows.append([NAMES.get(name, name), *shown, analyze.short(mean), analyze.short(deviation),
-                     f"{100 * deviation / mean:.2f} %", analyze.short(ordered[0]), analyze.short(ordered[-1])])
-    return heading, rows
+        values = [value / scale for value in values]
+        points = [percentile(values, 100 - p if from_slow_side else p) if len(values) * (100 - p) / 100 >= 1 else None for p in (50, 90, 99, 99.9)]
+        rows.append([named(name), *("-" if point is None else short(point) for point in points), short(statistics.fmean(values)),
+                     short(deviation(values)), f"{100 * variation(values):.2f} %", short(min(values)), short(max(values))])
+    return rows
 
 
 def beyond(suite):
@@ -67,24 +54,24 @@ def beyond(suite):
         else ["", f"{windows} windows each."]
 
 
-def throughput_block(suite):
-    return table(*spread(speeds_of(suite), 1e6, True)) + beyond(suite)
+def throughput_block(suite, _summary):
+    return markdown(spread(speeds_of(suite), 1e6, True)) + beyond(suite)
 
 
-def time_block(suite):
-    return table(*spread(times_of(suite), 1, False))
+def time_block(suite, _summary):
+    return markdown(spread(times_of(suite), 1, False))
 
 
-def order_block(suite):
+def order_block(suite, _summary):
     """In words: who is fastest, who is most even, and where ours is beside mimalloc."""
     speeds = speeds_of(suite)
     middle = {name: statistics.median(values) for name, values in speeds.items()}
-    uneven = {name: analyze.sample_stddev(values) / analyze.mean(values) for name, values in speeds.items()}
-    fastest = [NAMES.get(name, name) for name in sorted(middle, key=middle.get, reverse=True)]
-    evenest = [NAMES.get(name, name) for name in sorted(uneven, key=uneven.get)]
+    uneven = {name: variation(values) for name, values in speeds.items()}
+    fastest = map(named, sorted(middle, key=middle.get, reverse=True))
+    evenest = map(named, sorted(uneven, key=uneven.get))
     least = min(map(len, speeds.values()))
     error = 1 / math.sqrt(2 * (least - 1)) if least > 1 else math.inf  # of a deviation from so many values, if they are normal
-    near = [NAMES.get(name, name) for name in uneven if name != OURS and abs(math.log(uneven[name] / uneven[OURS])) < 2 * math.sqrt(2) * error] \
+    near = [named(name) for name in uneven if name != OURS and abs(math.log(uneven[name] / uneven[OURS])) < 2 * math.sqrt(2) * error] \
         if all(uneven.values()) else []
     return [f"- From fast to slow, by the median: {', '.join(fastest)}.", f"- From even to uneven, by cv: {', '.join(evenest)}.",
             f"- temporal-slab beside mimalloc: median {middle[OURS] / middle[BESIDE]:.2f}, cv {uneven[OURS] / uneven[BESIDE]:.2f}.",
@@ -93,7 +80,7 @@ def order_block(suite):
 
 
 def correlation(a, b):
-    mean_a, mean_b = analyze.mean(a), analyze.mean(b)
+    mean_a, mean_b = statistics.fmean(a), statistics.fmean(b)
     both = math.fsum((x - mean_a) * (y - mean_b) for x, y in zip(a, b))
     return both / math.sqrt(math.fsum((x - mean_a) ** 2 for x in a) * math.fsum((y - mean_b) ** 2 for y in b))
 
@@ -101,39 +88,38 @@ def correlation(a, b):
 def shares(speeds):
     """What is left of ours when the others' part is taken out, over the whole: deviations, then variances. Only variances add up."""
     mine = speeds[OURS]
-    others = [analyze.mean([values[at] / analyze.mean(values) for name, values in speeds.items() if name != OURS])
+    others = [statistics.fmean([values[at] / statistics.fmean(values) for name, values in speeds.items() if name != OURS])
               for at in range(min(map(len, speeds.values())))]
-    mine = [value / analyze.mean(mine) for value in mine][:len(others)]
+    mine = [value / statistics.fmean(mine) for value in mine][:len(others)]
     if len(set(mine)) < 2 or len(set(others)) < 2:
         return "-", "-"
     left = 1 - correlation(mine, others) ** 2
     return f"{100 * math.sqrt(left):.0f} %", f"{100 * left:.0f} %"
 
 
-def shared_block(suite):
+def shared_block(suite, _summary):
     """How much of each allocator's unevenness the others have in the same windows."""
-    speeds = speeds_of(suite)
-    relative = {name: [value / analyze.mean(values) for value in values] for name, values in speeds.items()}
-    rows = []
+    relative = {name: [value / statistics.fmean(values) for value in values] for name, values in speeds_of(suite).items()}
+    rows = [["", "cv", "correlation with the others' mean in the same window", "cv of the quotient of both"]]
     for name, mine in relative.items():
-        others = [analyze.mean([relative[other][at] for other in relative if other != name]) for at in range(len(mine))]
-        quotient = [x / y for x, y in zip(mine, others)]
-        rows.append([NAMES.get(name, name), f"{100 * analyze.sample_stddev(mine):.2f} %", f"{correlation(mine, others):.2f}",
-                     f"{100 * analyze.sample_stddev(quotient) / analyze.mean(quotient):.2f} %"])
-    return table(["", "cv", "correlation with the others' mean in the same window", "cv of the quotient of both"], rows)
+        others = [statistics.fmean(relative[other][at] for other in relative if other != name) for at in range(len(mine))]
+        rows.append([named(name), f"{100 * deviation(mine):.2f} %", f"{correlation(mine, others):.2f}",
+                     f"{100 * variation([x / y for x, y in zip(mine, others)]):.2f} %"])
+    return markdown(rows)
 
 
-def calls_block(suite):
+COUNTS = {"instructions": "instructions", "accesses": "memory accesses", "l1_misses": "misses", "mispredicts": "mispredicted branches"}
+
+
+def calls_block(suite, _summary):
     """What a call does, by count, beside how uneven the windows are."""
-    times, rows = times_of(suite), []
+    times = times_of(suite)
+    rows = [["a call", "instructions", "memory accesses", "misses of a first level of 32 KiB", "mispredicted branches", "deviation of the windows, ns"]]
     for row in suite.rows("soak_counts"):
         values = times.get(row["allocator"])
-        deviation = analyze.short(analyze.sample_stddev(values)) if values else "-"
-        rows.append([NAMES.get(row["allocator"], row["allocator"]),
-                     *(analyze.short(suite.number("soak_counts", row, column))
-                       for column in ("instructions", "accesses", "l1_misses", "mispredicts")), deviation])
-    return table(["a call", "instructions", "memory accesses", "misses of a first level of 32 KiB", "mispredicted branches",
-                  "deviation of the windows, ns"], rows) + explained(suite, times)
+        rows.append([named(row["allocator"]), *(short(row.number(column)) for column in COUNTS),
+                     short(deviation(values)) if values else "-"])
+    return markdown(rows) + explained(suite, times)
 
 
 def explained(suite, times):
@@ -141,11 +127,10 @@ def explained(suite, times):
     counted = [row for row in suite.rows("soak_counts") if row["allocator"] in times]
     if len(counted) < 3:
         return []
-    uneven = [analyze.sample_stddev(times[row["allocator"]]) / analyze.mean(times[row["allocator"]]) for row in counted]
+    uneven = [variation(times[row["allocator"]]) for row in counted]
     lines = [""]
-    for column, words in (("instructions", "instructions"), ("accesses", "memory accesses"), ("l1_misses", "misses"),
-                          ("mispredicts", "mispredicted branches")):
-        values = [suite.number("soak_counts", row, column) for row in counted]
+    for column, words in COUNTS.items():
+        values = [row.number(column) for row in counted]
         if len(set(values)) == 1 or len(set(uneven)) == 1:
             lines.append(f"- More {words}, more uneven: all have as many.")
             continue
@@ -160,46 +145,44 @@ def ranks(values):
     return [float(ordered.index(value)) for value in values]
 
 
-def traps_block(suite):
+def traps_block(suite, _summary):
     """Each trap with the two figures that are taken for one another."""
     speeds, times = speeds_of(suite), times_of(suite)
     mine, beside = speeds[OURS], times[BESIDE]
-    quotients = sorted(a / b for a, b in zip(times[OURS], beside))
-    p99 = {name: analyze.percentile(sorted(times[name]), 99) for name in (OURS, BESIDE)}
-    slow, fast = (analyze.percentile(sorted(mine), p) / 1e6 for p in (1, 99))
-
-    def cv(values):
-        return 100 * analyze.sample_stddev(values) / analyze.mean(values)
+    quotients = [a / b for a, b in zip(times[OURS], beside)]
+    p99 = {name: percentile(times[name], 99) for name in (OURS, BESIDE)}
+    slow, fast = (percentile(mine, p) / 1e6 for p in (1, 99))
 
     single = [row for row in suite.rows("benchmark_accurate") if (row["allocator"], row["op"], row["size_class"]) == (OURS, "alloc", figures.SIZE)]
-    tail, middle = (report.median([suite.number("benchmark_accurate", row, column) for row in single]) if single else 0
+    tail, middle = (median([row.number(column) for row in single]) if single else 0
                     for column in ("p999_ns", "p50_ns"))
-    return table(["taken for one another", "one", "the other"], [
+    return markdown([
+        ["taken for one another", "one", "the other"],
         ["ours, the slowest over the middle: of windows; of single allocations (p99.9)",
          f"{max(times[OURS]) / statistics.median(times[OURS]):.3f}", f"{tail / middle:.1f}" if middle else "-"],
         ["ours, part of the unevenness that is not the others': by deviation; by variance", *shares(speeds)],
-        ["ours, M calls/s: what 99 % of the windows reach; what 1 % of them reach (the 99th percentile)", analyze.short(slow),
-         analyze.short(fast)],
-        ["ours: cv of throughput; cv of time", f"{cv(mine):.2f} %", f"{cv(times[OURS]):.2f} %"],
+        ["ours, M calls/s: what 99 % of the windows reach; what 1 % of them reach (the 99th percentile)", short(slow),
+         short(fast)],
+        ["ours: cv of throughput; cv of time", f"{100 * variation(mine):.2f} %", f"{100 * variation(times[OURS]):.2f} %"],
         ["our time over mimalloc's: p99 of the windows' quotients; quotient of the p99s",
-         f"{analyze.percentile(quotients, 99):.3f}", f"{p99[OURS] / p99[BESIDE]:.3f}"],
+         f"{percentile(quotients, 99):.3f}", f"{p99[OURS] / p99[BESIDE]:.3f}"],
         ["the same, in the middle: median of the quotients; quotient of the medians", f"{statistics.median(quotients):.3f}",
          f"{statistics.median(times[OURS]) / statistics.median(beside):.3f}"],
     ])
 
 
-def variance_block(suite):
+def variance_block(suite, _summary):
     """p99.999 over p50 of single allocations and frees, and of the loop without them; medians of the rounds."""
-    rows = []
+    rows = [["128 bytes, 100,000 live", "p50 ns", "p99.999 ns", "p99.999 / p50"]]
     for op in ("alloc", "free", "floor"):
         for name in suite.allocators("benchmark_accurate"):
             same = [row for row in suite.rows("benchmark_accurate")
                     if (row["allocator"], row["op"], row["size_class"]) == (name, op, figures.SIZE)]
-            middle, tail = (report.median([suite.number("benchmark_accurate", row, column) for row in same])
+            middle, tail = (median([row.number(column) for row in same])
                             for column in ("p50_ns", "p99999_ns"))
-            rows.append([f"{NAMES.get(name, name)}, {op}", analyze.short(middle), f"{tail:,.0f}",
+            rows.append([f"{named(name)}, {op}", short(middle), f"{tail:,.0f}",
                          f"{tail / middle:,.0f}" if middle else "-"])
-    return table(["128 bytes, 100,000 live", "p50 ns", "p99.999 ns", "p99.999 / p50"], rows)
+    return markdown(rows)
 
 
 # guarantee, meaning of the figure, work, metric, unit
@@ -214,49 +197,18 @@ GUARANTEED = [
 ]
 
 
-def guarantees_block(suite):
-    summary = make_results.summarize(suite.folder)[1]
-    rows = []
+def guarantees_block(_suite, summary):
+    rows = [["guarantee", "figure of temporal-slab", "measured"]]
     for guarantee, words, work, metric, unit in GUARANTEED:
         entry = summary.get((work, metric), {}).get(OURS)
         rows.append([guarantee, words, "not measured" if entry is None else number(entry["median"]) + unit])
-    return table(["guarantee", "figure of temporal-slab", "measured"], rows)
+    return markdown(rows)
 
 
-BLOCKS = {"guarantees": guarantees_block, "soak_order": order_block, "soak_throughput": throughput_block, "soak_time": time_block, "soak_shared": shared_block, "soak_calls": calls_block,
-          "soak_traps": traps_block,
-          "variance": variance_block}
-PAGES = [ROOT / "docs" / "study.md", ROOT / "docs" / "guarantees.md"]
-
-
-def filled(text, suite):
-    """The text of a page with these blocks as the figures give them; what is of a run of less work says so."""
-    mode = suite.header().get("mode", "full")
-    less = [] if mode == "full" else [f"**A {mode} run: less work, so the figures vary more.**", ""]
-    return BLOCK.sub(lambda match: "\n".join([match[1], *less, *BLOCKS[match[2]](suite), match[4]]) if match[2] in BLOCKS else match[0], text)
-
-
-def main(arguments):
-    parser = argparse.ArgumentParser(prog="study.py", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--check", action="store_true", help="write nothing")
-    parser.add_argument("--results", default=str(BENCHMARKS / "results"), metavar="DIR")
-    parser.add_argument("--page", type=pathlib.Path, metavar="FILE", help="this page alone")
-    options = parser.parse_args(arguments)
-    stale = 0
-    try:
-        for page in [options.page] if options.page else PAGES:
-            text = page.read_text(encoding="utf-8")
-            new = filled(text, figures.Suite(options.results))
-            if options.check and new != text:
-                print(f"study: {page} is not what {options.results} gives: benchmarks/report/study.py", file=sys.stderr)
-                stale = 1
-            if not options.check:
-                page.write_text(new, encoding="utf-8")
-    except (report.InputError, OSError) as error:
-        print(f"study: {error}", file=sys.stderr)
-        return 2
-    return stale
+BLOCKS = {"guarantees": guarantees_block, "soak_order": order_block, "soak_throughput": throughput_block, "soak_time": time_block,
+          "soak_shared": shared_block, "soak_calls": calls_block, "soak_traps": traps_block, "variance": variance_block}
 
 
 if __name__ == "__main__":
-    ending.run("study", main)
+    from report import make_results
+    ending.run("study", make_results.main)

@@ -4,17 +4,15 @@ measurements(Suite(folder)) gives rows as bench_report.read_raw does: a work, a 
 which less is better. The same medians, ratios and targets then apply to them. What is not there gives no row.
 """
 
-import math
 import pathlib
 import re
-import statistics
 
-from report import bench_report as report
+from harness import run
 from harness.peers import ALLOCATORS
-from report.analyze_epoch_tail_csv import NUMBER
+from report import bench_report as report
+from report import data
 from steps import STEPS
 
-TARGETS = pathlib.Path(__file__).resolve().parent.parent / "targets.csv"
 OURS = report.OURS
 # scope_bench: those that cannot free single objects, by whether the scope itself is kept and emptied.
 REGIONS = ["apr", "pmr", "pmr_pooled", "bumpalo"]
@@ -26,27 +24,6 @@ SPIKE = 12.0
 # that keep the scope and empty it, and the loop alone.
 NO_WHOLE_SCOPE = ["tslab_keep", "tslab_reset", *KEPT_REGIONS, "none"]
 
-
-
-def real(text):
-    """The number that the text is, in plain notation: no blanks, no underscores, no infinity."""
-    if not NUMBER.fullmatch(text):
-        raise ValueError(text)
-    return float(text)
-
-
-# The requirement on the fields of a column. A question mark: they may be empty.
-RULES = {
-    "text": ("no name", lambda value: value != ""),
-    "count": ("no whole number from 1 up", lambda value: re.fullmatch("[0-9]+", value) and int(value) > 0),
-    "amount": ("no whole number from 0 up", lambda value: re.fullmatch("[0-9]+", value)),
-    "whole": ("no whole number", lambda value: re.fullmatch("-?[0-9]+", value)),
-    "number": ("no number", lambda value: math.isfinite(real(value))),
-    "from 0": ("no number from 0 up", lambda value: 0 <= real(value) < math.inf),
-    "positive": ("no number above 0", lambda value: 0 < real(value) < math.inf),
-    "several": ("no numbers from 0 up with blanks between",
-                lambda value: value != "" and all(0 <= real(part) < math.inf for part in value.split(" "))),
-}
 # Of each file the columns that tell its rows apart, with `round`, and those that figures are made of.
 COLUMNS = {name: columns for step in STEPS for name, columns in step.csv.items()}
 COLUMNS["run"] = ({"step": "text", "allocator": "text"}, {"seconds": "from 0", "exit_code": "whole", "commit": "text"})
@@ -63,20 +40,9 @@ HEADERS = {"run": ["machine", "mode", "command", "date", "allocators"],
           "programs": ["machine", "command", "date", "allocators", "commit"]}
 
 
-def follows(rule, value):
-    """Whether a field is what its column must have."""
-    if rule.endswith("?") and value == "":
-        return True
-    try:
-        return bool(RULES[rule.removesuffix("?")][1](value))
-    except ValueError:
-        return False
-
-
 def kind_of(path):
     """The file of COLUMNS that this one is by its heading; None if it is none of them."""
-    lines = (line for line in report.read_lines(path) if line.strip() and not line.startswith("#"))
-    heading = set(next(lines, "").split(","))
+    heading = set(next((line for _, line in data.read_lines(path)), "").split(","))
     found = [name for name, (keys, values) in COLUMNS.items() if heading.issuperset({*keys, *values})]
     return max(found, key=lambda name: sum(map(len, COLUMNS[name])), default=None)
 
@@ -94,58 +60,15 @@ class Suite:
         return self.elsewhere.get(name, self.folder / f"{name}.csv")
 
     def rows(self, name):
-        """The rows as dictionaries, their fields as COLUMNS demands; none if the file is not there. `line` is the row's
-        line in the file."""
+        """The rows, their fields as COLUMNS demands; none if the file is not there."""
         self.asked.add(name)
         if name not in self.tables:
-            self.tables[name] = list(self._read(name))
+            self.tables[name] = data.read(self.path(name), *COLUMNS[name], OPTIONAL) if self.path(name).is_file() else []
         return self.tables[name]
-
-    def _read(self, name):
-        path = self.path(name)
-        if not path.is_file():
-            return
-        lines = [(number, line) for number, line in enumerate(report.read_lines(path), 1)
-                 if line.strip() and not line.startswith("#")]
-        if not lines:
-            raise report.InputError(f"{path}:1: no heading")
-        keys, values = COLUMNS[name]
-        first, heading = lines[0][0], report.split(path, *lines[0])
-        for column in (*keys, *values):
-            if column not in heading:
-                raise report.InputError(f"{path}:{first}: the heading has no column {column}")
-        rules = {**{column: rule for column, rule in OPTIONAL.items() if column in heading}, **keys, **values}
-        seen = {}
-        for number, line in lines[1:]:
-            fields = report.split(path, number, line)
-            if len(fields) != len(heading):
-                raise report.InputError(f"{path}:{number}: {len(fields)} fields, {len(heading)} expected")
-            row = {**dict(zip(heading, fields)), "line": str(number)}
-            for column, rule in rules.items():
-                if not follows(rule, row[column]):
-                    what = RULES[rule.removesuffix("?")][0]
-                    raise report.InputError(f"{path}:{number}: {column} '{row[column]}' is {what}")
-            key = tuple(row[column] for column in ("round", *keys) if column in row)
-            if key in seen:
-                raise report.InputError(f"{path}:{number}: the same {', '.join(keys)} and round as in line {seen[key]}")
-            seen[key] = number
-            yield row
-
-    def number(self, name, row, column):
-        """A field as a number; None if it is empty."""
-        if row[column] == "":
-            return None
-        try:
-            value = real(row[column])
-        except ValueError:
-            value = math.nan
-        if not math.isfinite(value):
-            raise report.InputError(f"{self.path(name)}:{row['line']}: {column} '{row[column]}' is no number")
-        return value
 
     def series(self, name, allocator, column, round_="1"):
         """The numbers of a column, in the order of the file, for one allocator and round."""
-        values = (self.number(name, row, column) for row in self.rows(name)
+        values = (row.number(column) for row in self.rows(name)
                   if row["allocator"] == allocator and row.get("round", "1") == round_)
         return [value for value in values if value is not None]
 
@@ -158,24 +81,15 @@ class Suite:
         found = dict.fromkeys(row["allocator"] for row in self.rows(name))
         return [a for a in ALLOCATORS if a in found] + [a for a in found if a not in ALLOCATORS]
 
-    def versions(self):
-        result = {}
-        for name in FILES:
-            for row in self.rows(name):
-                if row.get("version") and row.get("allocator"):
-                    result.setdefault(row["allocator"], row["version"])
-        return result
-
     def header(self, name="run"):
         """The lines about the run that a file begins with, by their first word; empty if there is no such file."""
         path = self.path(name)
         if not path.is_file():
             return {}
-        lines = [line[2:] for line in report.read_lines(path) if line.startswith("# ")]
-        header = dict(line.split(": ", 1) for line in lines if ": " in line)
+        header = run.header_of(path)
         for word in HEADERS.get(name, []):
             if word not in header:
-                raise report.InputError(f"{path}:1: no line '# {word}: ...' before the heading")
+                raise data.InputError(f"{path}:1: no line '# {word}: ...' before the heading")
         return header
 
     def by_step(self, column, wanted=None):
@@ -231,17 +145,16 @@ def latency(suite):
         if row["op"] == "floor":
             continue
         work = f"latency_{row['size_class']}"
-        values = {p: suite.number(name, row, f"{p}_ns") for p in PERCENTILES if f"{p}_ns" in row}
+        values = {p: row.number(f"{p}_ns") for p in PERCENTILES if f"{p}_ns" in row}
         for p, value in values.items():
             yield measurement(row, work, f"{row['op']}_{p}_ns", value, "ns")
-        if values.get("p50") and values.get("p9999"):
-            yield measurement(row, work, f"{row['op']}_p9999_over_p50", values["p9999"] / values["p50"], "")
-        if values.get("p50") and values.get("p99999"):
-            yield measurement(row, work, f"{row['op']}_p99999_over_p50", values["p99999"] / values["p50"], "")
+        for p in ("p9999", "p99999"):
+            if values.get("p50") and values.get(p):
+                yield measurement(row, work, f"{row['op']}_{p}_over_p50", values[p] / values["p50"], "")
         if row.get("floor_ns"):
-            yield measurement(row, work, f"{row['op']}_floor_ns", suite.number(name, row, "floor_ns"), "ns")
+            yield measurement(row, work, f"{row['op']}_floor_ns", row.number("floor_ns"), "ns")
         if row["op"] in ("alloc", "free") and float(row.get("ops_per_sec") or 0):
-            yield measurement(row, work, f"{row['op']}_call_ns", 1e9 / suite.number(name, row, "ops_per_sec"), "ns")
+            yield measurement(row, work, f"{row['op']}_call_ns", 1e9 / row.number("ops_per_sec"), "ns")
         if row["op"] in SPIKES:
             spikes[row.get("round", "1"), row["op"], row["size_class"], row["allocator"]] = (row, values)
     # Against glibc in sequence: only the sizes and percentiles where glibc has a spike.
@@ -260,13 +173,13 @@ def latency(suite):
 def space(suite):
     for row in suite.rows("space"):
         kind = "" if row["kind"] == "churn" else f"{row['kind']}_"
-        value = suite.number("space", row, "overhead_pct")
+        value = row.number("overhead_pct")
         yield measurement(row, f"space_{row['work']}", f"{kind}overhead_pct", value, "%")
     sums = {}
     for row in suite.rows("fragmentation"):
         total = sums.setdefault((row.get("round", "1"), row["allocator"]), [row, 0.0, 0.0])
-        total[1] += suite.number("fragmentation", row, "requested")
-        total[2] += suite.number("fragmentation", row, "rounded")
+        total[1] += row.number("requested")
+        total[2] += row.number("rounded")
     for row, requested, rounded in sums.values():
         yield measurement(row, "size_mix", "waste_pct", 100 - 100 * requested / rounded, "%")
 
@@ -278,17 +191,18 @@ def drift(values):
 
 def check_shifts(suite):
     """Two shifts or more, and as many for every allocator: the drift over fewer is another figure."""
-    last = {(row["allocator"], row.get("round", "1")): row for row in suite.rows("phase_shifts")}
-    counts = {(name, round_): len(suite.series("phase_shifts", name, "returned_pct", round_)) for name, round_ in last}
-    most = max(counts.values(), default=0)
-    for (name, round_), count in counts.items():
-        where = f"{suite.path('phase_shifts')}:{last[name, round_]['line']}: {name}"
-        if count < max(2, most):
-            raise report.InputError(f"{where} ends after shift {count} of {max(2, most)}")
+    name = "phase_shifts"
+    last = {(row["allocator"], row.get("round", "1")): row.where for row in suite.rows(name)}
+    counts = {key: len(suite.series(name, key[0], "returned_pct", key[1])) for key in last}
+    most = max(2, *counts.values(), 2)
+    for (allocator, round_), count in counts.items():
+        where = f"{last[allocator, round_]}: {allocator}"
+        if count < most:
+            raise data.InputError(f"{where} ends after shift {count} of {most}")
         for column in ("live_bytes", "committed_bytes"):
-            given = len(suite.series("phase_shifts", name, column, round_))
+            given = len(suite.series(name, allocator, column, round_))
             if given not in (0, count):
-                raise report.InputError(f"{where} has {column} in {given} of {count} shifts")
+                raise data.InputError(f"{where} has {column} in {given} of {count} shifts")
 
 
 SETTLED = 10  # shifts after which the retain budget has settled
@@ -313,27 +227,22 @@ def memory(suite):
         returned = suite.series("phase_shifts", allocator, "returned_pct")
         yield measurement(some, "phase_shifts", "kept_pct", 100 - sum(returned) / len(returned), "%")
         yield measurement(some, "phase_shifts", "worst_kept_pct", 100 - min(returned), "%")
-        for row in suite.rows("phase_shifts"):
-            if row["allocator"] == allocator and row.get("returned_asked_pct"):
-                asked = suite.number("phase_shifts", row, "returned_asked_pct")
-                yield measurement(row, "phase_shifts", "kept_asked_pct", 100 - asked, "%")
-            if row["allocator"] == allocator and row.get("returned_rested_pct"):
-                rested = suite.number("phase_shifts", row, "returned_rested_pct")
-                yield measurement(row, "phase_shifts", "kept_rested_pct", 100 - rested, "%")
+        for kind in ("asked", "rested"):
+            for row in suite.rows("phase_shifts"):
+                if row["allocator"] == allocator and row.get(f"returned_{kind}_pct"):
+                    yield measurement(row, "phase_shifts", f"kept_{kind}_pct", 100 - row.number(f"returned_{kind}_pct"), "%")
         committed = suite.series("phase_shifts", allocator, "committed_bytes")
         for metric, value in (("committed_first_mb", committed[:1]), ("committed_last_mb", committed[-1:])):
             if value:
                 yield measurement(some, "phase_shifts", metric, value[0] / 1e6, "MB")
         cool = suite.series("phase_shifts", allocator, "rss_cool_mib")
         yield measurement(some, "phase_shifts", "rss_growth_pct", growth(cool), "%")
-    for name, column, metric in (("churn_test", "rss_mib", "rss_growth_pct"),
-                                 ("epoch_cycles", "rss_full_mib", "rss_growth_pct"),
-                                 ("mixed_load", "rss_mib", "rss_growth_pct")):
+    for name, column in (("churn_test", "rss_mib"), ("epoch_cycles", "rss_full_mib"), ("mixed_load", "rss_mib")):
         for allocator in suite.allocators(name):
             some = next(row for row in suite.rows(name) if row["allocator"] == allocator)
             values = suite.series(name, allocator, column)
             if len(values) > 2:
-                yield measurement(some, name, metric, growth(values), "%")
+                yield measurement(some, name, "rss_growth_pct", growth(values), "%")
                 yield measurement(some, name, "rss_mib", values[-1], "MiB")
 
 
@@ -355,28 +264,26 @@ def threads(suite):
     name = "thread_trials"
     speeds = {}
     for row in suite.rows(name):
-        value = suite.number(name, row, "ops_per_sec")
+        value, p99 = row.number("ops_per_sec"), row.number("p99_ns")
         where = row["epochs"] if row["epochs"] != "same" else ""
         work = f"threads_{row['threads']}_{row['frees']}" + (f"_{where}" if where else "")
         # the n-th trials of a round belong together
         row = {**row, "round": 1000 * (int(row.get("round") or 1) - 1) + int(row["trial"])}
         yield measurement(row, work, "op_ns", 1e9 / value, "ns")
-        yield measurement(row, work, "p99_ns", suite.number(name, row, "p99_ns"), "ns")
+        yield measurement(row, work, "p99_ns", p99, "ns")
         if row["frees"] == "private" and not where:
             speeds[row["allocator"], row["threads"], row["round"]] = (row, value)
     yield from slowdown(speeds, processors(suite) or 0)
-    yield from variation(speeds)
+    yield from uneven(speeds)
     yield from worst(lock_counts(suite))
     for row in suite.rows("benchmark_threads"):
-        if (row["threads"], row["frees"], row["epochs"]) == ("16", "batch", "same") and row["lock_acquired"] not in ("", "0"):
-            waited, all_locks = (suite.number("benchmark_threads", row, column) for column in ("lock_contended", "lock_acquired"))
-            yield measurement(row, "threads", "batch_waited_pct", 100 * waited / all_locks, "")
-        if (row["threads"], row["frees"], row["epochs"]) == ("16", "cross", "same") and row["foreign_frees"] not in ("", "0"):
-            again, frees = (suite.number("benchmark_threads", row, column) for column in ("cas_retries", "foreign_frees"))
-            yield measurement(row, "threads", "cas_retries_pct", 100 * again / frees, "%")
+        for frees, metric, part, whole, unit in (("batch", "batch_waited_pct", "lock_contended", "lock_acquired", ""),
+                                                 ("cross", "cas_retries_pct", "cas_retries", "foreign_frees", "%")):
+            if (row["threads"], row["frees"], row["epochs"]) == ("16", frees, "same") and row[whole] not in ("", "0"):
+                yield measurement(row, "threads", metric, 100 * row.number(part) / row.number(whole), unit)
 
 
-def variation(speeds):
+def uneven(speeds):
     """The coefficient of variation of the throughput of 16 threads over all trials."""
     trials = {}
     for (allocator, threads, _), (row, speed) in speeds.items():
@@ -384,8 +291,7 @@ def variation(speeds):
             trials.setdefault(allocator, (row, []))[1].append(speed)
     for row, values in trials.values():
         if len(values) > 1:
-            cv = statistics.stdev(values) / statistics.mean(values)
-            yield measurement({**row, "round": 1}, "threads", "throughput_cv_pct", 100 * cv, "%")
+            yield measurement({**row, "round": 1}, "threads", "throughput_cv_pct", 100 * run.variation(values), "%")
 
 
 def slowdown(speeds, most):
@@ -409,7 +315,7 @@ def lock_counts(suite):
         for column, metric in (("lock_contended", "locks_contended"), ("lock_waits", "lock_waits")):
             metric += "" if row["epochs"] == "same" else f"_{row['epochs']}"
             if row[column]:
-                yield measurement(row, "threads", metric, suite.number(name, row, column), "")
+                yield measurement(row, "threads", metric, row.number(column), "")
 
 
 # ---- returned memory ----------------------------------------------------------------------------
@@ -422,7 +328,7 @@ def survivors(suite):
         if row["moment"] in ("idle", "asked", "empty", "empty_asked"):
             last[row.get("round", "1"), row["allocator"], row["placement"], row["moment"]] = row
     for (_, _, placement, moment), row in last.items():
-        value = 100 - suite.number(name, row, "returned_pct")
+        value = 100 - row.number("returned_pct")
         yield measurement(row, f"survivors_{placement}", f"kept_{moment}_pct", value, "%")
 
 
@@ -442,7 +348,7 @@ def scopes(suite):
     name = "scope_bench"
     for row in suite.rows(name):
         work = f"scope_{row['objects_per_scope']}x{row['scopes_open']}"
-        value, *ends = (suite.number(name, row, column) for column in ("ns_per_object", "ns_min", "ns_max"))
+        value, *ends = (row.number(column) for column in ("ns_per_object", "ns_min", "ns_max"))
         allocator = row["allocator"]
         metrics = {"object_ns": allocator == OURS or allocator in REGIONS, "any_object_ns": allocator not in NO_WHOLE_SCOPE,
                    "kept_object_ns": allocator == "tslab_reset" or allocator in KEPT_REGIONS,
@@ -451,23 +357,21 @@ def scopes(suite):
             ours = OURS if allocator == "tslab_reset" else None
             yield from rounds_of(row, "ns_of_rounds", measurement(row, work, metric, value, "ns", ours, spread=ends))
         if allocator in (OURS, "mimalloc"):
-            drop = suite.number(name, row, "drop_ns_per_scope")
+            drop = row.number("drop_ns_per_scope")
             yield from rounds_of(row, "drop_ns_of_rounds", measurement(row, work, "drop_ns", drop, "ns"))
 
 
 def soak(suite):
     speeds = {}
     for row in suite.rows("soak"):
-        value = suite.number("soak", row, "throughput_ops_sec")
+        value = row.number("throughput_ops_sec")
         speeds.setdefault(row["allocator"], []).append(value)
         # windows in turn: the n-th of each belong together
         yield {**measurement(row, "soak", "op_ns", 1e9 / value, "ns"), "round": int(row["epoch"])}
     for row in suite.rows("soak"):
         values = speeds.pop(row["allocator"], None)
         if values and len(values) > 1:
-            mean = math.fsum(values) / len(values)
-            deviation = math.sqrt(math.fsum((v - mean) ** 2 for v in values) / (len(values) - 1))
-            yield measurement(row, "soak", "throughput_cv_pct", 100 * deviation / mean, "%")
+            yield measurement(row, "soak", "throughput_cv_pct", 100 * run.variation(values), "%")
 
 
 def observability(suite):
@@ -475,7 +379,7 @@ def observability(suite):
     name = "observability"
     works = {}
     for row in suite.rows(name):
-        calls, difference = (suite.number(name, row, column) for column in ("calls", "difference"))
+        calls, difference = (row.number(column) for column in ("calls", "difference"))
         total = works.setdefault((row["work"], row["call"]), [row, 0.0, 0.0])
         total[1] += calls * difference
         total[2] += calls
@@ -489,14 +393,14 @@ def closes(suite):
     """Ends of epochs beside busy threads, less the caller's time in the run queue."""
     for row in suite.rows("close_bench"):
         if row["time"] == "net":
-            yield measurement(row, "close_bench", f"{row['call']}_ns", suite.number("close_bench", row, "mean_ns"), "ns", OURS)
+            yield measurement(row, "close_bench", f"{row['call']}_ns", row.number("mean_ns"), "ns", OURS)
 
 
 def slow_paths(suite):
     """The share of the allocations that looked for a slab."""
     row = next((row for row in suite.rows("tail_attribution") if row.get("slow_allocations") and row["allocations"] != "0"), None)
     if row:
-        slow, all_of_them = (suite.number("tail_attribution", row, column) for column in ("slow_allocations", "allocations"))
+        slow, all_of_them = (row.number(column) for column in ("slow_allocations", "allocations"))
         yield measurement({**row, "round": 1}, "tail_attribution", "slow_share_pct", 100 * slow / all_of_them, "%")
 
 
@@ -524,14 +428,14 @@ def check_run(suite, targets):
     path = suite.path("run")
     header = suite.header()
     if not header and any(suite.rows(name) for name in FILES):
-        raise report.InputError(f"{path}: is not there: nothing says which allocators were measured")
+        raise data.InputError(f"{path}: is not there: nothing says which allocators were measured")
     if header.get("mode") == "smoke":
-        raise report.InputError(f"{path}: mode smoke: such a run makes no figures to compare")
+        raise data.InputError(f"{path}: mode smoke: such a run makes no figures to compare")
     needed = {step_of(work) for work, _ in targets}
     for row in suite.rows("run"):
         if row["step"] in needed and int(row["exit_code"]) not in (0, UNAVAILABLE):
-            raise report.InputError(f"{path}:{row['line']}: {row['step']} of {row['allocator']} ended with exit code "
-                                    f"{row['exit_code']}: what it measured is not complete")
+            raise data.InputError(f"{row.where}: {row['step']} of {row['allocator']} ended with exit code {row['exit_code']}: what it measured is "
+                                  "not complete")
 
 
 def expected(suite, targets):

@@ -4,6 +4,7 @@ Markdown; PARTS at the end says in which order, under which heading, and with wh
 import collections
 import math
 
+from harness.run import geometric_mean
 from report import analyze_epoch_tail_csv as analyze
 from report import bench_report as report
 from report import claims
@@ -89,7 +90,7 @@ def speed(suite, summary):
 
 
 def targets():
-    return report.read_targets(figures.TARGETS)
+    return report.read_targets()
 
 
 # ---- latency ------------------------------------------------------------------------------------
@@ -106,7 +107,7 @@ def latency(suite, summary):
             entries = summary.get(key, {})
             if OURS in entries:
                 rows.append([text, shown, *(with_spread(entries.get(name)) for name in names), where(summary, *key)])
-    floors = [suite.number(ACCURATE, row, "p9999_ns") for row in suite.rows(ACCURATE) if row["op"] == "floor"]
+    floors = [row.number("p9999_ns") for row in suite.rows(ACCURATE) if row["op"] == "floor"]
     floor = f" With nothing called, this machine has a p99.99 of {number(min(floors))} to {number(max(floors))} ns." if floors else ""
     return [f"Nanoseconds of single calls, objects of {SIZE} bytes.{floor} malloc writes headers into new memory, so its page faults are "
             "in the time of the call; with the first write they are in the time of every allocator.", "", *markdown(rows)]
@@ -170,7 +171,7 @@ def make_run(suite, _summary):
     for name, rows in found.items():
         for column, what, factor in (("time_ns", "time, us", 1e3), ("memory_bytes", "memory, MiB", 2**20)):
             lines.append([name if column == "time_ns" else "", what, *(
-                number(suite.number("make_run", rows[a], column) / factor) if a in rows else "-" for a in names)])
+                number(rows[a].number(column) / factor) if a in rows else "-" for a in names)])
     return ["A time is the best of the rounds, a memory their median, above that of an empty process. `jemalloc bg` has "
             "`background_thread:true`. The last two rows are slow by design. [workloads](../benchmarks/workloads/README.md) says what a row does.", "", "![Eleven rows: time and memory](images/run.png)", "", *markdown(lines)]
 
@@ -187,7 +188,7 @@ def scopes(suite, _summary):
     names = [way for way in WAYS if way in suite.allocators(name)]
     entries = {}
     for row in rows:
-        median, low, high = (suite.number(name, row, column) for column in ("ns_per_object", "ns_min", "ns_max"))
+        median, low, high = (row.number(column) for column in ("ns_per_object", "ns_min", "ns_max"))
         entries[row["allocator"], row["objects_per_scope"], row["scopes_open"]] = {"median": median, "min": low, "max": high}
     lines = [["objects", "open", *map(label, names)]]
     for shape in dict.fromkeys((row["objects_per_scope"], row["scopes_open"]) for row in rows):
@@ -202,12 +203,9 @@ def scopes(suite, _summary):
 
 
 def soak(suite, _summary):
-    speeds = {}
-    for row in suite.rows("soak"):
-        speeds.setdefault(row["allocator"], []).append(suite.number("soak", row, "throughput_ops_sec"))
     rows = [["", "windows", "M calls/s p50", "p10", "p1", "cv", "ns a call p50", "p99", "p99.9", "p99/p50"]]
     for name in suite.allocators("soak"):
-        f = analyze.analyze(speeds[name])
+        f = analyze.analyze(suite.series("soak", name, "throughput_ops_sec"))
         rows.append([label(name), str(f["windows"]), *(number(f[f"throughput_{p}"] / 1e6) for p in ("p50", "p10", "p1")),
                      f"{100 * f['throughput_cv']:.2f} %", *(number(f[f"latency_ns_{p}"]) for p in ("p50", "p99", "p999")),
                      f"{f['latency_p99_over_p50']:.3f}"])
@@ -224,14 +222,14 @@ def tails(suite, _summary):
             "allocator": "one of the allocator's longer paths, or its call into the system",
             "machine": "none of these: an interrupt, the host, caches"}
     lines = [["whose time", "operations", "share of their time", "slowest (ns)", "empty ones as slow", "paths"]]
-    total = sum(suite.number(name, row, "wall_ns") for row in rows)
+    total = sum(row.number("wall_ns") for row in rows)
     for verdict in sorted(verdicts, key=lambda v: -len(verdicts[v])):
-        walls = [suite.number(name, row, "wall_ns") for row in verdicts[verdict]]
-        empty = max(int(suite.number(name, row, "empty_as_slow")) for row in verdicts[verdict])
+        walls = [row.number("wall_ns") for row in verdicts[verdict]]
+        empty = max(int(row.number("empty_as_slow")) for row in verdicts[verdict])
         paths = collections.Counter(row["path"] for row in verdicts[verdict]).most_common(3)
         lines.append([f"{verdict}: {text.get(verdict, '')}", str(len(walls)), f"{100 * sum(walls) / total:.0f} %",
                       number(max(walls)), str(empty), ", ".join(f"{path} ({n})" for path, n in paths)])
-    count = int(suite.number(name, rows[0], "operations"))
+    count = int(rows[0].number("operations"))
     return [f"The {len(rows)} slowest of {count:,} operations of temporal-slab, and of as many empty ones measured in the same way "
             "between them.", "", *markdown(lines)]
 
@@ -244,12 +242,12 @@ def programs_ratio(suite):
     found, over = {}, []
     for row in suite.rows("programs"):
         if row["part"] == "time" and row["cpu_s"] and not row["row"].startswith("loop "):
-            found.setdefault(row["row"], {})[row["allocator"]] = suite.number("programs", row, "cpu_s")
+            found.setdefault(row["row"], {})[row["allocator"]] = row.number("cpu_s")
     for values in found.values():
         others = [value for name, value in values.items() if name != OURS]
         if values.get(OURS) and others and min(others) > 0:
             over.append(values[OURS] / min(others))
-    return math.exp(sum(map(math.log, over)) / len(over)) if over else None
+    return geometric_mean(over) if over else None
 
 
 def programs(suite, _summary):
@@ -267,13 +265,13 @@ def programs(suite, _summary):
                                        ("idle", "kib", 1 / 1024, "Resident memory 20 s after the work, MiB.")):
         table, over = [["program", *(label(n) for n in names), "ratio to the best other"]], []
         for work, rows in found.get(part, {}).items():
-            values = {a: suite.number(name, row, column) * factor for a, row in rows.items() if row[column] != ""}
+            values = {a: row.number(column) * factor for a, row in rows.items() if row[column] != ""}
             others = [v for a, v in values.items() if a != OURS]
             ratio = values[OURS] / min(others) if OURS in values and others and min(others) > 0 else None
             over += [ratio] if ratio else []
             table.append([work, *(number(values[n]) if n in values else "-" for n in names), times(ratio) if ratio else "-"])
         if over:
-            table.append(["geometric mean", *("" for _ in names), times(math.exp(sum(map(math.log, over)) / len(over)))])
+            table.append(["geometric mean", *("" for _ in names), times(geometric_mean(over))])
             lines += [what, "", *markdown(table), ""]
     return lines[:-1]
 
@@ -282,7 +280,7 @@ def watched(suite, _summary):
     """What being watched costs, by the best of the rounds."""
     best = {}
     for row in suite.rows("watched"):
-        pair = [suite.number("watched", row, column) for column in ("unwatched_ns", "watched_ns")]
+        pair = [row.number(column) for column in ("unwatched_ns", "watched_ns")]
         _, so_far = best.setdefault(row["watcher"], (row, pair))
         so_far[:] = map(min, so_far, pair)
     rows = [["watched by", "a request, us", "watched, us", "times", "says"]]
@@ -297,7 +295,7 @@ def zones(suite, _summary):
     """The aims of libtslab-zones. No allocator has anything like it: there is nobody to compare with."""
     rows = [["what", "figure", "aim at most", "measured", "load"]]
     for row in suite.rows("zones"):
-        value = suite.number("zones", row, "value")
+        value = row.number("value")
         missed = row["limit"] != "" and value > float(row["limit"])
         text = f"{value:.2f}" if "%" in row["figure"] or "times" in row["figure"] else f"{value:.3f}".rstrip("0").rstrip(".")
         rows.append([row["work"], row["figure"], f"{float(row['limit']):g}" if row["limit"] else "", f"**{text}**" if missed else text,
@@ -311,7 +309,7 @@ def nodes(suite, _summary):
     rows = [["work", "option", "misses, % of accesses", "of the own node, %", "of the busiest node, %", "ns a miss (90 and 140 ns)",
              "beside off"]]
     for row in suite.rows("numa_bench"):
-        value = {column: suite.number("numa_bench", row, column) for column in
+        value = {column: row.number(column) for column in
                  ("missed_percent", "local_percent", "busiest_percent", "ns_90_140", "beside_off_90_140")}
         rows.append([row["work"], row["option"], f"{value['missed_percent']:.1f}", f"{value['local_percent']:.2f}",
                      f"{value['busiest_percent']:.1f}", f"{value['ns_90_140']:.1f}", f"{value['beside_off_90_140']:.2f}"])

@@ -3,15 +3,13 @@
 
 import pathlib
 import shutil
-import subprocess
 import sys
-import tempfile
 import unittest
 from unittest import mock
 
-BENCHMARKS = pathlib.Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(BENCHMARKS))
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
 
+from harness.testing import InFolder, answer_of  # noqa: E402
 from report import check_figures  # noqa: E402
 
 
@@ -40,27 +38,23 @@ class Stray(unittest.TestCase):
         self.assertIn("no such line any more", self.said("nothing", [("docs/a.md", "every 50 us", "a constant")])[0])
 
 
-class Commit(unittest.TestCase):
+class Commit(InFolder):
     def setUp(self):
-        self.temporary = tempfile.TemporaryDirectory()
-        self.root = pathlib.Path(self.temporary.name) / "tree"
+        super().setUp()
+        self.root = self.folder / "tree"
         self.results = self.root / "benchmarks" / "results"
         self.results.mkdir(parents=True)
         self.git("init", "-q")
         self.commit = self.next()
 
-    def tearDown(self):
-        self.temporary.cleanup()
-
     def git(self, *words):
-        return subprocess.run(["git", "-C", str(self.root), "-c", "user.name=t", "-c", "user.email=t@t", *words], capture_output=True,
-                              text=True, check=True).stdout.strip()
+        return answer_of(["git", "-C", self.root, "-c", "user.name=t", "-c", "user.email=t@t", *words], check=True).stdout.strip()
 
     def next(self):
         self.git("commit", "-q", "--allow-empty", "-m", "one more")
         return self.git("rev-parse", "--short", "HEAD")
 
-    def write(self, name, commit, more="# date: d\n# mode: full\n"):
+    def file(self, name, commit, more="# date: d\n# mode: full\n"):
         (self.results / f"{name}.csv").write_text(f"# commit: {commit}\n{more}a,b\n1,2\n", encoding="utf-8")
 
     def said(self):
@@ -73,8 +67,8 @@ class Commit(unittest.TestCase):
         self.assertEqual(ended.exception.code, check_figures.SKIPPED)
 
     def test_one_commit_that_is_not_too_far_back(self):
-        self.write("one", self.commit)
-        self.write("two", self.commit)
+        self.file("one", self.commit)
+        self.file("two", self.commit)
         for _ in range(2):
             self.next()
             self.assertEqual(self.said(), [])
@@ -82,29 +76,29 @@ class Commit(unittest.TestCase):
         self.assertIn("3 commits back, more than 2: run `make results`", self.said()[0])
 
     def test_several_commits_and_files_that_say_nothing(self):
-        self.write("one", self.commit)
+        self.file("one", self.commit)
         (self.root / "script.py").write_text("", encoding="utf-8")
         self.git("add", "script.py")
-        self.write("two", self.next())
+        self.file("two", self.next())
         self.assertEqual(self.said(), [])  # the programs are the same
         (self.root / "program.c").write_text("", encoding="utf-8")
         self.git("add", "program.c")
-        self.write("two", self.next())
+        self.file("two", self.next())
         self.assertIn("of several commits", self.said()[0])
-        self.write("two", self.commit, "# date: d\n")
+        self.file("two", self.commit, "# date: d\n")
         self.assertIn("no commit, date or mode: two.csv", self.said()[0])
 
     def test_a_commit_that_is_not_here(self):
-        self.write("one", "0123abc")
+        self.file("one", "0123abc")
         self.assertIn("no commit of this history", self.said()[0])
-        self.write("one", f"{self.commit}+changes")
+        self.file("one", f"{self.commit}+changes")
         self.assertIn("no commit of this history", self.said()[0])
 
     def test_where_git_cannot_tell(self):
-        self.write("one", self.commit)
+        self.file("one", self.commit)
         self.next()
         shallow = self.root.parent / "shallow"
-        subprocess.run(["git", "clone", "-q", "--depth", "1", f"file://{self.root}", str(shallow)], check=True, capture_output=True)
+        answer_of(["git", "clone", "-q", "--depth", "1", f"file://{self.root}", shallow], check=True)
         shutil.copytree(self.results, shallow / "benchmarks" / "results")
         self.root = shallow
         self.skipped()

@@ -1,17 +1,15 @@
 #!/usr/bin/env python3
 """plot_bench.py draws every chart of a small set of files, says what is missing, and refuses bad input."""
 
-import os
 import pathlib
 import re
-import subprocess
 import sys
-import tempfile
 import unittest
 
-BENCHMARKS = pathlib.Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
 
-SCRIPT = BENCHMARKS / "report" / "plot_bench.py"
+from harness.testing import InFolder, script  # noqa: E402
+
 CHARTS = ["latency_percentiles", "latency_comparison", "rss_comparison", "latency_cdf", "p99_vs_threads", "scaling", "rss_over_time", "phases",
           "fragmentation", "slab_lifecycle", "scope_cost", "soak_distribution", "time_by_size", "summary"]
 NAMES = ["tslab", "malloc"]
@@ -63,26 +61,22 @@ def files():
 
 
 def plot(*arguments):
-    return subprocess.run([sys.executable, "-B", str(SCRIPT), *map(str, arguments)], capture_output=True, text=True,
-                          check=False, timeout=150)
+    return script("report/plot_bench.py", *arguments)
 
 
 @unittest.skipIf("matplotlib is not installed" in plot("--help").stderr, "matplotlib is not installed")
-class Charts(unittest.TestCase):
+class Charts(InFolder):
     def setUp(self):
-        self.temporary = tempfile.TemporaryDirectory()
-        self.folder = pathlib.Path(self.temporary.name)
+        super().setUp()
         self.results = self.folder / "results"
-        self.results.mkdir()
         for name, text in files().items():
-            (self.results / f"{name}.csv").write_text(text, encoding="utf-8")
+            self.file(name, text)
 
-    def tearDown(self):
-        self.temporary.cleanup()
+    def file(self, name, text):
+        self.write(f"results/{name}.csv", text)
 
     def run_plot(self, *arguments):
-        return plot("--results", self.results, "--out", self.folder / "images",
-                    *arguments)
+        return plot("--results", self.results, "--out", self.folder / "images", *arguments)
 
     def test_every_chart(self):
         answer = self.run_plot()
@@ -100,9 +94,6 @@ class Charts(unittest.TestCase):
         self.assertIn("soak_distribution: left out: soak.csv is not there", answer.stderr)
         self.assertTrue((self.folder / "images" / "fragmentation.png").is_file())
 
-    def write(self, name, text):
-        (self.results / f"{name}.csv").write_text(text, encoding="utf-8")
-
     def drawn(self, chart):
         """The picture as text, and the words in it."""
         answer = self.run_plot(chart, "--format", "svg")
@@ -115,8 +106,8 @@ class Charts(unittest.TestCase):
         slow = text.replace("jemalloc_tcache,1,1,5,", "jemalloc_tcache,1,1,5e7,").replace(
             "jemalloc_tcache,100,1,5,", "jemalloc_tcache,100,1,5e7,")
         self.assertEqual(slow.count("5e7"), 2)
-        self.write("scope_bench", slow)
-        self.write("soak", table("allocator,epoch,throughput_ops_sec", [
+        self.file("scope_bench", slow)
+        self.file("soak", table("allocator,epoch,throughput_ops_sec", [
             (name, n, 1e8 + n) for name in (*NAMES, "jemalloc") for n in (1, 2, 3)]))
         words = self.drawn("scope_cost")[1]
         self.assertIn("jemalloc arenas", words)
@@ -128,9 +119,9 @@ class Charts(unittest.TestCase):
 
     def test_threads_show_the_median_of_the_trials(self):
         text = files()["thread_trials"]
-        self.write("thread_trials", re.sub("(,1,[0-9.e+]*),50\n", "\\1,5e7\n", text))
+        self.file("thread_trials", re.sub("(,1,[0-9.e+]*),50\n", "\\1,5e7\n", text))
         self.assertFalse([word for word in self.drawn("p99_vs_threads")[1] if word.endswith(" ms")])
-        self.write("thread_trials", re.sub(",1,[0-9.e+]*,50\n", ",1,1e15,50\n", text))
+        self.file("thread_trials", re.sub(",1,[0-9.e+]*,50\n", ",1,1e15,50\n", text))
         picture, words = self.drawn("scaling")
         self.assertFalse([word for word in words if re.fullmatch("[0-9]{5,}", word)])
         self.assertIn("median of the trials", picture)
@@ -140,7 +131,7 @@ class Charts(unittest.TestCase):
         for text in ("8 B", "8 MiB", "malloc (glibc)", "temporal-slab"):
             self.assertIn(text, words)
         text = files()["core_bench_raw"]
-        self.write("core_bench_raw", text.replace("by_size", "other"))
+        self.file("core_bench_raw", text.replace("by_size", "other"))
         answer = self.run_plot("time_by_size")
         self.assertEqual(answer.returncode, 1)
         self.assertIn("time_by_size: left out: core_bench_raw.csv is not there, or has no by_size", answer.stderr)
@@ -157,61 +148,32 @@ class Charts(unittest.TestCase):
         zeros = words.count("0")
         # of malloc five bars and one in the legend, of a work with an epoch of its own two and one
         self.assertEqual(hatched, 9)
-        self.write("fragmentation_over_time", files()["fragmentation_over_time"].replace(",60\n", ",0\n"))
+        self.file("fragmentation_over_time", files()["fragmentation_over_time"].replace(",60\n", ",0\n"))
         self.assertEqual(self.drawn("fragmentation")[1].count("0"), zeros + 4)
 
     def test_a_short_run_has_other_shapes(self):
         heading = files()["scope_bench"].split("\n")[0]
-        self.write("scope_bench", f"{heading}\ntslab,7,2,5,4,6,1.2,9,1\n")
+        self.file("scope_bench", f"{heading}\ntslab,7,2,5,4,6,1.2,9,1\n")
         self.assertEqual(self.drawn("scope_cost")[1].count("not measured"), 3)
 
     def test_files_by_name(self):
         """What benchmark_accurate and churn_test wrote, under any name, without the rest of the suite."""
-        mine = self.folder / "mine"
-        mine.mkdir()
-        for name, kind in (("latency.csv", "benchmark_accurate"), ("rss_churn.csv", "churn_test")):
-            (mine / name).write_text(files()[kind], encoding="utf-8")
-        answer = plot(mine / "latency.csv", mine / "rss_churn.csv")
+        mine = [self.write(f"mine/{name}", files()[kind]) for name, kind in (("latency.csv", "benchmark_accurate"), ("rss_churn.csv", "churn_test"))]
+        answer = plot(*mine)
         self.assertEqual((answer.returncode, answer.stderr), (0, ""))
-        drawn = {path.name for path in (mine / "images").iterdir()}
+        drawn = {path.name for path in (self.folder / "mine" / "images").iterdir()}
         self.assertLessEqual({"latency_percentiles.png", "rss_over_time.png"}, drawn)
         self.assertNotIn("soak_distribution.png", drawn)
-        (mine / "odd.csv").write_text("a,b\n1,2\n", encoding="utf-8")
-        for arguments, words in (([mine / "odd.csv"], "its heading is of no file"),
-                                 ([mine / "latency.csv", self.results / "soak.csv"], "not in the folder")):
-            answer = plot(*arguments)
-            self.assertEqual(answer.returncode, 2, answer.stderr)
-            self.assertIn(words, answer.stderr)
-
-    def test_other_names_among_the_results(self):
-        """latency.csv is drawn instead of benchmark_accurate.csv if it is newer."""
-        usual, other = self.results / "benchmark_accurate.csv", self.results / "latency.csv"
-        other.write_text(files()["benchmark_accurate"].replace("malloc,", "jemalloc,"), encoding="utf-8")
-        os.utime(usual, (1000, 1000))
-        os.utime(other, (999, 999))
-        self.assertNotIn("jemalloc", self.drawn("latency_percentiles")[1])
-        os.utime(other, (1001, 1001))
-        answer = self.run_plot("latency_percentiles", "--format", "svg")
-        self.assertEqual((answer.returncode, answer.stderr), (0, f"plot_bench: {other}: drawn, as it is newer\n"))
-        self.assertIn("<!-- jemalloc -->", (self.folder / "images" / "latency_percentiles.svg").read_text(encoding="utf-8"))
+        self.refused(plot(self.write("mine/odd.csv", "a,b\n1,2\n")), "its heading is of no file")
+        self.refused(plot(mine[0], self.results / "soak.csv"), "not in the folder")
 
     def test_refuses(self):
-        (self.results / "soak.csv").write_text("allocator,epoch,throughput_ops_sec\ntslab,1,x\n", encoding="utf-8")
-        for arguments, words in [
-            (["nope"], "'nope'"),
-            (["--nope"], "--nope"),
-            (["--results", self.folder / "absent"], "absent"),
-            (["soak_distribution"], "soak.csv:2: "),
-        ]:
-            answer = self.run_plot(*arguments)
-            self.assertEqual(answer.returncode, 2, answer.stderr)
-            self.assertEqual(len(answer.stderr.strip().split("\n")), 1, answer.stderr)
-            self.assertIn(words, answer.stderr)
-        self.write("soak", files()["soak"])
-        self.write("run", "# mode: full\n" + table("step,round,allocator,seconds,exit_code,commit", []))
-        answer = self.run_plot("soak_distribution")
-        self.assertEqual(answer.returncode, 2, answer.stderr)
-        self.assertIn("run.csv:1: no line '# machine", answer.stderr)
+        self.file("soak", "allocator,epoch,throughput_ops_sec\ntslab,1,x\n")
+        for words, *arguments in (("'nope'", "nope"), ("absent", "--results", self.folder / "absent"), ("soak.csv:2: ", "soak_distribution")):
+            self.refused(self.run_plot(*arguments), words)
+        self.file("soak", files()["soak"])
+        self.file("run", "# mode: full\n" + table("step,round,allocator,seconds,exit_code,commit", []))
+        self.refused(self.run_plot("soak_distribution"), "run.csv:1: no line '# machine")
 
 
 if __name__ == "__main__":

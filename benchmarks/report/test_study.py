@@ -1,46 +1,36 @@
 #!/usr/bin/env python3
-"""study.py: the page is what the figures give, and its arithmetic."""
+"""study.py: its arithmetic."""
 
 import pathlib
-import subprocess
 import sys
-import tempfile
 import unittest
 
-BENCHMARKS = pathlib.Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(BENCHMARKS))
-sys.dont_write_bytecode = True
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
 
+from harness.testing import InFolder  # noqa: E402
 from report import study  # noqa: E402
 from report import suite_figures as figures  # noqa: E402
 
 
-class Study(unittest.TestCase):
+class Study(InFolder):
     def setUp(self):
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.folder = pathlib.Path(folder.name)
+        super().setUp()
         # Ours has half of mimalloc's speed, but for one window.
         speeds = {"tslab": [1e6, 2e6, 3e6, 8e6], "mimalloc": [2e6, 4e6, 6e6, 8e6]}
-        (self.folder / "soak.csv").write_text("allocator,epoch,throughput_ops_sec\n" + "".join(
-            f"{name},{n},{speed}\n" for name, values in speeds.items() for n, speed in enumerate(values, 1)), encoding="utf-8")
+        self.write("soak.csv", "allocator,epoch,throughput_ops_sec\n" + "".join(
+            f"{name},{n},{speed}\n" for name, values in speeds.items() for n, speed in enumerate(values, 1)))
         self.suite = figures.Suite(self.folder)
 
     def cells(self, lines):
         return [[cell.strip() for cell in line.strip("|").split("|")] for line in lines[2:]]
 
-    def test_the_page_is_what_its_figures_give(self):
-        done = subprocess.run([sys.executable, "-B", BENCHMARKS / "report" / "study.py", "--check"], capture_output=True, text=True,
-                              check=False)
-        self.assertEqual((done.returncode, done.stderr), (0, ""))
-
     def test_the_tail_of_a_throughput_is_its_low_side(self):
-        ours = self.cells(study.throughput_block(self.suite))[0]
+        ours = self.cells(study.throughput_block(self.suite, {}))[0]
         self.assertEqual(ours[:3] + ours[-2:], ["temporal-slab", "2.500", "-", "1.000", "8.000"])
-        ours = self.cells(study.time_block(self.suite))[0]
+        ours = self.cells(study.time_block(self.suite, {}))[0]
         self.assertEqual(ours[:3] + ours[-2:], ["temporal-slab", "416.7", "-", "125.0", "1000"])
-        _, (slow_first,) = study.spread({"tslab": [float(n) for n in range(1, 12)]}, 1, True)
-        _, (fast_first,) = study.spread({"tslab": [float(n) for n in range(1, 12)]}, 1, False)
+        _, slow_first = study.spread({"tslab": [float(n) for n in range(1, 12)]}, 1, True)
+        _, fast_first = study.spread({"tslab": [float(n) for n in range(1, 12)]}, 1, False)
         self.assertEqual((slow_first[1:5], fast_first[1:5]), (["6.000", "2.000", "-", "-"], ["6.000", "10.00", "-", "-"]))
 
     def test_a_percentile_that_no_window_lies_beyond_is_not_shown(self):
@@ -49,12 +39,12 @@ class Study(unittest.TestCase):
 
     def test_conclusions_follow_from_the_figures(self):
         names = ("tslab", "malloc", "jemalloc", "mimalloc")
-        (self.folder / "soak.csv").write_text("allocator,epoch,throughput_ops_sec\n" + "".join(
-            f"{name},{n},{100 + (n - 2) * spread}\n" for spread, name in enumerate(names, 1) for n in (1, 2, 3)), encoding="utf-8")
+        self.write("soak.csv", "allocator,epoch,throughput_ops_sec\n" + "".join(
+            f"{name},{n},{100 + (n - 2) * spread}\n" for spread, name in enumerate(names, 1) for n in (1, 2, 3)))
         for misses, verdict in (((1, 2, 3, 4), "1.0 over 4 allocators."), ((4, 3, 2, 1), "-1.0 over 4 allocators, so they do not explain it.")):
-            (self.folder / "soak_counts.csv").write_text("allocator,instructions,accesses,l1_misses,mispredicts\n" + "".join(
-                f"{name},1,{at},{at},{at}\n" for name, at in zip(names, misses)), encoding="utf-8")
-            lines = study.calls_block(figures.Suite(self.folder))
+            self.write("soak_counts.csv", "allocator,instructions,accesses,l1_misses,mispredicts\n" + "".join(
+                f"{name},1,{at},{at},{at}\n" for name, at in zip(names, misses)))
+            lines = study.calls_block(figures.Suite(self.folder), {})
             self.assertIn(f"- More misses, more uneven: rank correlation {verdict}", lines)
             self.assertIn("- More instructions, more uneven: all have as many.", lines)
 
@@ -63,26 +53,17 @@ class Study(unittest.TestCase):
         self.assertAlmostEqual(by_variance / 100, (by_deviation / 100) ** 2, delta=0.02)
 
     def test_order_and_traps(self):
-        self.assertEqual(study.order_block(self.suite)[2], "- temporal-slab beside mimalloc: median 0.50, cv 1.72.")
-        middle = self.cells(study.traps_block(self.suite))[5]
+        self.assertEqual(study.order_block(self.suite, {})[2], "- temporal-slab beside mimalloc: median 0.50, cv 1.72.")
+        middle = self.cells(study.traps_block(self.suite, {}))[5]
         # Quotients of the times: 2, 2, 2, 1. Medians of the times: 416.7 and 208.3.
         self.assertEqual(middle[1:], ["2.000", "2.000"])
         self.assertAlmostEqual(study.correlation([1, 2, 3], [2, 4, 6]), 1)
         self.assertAlmostEqual(study.correlation([1, 2, 3], [6, 4, 2]), -1)
 
     def test_a_figure_that_is_not_there_is_said(self):
-        rows = self.cells(study.guarantees_block(self.suite))
+        rows = self.cells(study.guarantees_block(self.suite, {}))
         self.assertEqual(len(rows), len(study.GUARANTEED))
         self.assertEqual({row[2] for row in rows}, {"not measured"})
-
-    def test_a_page_is_filled(self):
-        text = "a\n<!-- figures: soak_order begin (x) -->\nold\n<!-- figures: soak_order end -->\nb\n"
-        new = study.filled(text, self.suite)
-        self.assertTrue(new.startswith("a\n<!-- figures: soak_order begin (x) -->\n- From fast to slow"))
-        self.assertTrue(new.endswith("<!-- figures: soak_order end -->\nb\n"))
-        self.assertEqual(study.filled(new, self.suite), new)
-        other = text.replace("soak_order", "another")
-        self.assertEqual(study.filled(other, self.suite), other)
 
 
 if __name__ == "__main__":

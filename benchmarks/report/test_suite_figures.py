@@ -3,23 +3,18 @@
 
 import contextlib
 import io
-import os
 import pathlib
 import shutil
-import subprocess
 import sys
-import tempfile
 import unittest
 from unittest import mock
 
-BENCHMARKS = pathlib.Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(BENCHMARKS))
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
 
+from harness.testing import InFolder, script  # noqa: E402
 from report import bench_report as report  # noqa: E402
-from report import gate  # noqa: E402
-from report import make_results  # noqa: E402
+from report import claims, data, gate, make_results, palette, tables, words  # noqa: E402
 from report import suite_figures as figures  # noqa: E402
-from report import claims, palette, tables, words  # noqa: E402
 
 ACCURATE = "allocator,threads,size_class,op,avg_ns,p50_ns,p95_ns,p99_ns,p999_ns,ops_per_sec,p9999_ns,version,round\n"
 SHIFTS = "allocator,shift,live_bytes,committed_bytes,rss_peak_mib,rss_cool_mib,returned_pct,version,round\n"
@@ -38,17 +33,101 @@ soak,1,all,90.0,0,2020-01-01 00:00:00,abc,soak
 """
 
 
-class Folder(unittest.TestCase):
-    def setUp(self):
-        self.temporary = tempfile.TemporaryDirectory()
-        self.folder = pathlib.Path(self.temporary.name)
+def row_of(metric="m", **rounds):
+    """{allocator: figures} of one row, from the values of its rounds."""
+    return report.summarize([{"round": number, "allocator": name, "version": "1", "work": "w", "metric": metric, "value": float(value), "unit": "ns"}
+                             for name, values in rounds.items() for number, value in enumerate(values)])["w", metric]
 
-    def tearDown(self):
-        self.temporary.cleanup()
 
-    def write(self, **files):
+class Judgement(unittest.TestCase):
+    def test_a_summary_is_per_work_metric_and_allocator(self):
+        row = row_of(tslab=[6, 8, 7, 90], glibc=[10])
+        self.assertEqual([row["tslab"][key] for key in ("median", "min", "max", "runs", "q1", "q3")], [7.5, 6, 90, 4, 6.75, 28.5])
+        self.assertEqual(row["glibc"]["median"], 10)
+
+    def test_verdicts(self):
+        row, none = row_of(tslab=[9], glibc=[20], mimalloc=[10]), "not measured"
+        uneven = row_of(tslab=[9, 9], glibc=[10, 10], jemalloc=[20])
+        for figures_of, kind, limit, expected, verdict in (
+                (row, "ratio", 0.9, (), (0.9, "mimalloc", "ok", "")), (row, "ratio", 0.89, (), (0.9, "mimalloc", "miss", "")),
+                (row, "absolute", 9.0, (), (9.0, "mimalloc", "ok", "")), (row, "absolute", 8.9, (), (9.0, "mimalloc", "miss", "")),
+                (row_of(glibc=[1]), "ratio", 1, (), (None, "glibc", none, "no tslab")), (row_of(tslab=[1]), "ratio", 1, (), (None, None, none, "no peer")),
+                (row_of(tslab=[1], glibc=[0]), "ratio", 1, (), (None, "glibc", none, "glibc has a 0")),
+                # every peer of the run must be there, and a slower one too must have the same rounds: with all it might not be slower
+                (row, "ratio", 1, ["tslab", "jemalloc", "google"], (None, "mimalloc", none, "no jemalloc, google")),
+                (uneven, "ratio", 1, ["glibc", "jemalloc"], (None, "glibc", none, "jemalloc has other rounds")),
+                # a named peer; the question mark forgives that there is no such row, not that one side of it is missing
+                (row, "ratio:glibc", 0.45, (), (0.45, "glibc", "ok", "")), (row, "ratio:jemalloc", 1, (), (None, None, none, "no jemalloc")),
+                ({}, "ratio:glibc?", 1, (), (None, None, "does not apply", "")), ({}, "ratio:glibc?", 1, ["glibc"], (None, None, none, "no glibc")),
+                (row_of(glibc=[9]), "ratio:glibc?", 1, (), (None, "glibc", none, "no tslab")),
+                (row_of(tslab=[9]), "ratio:glibc?", 1, (), (None, None, none, "no glibc"))):
+            self.assertEqual(report.judge(figures_of, kind, limit, expected), verdict)
+
+    def test_ratios_are_paired_by_round(self):
+        # quotients to mimalloc 0.5, 0.6 and 0.4; the quotient of the medians would be 10 / 25
+        row = row_of(tslab=[5, 60, 10], mimalloc=[10, 100, 25], glibc=[200, 1, 300])
+        self.assertEqual(report.judge(row, "ratio", 1), (0.5, "mimalloc", "ok", ""))
+        # with a round that one side lacks there is no target to meet, and the quotient is that of the medians
+        row["tslab"]["rounds"][7] = 1000.0
+        self.assertEqual(report.judge(row, "ratio", 1), (None, "mimalloc", "not measured", "mimalloc has other rounds"))
+        self.assertEqual(report.quotient(row["tslab"], row["mimalloc"]), 0.4)
+
+    def test_rounds_with_unlike_round_trips_are_not_compared(self):
+        trips = {"tslab": [100, 400, 400], "jemalloc": [110, 390, 90], "glibc": [95, 100, 105]}
+        row = row_of(tslab=[10, 30, 30], jemalloc=[20, 50, 20], glibc=[40, 40, 40])
+        for name, entry in row.items():
+            entry["round_trips"] = dict(enumerate(trips[name]))
+        # 10 / 20, 30 / 50 twice; the third round of both would be 30 / 20. glibc has no slow round: one pair is left
+        self.assertEqual([report.quotient(row["tslab"], row[name]) for name in ("jemalloc", "glibc")], [0.6, 0.25])
+        self.assertEqual(report.judge(row, "ratio", 0.5), (0.6, "jemalloc", "miss", ""))
+        # without any like rounds it is round by round, and the best peer the one with the least median
+        for entry in row["jemalloc"], row["glibc"]:
+            entry["round_trips"] = dict.fromkeys(range(3), 2000.0)
+        self.assertEqual(report.judge(row, "ratio", 2), (0.6, "jemalloc", "ok", ""))
+
+    def test_a_figure_is_not_shown_as_its_limit_if_it_misses_that(self):
+        for value, limit, decimals, text in ((1.0004, 1, 2, "1.0004"), (1.006, 1, 2, "1.01"), (0.9999, 1, 2, "1.00"), (1, 1, 2, "1.00"),
+                                             (0.20001, 0.2, 2, "0.20001"), (5.5, 0, 2, "5.50")):
+            self.assertEqual(report.beside_limit(value, limit, decimals), text)
+
+
+class Inputs(InFolder):
+    def refuse(self, reader, text, line, said):
+        path = self.write("file.csv", text)
+        with self.assertRaises(data.InputError) as caught:
+            reader(path)
+        self.assertIn(f"{path}:{line}: ", str(caught.exception))
+        self.assertIn(said, str(caught.exception))
+
+    def test_bad_targets(self):
+        head = "work,metric,kind,limit\n"
+        for text, line, said in (("", 1, "heading"), ("work,metric,limit\n", 1, "heading"), (head + "a,b,ratio\n", 2, "3 fields"),
+                                 (head + "a,b,ratio,1\nc,b,best,1\n", 3, "'best'"), (head + "a,b,ratio,1\na,b,ratio,1\n", 3, "as in line 2"),
+                                 *((f"{head}a,b,ratio,{limit}\n", 2, f"'{limit}'") for limit in ("fast", "nan", "1_000", " 1", "0x10", "1e999", "-1"))):
+            self.refuse(report.read_targets, text, line, said)
+
+    def test_raw_files(self):
+        head = "# machine\n" + ",".join(report.RAW_COLUMNS) + "\n"
+        for text, line, said in (("1,a,1,w,m,-5,ns\n", 3, "'-5'"), ("1,a,1,w,m,5\n", 3, "6 fields"), ("1,a,1,w,m,0,ns\n", 3, "0 ns"),
+                                 ("1,a,1,w,m,0,bytes\n", 3, "0 bytes"), ("1.5,a,1,w,m,5,ns\n", 3, "round '1.5'"),
+                                 ("1,a,1,w,m,5,ns\n2,a,1,w,m,5,ns\n1,a,1,w,m,6,ns\n", 5, "in line 3"), ('1,a,1,w,m,"5,ns\n', 3, "")):
+            self.refuse(report.read_raw, head + text, line, said)
+        self.assertEqual(report.read_raw(self.write("a.csv", head + "1,a,1,w,floor_ns,0,ns\n"))[0]["value"], 0)
+        self.assertEqual(report.read_raw(self.write("a.csv", "\ufeff" + head + "1,a,1,w,m,+1.5e3,ns\n"))[0]["value"], 1500)
+        (self.folder / "a.csv").write_bytes(head.encode() + b"1,\xff,1,w,m,5,ns\n")
+        with self.assertRaisesRegex(data.InputError, "a.csv:3: not UTF-8"):
+            report.read_raw(self.folder / "a.csv")
+        with self.assertRaisesRegex(data.InputError, "absent: No such file"):
+            report.read_raw(self.folder / "absent")
+
+
+class Folder(InFolder):
+    def files(self, **files):
         for name, text in files.items():
-            (self.folder / f"{name}.csv").write_text(text, encoding="utf-8")
+            self.write(f"{name}.csv", text)
+
+    def summary(self):
+        return report.summarize(figures.measurements(figures.Suite(self.folder)))
 
     def figures(self):
         """{(work without suite/, metric, allocator): [value of each round]}"""
@@ -66,7 +145,7 @@ class Figures(Folder):
             self.assertAlmostEqual(value, wanted, places=9)
 
     def test_latency(self):
-        self.write(benchmark_accurate=ACCURATE
+        self.files(benchmark_accurate=ACCURATE
                    + "tslab,1,128,floor,1,9,9,9,9,9,99,1,1\n"
                    + "tslab,1,128,alloc,12,10,20,30,40,5,50,1,1\ntslab,1,128,alloc,12,11,20,30,60,5,88,1,2\n"
                    + "malloc,1,128,alloc,12,8,20,30,400,5,500,2,1\n"
@@ -82,7 +161,7 @@ class Figures(Folder):
 
     def test_spikes_of_the_first_write_and_calls_without_the_clock(self):
         head = ACCURATE.replace(",version", ",floor_ns,version")
-        self.write(benchmark_accurate=head
+        self.files(benchmark_accurate=head
                    + "tslab,1,128,written,9,10,20,30,90,50000000,60,21,1,1\nmalloc,1,128,written,9,5,8,61,59,25000000,60,22,2,1\n"
                    + "tslab,1,128,alloc,9,10,20,30,40,50000000,60,24,1,1\ntslab,1,128,free,9,10,20,30,40,0,60,24,1,1\n")
         found = self.figures()
@@ -97,7 +176,7 @@ class Figures(Folder):
         self.near(found["latency_128", "alloc_floor_ns", "tslab"], 24)
 
     def test_memory(self):
-        self.write(
+        self.files(
             phase_shifts=SHIFTS + "tslab,1,100,4096,256,20,96.00,1,1\ntslab,2,100,4096,256,20,98.00,1,1\n"
             + "tslab,3,100,4095,256,21,94.00,1,1\nmalloc,1,,,256,200,20.00,2,1\nmalloc,2,,,256,200,10.00,2,1\n"
             + "malloc,3,,,256,200,15.00,2,1\n",
@@ -123,17 +202,17 @@ class Figures(Folder):
 
     def test_committed_bytes_may_settle_first(self):
         def drift_of(shifts):
-            self.write(phase_shifts=SHIFTS + "".join(f"tslab,{n},5,{9 if n > 10 else n * 1000},90,10,90,1,1\n" for n in range(1, shifts + 1)))
+            self.files(phase_shifts=SHIFTS + "".join(f"tslab,{n},5,{9 if n > 10 else n * 1000},90,10,90,1,1\n" for n in range(1, shifts + 1)))
             return self.figures()["phase_shifts", "committed_bytes_drift", "tslab"]
 
         self.assertEqual(drift_of(21), [0])
         self.assertEqual(drift_of(20), [9000])  # of so few the first counts
 
     def test_the_drift_is_the_largest_of_all_rounds(self):
-        self.write(phase_shifts=SHIFTS + "".join(
+        self.files(phase_shifts=SHIFTS + "".join(
             f"tslab,{shift},100,{committed},256,20,96.00,1,{number}\n" for number, both in
             ((1, (4096, 4096)), (2, (4096, 4103)), (3, (4096, 4098))) for shift, committed in enumerate(both, 1)))
-        found = report.summarize(figures.measurements(figures.Suite(self.folder)))
+        found = self.summary()
         drift = found["suite/phase_shifts", "committed_bytes_drift"]
         self.assertEqual([drift["tslab"][key] for key in ("median", "min", "max")], [7, 0, 7])
         self.assertEqual(report.judge(drift, "absolute", 0), (7, None, "miss", ""))
@@ -141,7 +220,7 @@ class Figures(Folder):
 
     def test_threads(self):
         head = "allocator,threads,epochs,frees,trial,ops_per_sec,p50_ns,p99_ns,p999_ns,lock_acquired,lock_contended\n"
-        self.write(
+        self.files(
             run=RUN,
             thread_trials=head + "tslab,2,same,private,1,200000000,1,20,30,5,0\ntslab,16,same,private,1,100000000,1,20,30,5,0\n"
             + "tslab,2,same,private,2,100000000,1,20,30,5,0\ntslab,16,same,private,2,125000000,1,20,30,5,0\n"
@@ -159,10 +238,10 @@ class Figures(Folder):
 
     def test_locks_are_the_most_of_all_rounds(self):
         head = THREADS.replace("version", "version,round")
-        self.write(benchmark_threads=head + "".join(
+        self.files(benchmark_threads=head + "".join(
             f"tslab,16,same,private,1,9,5,{contended},{waits},0,0,1,{number}\n"
             for number, contended, waits in ((1, 0, 15), (2, 2, 0), (3, 0, 0))))
-        found = report.summarize(figures.measurements(figures.Suite(self.folder)))
+        found = self.summary()
         locks, waits = (found["suite/threads", metric]["tslab"] for metric in ("locks_contended", "lock_waits"))
         self.assertEqual([locks[key] for key in ("median", "min", "max")], [2, 0, 2])  # the median would be 0
         self.assertEqual(words.with_spread(waits), "15.0 (0..15.0)")
@@ -173,33 +252,33 @@ class Figures(Folder):
         trials = head + "".join(f"tslab,{n},same,private,1,{speed}000000,1,20,30,5,0\n" for n, speed in speeds.items())
         # 150 / 200 of 2, 300 / 200 of up to 6, 900 / 200 of up to 12
         for count, expected in ((2, 0.75), (6, 1.5), (12, 4.5)):
-            self.write(run=RUN.replace("2 processors", f"{count} processors"), thread_trials=trials)
+            self.files(run=RUN.replace("2 processors", f"{count} processors"), thread_trials=trials)
             self.near(self.figures()["threads", "slowdown_16", "tslab"], expected)
         # one thread alone may be the best
-        self.write(run=RUN, thread_trials=trials.replace("tslab,1,same,private,1,100", "tslab,1,same,private,1,400"))
+        self.files(run=RUN, thread_trials=trials.replace("tslab,1,same,private,1,100", "tslab,1,same,private,1,400"))
         self.near(self.figures()["threads", "slowdown_16", "tslab"], 2)
-        self.write(run=RUN.replace("2 processors, ", ""), thread_trials=trials)
+        self.files(run=RUN.replace("2 processors, ", ""), thread_trials=trials)
         self.assertNotIn(("threads", "slowdown_16", "tslab"), self.figures())
 
     def test_scopes_are_compared_round_by_round(self):
         heading = SCOPES.rstrip("\n") + ",ns_of_rounds,drop_ns_of_rounds\n"
         rows = "tslab,1,100,1,6,4,9,50,1.5,1,4 9 6,40 90 50\n" + "apr,1,100,1,8,2,9,1,1.5,1,8 9 2,1 1 1\n" \
             + "mimalloc,1,100,1,60,40,60,500,1.5,1,40 60 60,400 500 500\n"
-        self.write(scope_bench=heading + rows)
-        found = report.summarize(figures.measurements(figures.Suite(self.folder)))
+        self.files(scope_bench=heading + rows)
+        found = self.summary()
         objects, drops = found["suite/scope_100x1", "object_ns"], found["suite/scope_100x1", "drop_ns"]
         self.assertEqual([objects["tslab"][key] for key in ("median", "min", "max", "runs")], [6, 4, 9, 3])
         self.assertEqual(report.quotient(objects["tslab"], objects["apr"]), 1)  # 0.5, 1, 3; of the medians 0.75
         self.assertEqual(report.quotient(drops["tslab"], drops["mimalloc"]), 0.1)  # 0.1, 0.18, 0.1
         for wrong in ("4 x 6", "4  6", "", "4 -1"):
-            self.write(scope_bench=heading + rows.replace("4 9 6", wrong))
-            with self.assertRaisesRegex(report.InputError, "scope_bench.csv:2: ns_of_rounds"):
+            self.files(scope_bench=heading + rows.replace("4 9 6", wrong))
+            with self.assertRaisesRegex(data.InputError, "scope_bench.csv:2: ns_of_rounds"):
                 figures.measurements(figures.Suite(self.folder))
 
     def test_threads_in_rounds(self):
         """Trials of one number in two rounds are two; a quotient is of one round."""
         head = "allocator,threads,epochs,frees,trial,ops_per_sec,p50_ns,p99_ns,p999_ns,lock_acquired,lock_contended,round\n"
-        self.write(run=RUN, thread_trials=head + "".join(
+        self.files(run=RUN, thread_trials=head + "".join(
             f"tslab,{threads},same,private,1,{rate},1,20,30,5,0,{number}\n"
             for number, threads, rate in ((1, 2, 200000000), (1, 16, 100000000), (2, 2, 100000000), (2, 16, 100000000))))
         found = self.figures()
@@ -207,7 +286,7 @@ class Figures(Folder):
         self.near(found["threads", "slowdown_16", "tslab"], 2, 1)
 
     def test_the_rest(self):
-        self.write(
+        self.files(
             scope_bench=SCOPES + "".join(f"{name},1,100,1,{ns},{ns - 1},{ns + 2},{10 * ns},1.5,1\n" for name, ns in (
                 ("tslab", 4), ("apr", 5), ("mimalloc", 40), ("tslab_reset", 2), ("apr_clear", 3), ("glibc", 9), ("none", 2))),
             soak="allocator,epoch,throughput_ops_sec,version\ntslab,1,100000000,1\ntslab,2,200000000,1\nmalloc,1,50000000,2\n",
@@ -228,7 +307,7 @@ class Figures(Folder):
         self.assertEqual({key[2] for key in found if key[:2] == ("scope_100x1", "object_ns")}, {"tslab", "apr"})
         self.assertEqual({key[2] for key in found if key[:2] == ("scope_100x1", "any_object_ns")},
                          {"tslab", "apr", "mimalloc", "glibc"})
-        ours = report.summarize(figures.measurements(figures.Suite(self.folder)))["suite/scope_100x1", "object_ns"]["tslab"]
+        ours = self.summary()["suite/scope_100x1", "object_ns"]["tslab"]
         self.assertEqual((ours["median"], ours["min"], ours["max"]), (4, 3, 6))
         self.near(found["soak", "op_ns", "tslab"], 10, 5)
         self.near(found["soak", "throughput_cv_pct", "tslab"], 100 * 0.5**0.5 * 1e8 / 1.5e8)
@@ -239,19 +318,19 @@ class Figures(Folder):
         self.near(found["survivors_together", "kept_asked_pct", "tslab"], 30)
         self.near(found["survivors_together", "kept_empty_pct", "tslab"], 5)
 
-    def refused(self, name, text, line, words):
-        self.write(**{name: text})
-        with self.assertRaises(report.InputError) as caught:
+    def bad(self, name, text, line, said):
+        self.files(**{name: text})
+        with self.assertRaises(data.InputError) as caught:
             self.figures()
         self.assertIn(f"{name}.csv:{line}: ", str(caught.exception))
-        self.assertIn(words, str(caught.exception))
+        self.assertIn(said, str(caught.exception))
         (self.folder / f"{name}.csv").unlink()
 
     def test_bad_files_are_named(self):
         head = "allocator,epoch,throughput_ops_sec\n"
         fragments = "allocator,size_class,requested,rounded,efficiency_pct,round\n"
         threads = "allocator,threads,epochs,frees,trial,ops_per_sec,p99_ns\n"
-        for name, text, line, words in [
+        for name, text, line, said in [
             ("soak", "", 1, "no heading"),
             ("soak", "allocator,epoch\ntslab,1\n", 1, "throughput_ops_sec"),
             ("soak", "epoch,throughput_ops_sec\n1,5\n", 1, "no column allocator"),
@@ -266,7 +345,7 @@ class Figures(Folder):
             ("soak", head + "tslab,1,\n", 2, "throughput_ops_sec ''"),
             ("soak", head + "tslab,first,5\n", 2, "epoch 'first' is no whole number"),
             ("soak", head + ",1,5\n", 2, "allocator '' is no name"),
-            ("soak", head + "tslab,1,5\nmalloc,1,5\ntslab,1,6\n", 4, "the same allocator, epoch and round as in line 2"),
+            ("soak", head + "tslab,1,5\nmalloc,1,5\ntslab,1,6\n", 4, "the same allocator, epoch as in line 2"),
             ("fragmentation", fragments + "tslab,64,0,64,0,1\n", 2, "requested '0'"),
             ("fragmentation", fragments + "tslab,small,10,64,0,1\n", 2, "size_class 'small'"),
             ("fragmentation", fragments + "tslab,64,10,64,0,x\n", 2, "round 'x'"),
@@ -287,16 +366,16 @@ class Figures(Folder):
             ("phase_shifts", SHIFTS + "tslab,1,1,1,256,20,96.00,1,1\ntslab,2,1,,256,20,96.00,1,1\n", 3,
              "tslab has committed_bytes in 1 of 2 shifts"),
         ]:
-            with self.subTest(words):
-                self.refused(name, text, line, words)
+            with self.subTest(said):
+                self.bad(name, text, line, said)
         (self.folder / "soak.csv").write_bytes(head.encode() + b"tslab,1,5\ntslab\xff,2,5\n")
-        with self.assertRaisesRegex(report.InputError, "soak.csv:3: not UTF-8 text"):
+        with self.assertRaisesRegex(data.InputError, "soak.csv:3: not UTF-8 text"):
             self.figures()
 
 
 class Commits(Folder):
     def about(self, *more):
-        self.write(run=RUN + "".join(f"{line}\n" for line in more))
+        self.files(run=RUN + "".join(f"{line}\n" for line in more))
         return make_results.about_the_run(figures.Suite(self.folder))
 
     def test_each_commit_has_its_steps_and_times(self):
@@ -311,7 +390,7 @@ class Commits(Folder):
         self.assertIn("Machine: a machine, 2 processors, 1 GiB, Linux. ", self.about()[0])
         text = RUN.replace("commit,command", "commit,machine,command").replace("abc,soak", 'abc,"M2, 4 processors",soak')
         self.assertNotEqual(text, RUN)
-        self.write(run=text + "churn_test,1,tslab,9.0,0,2020-01-01 00:00:00,abc,another,churn_test\n")
+        self.files(run=text + "churn_test,1,tslab,9.0,0,2020-01-01 00:00:00,abc,another,churn_test\n")
         suite = figures.Suite(self.folder)
         self.assertEqual(suite.machines(), "M2, 4 processors (soak); another (churn_test)")
         self.assertEqual(suite.machines({"soak"}), "M2, 4 processors")
@@ -324,7 +403,7 @@ class Programs(Folder):
         "# allocators: tslab 1, glibc 2\n# commit: abc\npart,row,allocator,cpu_s,kib,median_p999_p9999_ns\n"
 
     def lines(self, rows):
-        self.write(programs=self.HEADER + rows)
+        self.files(programs=self.HEADER + rows)
         return tables.programs(figures.Suite(self.folder), {})
 
     def test_ratios_are_to_the_best_other_and_one_that_fails_has_none(self):
@@ -342,61 +421,11 @@ class Programs(Folder):
         self.assertFalse([line for line in lines if "processor time" in line])
 
 
-class Targets(unittest.TestCase):
-    @staticmethod
-    def entries(**values):
-        return report.summarize([
-            {"round": 1, "allocator": name, "version": "1", "work": "w", "metric": "m", "value": float(v), "unit": "ns"}
-            for name, v in values.items()
-        ])["w", "m"]
-
-    def test_a_named_peer_and_what_need_not_be_there(self):
-        row = self.entries(tslab=10, malloc=40, mimalloc=8)
-        self.assertEqual(report.judge(row, "ratio", 1), (1.25, "mimalloc", "miss", ""))
-        self.assertEqual(report.judge(row, "ratio:malloc", 0.25), (0.25, "malloc", "ok", ""))
-        self.assertEqual(report.judge(row, "ratio:jemalloc", 1), (None, None, "not measured", "no jemalloc"))
-        self.assertEqual(report.judge({}, "ratio:malloc?", 1), (None, None, "does not apply", ""))
-        # the question mark forgives that there is no such row, not that one side of it is missing
-        for there, absent, best in (("malloc", "tslab", "malloc"), ("tslab", "malloc", None)):
-            self.assertEqual(report.judge(self.entries(**{there: 9}), "ratio:malloc?", 1),
-                             (None, best, "not measured", f"no {absent}"))
-        self.assertEqual(report.judge({}, "ratio:malloc?", 1, ["malloc"]), (None, None, "not measured", "no malloc"))
-        self.assertEqual(report.judge(row, "ratio:malloc?", 0.2), (0.25, "malloc", "miss", ""))
-
-    def test_the_figures_to_reach(self):
-        targets = report.read_targets(BENCHMARKS / "targets.csv")
-        for work, metric, kind, limit in [
-            ("latency_128", "alloc_p999_ns", "ratio", 0.6),
-            ("latency_128", "alloc_p9999_ns", "ratio", 0.6),
-            ("latency_128", "free_p999_ns", "ratio", 1),
-            ("latency_128", "alloc_p9999_over_p50", "absolute", 12),
-            ("sequential_128", "spike_p99_ns", "ratio:malloc?", 0.0833),
-            ("sequential_128", "spike_p999_ns", "ratio:malloc?", 0.0833),
-            ("sequential_written_128", "spike_p99_ns", "ratio:malloc?", 0.0833),
-            ("sequential_written_128", "spike_p999_ns", "ratio:malloc?", 0.0833),
-            ("phase_shifts", "live_bytes_drift", "absolute", 0),
-            ("phase_shifts", "committed_bytes_drift", "absolute", 16384),
-            ("phase_shifts", "worst_kept_pct", "absolute", 15),
-            ("phase_shifts", "kept_rested_pct", "absolute?", 4),
-            ("space_128", "overhead_pct", "absolute", 5),
-            ("size_mix", "waste_pct", "absolute", 8),
-            ("threads", "slowdown_16", "absolute", 1.053),
-            ("threads", "locks_contended", "absolute", 0),
-            ("scope_100x1", "object_ns", "ratio", 1),
-            ("scope_100x1", "heap_destroy_ns", "ratio:mimalloc", 0.2),
-            ("soak", "op_ns", "ratio:mimalloc", 0.952),
-            ("soak", "throughput_cv_pct", "ratio:mimalloc", 1),
-            ("observability", "instructions_per_call", "absolute", 1),
-        ]:
-            self.assertEqual(targets[report.SUITE + work, metric], (kind, limit))
-
-
+class Words(unittest.TestCase):
     def test_no_ratio_is_formed_of_p50s_in_the_noise(self):
         def summary(ours, peer):
-            rows = [(turn, name, metric, value) for turn in (0, 1) for name, p50 in (("tslab", ours), ("malloc", peer))
-                    for metric, value in (("alloc_p50_ns", p50[turn]), ("alloc_floor_ns", 20), ("alloc_p99_ns", p50[turn]))]
-            return report.summarize([{"round": turn, "allocator": name, "version": "1", "work": "w", "metric": metric,
-                                      "value": float(value), "unit": "ns"} for turn, name, metric, value in rows])
+            return {("w", metric): row_of(metric, tslab=mine, malloc=theirs) for metric, mine, theirs in (
+                ("alloc_p50_ns", ours, peer), ("alloc_floor_ns", (20, 20), (20, 20)), ("alloc_p99_ns", ours, peer))}
 
         # Of one peer's rounds, and of two that do not meet, which are told apart however small they are.
         for ours, peer, shown in (((20, 20), (10, 10), "**behind malloc by 2.00 x**"), ((8, 4), (4, 8), "-"), ((9, 9.9), (9.9, 10), "-"),
@@ -409,11 +438,45 @@ class Targets(unittest.TestCase):
                 for metric, kind, limit, figure in (("a", "ratio", 0.5, 1), ("b", "absolute", 10, 90), ("z", "absolute", 0, 15))]
         self.assertEqual([row.metric for row in sorted(rows, key=tables.over, reverse=True)], ["z", "b", "a"])
 
+    def test_standing(self):
+        for values, text in [
+            ({"tslab": 10, "malloc": 40, "mimalloc": 20}, "ahead of mimalloc by 2.00 x"),
+            ({"tslab": 30, "malloc": 40, "mimalloc": 20}, "**behind mimalloc by 1.50 x**"),
+            ({"tslab": 10.2, "malloc": 40, "mimalloc": 10}, "equal to mimalloc"),
+            ({"tslab": 0, "malloc": 0}, "equal to malloc"),
+            ({"tslab": 0, "malloc": 3}, "ahead of malloc"),
+            ({"tslab": 1, "malloc": 0}, "**behind malloc**"),
+            ({"tslab": 1}, ""),
+            ({"malloc": 1}, ""),
+        ]:
+            self.assertEqual(words.standing(row_of(**{name: [value] for name, value in values.items()})), text)
+        self.assertEqual(words.standing(row_of(tslab=[4], malloc=[0.5]), "kept_pct"), "**behind malloc by 3.50 points**")
+        self.assertEqual(words.standing(row_of(tslab=[4], malloc=[44]), "kept_pct"), "ahead of malloc by 40.0 points")
+        self.assertEqual(words.standing(row_of(tslab=[0.4], malloc=[0]), "kept_pct"), "equal to malloc")
+        # quotients 0.5, 4 and 3 round by round; the quotient of the medians would be 0.6
+        self.assertEqual(words.standing(row_of(tslab=[5, 40, 6], malloc=[10, 10, 2])), "**behind malloc by 3.00 x**")
+
+    def test_numbers(self):
+        for value, text in ((0, "0"), (4.567, "4.57"), (45.67, "45.7"), (456.7, "457"), (4567, "4,567"),
+                            (0.05, "0.05"), (0.0012, "0.0012"), (-3.2, "-3.20"), (9.999, "10.0")):
+            self.assertEqual(words.number(value), text)
+        self.assertEqual(words.with_spread({"median": 5, "min": 4, "max": 7, "runs": 3}), "5.00 (4.00..7.00)")
+        self.assertEqual(words.with_spread({"median": 5, "min": 4, "max": 7, "runs": 3},
+                                                  claims.percent_of_rest), "95.0 (93.0..96.0)")
+        self.assertEqual(words.with_spread({"median": 5, "min": 5, "max": 5, "runs": 1}), "5.00")
+
+    def test_an_allocator_has_one_name_and_one_colour(self):
+        self.assertEqual([words.label(name) for name in ("tcmalloc", "tcmalloc_free", "tslab", "mimalloc-3.3.2")],
+                         ["gperftools", "gperftools_free", "temporal-slab", "mimalloc-3.3.2"])
+        for same in (("tslab", "temporal-slab", "tslab_reset"), ("jemalloc", "jemalloc-5.3.1", "jemalloc-5.3.1 bg", "jemalloc_free"),
+                     ("tcmalloc", "gperftools"), ("malloc", "glibc")):
+            self.assertEqual(len({palette.colour(name) for name in same}), 1, same)
+        self.assertEqual(len(set(palette.COLOURS.values())), len(palette.COLOURS))
 
 
 class Document(Folder):
     def write_some(self):
-        self.write(
+        self.files(
             run=RUN,
             soak="allocator,epoch,throughput_ops_sec,version\n" + "".join(
                 f"{name},{n},{speed},{n}\n" for name, speed in (("tslab", 2e8), ("malloc", 1e8), ("mimalloc", 2.5e8))
@@ -426,13 +489,11 @@ class Document(Folder):
     def make(self, *arguments, readme=BLOCK):
         """The pages are in the folder of the figures."""
         (self.folder / "docs").mkdir(exist_ok=True)
-        (self.folder / "README.md").write_text(readme, encoding="utf-8")
+        self.write("README.md", readme)
         return self.again(*arguments)
 
     def again(self, *arguments):
-        command = [sys.executable, "-B", str(BENCHMARKS / "report" / "make_results.py"), "--results", str(self.folder), "--root",
-                   str(self.folder), *map(str, arguments)]
-        return subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
+        return script("report/make_results.py", "--results", self.folder, "--root", self.folder, *arguments)
 
     def test_a_page_and_a_block(self):
         self.write_some()
@@ -466,7 +527,7 @@ class Document(Folder):
 
     def test_a_quick_run_says_so_wherever_its_figures_are(self):
         self.write_some()
-        self.write(run=RUN.replace("mode: full", "mode: quick"))
+        self.files(run=RUN.replace("mode: full", "mode: quick"))
         self.assertEqual(self.make().returncode, 0)
         for name in ("README.md", "docs/results.md"):
             self.assertIn("**A quick run: less work", (self.folder / name).read_text(encoding="utf-8"))
@@ -475,7 +536,7 @@ class Document(Folder):
 
     def test_the_burst_of_make_run_and_the_inlined_scopes(self):
         self.write_some()
-        self.write(run=RUN.replace("# allocators: tslab 1, malloc 2", "# allocators: tslab 1, malloc 2, tcmalloc 2.10"),
+        self.files(run=RUN.replace("# allocators: tslab 1, malloc 2", "# allocators: tslab 1, malloc 2, tcmalloc 2.10"),
                    make_run="row,allocator,time_ns,memory_bytes\n" + "".join(
                        f"memory after a burst,{name},1000,{mib << 20}\n" for name, mib in
                        (("malloc", 100), ("gperftools", 90), ("jemalloc-5.3.1", 80), ("jemalloc-5.3.1 bg", 60), ("tslab", 30))),
@@ -500,7 +561,7 @@ class Document(Folder):
 
     def test_every_claim_has_its_verdict(self):
         head = ACCURATE.replace("p9999_ns,", "p9999_ns,p99999_ns,")
-        self.write(run=RUN, benchmark_accurate=head + "".join(
+        self.files(run=RUN, benchmark_accurate=head + "".join(
             f"{name},1,128,{op},9,{p50},20,{p99},{p999},5,4000,{p99999},1,1\n" for name, op, p50, p99, p999, p99999 in
             (("tslab", "fifo_alloc", 10, 30, 100, 6000), ("malloc", "fifo_alloc", 9, 30, 3800, 9000), ("tslab", "alloc", 12, 90, 264, 7000),
              ("malloc", "alloc", 9, 80, 500, 8000))),
@@ -518,14 +579,6 @@ class Document(Folder):
                          ["memory that a spike gives back as soon as it is over, mean of 2 shifts, %"])  # of ours alone here
         self.assertIn("p99 1.00 (39), p99.9 38 (69)", "\n".join(tables.design(suite, summary)))
 
-    def test_an_allocator_has_one_name_and_one_colour(self):
-        self.assertEqual([words.label(name) for name in ("tcmalloc", "tcmalloc_free", "tslab", "mimalloc-3.3.2")],
-                         ["gperftools", "gperftools_free", "temporal-slab", "mimalloc-3.3.2"])
-        for same in (("tslab", "temporal-slab", "tslab_reset"), ("jemalloc", "jemalloc-5.3.1", "jemalloc-5.3.1 bg", "jemalloc_free"),
-                     ("tcmalloc", "gperftools"), ("malloc", "glibc")):
-            self.assertEqual(len({palette.colour(name) for name in same}), 1, same)
-        self.assertEqual(len(set(palette.COLOURS.values())), len(palette.COLOURS))
-
     def test_marks_that_do_not_belong_together(self):
         self.write_some()
         for text, words_of_it in ((self.BLOCK.replace("standing end", "other end"), "README.md: a block of figures begins and does not end"),
@@ -534,44 +587,13 @@ class Document(Folder):
             self.assertEqual(answer.returncode, 2)
             self.assertIn(words_of_it, answer.stderr)
             self.assertEqual((self.folder / "README.md").read_text(encoding="utf-8"), text)
-        other = self.BLOCK.replace("make_results.py)", "other.py)")  # of another generator
-        self.assertEqual(self.make(readme=other).returncode, 0)
+        # of a step that was not measured it stays as it is
+        other = self.BLOCK.replace("standing", "comparison")
+        self.assertIn("not measured, the old block stays: README.md: comparison", self.make(readme=other).stderr)
         self.assertEqual((self.folder / "README.md").read_text(encoding="utf-8"), other)
 
-    def test_standing(self):
-        entries = Targets.entries
-        for values, text in [
-            ({"tslab": 10, "malloc": 40, "mimalloc": 20}, "ahead of mimalloc by 2.00 x"),
-            ({"tslab": 30, "malloc": 40, "mimalloc": 20}, "**behind mimalloc by 1.50 x**"),
-            ({"tslab": 10.2, "malloc": 40, "mimalloc": 10}, "equal to mimalloc"),
-            ({"tslab": 0, "malloc": 0}, "equal to malloc"),
-            ({"tslab": 0, "malloc": 3}, "ahead of malloc"),
-            ({"tslab": 1, "malloc": 0}, "**behind malloc**"),
-            ({"tslab": 1}, ""),
-            ({"malloc": 1}, ""),
-        ]:
-            self.assertEqual(words.standing(entries(**values)), text)
-        self.assertEqual(words.standing(entries(tslab=4, malloc=0.5), "kept_pct"), "**behind malloc by 3.50 points**")
-        self.assertEqual(words.standing(entries(tslab=4, malloc=44), "kept_pct"), "ahead of malloc by 40.0 points")
-        self.assertEqual(words.standing(entries(tslab=0.4, malloc=0), "kept_pct"), "equal to malloc")
-        # quotients 0.5, 4 and 3 round by round; the quotient of the medians would be 0.6
-        paired = report.summarize([
-            {"round": n, "allocator": name, "version": "1", "work": "w", "metric": "m", "value": float(v), "unit": "ns"}
-            for name, values in (("tslab", (5, 40, 6)), ("malloc", (10, 10, 2))) for n, v in enumerate(values)])["w", "m"]
-        self.assertEqual(words.standing(paired), "**behind malloc by 3.00 x**")
-
-    def test_numbers(self):
-        for value, text in ((0, "0"), (4.567, "4.57"), (45.67, "45.7"), (456.7, "457"), (4567, "4,567"),
-                            (0.05, "0.05"), (0.0012, "0.0012"), (-3.2, "-3.20"), (9.999, "10.0")):
-            self.assertEqual(words.number(value), text)
-        self.assertEqual(words.with_spread({"median": 5, "min": 4, "max": 7, "runs": 3}), "5.00 (4.00..7.00)")
-        self.assertEqual(words.with_spread({"median": 5, "min": 4, "max": 7, "runs": 3},
-                                                  claims.percent_of_rest), "95.0 (93.0..96.0)")
-        self.assertEqual(words.with_spread({"median": 5, "min": 5, "max": 5, "runs": 1}), "5.00")
-
     def gate(self):
-        answer = subprocess.run([sys.executable, "-B", str(BENCHMARKS / "report" / "gate.py"), str(self.folder)], capture_output=True,
-                                text=True, check=False, timeout=300)
+        answer = script("report/gate.py", self.folder)
         return answer, {tuple(line.split()[:2]): line for line in answer.stdout.split("\n") if line.strip()}
 
     def test_the_gate(self):
@@ -586,60 +608,43 @@ class Document(Folder):
                       answer.stdout)
         self.assertIn("gate: FAILED", answer.stdout)
 
-    def test_a_gate_whose_output_is_not_read(self):
-        self.write_some()
-        command = [sys.executable, "-B", str(BENCHMARKS / "report" / "gate.py"), str(self.folder)]
-        with open("/dev/full", "w", encoding="utf-8") as full:
-            answer = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
-        self.assertEqual((answer.returncode, answer.stderr), (2, "gate: standard output: No space left on device\n"))
-        reader, writer = os.pipe()
-        os.close(reader)
-        answer = subprocess.run(command, stdout=writer, stderr=subprocess.PIPE, text=True, check=False)
-        os.close(writer)
-        self.assertEqual((answer.returncode, answer.stderr), (141, ""))
-
     def test_the_gate_tells_new_misses_from_those_of_the_tree(self):
         self.write_some()
         tree = self.folder / "tree"
-        (tree / "results").mkdir(parents=True)
-        targets = gate.report.read_targets(BENCHMARKS / "targets.csv")
-        with mock.patch.object(gate, "BENCHMARKS", tree):
+        tree.mkdir()
+        targets = report.read_targets()
+        with mock.patch.object(gate, "RESULTS", tree):
             self.assertIsNone(gate.missed_in_tree(self.folder, targets))  # there are none to compare with
             for file in self.folder.glob("*.csv"):
-                shutil.copy(file, tree / "results")
-            self.assertIsNone(gate.missed_in_tree(tree / "results", targets))  # these are they
+                shutil.copy(file, tree)
+            self.assertIsNone(gate.missed_in_tree(tree, targets))  # these are they
             same = gate.missed_in_tree(self.folder, targets)
         self.assertIn("suite/soak op_ns", same)
         self.assertNotIn("suite/space_128 overhead_pct", same)
-        for before, words in ((same, "NEW: none"), (same - {"suite/soak op_ns"}, "NEW: suite/soak op_ns\n")):
+        for before, said in ((same, "NEW: none"), (same - {"suite/soak op_ns"}, "NEW: suite/soak op_ns\n")):
             out = io.StringIO()
             with mock.patch.object(gate, "missed_in_tree", lambda *_, before=before: before), contextlib.redirect_stdout(out):
                 self.assertEqual(gate.main([str(self.folder)]), 1)
-            self.assertIn(words, out.getvalue())
+            self.assertIn(said, out.getvalue())
 
     def test_the_gate_fails_without_an_allocator_unless_it_is_named(self):
-        path = self.folder / "some_targets.csv"
-        path.write_text("work,metric,kind,limit\nsuite/space_128,overhead_pct,absolute,5\n", encoding="utf-8")
-        targets = report.read_targets(path)
+        targets = {("suite/space_128", "overhead_pct"): ("absolute", 5)}
         names = ",".join(gate.PEERS)
         self.write_some()
-        for arguments, code, words in (([], 1, "--without jemalloc,"), (["--without", names], 0, "gate: passed"),
+        for arguments, code, said in (([], 1, "--without jemalloc,"), (["--without", names], 0, "gate: passed"),
                                        (["--without", "apr"], 1, "gate: FAILED")):
             out = io.StringIO()
-            with mock.patch.object(gate.report, "read_targets", lambda path: targets), contextlib.redirect_stdout(out):
+            with mock.patch.object(gate.report, "read_targets", lambda: targets), contextlib.redirect_stdout(out):
                 self.assertEqual(gate.main([*arguments, str(self.folder)]), code)
-            self.assertIn(words, out.getvalue())
-        answer = subprocess.run([sys.executable, "-B", str(BENCHMARKS / "report" / "gate.py"), "--without", "none", str(self.folder)],
-                                capture_output=True, text=True, check=False, timeout=300)
-        self.assertEqual(answer.returncode, 2)
-        self.assertIn("'none'", answer.stderr)
+            self.assertIn(said, out.getvalue())
+        self.refused(script("report/gate.py", "--without", "none", self.folder), "'none'")
 
     def accurate(self, *without):
         """Two rounds of alloc and seq_alloc, in which nobody has a spike, without the rows that begin like these."""
         rows = [f"{name},1,128,{op},12,10,20,30,40,5,50,1,{n}\n" for n in (1, 2) for name in ("tslab", "malloc")
                 for op in ("alloc", "seq_alloc")]
         rows = [row for row in rows if not row.startswith(without) and not row.endswith(without)]
-        self.write(benchmark_accurate=ACCURATE + "".join(rows), run=RUN)
+        self.files(benchmark_accurate=ACCURATE + "".join(rows), run=RUN)
         return {key: line.rpartition("  ")[2] for key, line in self.gate()[1].items()}
 
     def test_the_gate_misses_rows_that_are_not_there(self):
@@ -662,7 +667,7 @@ class Document(Folder):
             f"1,{name},1,{work},{metric},5,ns\n" for name in ("tslab", "glibc", "jemalloc")
             for work, metric in (("fifo_replace", "pair_ns"), ("request", "object_ns")))
         raw = raw.replace("1,jemalloc,1,request,object_ns,5,ns\n", "")
-        self.write(scope_bench=SCOPES + "".join(rows[:-1]), core_bench_raw=raw)
+        self.files(scope_bench=SCOPES + "".join(rows[:-1]), core_bench_raw=raw)
         rows = self.gate()[1]
         self.assertTrue(rows["suite/scope_10x1", "object_ns"].endswith(" ok"))
         self.assertTrue(rows["suite/scope_100x1", "object_ns"].endswith("not measured: no pmr"))
@@ -670,7 +675,7 @@ class Document(Folder):
         self.assertTrue(rows["request", "object_ns"].endswith("not measured: no jemalloc"))
 
     def test_the_gate_refuses_a_run_that_makes_no_figures(self):
-        for run, words in [
+        for record, said in [
             (RUN.replace("mode: full", "mode: smoke"), "run.csv: mode smoke"),
             (RUN.replace("90.0,0,", "90.0,1,"), "run.csv:8: soak of all ended with exit code 1"),
             (RUN.replace("90.0,0,", "90.0,-9,"), "exit code -9"),
@@ -679,28 +684,21 @@ class Document(Folder):
             (None, "run.csv: is not there"),
         ]:
             self.write_some()
-            if run:
-                self.write(run=run)
+            if record:
+                self.files(run=record)
             else:
                 (self.folder / "run.csv").unlink()
-            answer, _ = self.gate()
-            self.assertEqual(answer.returncode, 2, words)
-            self.assertEqual(len(answer.stderr.strip().split("\n")), 1, answer.stderr)
-            self.assertIn(words, answer.stderr)
+            self.refused(self.gate()[0], said)
         # one that cannot measure here has ended well, and so has one that no target needs
-        for run in (RUN.replace("90.0,0,", "90.0,3,"), RUN.replace("soak,1,all,90.0,0,", "smoke_tests,1,tslab,90.0,1,")):
-            self.write(run=run)
+        for record in (RUN.replace("90.0,0,", "90.0,3,"), RUN.replace("soak,1,all,90.0,0,", "smoke_tests,1,tslab,90.0,1,")):
+            self.files(run=record)
             self.assertEqual(self.gate()[0].returncode, 1)
 
     def test_refuses(self):
-        answer = self.make()
-        self.assertEqual(answer.returncode, 2)
-        self.assertIn("no results", answer.stderr)
+        self.refused(self.make(), "no results")
         self.write_some()
-        (self.folder / "soak.csv").write_text("allocator,epoch,throughput_ops_sec\ntslab,1,x\n", encoding="utf-8")
-        answer = self.make()
-        self.assertEqual(answer.returncode, 2)
-        self.assertIn("soak.csv:2: ", answer.stderr)
+        self.write("soak.csv", "allocator,epoch,throughput_ops_sec\ntslab,1,x\n")
+        self.refused(self.make(), "soak.csv:2: ")
 
 
 if __name__ == "__main__":

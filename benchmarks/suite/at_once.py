@@ -4,39 +4,26 @@
     at_once.py PROGRAM --allocators A,B --csv FILE [--smoke|--quick]
 """
 
-import argparse
 import pathlib
-import subprocess
 import sys
 import tempfile
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
 
-from harness import ending  # noqa: E402
+from harness import ending, run  # noqa: E402
 
 
 def main(arguments):
-    parser = argparse.ArgumentParser(prog="at_once.py", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = run.Parser("at_once.py", __doc__, "allocators csv")
     parser.add_argument("program")
-    parser.add_argument("--allocators", required=True, metavar="A,B")
-    parser.add_argument("--csv", required=True, type=pathlib.Path, metavar="FILE")
     options, more = parser.parse_known_args(arguments)
-    lines, code = [], 0
     with tempfile.TemporaryDirectory() as folder:
-        running = {}
-        for name in options.allocators.split(","):
-            part = pathlib.Path(folder) / f"{name}.csv"
-            running[name] = part, subprocess.Popen([options.program, "--allocator", name, *more, "--csv", str(part)])
-        for name, (part, process) in running.items():
-            if process.wait() != 0:
-                print(f"at_once: {name}: exit code {process.returncode}", file=sys.stderr)
-                code = code or abs(process.returncode)
-                continue
-            heading, *rows = part.read_text(encoding="utf-8").splitlines()
-            lines += rows if lines else [heading, *rows]
-    if code == 0:
-        options.csv.write_text("\n".join(lines) + "\n", encoding="utf-8")
-    return code
+        parts = {name: pathlib.Path(folder) / f"{name}.csv" for name in options.allocators.split(",")}
+        said = run.at_once({name: ([options.program, "--allocator", name, *more, "--csv", part], {}) for name, part in parts.items()})
+        print("".join(said.values()), end="")
+        rows = [row for part in parts.values() for row in run.read_csv(part)]
+    run.write_csv(options.csv, [], list(rows[0]), [row.values() for row in rows])
+    return 0
 
 
 if __name__ == "__main__":

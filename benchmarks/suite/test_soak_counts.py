@@ -1,34 +1,25 @@
 #!/usr/bin/env python3
-"""soak_counts.py: counts of a call, of short windows. SUITE_DIR: where the programs are."""
+"""soak_counts.py: counts of a call, of short windows."""
 
-import csv
-import os
 import pathlib
 import shutil
-import subprocess
 import sys
-import tempfile
 import unittest
 
-SCRIPT = pathlib.Path(__file__).resolve().parent / "soak_counts.py"
-PROGRAMS = pathlib.Path(os.environ["SUITE_DIR"])
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
+
+from harness import run  # noqa: E402
+from harness.testing import PROGRAMS, InFolder, script  # noqa: E402
 
 
-class Counts(unittest.TestCase):
-    def run_script(self, build, *arguments):
-        return subprocess.run([sys.executable, "-B", SCRIPT, "--build", build, *arguments], capture_output=True, text=True, check=False)
-
+class Counts(InFolder):
     @unittest.skipUnless(shutil.which("valgrind"), "valgrind is not installed")
     def test_counts_of_a_call(self):
-        with tempfile.TemporaryDirectory() as folder:
-            build = pathlib.Path(folder)
-            (build / "benchmarks").mkdir()
-            for name in ("soak_mixed", "soak_mixed_malloc"):
-                os.symlink(PROGRAMS / name, build / "benchmarks" / name)
-            answer = self.run_script(build, "--windows", "1", "300", "--allocators", "tslab,jemalloc,nobody")
+        out = self.folder / "counts.csv"
+        answer = script("suite/soak_counts.py", "--build", PROGRAMS, "--windows", "1", "300", "--allocators", "tslab,jemalloc,google", "--csv", out)
         self.assertEqual(answer.returncode, 0, answer.stderr)
-        self.assertIn("nobody is not installed: left out", answer.stderr)
-        row, *others = csv.DictReader(line for line in answer.stdout.splitlines() if not line.startswith("#"))
+        self.assertRegex(answer.stderr, "google is (not installed: )?left out")
+        row, *others = run.read_csv(out)
         self.assertEqual(row["allocator"], "tslab")
         # valgrind counts preloaded libraries, not a program that only starts another one
         for other in others:
@@ -41,10 +32,7 @@ class Counts(unittest.TestCase):
         self.assertTrue(0 < float(row["mispredicts"]) < 5, row)
 
     def test_without_the_programs(self):
-        with tempfile.TemporaryDirectory() as folder:
-            answer = self.run_script(folder)
-        self.assertEqual(answer.returncode, 3)
-        self.assertIn("soak_mixed is not built: make bench", answer.stderr)
+        self.refused(script("suite/soak_counts.py", "--build", self.folder), "no soak_mixed in", "build the project first")
 
 
 if __name__ == "__main__":

@@ -1,32 +1,28 @@
 #!/usr/bin/env python3
-"""soak_mixed_single_process.sh with the real programs (SUITE_DIR) for a moment: turns, counts, interruption, bad input."""
+"""soak_mixed_single_process.sh for a moment: turns, counts, interruption, bad input."""
 
 import contextlib
-import csv
 import io
 import os
 import pathlib
 import signal
 import subprocess
 import sys
-import tempfile
-import time
 import unittest
 from unittest import mock
 
-BENCHMARKS = pathlib.Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(BENCHMARKS))
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
 
+from harness import run  # noqa: E402
+from harness.ending import Refusal  # noqa: E402
+from harness.testing import BENCHMARKS, PROGRAMS, InFolder, answer_of, until  # noqa: E402
 from report import analyze_epoch_tail_csv as analyze  # noqa: E402
 from report import suite_figures as figures  # noqa: E402
-from suite import run_all  # noqa: E402
 from suite import soak_mixed  # noqa: E402
 
-BUILD = os.environ.get("SUITE_DIR")
-
-# A stand-in for soak_mixed: its name, its windows, and its end, each as the test wants them.
+# A stand-in for soak_mixed: its windows, and its end as the test wants it.
 PROGRAM = """#!/bin/sh
-case "$*" in *--identify*) {identify}; echo "tslab,1.0,lib.so,optimized"; exit ;; esac
+case "$*" in *--identify*) echo "tslab,1.0,lib.so,optimized"; exit ;; esac
 echo {header}
 number=0
 while read -r line; do number=$((number + 1)); echo "tslab,$number,1e6,0.01,7000,3000,280,3000,1.4,1.0"; done
@@ -34,76 +30,41 @@ while read -r line; do number=$((number + 1)); echo "tslab,$number,1e6,0.01,7000
 """
 
 
-class StandIns(unittest.TestCase):
+class Soak(InFolder):
     def setUp(self):
-        self.temporary = tempfile.TemporaryDirectory()
-        self.addCleanup(self.temporary.cleanup)
-        self.folder = pathlib.Path(self.temporary.name)
+        super().setUp()
         self.csv = self.folder / "soak.csv"
 
-    def soak(self, identify=":", end=":"):
-        """The exit code, and what went to stderr."""
-        program = self.folder / "soak_mixed"
-        program.write_text(PROGRAM.format(header=soak_mixed.HEADER, identify=identify, end=end), encoding="utf-8")
-        program.chmod(0o755)
-        errors = io.StringIO()
-        with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(errors):
-            try:
-                code = soak_mixed.main(["--build", str(self.folder), "--csv", str(self.csv), "--smoke", "--seed", "7",
-                                        "--allocators", "tslab"])
-            except SystemExit as end_of_it:
-                code = end_of_it.code
-        return code, errors.getvalue()
-
-    def test_the_file_says_which_run_it_is_of(self):
-        self.assertEqual(self.soak()[0], 0)
-        lines = self.csv.read_text(encoding="utf-8").split("\n")
-        self.assertEqual([line.split(":")[0] for line in lines[:5]],
-                         ["# machine", "# command", "# date", "# allocators", "# commit"])
-        self.assertEqual(lines[1], "# command: benchmarks/soak_mixed_single_process.sh --window-ms 10 --seed 7 --smoke "
-                         "--allocators tslab")
-        self.assertEqual(lines[3], "# allocators: tslab 1.0")
-        self.assertEqual(lines[5], soak_mixed.HEADER)
-        windows = {}
-        analyze.read_windows(self.csv, windows)
-        self.assertEqual(windows, {"tslab": [1e6] * 3})
-        self.assertEqual(len(figures.Suite(self.folder).rows("soak")), 3)
-
-    def test_a_program_that_does_not_answer(self):
-        with mock.patch.object(run_all, "IDENTIFY_S", 0.1):
-            self.assertEqual(self.soak(identify="exec sleep 30"), (2, "soak_mixed_single_process: tslab: soak_mixed has no "
-                                                                   "answer to --identify within 0.1 s\n"))
-        with mock.patch.object(soak_mixed, "END_S", 0.1):
-            code, errors = self.soak(end="exec sleep 30")
-        self.assertEqual(code, 1)
-        self.assertIn("soak_mixed_single_process: tslab: no end within 0.1 s of the last window\n", errors)
-
-
-@unittest.skipUnless(BUILD, "SUITE_DIR is not set")
-class Soak(unittest.TestCase):
-    def setUp(self):
-        self.temporary = tempfile.TemporaryDirectory()
-        self.csv = pathlib.Path(self.temporary.name) / "soak.csv"
-
-    def tearDown(self):
-        self.temporary.cleanup()
+    def stand_in(self, end=":"):
+        self.program("soak_mixed", PROGRAM.format(header=soak_mixed.HEADER, end=end))
+        with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
+            return soak_mixed.main(["--build", str(self.folder), "--csv", str(self.csv), "--smoke", "--allocators", "tslab"])
 
     def command(self, *arguments):
-        return [str(BENCHMARKS / "soak_mixed_single_process.sh"), "--build", BUILD, "--csv", str(self.csv), *arguments]
+        return [BENCHMARKS / "soak_mixed_single_process.sh", "--build", PROGRAMS, "--csv", self.csv, *arguments]
 
-    def soak(self, *arguments):
-        return subprocess.run(self.command(*arguments), capture_output=True, text=True, check=False, timeout=100)
+    def test_the_file_says_which_run_it_is_of(self):
+        self.assertEqual(self.stand_in(), 0)
+        lines = self.csv.read_text(encoding="utf-8").split("\n")
+        self.assertEqual([line.split(":")[0] for line in lines[:5]], ["# machine", "# command", "# date", "# allocators", "# commit"])
+        self.assertEqual(lines[1], "# command: benchmarks/soak_mixed_single_process.sh --smoke --allocators tslab")
+        self.assertEqual((lines[3], lines[5]), ("# allocators: tslab 1.0", soak_mixed.HEADER))
+        self.assertEqual(analyze.read_windows(self.csv, {}), {"tslab": [1e6] * 3})
+        self.assertEqual(len(figures.Suite(self.folder).rows("soak")), 3)
 
-    def rows(self):
-        with open(self.csv, newline="", encoding="utf-8") as file:
-            return list(csv.DictReader(line for line in file if not line.startswith("# ")))
+    def test_a_program_that_does_not_end(self):
+        with mock.patch.object(soak_mixed, "END_S", 0.1), self.assertRaisesRegex(Refusal, "tslab: no end within 0.1 s of the last window"):
+            self.stand_in("exec sleep 30")
+        with self.assertRaisesRegex(Refusal, "tslab: it leaked"):
+            self.stand_in("echo it leaked >&2; exit 1")
 
     def test_windows_in_turn(self):
-        answer = self.soak("--smoke", "--allocators", "tslab,glibc")
+        answer = answer_of(self.command("--smoke", "--allocators", "tslab,glibc"))
         self.assertEqual(answer.returncode, 0, answer.stderr)
-        rows = self.rows()
+        rows = run.read_csv(self.csv)
         self.assertEqual([(row["allocator"], row["epoch"]) for row in rows],
                          [("tslab", "1"), ("malloc", "1"), ("malloc", "2"), ("tslab", "2"), ("tslab", "3"), ("malloc", "3")])
+        self.assertEqual(len({row["live_objects"] for row in rows[:2]}), 1)  # the load is the same for all
         for name in ("tslab", "malloc"):
             mine = [row for row in rows if row["allocator"] == name]
             for row in mine:
@@ -113,68 +74,35 @@ class Soak(unittest.TestCase):
                 # seven in ten slots are full on average
                 self.assertTrue(220 < int(row["live_objects"]) < 340, row)
             for before, after in zip(mine, mine[1:]):
-                self.assertEqual(int(before["live_objects"]) + int(after["allocations"]) - int(after["frees"]),
-                                 int(after["live_objects"]))
-        windows = {}
-        analyze.read_windows(self.csv, windows)
-        self.assertEqual({name: len(speeds) for name, speeds in windows.items()}, {"tslab": 3, "malloc": 3})
+                self.assertEqual(int(before["live_objects"]) + int(after["allocations"]) - int(after["frees"]), int(after["live_objects"]))
         self.assertIn("\ntslab ", answer.stdout)
 
-    def test_the_load_is_the_same_for_all_and_of_the_seed(self):
-        counts = []
-        for seed in ("1", "1", "2"):
-            self.assertEqual(self.soak("--smoke", "--allocators", "tslab,malloc", "--seed", seed).returncode, 0)
-            first = [row for row in self.rows() if row["epoch"] == "1"]
-            # allocations of one pass: a window has a whole number of them
-            self.assertEqual(len({row["live_objects"] for row in first}), 1)
-            counts.append(first[0]["live_objects"] + "," + self.rows()[2]["live_objects"])
-        self.assertEqual(counts[0], counts[1])
-        self.assertNotEqual(counts[0], counts[2])
-
     def test_an_interruption_keeps_the_windows(self):
-        with subprocess.Popen(self.command("--allocators", "tslab,malloc", "--window-ms", "20"), text=True,
-                              stdout=subprocess.PIPE, stderr=subprocess.PIPE) as child:
-            deadline = time.monotonic() + 30
-            while time.monotonic() < deadline and not (self.csv.exists() and self.csv.read_text().count("\n") > 8):
-                time.sleep(0.02)
+        with subprocess.Popen(self.command("--smoke", "--seconds", "60", "--allocators", "tslab,malloc"), text=True, stdout=subprocess.PIPE,
+                              stderr=subprocess.PIPE) as child:
+            until(lambda: self.csv.exists() and self.csv.read_text(encoding="utf-8").count("\n") > 8)
             child.send_signal(signal.SIGTERM)
             output, _ = child.communicate(timeout=300)
         self.assertEqual(child.returncode, 128 + signal.SIGTERM)
         self.assertIn("interrupted: the windows above are kept", output)
-        self.assertGreaterEqual(len(self.rows()), 3)
+        self.assertGreaterEqual(len(run.read_csv(self.csv)), 3)
 
     def test_two_do_not_write_to_one_file(self):
         self.csv.write_text("what was there\n", encoding="utf-8")
-        with soak_mixed.lock_file(self.csv):
-            answer = self.soak("--smoke")
+        with run.lock_file(self.csv):
+            answer = answer_of(self.command("--smoke"))
         self.assertEqual(answer.returncode, 2)
         self.assertIn("soak.csv is in use", answer.stderr)
         self.assertEqual(self.csv.read_text(encoding="utf-8"), "what was there\n")
         self.csv.unlink()
         os.mkfifo(self.csv)
-        answer = self.soak("--smoke")
-        self.assertEqual(answer.returncode, 2)
-        self.assertIn("soak.csv is no file that can be read again", answer.stderr)
+        self.refused(answer_of(self.command("--smoke")), "soak.csv is no file that can be read again")
 
     def test_refuses(self):
-        for arguments, words in [
-            (["--seconds", "0"], "'0'"),
-            (["--seconds", "many"], "'many'"),
-            (["--seconds", "1", "--window-ms", "2000"], "--seconds 1"),
-            (["--window-ms", "-1"], "--window-ms"),
-            (["--allocators", "nope"], "'nope'"),
-            (["--allocators", "malloc,glibc"], "twice"),
-            (["--allocators", ""], "''"),
-            (["--quick", "--smoke"], "--smoke"),
-            (["--nope"], "--nope"),
-            (["extra"], "extra"),
-            (["--build", "/nonexistent"], "/nonexistent"),
-            (["--smoke", "--allocators", "tslab", "--csv", "/nonexistent/soak.csv"], "/nonexistent/soak.csv"),
-        ]:
-            answer = self.soak(*arguments)
-            self.assertEqual(answer.returncode, 2, arguments)
-            self.assertEqual(len(answer.stderr.strip().split("\n")), 1, answer.stderr)
-            self.assertIn(words, answer.stderr)
+        for words, *arguments in (("'0'", "--seconds", "0"), ("'many'", "--seconds", "many"), ("'nope'", "--allocators", "nope"),
+                                  ("twice", "--allocators", "malloc,glibc"), ("''", "--allocators", ""), ("extra", "extra"),
+                                  ("/nonexistent", "--build", "/nonexistent")):
+            self.refused(answer_of(self.command(*arguments)), words)
             self.assertFalse(self.csv.exists(), arguments)
 
 

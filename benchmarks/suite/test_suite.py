@@ -1,30 +1,20 @@
 #!/usr/bin/env python3
-"""The programs of the suite from outside: command lines, CSV files, what they say of themselves.
-
-SUITE_DIR is the folder of the programs.
-"""
+"""What the programs of the suite, scope_bench and tail_attribution measure: the files of a moment each, and that the figures fit together."""
 
 import csv
-import os
 import pathlib
 import re
-import shutil
-import signal
 import statistics
-import subprocess
 import sys
-import tempfile
-import time
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
 
-from harness import peers  # noqa: E402
-from suite import run_all  # noqa: E402
+from harness import peers, run  # noqa: E402
+from harness.testing import PROGRAMS, InFolder, answer_of  # noqa: E402
+from steps import STEPS  # noqa: E402
 
-SUITE = pathlib.Path(os.environ.get("SUITE_DIR", "build/release/benchmarks")).resolve()
-PROGRAMS = ["benchmark_accurate", "benchmark_threads", "churn_test", "fragmentation_over_time", "smoke_tests"]
-INSTALLED = [name for name in peers.ALLOCATORS if (SUITE / "churn_test").exists() and run_all.ask(SUITE / "churn_test", name).returncode == 0]
+INSTALLED = list(run.identify(lambda name: [PROGRAMS / "churn_test", "--allocator", name], peers.ALLOCATORS, debug=True)[0])
 
 HEADERS = {
     "accurate.csv": "allocator,threads,size_class,op,avg_ns,p50_ns,p95_ns,p99_ns,p999_ns,ops_per_sec,p9999_ns,p99999_ns,"
@@ -45,252 +35,34 @@ HEADERS = {
     "over_time.csv": "allocator,placement,moment,second,live_objects,payload_mib,rss_mib,returned_pct,committed_bytes,"
     "version",
     "smoke.csv": "allocator,check,result,seconds,version",
+    "scope.csv": "allocator,version,objects_per_scope,scopes_open,ns_per_object,p99_ns_per_scope,peak_rss_bytes,payload_bytes,rounds,"
+    "held_per_payload,after_rss_bytes,ns_min,ns_max,floor_ns_per_object,timed_scopes,drop_ns_per_scope,ns_of_rounds,drop_ns_of_rounds",
+    "tail.csv": "allocator,version,rank,op,bytes,path,verdict,wall_ns,cpu_ns,wait_ns,minor_faults,major_faults,voluntary_switches,"
+    "involuntary_switches,path_p50_ns,path_p99_ns,operation,operations,empty_as_slow,allocations,slow_allocations",
 }
 
 
-def run(program, *arguments, folder=SUITE, settings=None, cwd=None):
-    environment = {**peers.clean_environment(), **(settings or {})}
-    return subprocess.run(
-        [str(folder / program), *map(str, arguments)],
-        capture_output=True, text=True, timeout=100, env=environment, cwd=cwd, check=False,
-    )
-
-
-class InFolder(unittest.TestCase):
-    def setUp(self):
-        holder = tempfile.TemporaryDirectory()
-        self.addCleanup(holder.cleanup)
-        self.folder = pathlib.Path(holder.name)
-
-    def names(self):
-        return sorted(path.name for path in self.folder.iterdir())
-
-    def smoke(self, program, name, *arguments):
-        answer = run(program, "--smoke", *self.further(program), "--csv", self.folder / name, *arguments)
+class Results(InFolder):
+    def smoke(self, program, name, *arguments, settings=None):
+        answer = answer_of([PROGRAMS / program, "--smoke", *self.further(program), "--csv", self.folder / name, *arguments],
+                           env={**peers.clean_environment(), **(settings or {})})
         self.assertEqual(answer.returncode, 0, answer.stderr)
         return answer
 
     def further(self, program):
         """The options that name the other files of a program."""
-        return [word for option, name in next(step.further for step in run_all.STEPS if step.name == program).items()
+        return [word for option, name in next(step.further for step in STEPS if step.name == program).items()
                 for word in (option, self.folder / f"{name}.csv")]
 
     def rows(self, name):
-        text = (self.folder / name).read_text(encoding="ascii")
-        self.assertTrue(text.endswith("\n"))
-        lines = text.splitlines()
+        lines = (self.folder / name).read_text(encoding="ascii").splitlines()
         self.assertEqual(lines[0], HEADERS[name])
         rows = list(csv.DictReader(lines))
-        self.assertGreater(len(rows), 0, name)
+        self.assertTrue(rows, name)
         for row in rows:
-            self.assertNotIn(None, row, f"{name}: a line with too many fields")
-            self.assertNotIn(None, row.values(), f"{name}: a line with too few fields")
+            self.assertFalse({None} & {*row, *row.values()}, f"{name}: a line with too many or too few fields")
         return rows
 
-
-class CommandLine(InFolder):
-    def refuse(self, program, arguments, *words):
-        answer = run(program, *arguments, "--csv", self.folder / "never.csv")
-        self.assertEqual(answer.returncode, 2, (program, arguments, answer))
-        self.assertEqual(answer.stdout, "")
-        self.assertEqual(len(answer.stderr.splitlines()), 1, answer.stderr)
-        for word in (program, *words):
-            self.assertIn(word, answer.stderr)
-        self.assertEqual(self.names(), [])
-
-    def test_help(self):
-        for program in PROGRAMS:
-            answer = run(program, "--help")
-            self.assertEqual((answer.returncode, answer.stderr), (0, ""))
-            for word in (f"usage: {program}", "--csv FILE", "--allocator NAME", "--smoke", "--quick"):
-                self.assertIn(word, answer.stdout)
-
-    def test_bad_arguments(self):
-        for program in PROGRAMS:
-            self.refuse(program, ["--wrong"], "'--wrong'")
-            self.refuse(program, ["--smok"], "'--smok'")
-            self.refuse(program, ["-3"], "'-3'")
-            self.refuse(program, ["--seed", "x"], "--seed", "'x'")
-            self.refuse(program, ["--seed=-1"], "--seed", "'-1'")
-            self.refuse(program, ["--seed", "18446744073709551616"], "--seed", "'18446744073709551616'")
-            self.refuse(program, ["--seed="], "--seed")
-            self.refuse(program, ["--smoke=1"], "--smoke=1")
-            self.refuse(program, ["--quick", "--smoke"], "--quick", "--smoke")
-            self.refuse(program, ["--allocator", "hoard"], "'hoard'")
-            self.refuse(program, ["--allocator", ""], "--allocator")
-            self.refuse(program, ["--csv", "--smoke"], "--csv", "'--smoke'")
-            self.refuse(program, ["--seed", "--smoke"], "--seed", "'--smoke'")
-            answer = run(program, "--csv")
-            self.assertEqual((answer.returncode, answer.stdout), (2, ""))
-            self.assertIn("--csv", answer.stderr)
-        dashes = run("smoke_tests", "--smoke", "--check", "domains", "--csv=--dashes.csv", cwd=self.folder)
-        self.assertEqual((dashes.returncode, self.names()), (0, ["--dashes.csv"]), dashes.stderr)
-
-    def test_bad_values_of_one_program(self):
-        for program in PROGRAMS:
-            if program != "benchmark_threads":
-                self.refuse(program, ["7"], "'7'")
-        self.refuse("benchmark_threads", ["0"], "threads", "'0'")
-        self.refuse("benchmark_threads", ["65"], "threads", "'65'")
-        self.refuse("benchmark_threads", ["two"], "threads", "'two'")
-        self.refuse("benchmark_threads", ["2", "4"], "'4'")
-        self.refuse("benchmark_threads", ["--trials", "1"], "--trials", "'1'")
-        self.refuse("benchmark_accurate", ["--cycles", "0"], "--cycles", "'0'")
-        self.refuse("benchmark_accurate", ["--sizes", "64,"], "--sizes", "'64,'")
-        self.refuse("benchmark_accurate", ["--sizes", "64,9000"], "--sizes", "'64,9000'")
-        self.refuse("benchmark_accurate", ["--sizes", "0"], "--sizes", "'0'")
-        self.refuse("benchmark_accurate", ["--sizes", "64,128,64"], "--sizes", "64 twice")
-        self.refuse("churn_test", ["--shifts", "1e3"], "--shifts", "'1e3'")
-        self.refuse("churn_test", ["--pressure", "99999"], "--pressure", "'99999'")
-        self.refuse("fragmentation_over_time", ["--idle", "0"], "--idle", "'0'")
-        self.refuse("smoke_tests", ["--check", "everything"], "'everything'")
-
-    def test_files_that_cannot_be_written(self):
-        (self.folder / "folder").mkdir()
-        for program in PROGRAMS:
-            # a full disk is noticed at the end only: once is enough
-            full = ["/dev/full"] if program == "churn_test" else []
-            for path in [self.folder / "missing" / "x.csv", self.folder / "folder", *full]:
-                answer = run(program, "--smoke", "--csv", path)
-                self.assertEqual(answer.returncode, 2, (program, path, answer))
-                self.assertIn(f"'{path}'", answer.stderr)
-        answer = run("churn_test", "--smoke", "--csv", self.folder / "a.csv", "--mixed", self.folder / "no" / "b.csv")
-        self.assertEqual(answer.returncode, 2)
-        self.assertIn("no/b.csv", answer.stderr)
-        answer = run("churn_test", "--smoke", "--csv", self.folder / "mixed_load.csv", "--mixed", self.folder / "mixed_load.csv")
-        self.assertEqual(answer.returncode, 2)
-        self.assertIn("mixed_load.csv", answer.stderr)
-        self.assertEqual(self.names(), ["folder"])
-
-    def test_an_allocator_that_is_not_installed(self):
-        for program in PROGRAMS:
-            shutil.copy(SUITE / program, self.folder / program)
-        for program in PROGRAMS:
-            for name in peers.PEERS:
-                answer = run(program, "--allocator", name, "--smoke", folder=self.folder)
-                self.assertEqual((answer.returncode, answer.stdout), (2, ""))
-                self.assertIn(f"'{name}' is not installed", answer.stderr)
-        # the file in build/peers is no library: the loader goes on with libc's malloc
-        (self.folder / "snmalloc-1.so").touch()
-        for folder in (self.folder, self.folder / "nothing"):
-            answer = run("churn_test", "--allocator", "snmalloc", "--smoke", settings={"BENCH_PEERS": str(folder)})
-            self.assertEqual(answer.returncode, 2)
-            self.assertIn("'snmalloc' is not installed", answer.stderr)
-
-    @unittest.skipUnless({"malloc", "jemalloc"} <= set(INSTALLED), "needs malloc and jemalloc")
-    def test_the_newest_takes_the_place_of_the_installed_one(self):
-        """By its version, of which 5.10 is newer than 5.9; and what is set for it does not reach a note about settings."""
-        library = run("churn_test", "--allocator", "jemalloc", "--identify").stdout.split(",")[2]
-        for version in ("5.9.0", "5.10.0"):
-            (self.folder / f"jemalloc-{version}.so").symlink_to(library)
-        answer = run("churn_test", "--allocator", "jemalloc", "--identify", settings={"BENCH_PEERS": str(self.folder)})
-        self.assertEqual(answer.stdout.split(",")[:3], ["jemalloc", "5.10.0", str(self.folder / "jemalloc-5.10.0.so")], answer.stderr)
-
-    def test_identity(self):
-        for program in PROGRAMS:
-            for name in INSTALLED:
-                answer = run(program, "--allocator", name, "--identify")
-                self.assertEqual(answer.returncode, 0, answer.stderr)
-                fields = answer.stdout.rstrip("\n").split(",")
-                self.assertEqual((fields[0], len(fields)), (name, 4))
-                self.assertRegex(fields[1], r"^\d+\.\d+")
-                self.assertIn({"malloc": "libc."}.get(name, name), fields[2])
-        # the program of one allocator becomes that of another too, and glibc is a name of malloc
-        if "malloc" in INSTALLED:
-            self.assertTrue(run("churn_test_malloc", "--allocator", "tslab", "--identify").stdout.startswith("tslab,"))
-            self.assertTrue(run("churn_test", "--allocator=glibc", "--identify").stdout.startswith("malloc,"))
-
-    def test_another_allocator_in_its_place_is_refused(self):
-        if not {"malloc", "jemalloc"} <= set(INSTALLED):
-            self.skipTest("needs malloc and jemalloc")
-        library = run("churn_test", "--allocator", "jemalloc", "--identify").stdout.split(",")[2]
-        answer = run("churn_test_malloc", "--smoke", "--csv", self.folder / "x.csv", settings={"LD_PRELOAD": library})
-        self.assertEqual(answer.returncode, 1, answer)
-        self.assertIn("jemalloc", answer.stderr)
-        self.assertEqual(self.names(), [])
-
-
-class WholeOrNotAtAll(InFolder):
-    def test_a_file_is_replaced_when_all_is_done(self):
-        target = self.folder / "target.csv"
-        target.write_text("old\n", encoding="ascii")
-        (self.folder / "link.csv").symlink_to(target)
-        self.smoke("smoke_tests", "link.csv", "--check", "domains")
-        self.assertTrue((self.folder / "link.csv").is_symlink())
-        self.assertTrue(target.read_text(encoding="ascii").startswith(HEADERS["smoke.csv"] + "\n"))
-        self.assertEqual(self.names(), ["link.csv", "target.csv"])
-
-    def test_one_file_a_name_and_a_word_before_one_is_replaced(self):
-        for program in PROGRAMS:
-            for name in ("mine.csv", "fragmentation.csv", "latency_cdf.csv", "space.csv", "phase_shifts.csv", "epoch_cycles.csv",
-                         "mixed_load.csv", "thread_trials.csv"):
-                (self.folder / name).write_text("old\n", encoding="ascii")
-            more = {"benchmark_threads": ["2"], "fragmentation_over_time": ["--payload", "4"], "soak_mixed": ["--windows", "1"]}
-            answer = run(program, "--smoke", "--csv", self.folder / "mine.csv", *more.get(program, []))
-            self.assertEqual(answer.returncode, 0, answer.stderr)
-            self.assertIn(f"'{self.folder / 'mine.csv'}' is there, and is replaced at the end\n", answer.stderr)
-            self.assertNotEqual((self.folder / "mine.csv").read_text(encoding="ascii"), "old\n")
-            for path in self.folder.iterdir():
-                if path.name != "mine.csv":
-                    self.assertEqual(path.read_text(encoding="ascii"), "old\n", (program, path.name))
-
-    def test_a_device_is_written_to(self):
-        answer = run("smoke_tests", "--smoke", "--check", "domains", "--csv", "/dev/stdout")
-        self.assertEqual(answer.returncode, 0, answer.stderr)
-        self.assertIn(HEADERS["smoke.csv"] + "\n", answer.stdout)
-        self.assertTrue(pathlib.Path("/dev/stdout").is_symlink())
-
-    def test_a_link_to_nothing_is_not_replaced(self):
-        link = self.folder / "link.csv"
-        link.symlink_to(self.folder / "nothing")
-        answer = run("smoke_tests", "--smoke", "--csv", link)
-        self.assertEqual((answer.returncode, answer.stdout), (2, ""))
-        self.assertIn(f"'{link}'", answer.stderr)
-        self.assertTrue(link.is_symlink())
-        self.assertEqual(self.names(), ["link.csv"])
-
-    def test_interrupted(self):
-        kept = self.folder / "churn.csv"
-        kept.write_text("old\n", encoding="ascii")
-        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-            with subprocess.Popen(
-                [SUITE / "churn_test", "--cycles", "100000", *self.further("churn_test"), "--csv", kept], stderr=subprocess.DEVNULL
-            ) as process:
-                deadline = time.monotonic() + 30
-                while len(self.names()) < 5 and time.monotonic() < deadline:
-                    time.sleep(0.01)
-                self.assertEqual(len(self.names()), 5, "a temporary file beside each result")
-                process.send_signal(number)
-                self.assertEqual(process.wait(30), -number)
-            self.assertEqual(self.names(), ["churn.csv"])
-            self.assertEqual(kept.read_text(encoding="ascii"), "old\n")
-
-    def test_nobody_reads_the_table(self):
-        reader, writer = os.pipe()
-        os.close(reader)
-        with subprocess.Popen(
-            [SUITE / "churn_test", "--smoke", "--csv", self.folder / "churn.csv"], stdout=writer,
-            stderr=subprocess.DEVNULL, preexec_fn=lambda: signal.signal(signal.SIGPIPE, signal.SIG_DFL),
-        ) as process:
-            os.close(writer)
-            self.assertNotEqual(process.wait(30), 0)
-        self.assertEqual(self.names(), [])
-        with open("/dev/full", "w", encoding="ascii") as full:
-            answer = subprocess.run([SUITE / "churn_test", "--smoke", "--csv", self.folder / "churn.csv"], stdout=full,
-                                    stderr=subprocess.PIPE, text=True, timeout=100, check=False)
-        self.assertEqual(answer.returncode, 2, answer)
-        self.assertIn("standard output", answer.stderr)
-        self.assertEqual(self.names(), [])
-
-    def test_failed(self):
-        answer = run("churn_test", "--smoke", "--csv", self.folder / "churn.csv", settings={"TSLAB_BUDGET": "64K"})
-        self.assertEqual(answer.returncode, 1, answer)
-        self.assertIn("NULL", answer.stderr)
-        self.assertIn("TSLAB_BUDGET=64K", answer.stderr)
-        self.assertEqual(self.names(), [])
-
-
-class Results(InFolder):
     def test_benchmark_accurate(self):
         for name in INSTALLED:
             answer = self.smoke("benchmark_accurate", "accurate.csv", "--allocator", name, "--sizes", "64,128", "--cycles", "3")
@@ -400,9 +172,8 @@ class Results(InFolder):
         """With memory given back at once, in amounts that the kernel's count shows."""
         self.smoke("churn_test", "churn.csv", "--pressure", "24", "--shifts", "3", "--cycles", "1", "--samples", "1")
         kept = self.rows("phase_shifts.csv")
-        answer = run("churn_test", "--smoke", *self.further("churn_test"), "--pressure", "24", "--shifts", "3",
-                     "--cycles", "1", "--samples", "1", settings={"TSLAB_RECLAIM": "at_once"})
-        self.assertEqual(answer.returncode, 0, answer.stderr)
+        self.smoke("churn_test", "churn.csv", "--pressure", "24", "--shifts", "3", "--cycles", "1", "--samples", "1",
+                   settings={"TSLAB_RECLAIM": "at_once"})
         for warm, cold in zip(kept, self.rows("phase_shifts.csv")):
             for row in (warm, cold):
                 base, peak, cool = (float(row[f"rss_{moment}_mib"]) for moment in ("base", "peak", "cool"))
@@ -474,7 +245,8 @@ class Results(InFolder):
             self.assertIn(f"{len(rows)} passed, 0 failed", answer.stdout)
 
     def test_smoke_tests_can_fail(self):
-        answer = run("smoke_tests", "--smoke", "--csv", self.folder / "smoke.csv", settings={"TSLAB_BUDGET": "1M"})
+        answer = answer_of([PROGRAMS / "smoke_tests", "--smoke", "--csv", self.folder / "smoke.csv"],
+                           env={**peers.clean_environment(), "TSLAB_BUDGET": "1M"})
         self.assertEqual(answer.returncode, 1, answer)
         self.assertIn("FAIL sizes", answer.stdout)
         self.assertIn("NULL", answer.stderr)
@@ -482,6 +254,40 @@ class Results(InFolder):
         self.assertIn("sizes", failed)
         self.assertNotIn("misuse", failed)
         self.assertEqual(self.names(), ["smoke.csv"])
+
+    def test_scope_bench(self):
+        names = [line.split()[0] for line in answer_of([PROGRAMS / "scope_bench", "--list"]).stdout.splitlines()]
+        self.assertEqual(len(names), len(set(names)))
+        self.assertLessEqual({"none", "tslab", "mimalloc", "jemalloc", "apr", "talloc", "pmr", "bumpalo"}, set(names))
+        self.smoke("scope_bench", "scope.csv", "--allocator", "tslab")
+        rows = self.rows("scope.csv")
+        self.assertEqual([(row["allocator"], row["objects_per_scope"], row["scopes_open"]) for row in rows], [("none", "10", "10"), ("tslab", "10", "10")])
+        for row in rows:
+            self.assertTrue(16 * 100 <= int(row["payload_bytes"]) <= 1040 * 100)
+            self.assertGreater(float(row["ns_per_object"]), 0)
+            self.assertGreaterEqual(float(row["drop_ns_per_scope"]), 0)
+            self.assertEqual((row["rounds"], row["ns_of_rounds"]), ("1", row["ns_per_object"]))
+            self.assertAlmostEqual(float(row["drop_ns_of_rounds"]), float(row["drop_ns_per_scope"]), delta=0.06)
+        # more objects hold more memory
+        answer = answer_of([PROGRAMS / "scope_bench_tslab", "--objects", "1000", "--open", "100", "--seconds", "0.001"])
+        peak, payload = (int(field) for field in answer.stdout.split(",")[3:5])
+        self.assertTrue(1000 * 100 * 500 < payload < 1000 * 100 * 556 and payload < peak < 2 * payload, answer)
+
+    def test_tail_attribution(self):
+        self.smoke("tail_attribution", "tail.csv", "--top", "25")
+        rows = self.rows("tail.csv")
+        self.assertEqual([int(row["rank"]) for row in rows], list(range(1, 26)))
+        walls = [int(row["wall_ns"]) for row in rows]
+        self.assertEqual(walls, sorted(walls, reverse=True))
+        steps = {step for row in rows for step in row["path"].split("+")}
+        self.assertLessEqual(steps, {"fast", "refill", "new_slab", "fresh_memory", "foreign_drain", "slab_used_up", "slab_from_full",
+                                     "slab_emptied", "purge", "lock_wait"})
+        self.assertLessEqual({"purge", "fresh_memory"}, steps)  # with 256 KiB kept, giving memory back and getting it again takes longest
+        self.assertLessEqual({row["op"] for row in rows}, {"alloc", "free"})
+        self.assertLessEqual({row["verdict"] for row in rows}, {"scheduler", "page_fault", "allocator", "machine"})
+        for row in rows:
+            self.assertEqual(int(row["wait_ns"]), max(0, int(row["wall_ns"]) - int(row["cpu_ns"])))
+            self.assertTrue(16 <= int(row["bytes"]) <= 1040)
 
 
 if __name__ == "__main__":

@@ -1,30 +1,23 @@
 #!/usr/bin/env python3
-"""watched_bench.py: a moment of each watcher that is there, and the message about one that is not. Argument: the build directory."""
+"""watched_bench.py: a moment of each watcher that is there, and the message about one that is not."""
 
-import csv
 import pathlib
-import subprocess
 import sys
-import tempfile
 import unittest
 
-BUILD = sys.argv.pop(1)
-BENCHMARKS = pathlib.Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(BENCHMARKS))
-sys.dont_write_bytecode = True
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
 
+from harness import run  # noqa: E402
+from harness.testing import PROGRAMS, InFolder, script  # noqa: E402
 from watched import watched_bench  # noqa: E402
 
 
-class Watched(unittest.TestCase):
+class Watched(InFolder):
     def test_ours_are_measured_and_others_named_that_are_not_there(self):
-        with tempfile.TemporaryDirectory() as folder:
-            out = pathlib.Path(folder) / "watched.csv"
-            answer = subprocess.run([sys.executable, "-B", BENCHMARKS / "watched" / "watched_bench.py", "--smoke", "--build", BUILD,
-                                     "--csv", out], capture_output=True, text=True, check=False, env={"PATH": ""})
-            self.assertEqual(answer.returncode, 0, answer.stderr)
-            lines = out.read_text(encoding="utf-8").splitlines()
-        rows = list(csv.DictReader(line for line in lines if not line.startswith("#")))
+        out = self.folder / "watched.csv"
+        answer = script("watched/watched_bench.py", "--smoke", "--build", PROGRAMS, "--csv", out, env={"PATH": ""})
+        self.assertEqual(answer.returncode, 0, answer.stderr)
+        rows = run.read_csv(out)
         names = [row["watcher"] for row in rows]
         self.assertEqual(names[:2], ["temporal-slab: statistics page", "temporal-slab: sampled stacks"])
         for row in rows:
@@ -37,11 +30,8 @@ class Watched(unittest.TestCase):
         self.assertIn("left out: massif: valgrind is not installed (valgrind)", answer.stderr)
 
     def test_a_watcher_that_did_not_watch_is_none(self):
-        class Options:
-            program, seconds, rounds = pathlib.Path(BUILD) / "benchmarks" / "synthetic_bench", 0.01, 1
-
-        with self.assertRaisesRegex(watched_bench.Missing, "it left no .*, so it did not watch"):
-            watched_bench.measure(Options, watched_bench.Watcher("none", "", "", {}, (), "profile*"))
+        with self.assertRaisesRegex(run.Missing, "it left no .*, so it did not watch"):
+            watched_bench.once(PROGRAMS / "synthetic_bench", 0.01, watched_bench.Watcher("none", "malloc", "", {}, (), "profile*"), True)
 
     def test_costs_in_words(self):
         self.assertEqual([watched_bench.cost_text(cost) for cost in (0.99, 1.0, 1.25, 2.9, 12.4)],

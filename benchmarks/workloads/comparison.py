@@ -1,85 +1,56 @@
 #!/usr/bin/env python3
-"""The five patterns of synthetic_bench with malloc and with temporal-slab, in one table: benchmarks/workloads/COMPARISON_RESULTS.md.
+"""The five patterns of synthetic_bench with malloc and with temporal-slab.
 
-    benchmarks/workloads/comparison.py                 runs them (two minutes), and writes benchmarks/results/comparison.csv and the page
+    benchmarks/workloads/comparison.py                 runs them (two minutes): benchmarks/results/comparison.csv, and the pages
     benchmarks/workloads/comparison.py --seconds 60    of each run
     benchmarks/workloads/comparison.py --csv FILE      the figures only, into that file
-    benchmarks/workloads/comparison.py --page          runs nothing: the page from the figures that are there
-    benchmarks/workloads/comparison.py --check         writes nothing; exit 1 if the page is not what the figures give
 
 malloc and temporal-slab take turns, pattern by pattern, each in a process of its own. How long it takes to detect the leak is
-measured from outside: `tslab doctor` is asked twice a second until it names the label that leaks.
+measured from outside: `tslab doctor` is asked twice a second until it names the label that leaks. make_results.py writes the page.
 """
 
-import argparse
-import csv
 import json
-import os
 import pathlib
 import subprocess
 import sys
 import tempfile
 import time
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
-sys.path.insert(0, str(ROOT / "benchmarks"))
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
 
-from core.run_bench import describe_commit, describe_machine  # noqa: E402
-from harness import place  # noqa: E402
+from harness import ending, machine, run  # noqa: E402
+from harness.peers import clean_environment  # noqa: E402
+from harness.run import Missing  # noqa: E402
+from report import data  # noqa: E402
 
 PATTERNS = ["burst", "steady", "leak", "hotspot", "kernel"]
-PAGE = ROOT / "benchmarks" / "workloads" / "COMPARISON_RESULTS.md"
-FIGURES = ROOT / "benchmarks" / "results" / "comparison.csv"
-MARKS = ("<!-- figures: comparison begin (benchmarks/workloads/comparison.py) -->", "<!-- figures: comparison end -->")
 LIMIT_S = 60
 MIB = 1 << 20
 
 
-class Failure(Exception):
-    """Why there are no figures, or no page."""
-
-
-# ---- measuring ----------------------------------------------------------------------------------
-
-
-def clean_environment(**more):
-    return {**{key: value for key, value in os.environ.items() if key != "LD_PRELOAD" and not key.startswith("TSLAB_")}, **more}
-
-
-def program(build, name):
-    path = pathlib.Path(build) / name
-    if not path.is_file():
-        raise Failure(f"{path} is not built: make run")
-    return str(path)
-
-
-def run(bench, allocator, pattern, seconds):
+def once(bench, allocator, pattern, seconds):
     """What synthetic_bench says of a run."""
     with tempfile.TemporaryDirectory() as folder:
-        result = os.path.join(folder, "result.json")
-        done = subprocess.run([bench, f"--allocator={allocator}", f"--pattern={pattern}", f"--duration_s={seconds:g}",
-                               f"--json={result}"], capture_output=True, text=True, env=clean_environment(), check=False)
-        if done.returncode != 0:
-            raise Failure(f"{pattern} with {allocator}: {done.stderr.strip()}")
-        with open(result, encoding="utf-8") as file:
-            return json.load(file)
+        result = pathlib.Path(folder) / "result.json"
+        run.output_of([bench, f"--allocator={allocator}", f"--pattern={pattern}", f"--duration_s={seconds:g}", f"--json={result}"])
+        return json.loads(result.read_text(encoding="utf-8"))
 
 
 def detect(bench, doctor):
     """Seconds from the start of the leak pattern until the doctor names what leaks."""
     begin = time.monotonic()
     leaking = subprocess.Popen([bench, "--pattern=leak", f"--duration_s={LIMIT_S}"], stdout=subprocess.DEVNULL,
-                               env=clean_environment(TSLAB_SHM="1"))
+                               env={**clean_environment(), "TSLAB_SHM": "1"})
     try:
         while time.monotonic() - begin < LIMIT_S:
-            answer = subprocess.run([doctor, "doctor", str(leaking.pid)], capture_output=True, text=True, check=False)
+            answer = run.call([doctor, "doctor", leaking.pid])
             if any("after its close" in line and "`req`" in line for line in answer.stdout.splitlines()):
                 return time.monotonic() - begin
             time.sleep(0.5)
     finally:
         leaking.kill()
         leaking.wait()
-    raise Failure(f"the doctor did not name the leak within {LIMIT_S} s")
+    raise Missing(f"the doctor did not name the leak within {LIMIT_S} s")
 
 
 def figures_of(result):
@@ -102,45 +73,19 @@ def figures_of(result):
 
 
 def measure(options):
-    bench, doctor = program(options.build, "benchmarks/synthetic_bench"), program(options.build, "tools/tslab")
-    rows = []
+    programs = run.programs_in(options.build, "synthetic_bench")
+    bench, rows = programs / "synthetic_bench", []
     for at, pattern in enumerate(PATTERNS):
-        for allocator in ("malloc", "tslab")[::1 if at % 2 == 0 else -1]:
-            print(f"comparison: {pattern} with {allocator}, {options.seconds:g} s", file=sys.stderr)
-            found = figures_of(run(bench, allocator, pattern, options.seconds))
+        for allocator in run.turn(("malloc", "tslab"), at):
+            run.say(f"comparison: {pattern} with {allocator}, {options.seconds:g} s")
             rows += [(pattern, allocator, figure, f"{value:.6g}" if isinstance(value, float) else value)
-                     for figure, value in found.items()]
+                     for figure, value in figures_of(once(bench, allocator, pattern, options.seconds)).items()]
     if not options.smoke:
-        rows.append(("leak", "tslab", "detected_s", f"{detect(bench, doctor):.1f}"))
+        rows.append(("leak", "tslab", "detected_s", f"{detect(bench, programs.parent / 'tools' / 'tslab'):.1f}"))
     return rows
 
 
-def write_figures(path, options, rows):
-    temporary = path.with_name(f".{path.name}.tmp")
-    with open(temporary, "w", newline="", encoding="utf-8") as file:
-        file.write(f"# machine: {describe_machine()}\n# command: benchmarks/workloads/comparison.py --seconds {options.seconds:g}\n"
-                   f"# date: {time.strftime('%Y-%m-%d %H:%M:%S', time.gmtime())} UTC, load {os.getloadavg()[0]:.2f} at the end\n"
-                   f"# commit: {describe_commit()}\n")
-        writer = csv.writer(file, lineterminator="\n")
-        writer.writerow(["pattern", "allocator", "figure", "value"])
-        writer.writerows(rows)
-    temporary.replace(path)
-
-
 # ---- the page -----------------------------------------------------------------------------------
-
-
-def read_figures(path):
-    """({word: text} of the lines before the heading, {(pattern, allocator): {figure: value}})"""
-    try:
-        lines = path.read_text(encoding="utf-8").splitlines()
-    except OSError as error:
-        raise Failure(f"{path}: {error.strerror}") from error
-    about = dict(line[2:].split(": ", 1) for line in lines if line.startswith("# "))
-    found = {}
-    for row in csv.DictReader(line for line in lines if not line.startswith("#")):
-        found.setdefault((row["pattern"], row["allocator"]), {})[row["figure"]] = float(row["value"])
-    return about, found
 
 
 def us(value):
@@ -173,14 +118,15 @@ OURS = [("fast path, % of the allocations", "fast_path_pct", percent), ("slow pa
         ("time until the doctor names the leak, s", "detected_s", lambda value: f"{value:.1f}")]
 
 
-def block(about, found):
-    """The lines between the marks."""
+def block(suite, _summary):
+    """The lines of the page's block."""
+    about, found = suite.header("comparison"), {}
+    for row in suite.rows("comparison"):
+        found.setdefault((row["pattern"], row["allocator"]), {})[row["figure"]] = row.number("value")
     missing = [f"{p} with {a}" for p in PATTERNS for a in ("malloc", "tslab") if (p, a) not in found]
     if missing:
-        raise Failure(f"no figures of {', '.join(missing)}")
-    less = [] if about.get("mode", "full") == "full" else [f"**A {about['mode']} run: less work, so the figures vary more.**", ""]
-    lines = [*less, "malloc's figure stands before ours.", "", f"| malloc, temporal-slab | {' | '.join(PATTERNS)} |",
-             f"|---|{'---|' * len(PATTERNS)}"]
+        raise data.InputError(f"{suite.path('comparison')}: no figures of {', '.join(missing)}")
+    lines = ["malloc's figure stands before ours.", "", f"| malloc, temporal-slab | {' | '.join(PATTERNS)} |", f"|---|{'---|' * len(PATTERNS)}"]
     for name, figure, text in BOTH:
         cells = [", ".join(text(found[p, a][figure]) for a in ("malloc", "tslab")) for p in PATTERNS]
         lines.append(f"| {name} | {' | '.join(cells)} |")
@@ -192,49 +138,20 @@ def block(about, found):
             f"Command: `{about.get('command', '')}`."]
 
 
-def page(text, about, found):
-    begin, end = (text.find(mark) for mark in MARKS)
-    if begin < 0 or end < begin:
-        raise Failure(f"{PAGE}: no block of figures")
-    return text[:begin] + "\n".join([MARKS[0], *block(about, found), MARKS[1]]) + text[end + len(MARKS[1]):]
-
-
-def write_page(options):
-    """0; 1: it is not as the figures say, with --check."""
-    text = options.page_file.read_text(encoding="utf-8")
-    new = page(text, *read_figures(options.csv))
-    if options.check:
-        if new != text:
-            print(f"comparison: {options.page_file} is not what {options.csv} gives: benchmarks/workloads/comparison.py --page", file=sys.stderr)
-        return int(new != text)
-    options.page_file.write_text(new, encoding="utf-8")
-    return 0
-
-
 def main(arguments):
-    parser = argparse.ArgumentParser(prog="comparison.py", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = run.Parser("comparison.py", __doc__, "build csv smoke")
     parser.add_argument("--seconds", type=float, default=10, help="of each run (default 10)")
-    parser.add_argument("--build", default=str(ROOT / "build" / "release"), help="default build/release")
-    parser.add_argument("--csv", type=pathlib.Path, metavar="FILE", help="default benchmarks/results/comparison.csv, and the page is written")
-    parser.add_argument("--page", action="store_true", help="run nothing")
-    parser.add_argument("--check", action="store_true", help="run nothing, write nothing")
-    parser.add_argument("--smoke", action="store_true", help="a moment each, no time to detect: does it work")
-    parser.add_argument("--page-file", type=pathlib.Path, default=PAGE, help=argparse.SUPPRESS)
     options = parser.parse_args(arguments)
     if options.smoke:
         options.seconds = min(options.seconds, 0.1)
-    figures_only = options.csv is not None and not options.page and not options.check
-    if figures_only:
-        place.announce(options.csv)
-    options.csv = options.csv or FIGURES
-    try:
-        if not options.page and not options.check:
-            write_figures(options.csv, options, measure(options))
-        return 0 if figures_only else write_page(options)
-    except Failure as failure:
-        print(f"comparison: {failure}", file=sys.stderr)
-        return 2
+    rows = measure(options)
+    about = machine.about(f"benchmarks/workloads/comparison.py --seconds {options.seconds:g}")
+    run.write_csv(options.csv or run.BENCHMARKS / "results" / "comparison.csv", about, ["pattern", "allocator", "figure", "value"], rows)
+    if options.csv:
+        return 0
+    from report import make_results
+    return make_results.main([])
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    ending.run("comparison", main)

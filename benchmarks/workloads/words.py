@@ -3,23 +3,14 @@
 import sys
 import textwrap
 
-import rows
-from runs import BACKGROUND, OURS
+from workloads import rows
+from workloads.runs import BACKGROUND, OURS
 
 MIB = 1024 * 1024
 # Two figures that differ by less are called equal; so are two memories that differ by less than a MiB.
 TIE = 0.05
 WIDTH = 94
 BAR = 20
-
-
-def time_of(result):
-    return result["latency_ns"]["p50"]
-
-
-def memory_of(row, result):
-    """Above that of a process that has not begun its work."""
-    return max(result["rss"][row.memory_key] - result["rss"].get("empty_bytes", 0), 4096)
 
 
 def time_text(ns):
@@ -32,10 +23,10 @@ def memory_text(count):
     return "%.1f MiB" % (count / MIB)
 
 
-def figures(row, results):
+def figures(results):
     """[(what, {allocator: figure}, how it is written)]"""
-    return [("time", {name: time_of(each) for name, each in results.items()}, time_text),
-            ("memory", {name: memory_of(row, each) for name, each in results.items()}, memory_text)]
+    return [("time", {name: each.time for name, each in results.items()}, time_text),
+            ("memory", {name: each.memory for name, each in results.items()}, memory_text)]
 
 
 def best_other(by_allocator):
@@ -72,10 +63,10 @@ def beside(what, ours, name, other):
     return "%s times as large as %s" % (times(ours, other), name)
 
 
-def verdict(row, results):
+def verdict(results):
     """One line for each figure: who is ahead, and by what."""
     lines = []
-    for what, by_allocator, _ in figures(row, results):
+    for what, by_allocator, _ in figures(results):
         name, rival = best_rival(by_allocator)
         ours = by_allocator[OURS]
         ahead = {-1: OURS + " is ahead", 0: OURS + " is level with the best", 1: name + " is ahead"}[standing(ours, rival, what)]
@@ -99,7 +90,7 @@ def bar_sign():
 
 def bars(row, results):
     sign = bar_sign()
-    both = figures(row, results)
+    both = figures(results)
     largest = [max(by_allocator.values()) for _, by_allocator, _ in both]
     titles = ["time, " + row.time, "memory, %s, above an empty process" % row.memory]
     lines = ["  %-13s  %-32s  %s" % ("", *titles)]
@@ -116,17 +107,17 @@ def block(row, results):
     """All that is said of a row when it is done."""
     lines = textwrap.wrap("%s. %s" % (row.name, row.does), WIDTH)
     lines += bars(row, results)
-    for line in verdict(row, results) + extra(row, results):
+    for line in verdict(results) + extra(row, results):
         lines += textwrap.wrap(line, WIDTH - 2, initial_indent="  ", subsequent_indent="  ")
     return "\n".join(lines)
 
 
 def extra(row, results):
     lines = [row.note] if row.note else []
-    ours = results[OURS]
+    ours = results[OURS].raw
     for name, result in results.items():
-        if result.get("allocation_failures"):
-            lines.append("%s with %s: %d allocations FAILED." % (row.name, name, result["allocation_failures"]))
+        if result.raw["allocation_failures"]:
+            lines.append("%s with %s: %d allocations FAILED." % (row.name, name, result.raw["allocation_failures"]))
     left_out = ours.get("invalid", 0) + ours.get("unreadable", 0)
     if left_out:
         lines.append("%d documents could not be read." % left_out)
@@ -148,7 +139,7 @@ def table(all_results):
     lines.append("-" * len(lines[-1]))
     for row, results in all_results:
         cells = []
-        for what, by_allocator, text in figures(row, results):
+        for what, by_allocator, text in figures(results):
             short, width = (text, 9) if what == "time" else (lambda count: "%.1f" % (count / MIB), 6)
             other = best_other(by_allocator)
             cells += [short(by_allocator["malloc"]), "%*s %s" % (width, short(other[1]), other[0]) if other else "%*s" % (width, "-"),
@@ -170,7 +161,7 @@ def summary(all_results):
     """For whom each row matters, and where temporal-slab is there; the rows where it means to be slow come last."""
     lines = ["For whom which row matters, and where temporal-slab is there, beside the best of the others:"]
     for row, results in all_results:
-        said = ", ".join(place(*each) for each in figures(row, results))
+        said = ", ".join(place(*each) for each in figures(results))
         lines.append("- %s (%s): %s%s." % (row.matters, row.name, said, "; by design: " + row.by_design if row.by_design else ""))
     background = {name for _, results in all_results for name in results if name.endswith(BACKGROUND)}
     lines += ["\"%s\" has background_thread:true." % name for name in sorted(background)]

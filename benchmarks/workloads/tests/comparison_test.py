@@ -1,41 +1,25 @@
-"""comparison.py: the page is what the figures give, and the figures are those of the runs. Argument: the build directory."""
+#!/usr/bin/env python3
+"""comparison.py: the figures are those of the runs, and its block those of the figures."""
 
-import contextlib
-import io
 import pathlib
 import sys
-import tempfile
 import unittest
 
-BUILD = sys.argv.pop(1)
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
-sys.dont_write_bytecode = True
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent.parent))
 
-import comparison  # noqa: E402
-
-
-def call(*arguments):
-    """Its answer, and what it says."""
-    said = io.StringIO()
-    with contextlib.redirect_stderr(said):
-        code = comparison.main([str(argument) for argument in arguments])
-    return code, said.getvalue()
+from harness.testing import PROGRAMS, InFolder, script  # noqa: E402
+from report import data  # noqa: E402
+from report.suite_figures import Suite  # noqa: E402
+from workloads import comparison  # noqa: E402
 
 
-class Comparison(unittest.TestCase):
-    def setUp(self):
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.folder = pathlib.Path(folder.name)
-
-    def test_the_page_is_what_its_figures_give(self):
-        self.assertEqual(call("--check"), (0, ""))
-
-    def test_runs_and_page(self):
-        figures, page = self.folder / "a.csv", self.folder / "a.md"
-        self.assertEqual(call("--smoke", "--build", BUILD, "--csv", figures)[0], 0)
-        about, found = comparison.read_figures(figures)
-        self.assertIn("governor", about["machine"])
+class Comparison(InFolder):
+    def test_runs_and_block(self):
+        answer = script("workloads/comparison.py", "--smoke", "--build", PROGRAMS, "--csv", self.folder / "comparison.csv")
+        self.assertEqual(answer.returncode, 0, answer.stderr)
+        suite, found = Suite(self.folder), {}
+        for row in suite.rows("comparison"):
+            found.setdefault((row["pattern"], row["allocator"]), {})[row["figure"]] = row.number("value")
         self.assertEqual(set(found), {(p, a) for p in comparison.PATTERNS for a in ("malloc", "tslab")})
         for pattern in comparison.PATTERNS:
             ours, theirs = found[pattern, "tslab"], found[pattern, "malloc"]
@@ -44,23 +28,15 @@ class Comparison(unittest.TestCase):
             self.assertEqual(ours["net_slabs"] > 0, pattern == "leak")
             self.assertEqual(ours["leak_keeps_bytes"] >= 16384 * ours["leak_epochs"] > 0, pattern == "leak")
             self.assertEqual(ours["madvise_bytes"] > 0, pattern == "kernel")
-        page.write_text("before\n" + "\n".join(comparison.MARKS) + "\nafter\n", encoding="utf-8")
-        more = ("--csv", figures, "--page-file", page)
-        code, said = call("--check", *more)
-        self.assertEqual(code, 1)
-        self.assertIn("is not what", said)
-        self.assertEqual(call("--page", *more), (0, ""))
-        self.assertEqual(call("--check", *more), (0, ""))
-        text = page.read_text(encoding="utf-8")
+        text = "\n".join(comparison.block(suite, {}))
         self.assertIn(f"| leaked objects | 0, 0 | 0, 0 | {found['leak', 'malloc']['leaked_objects']:,.0f}, ", text)
+        self.assertIn("governor", text.split("\n")[-1])
 
     def test_refuses(self):
-        self.assertEqual(call("--check", "--csv", self.folder / "absent.csv")[0], 2)
-        (self.folder / "a.csv").write_text("pattern,allocator,figure,value\nburst,malloc,p50_ns,1\n", encoding="utf-8")
-        code, said = call("--page", "--csv", self.folder / "a.csv")
-        self.assertEqual(code, 2)
-        self.assertIn("no figures of burst with tslab, steady with malloc", said)
-        self.assertIn("is not built", call("--build", self.folder, "--csv", self.folder / "b.csv")[1])
+        self.write("comparison.csv", "pattern,allocator,figure,value\nburst,malloc,p50_ns,1\n")
+        with self.assertRaisesRegex(data.InputError, "no figures of burst with tslab, steady with malloc"):
+            comparison.block(Suite(self.folder), {})
+        self.refused(script("workloads/comparison.py", "--build", self.folder, "--csv", self.folder / "b.csv"), "no synthetic_bench in")
 
 
 if __name__ == "__main__":
