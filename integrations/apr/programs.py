@@ -12,6 +12,8 @@ import socket
 import subprocess
 import time
 
+from shared import descendants, free_port
+
 MODULES = pathlib.Path("/usr/lib/apache2/modules")
 CONFIGURATION = """
 ServerRoot "{root}"
@@ -59,12 +61,6 @@ def environment(preload, extra=None):
 
 def missing():
     return [p for p, name in (("apache2", "/usr/sbin/apache2"), ("subversion", "svn"), ("wrk", "wrk")) if not shutil.which(name)]
-
-
-def free_port():
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        return s.getsockname()[1]
 
 
 def site(root):
@@ -140,19 +136,10 @@ def conversation(port):
     return seen
 
 
-def children(pid):
-    found = []
-    for task in pathlib.Path("/proc/%d/task" % pid).glob("*/children"):
-        with contextlib.suppress(OSError):  # a thread that ends
-            for child in map(int, task.read_text().split()):
-                found += [child, *children(child)]
-    return found
-
-
 def memory_mib(pid):
     """Proportional set size of the process and of all below it."""
     total = 0
-    for one in [pid, *children(pid)]:
+    for one in [pid, *descendants(pid)]:
         with contextlib.suppress(OSError):
             text = pathlib.Path("/proc/%d/smaps_rollup" % one).read_text()
             total += next(int(line.split()[1]) for line in text.splitlines() if line.startswith("Pss:"))

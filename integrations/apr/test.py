@@ -8,23 +8,15 @@ import pathlib
 import subprocess
 import sys
 import tempfile
-import time
 import urllib.request
 
 sys.dont_write_bytecode = True
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+sys.path[:0] = [str(pathlib.Path(__file__).resolve().parent), str(pathlib.Path(__file__).resolve().parent.parent)]
 import programs  # noqa: E402
+from shared import MISUSE_ENDS, SHOWN, arguments_of, descendants, differences, doctor_names, expect, failures  # noqa: E402
 
 HERE = pathlib.Path(__file__).resolve().parent
-MISUSE_ENDS = {"TSLAB_ON_MISUSE": "abort"}
-failures = []
 
-
-def expect(what, good, shown=""):
-    print(("ok      " if good else "FAILED  ") + what)
-    if not good:
-        failures.append(what)
-        print(str(shown)[:4000])
 
 
 def same_answers(root, library):
@@ -36,14 +28,14 @@ def same_answers(root, library):
         load = subprocess.run(["wrk", "-t2", "-c40", "-d2", "http://127.0.0.1:%d/small.html" % port], capture_output=True, text=True, check=True)
         expect("httpd: two seconds of load without an error", "Requests/sec" in load.stdout and "Non-2xx" not in load.stdout, load.stdout)
         expect("httpd: the same after load", programs.conversation(port) == plain)
-    expect("httpd: %d answers are the same" % len(plain), ours == plain, [pair for pair in zip(plain, ours) if pair[0] != pair[1]])
+    expect("httpd: %d answers are the same" % len(plain), ours == plain, differences(plain, ours))
 
 
 def same_repository(root, library):
     plain = programs.svn(root / "svn", None, 60)
     ours = programs.svn(root / "svn", library, 60, MISUSE_ENDS)
     expect("svn: %d commands say the same" % len(plain), ours == plain and all(said.startswith("0 ") for said in plain),
-           [pair for pair in zip(plain, ours) if pair[0] != pair[1]] or plain)
+           differences(plain, ours) or plain)
 
 
 def module(root):
@@ -60,21 +52,15 @@ def leak_is_named(root, library, build):
     if not built:
         print("left out: a module that leaks: apache2-dev is not installed")
         return
-    options = {"TSLAB_SHM": "1", "TSLAB_BACKGROUND": "1"}
-    with programs.httpd(root / "leak", library, options, "LoadModule leak_module %s\n" % built) as (port, server):
-        end, said, done = time.monotonic() + 60, [], False
-        while not done and time.monotonic() < end:
+    with programs.httpd(root / "leak", library, SHOWN, "LoadModule leak_module %s\n" % built) as (port, server):
+        def work():
             for _ in range(200):
                 urllib.request.urlopen("http://127.0.0.1:%d/leak" % port).read()
-            for pid in programs.children(server.pid):
-                found = subprocess.run([build / "tools/tslab", "doctor", str(pid)], capture_output=True, text=True, check=False)
-                said.append(found.stdout + found.stderr)
-                done = done or "`process` leaks" in found.stdout
-        expect("tslab doctor names the pool that grows: process", done, said[-2:])
+
+        expect("tslab doctor names the pool that grows: process", *doctor_names(build / "tools/tslab", "process", lambda: descendants(server.pid), work))
 
 
-def main():
-    library, build = (pathlib.Path(a).resolve() for a in sys.argv[1:])
+def main(library, build):
     if programs.missing():
         print("apr: left out: not installed: " + " ".join(programs.missing()))
         return 77
@@ -88,7 +74,4 @@ def main():
 
 
 if __name__ == "__main__":
-    if len(sys.argv) != 3:
-        print(__doc__, file=sys.stderr)
-        sys.exit(2)
-    sys.exit(main())
+    sys.exit(main(*arguments_of(__doc__)))

@@ -14,6 +14,8 @@ import subprocess
 import threading
 import time
 
+from shared import children, free_port
+
 CONNECTIONS = 10000
 CONFIGURATION = """
 daemon {daemon};
@@ -120,12 +122,6 @@ def environment(extra=None):
     return {**clean, **(extra or {})}
 
 
-def free_port():
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        return s.getsockname()[1]
-
-
 def make_site(folder):
     folder.mkdir(parents=True)
     (folder / "small.html").write_text("<p>hello</p>\n" * 40)
@@ -145,7 +141,7 @@ class Nginx:
         return (self.root / "error.log").read_text(errors="replace")
 
     def workers(self):
-        return children(self.pid)
+        return [child for child in children(self.pid) if not gone(child)]
 
 
 @contextlib.contextmanager
@@ -219,14 +215,6 @@ def wait_for(server, started, daemon):
     until(listens, "nginx does not answer")
     if daemon:
         server.pid = int((server.root / "pid").read_text())
-
-
-def children(pid):
-    found = []
-    for task in pathlib.Path("/proc/%d/task" % pid).glob("*/children"):
-        with contextlib.suppress(OSError):  # a thread that ends
-            found += [int(child) for child in task.read_text().split() if not gone(int(child))]
-    return found
 
 
 def memory(pid):

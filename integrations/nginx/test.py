@@ -19,19 +19,11 @@ import tempfile
 import time
 
 sys.dont_write_bytecode = True
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+sys.path[:0] = [str(pathlib.Path(__file__).resolve().parent), str(pathlib.Path(__file__).resolve().parent.parent)]
 import programs  # noqa: E402
-
-STRICT = {"TSLAB_ON_MISUSE": "abort"}
-SHOWN = {"TSLAB_SHM": "1", "TSLAB_BACKGROUND": "1"}
-failures = []
+from shared import MISUSE_ENDS, SHOWN, arguments_of, differences, doctor_names, expect, failures  # noqa: E402
 
 
-def expect(what, good, shown=""):
-    print(("ok      " if good else "FAILED  ") + what, flush=True)
-    if not good:
-        failures.append(what)
-        print(str(shown)[:4000])
 
 
 class Test:
@@ -53,7 +45,7 @@ class Test:
 
     def same(self, what, server):
         ours = programs.conversation(server.port)
-        expect(what, ours == self.plain, [pair for pair in zip(self.plain, ours) if pair[0] != pair[1]])
+        expect(what, ours == self.plain, differences(self.plain, ours))
 
     # ---- the tests -------------------------------------------------------------------------------------------
 
@@ -62,7 +54,7 @@ class Test:
             self.plain = programs.conversation(server.port)
         statuses = {one[2] for one in self.plain if isinstance(one[2], int)}
         expect("plain nginx: %d answers, %s" % (len(self.plain), sorted(statuses)), statuses == {200, 206, 301, 304, 404, 405, 416, 502})
-        with self.nginx("ours", extra={**STRICT, **SHOWN}, workers=2) as server:
+        with self.nginx("ours", extra={**MISUSE_ENDS, **SHOWN}, workers=2) as server:
             self.same("the same answers", server)
             for path in ("/small.html", "/threads/large.bin", "/ssi/ssi.html", "/gzip/small.html"):
                 load = subprocess.run(["wrk", "-t1", "-c40", "-d1", "-H", "Accept-Encoding: gzip", "http://127.0.0.1:%d%s" % (server.port, path)],
@@ -72,7 +64,7 @@ class Test:
             self.same("the same answers after load and aborts", server)
             self.nothing_left(server)
 
-        with self.nginx("small", extra=STRICT, location="connection_pool_size 128; request_pool_size 128;") as server:
+        with self.nginx("small", extra=MISUSE_ENDS, location="connection_pool_size 128; request_pool_size 128;") as server:
             self.same("the same answers with the smallest pools", server)
 
     def nothing_left(self, server):
@@ -91,7 +83,7 @@ class Test:
         expect("nothing is left of connections and requests", len(left) == 2 and not any(left.values()), left)
 
     def reload(self):
-        with self.nginx("reload", extra=STRICT, workers=2) as server:
+        with self.nginx("reload", extra=MISUSE_ENDS, workers=2) as server:
             old = server.workers()
             with socket.create_connection(("127.0.0.1", server.port), 30) as slow:
                 slow.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 65536)
@@ -113,7 +105,7 @@ class Test:
             self.same("reload: a bad configuration changes nothing", server)
 
     def upgrade(self):
-        with self.nginx("upgrade", extra=STRICT, daemon=True) as server:
+        with self.nginx("upgrade", extra=MISUSE_ENDS, daemon=True) as server:
             old = server.pid
             os.kill(old, signal.SIGUSR2)
             programs.until(lambda: (server.root / "pid.oldbin").exists() and (server.root / "pid").exists(), "no new program")
@@ -184,14 +176,14 @@ class Test:
     def leak(self):
         lines = "load_module %s;" % (self.folder / "tslab/ngx_http_leak_module.so")
         with self.nginx("leak", extra=SHOWN, lines=lines, location="location /leak { leak; }") as server:
-            worker, said, end = server.workers()[0], "", time.monotonic() + 90
             connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=30)
-            while "`cycle` leaks" not in said and time.monotonic() < end:
+
+            def work():
                 for _ in range(200):
                     programs.request(connection, "GET", "/leak")
-                said = subprocess.run([self.tool, "doctor", str(worker)], capture_output=True, text=True, check=False).stdout
+
+            expect("tslab doctor names the pool that grows: cycle", *doctor_names(self.tool, "cycle", server.workers, work, 90))
             connection.close()
-            expect("tslab doctor names the pool that grows: cycle", "`cycle` leaks" in said, said)
 
     def wrong_input(self):
         for arguments in (["tslab"], ["other", "x"], ["plain", "x", "y", "z"]):
@@ -199,8 +191,7 @@ class Test:
             expect("build.sh %s: refused in one line" % " ".join(arguments), done.returncode == 2 and done.stderr.count("\n") == 1, done)
 
 
-def main():
-    folder, build = (pathlib.Path(a).resolve() for a in sys.argv[1:])
+def main(folder, build):
     with tempfile.TemporaryDirectory() as root, programs.second() as behind:
         test = Test(folder, build, pathlib.Path(root), behind)
         pathlib.Path(root).chmod(0o755)
@@ -210,7 +201,4 @@ def main():
 
 
 if __name__ == "__main__":
-    if len(sys.argv) != 3:
-        print(__doc__, file=sys.stderr)
-        sys.exit(2)
-    sys.exit(main())
+    sys.exit(main(*arguments_of(__doc__)))

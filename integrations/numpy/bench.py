@@ -6,17 +6,18 @@ Each run is a process of its own, by turns. A table: medians, and least to most.
 usage: bench.py [--rounds N]     in an environment that has tslab, numpy and pandas
 """
 
-import argparse
 import contextlib
 import gc
-import glob
 import json
 import os
-import statistics
+import pathlib
 import subprocess
 import sys
 import time
 from types import SimpleNamespace
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
+import shared  # noqa: E402
 
 ROWS = 1_000_000
 
@@ -92,39 +93,30 @@ def run(in_domains):
     print(json.dumps([*memory, resident("VmHWM"), *seconds, sum(seconds), round(total, 3)]))
 
 
+def in_process(way):
+    """The figures of a process of its own."""
+    how, variables = way
+    environment = dict(os.environ, OPENBLAS_NUM_THREADS="1", **variables)
+    done = subprocess.run([sys.executable, __file__, "--run", how], capture_output=True, text=True, check=True, env=environment)
+    return json.loads(done.stdout)
+
+
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
-    parser.add_argument("--rounds", type=int, default=7)
-    parser.add_argument("--run", choices=("plain", "domains"), help=argparse.SUPPRESS)
+    parser = shared.parser_of(__doc__, 7)
+    parser.add_argument("--run", choices=("plain", "domains"), help="one run of the pipeline")
     arguments = parser.parse_args()
     if arguments.run:
         run(arguments.run == "domains")
         return 0
     kinds = {"plain": ("plain", {}), "a domain each step": ("domains", {}), "the same, `TSLAB_RETAIN=8M`": ("domains", {"TSLAB_RETAIN": "8M"})}
-    jemalloc = glob.glob("/usr/lib/*/libjemalloc.so.2")
-    if jemalloc:
-        kinds["jemalloc preloaded"] = ("plain", {"LD_PRELOAD": jemalloc[0]})
-    figures = {kind: [] for kind in kinds}
-    for number in range(arguments.rounds):
-        for kind, (how, variables) in kinds.items():
-            print("round %d of %d: %s" % (number + 1, arguments.rounds, kind), file=sys.stderr)
-            environment = dict(os.environ, OPENBLAS_NUM_THREADS="1", **variables)
-            done = subprocess.run([sys.executable, __file__, "--run", how], capture_output=True, text=True, check=True, env=environment)
-            figures[kind].append(json.loads(done.stdout))
+    kinds = shared.with_jemalloc(kinds, lambda file: ("plain", {"LD_PRELOAD": file}), "jemalloc preloaded")
+    rows = [*(("MiB after `%s`" % step.__name__, "%.0f") for step in STEPS), ("MiB at the peak", "%.0f"),
+            *(("s of processor in `%s`" % step.__name__, "%.2f") for step in STEPS), ("s of processor in all", "%.2f")]
+    figures = shared.compare(kinds, arguments.rounds, in_process, rows)
     if len({one[-1] for values in figures.values() for one in values}) != 1:
-        print("bench.py: the results differ", file=sys.stderr)
-        return 1
-    names = ["MiB after `%s`" % step.__name__ for step in STEPS] + ["MiB at the peak"] + ["s of processor in `%s`" % step.__name__ for step in STEPS] + ["s of processor in all"]
-    print("| | %s |\n|---%s|" % (" | ".join(kinds), "|---" * len(kinds)))
-    for at, name in enumerate(names):
-        form = "%.2f" if name.startswith("s ") else "%.0f"
-        cells = []
-        for kind in kinds:
-            values = [one[at] for one in figures[kind]]
-            cells.append("%s (%s to %s)" % (form % statistics.median(values), form % min(values), form % max(values)))
-        print("| %s | %s |" % (name, " | ".join(cells)))
+        raise shared.Refusal("the results differ", 1)
     return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    shared.ending.run("bench", lambda _: main())

@@ -5,18 +5,16 @@ and spread.
 usage: bench.py LIBRARY [--rounds N] [--mails N]
 """
 
-import argparse
-import glob
 import pathlib
 import re
-import statistics
 import subprocess
 import sys
 import tempfile
 
 sys.dont_write_bytecode = True
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+sys.path[:0] = [str(pathlib.Path(__file__).resolve().parent), str(pathlib.Path(__file__).resolve().parent.parent)]
 import programs  # noqa: E402
+import shared  # noqa: E402
 
 HERE = pathlib.Path(__file__).resolve().parent
 COMMANDS = (["new", "--quiet"], ["search", "*"], ["show", "--format=json", "--entire-thread=true", "*"], ["dump"])
@@ -46,39 +44,22 @@ def one_round(binaries, root, preload):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
+    parser = shared.parser_of(__doc__, 7)
     parser.add_argument("library", help="libtslab-talloc.so")
-    parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--mails", type=int, default=5000)
     arguments = parser.parse_args()
     if programs.missing():
-        print("bench.py: not installed: " + " ".join(programs.missing()), file=sys.stderr)
-        return 1
-    kinds = {"plain": None, "tslab": str(pathlib.Path(arguments.library).resolve())}
-    found = glob.glob("/usr/lib/*/libjemalloc.so.2")
-    if found:
-        kinds["jemalloc"] = found[0]
+        parser.error("not installed: " + " ".join(programs.missing()))
+    kinds = shared.with_jemalloc({"plain": None, "tslab": str(pathlib.Path(arguments.library).resolve())}, lambda file: file)
     rows = [(name + unit, form) for name in NAMES for unit, form in ((", s of processor", "%.2f"), (", MiB at most", "%.1f"))]
-    rows += [(name, "%.1f") for name in TREES]
-    figures = {kind: [] for kind in kinds}
     with tempfile.TemporaryDirectory() as folder:
         root = pathlib.Path(folder)
         for name in ("peak", "trees"):
             subprocess.run(["gcc", "-O2", "-o", root / name, HERE / (name + ".c"), "-ltalloc"], check=True)
         programs.mails(root, arguments.mails)
-        for number in range(arguments.rounds):
-            for kind, preload in kinds.items():
-                print("round %d of %d: %s" % (number + 1, arguments.rounds, kind), file=sys.stderr)
-                figures[kind].append(one_round(root, root, preload))
-    print("| | %s |\n|---%s|" % (" | ".join(kinds), "|---" * len(kinds)))
-    for at, (name, form) in enumerate(rows):
-        cells = []
-        for kind in kinds:
-            values = [one[at] for one in figures[kind]]
-            cells.append("%s (%s to %s)" % (form % statistics.median(values), form % min(values), form % max(values)))
-        print("| %s | %s |" % (name, " | ".join(cells)))
+        shared.compare(kinds, arguments.rounds, lambda preload: one_round(root, root, preload), rows + [(name, "%.1f") for name in TREES])
     return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    shared.ending.run("bench", lambda _: main())

@@ -10,22 +10,14 @@ import re
 import subprocess
 import sys
 import tempfile
-import time
 
 sys.dont_write_bytecode = True
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+sys.path[:0] = [str(pathlib.Path(__file__).resolve().parent), str(pathlib.Path(__file__).resolve().parent.parent)]
 import programs  # noqa: E402
+from shared import MISUSE_ENDS, SHOWN, arguments_of, differences, doctor_names, expect, failures  # noqa: E402
 
 HERE = pathlib.Path(__file__).resolve().parent
-MISUSE_ENDS = {"TSLAB_ON_MISUSE": "abort"}
-failures = []
 
-
-def expect(what, good, shown=""):
-    print(("ok      " if good else "FAILED  ") + what)
-    if not good:
-        failures.append(what)
-        print(str(shown)[:4000])
 
 
 def functions(library):
@@ -50,7 +42,7 @@ def same_promises(root, library, promises):
                                timeout=60).stdout
         said.append(re.sub(r"cur_size = \d+", "cur_size", re.sub(r"0x[0-9a-f]+", "POINTER", shown)))
     expect("%d lines of reports and messages are the same" % said[0].count("\n"), said[0] == said[1] and said[0].count("\n") > 60,
-           [pair for pair in zip(*(s.split("\n") for s in said)) if pair[0] != pair[1]])
+           differences(*(s.split("\n") for s in said)))
 
 
 def same_notmuch(root, library):
@@ -58,7 +50,7 @@ def same_notmuch(root, library):
     plain = programs.conversation(root, None)
     ours = programs.conversation(root, library, MISUSE_ENDS)
     expect("notmuch: %d commands on a thousand mails say the same" % len(plain), ours == plain and "Added 1000 new messages" in plain[0],
-           [pair for pair in zip(plain, ours) if pair[0] != pair[1]] or plain[0])
+           differences(plain, ours) or plain[0])
     maps = subprocess.run(["bash", "-c", "exec notmuch show --format=raw id:1.mail@example.org"], capture_output=True, text=True, check=False,
                           env={**programs.environment(library, root), "LD_DEBUG": "bindings"}).stderr
     bound = re.findall(r"binding file \S+ \[0\] to (\S+) \[0\]: normal symbol `_?talloc", maps)
@@ -88,20 +80,13 @@ def plugins_too(root, library):
 def leak_is_named(root, library, build):
     leak = root / "leak"
     subprocess.run(["gcc", "-o", leak, HERE / "leak.c", "-ltalloc"], check=True)
-    environment = programs.environment(library, root, {"TSLAB_SHM": "1", "TSLAB_BACKGROUND": "1"})
-    with subprocess.Popen([leak], env=environment) as process:
-        end, said, done = time.monotonic() + 60, "", False
-        while not done and time.monotonic() < end:
-            time.sleep(1)
-            found = subprocess.run([build / "tools/tslab", "doctor", str(process.pid)], capture_output=True, text=True, check=False)
-            said = found.stdout + found.stderr
-            done = "`sessions` leaks" in said
+    with subprocess.Popen([leak], env=programs.environment(library, root, SHOWN)) as process:
+        done, said = doctor_names(build / "tools/tslab", "sessions", lambda: [process.pid])
         process.kill()
     expect("tslab doctor names the context that grows: sessions", done and "`settings` leaks" not in said, said)
 
 
-def main():
-    library, build = (pathlib.Path(a).resolve() for a in sys.argv[1:])
+def main(library, build):
     promises = build / "integrations/talloc/integrations.talloc_promises_test"
     with tempfile.TemporaryDirectory() as folder:
         root = pathlib.Path(folder)
@@ -119,7 +104,4 @@ def main():
 
 
 if __name__ == "__main__":
-    if len(sys.argv) != 3:
-        print(__doc__, file=sys.stderr)
-        sys.exit(2)
-    sys.exit(main())
+    sys.exit(main(*arguments_of(__doc__)))
