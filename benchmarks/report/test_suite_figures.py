@@ -130,140 +130,118 @@ class Folder(InFolder):
         return report.summarize(figures.measurements(figures.Suite(self.folder)))
 
     def figures(self):
-        """{(work without suite/, metric, allocator): [value of each round]}"""
+        """{"work metric allocator": [value of each round]}, the work without suite/"""
         found = {}
         for row in figures.measurements(figures.Suite(self.folder)):
-            key = row["work"].removeprefix(report.SUITE), row["metric"], row["allocator"]
-            found.setdefault(key, []).append(row["value"])
+            found.setdefault(f"{row['work'].removeprefix(report.SUITE)} {row['metric']} {row['allocator']}", []).append(round(row["value"], 9))
         return found
 
 
+TRIALS = "allocator,threads,epochs,frees,trial,ops_per_sec,p50_ns,p99_ns,p999_ns,lock_acquired,lock_contended\n"
+
+
 class Figures(Folder):
-    def near(self, values, *expected):
-        self.assertEqual(len(values), len(expected), values)
-        for value, wanted in zip(values, expected):
-            self.assertAlmostEqual(value, wanted, places=9)
+    def expect(self, lines, **files):
+        """Of these files these figures, a line each: work, metric, allocator, and the value of each round, or none."""
+        self.files(**files)
+        found = self.figures()
+        for line in lines.strip().split("\n"):
+            key, values = " ".join(line.split()[:3]), [float(word) for word in line.split("#")[0].split()[3:]]
+            self.assertEqual(found.get(key, []), values, key)
 
     def test_latency(self):
-        self.files(benchmark_accurate=ACCURATE
-                   + "tslab,1,128,floor,1,9,9,9,9,9,99,1,1\n"
-                   + "tslab,1,128,alloc,12,10,20,30,40,5,50,1,1\ntslab,1,128,alloc,12,11,20,30,60,5,88,1,2\n"
-                   + "malloc,1,128,alloc,12,8,20,30,400,5,500,2,1\n"
-                   + "tslab,1,128,seq_alloc,9,10,20,30,40,5,60,1,1\nmalloc,1,128,seq_alloc,9,8,20,90,400,5,60,2,1\n")
-        found = self.figures()
-        self.near(found["latency_128", "alloc_p999_ns", "tslab"], 40, 60)
-        self.near(found["latency_128", "alloc_p9999_over_p50", "tslab"], 5, 8)
-        self.assertNotIn(("latency_128", "floor_p50_ns", "tslab"), found)
-        # glibc's p99 of 90 is less than 12 times its median of 8, its p99.9 of 400 is more
-        self.assertNotIn(("sequential_128", "spike_p99_ns", "tslab"), found)
-        self.near(found["sequential_128", "spike_p999_ns", "tslab"], 40)
-        self.near(found["sequential_128", "spike_p999_ns", "malloc"], 400)
-
-    def test_spikes_of_the_first_write_and_calls_without_the_clock(self):
-        head = ACCURATE.replace(",version", ",floor_ns,version")
-        self.files(benchmark_accurate=head
-                   + "tslab,1,128,written,9,10,20,30,90,50000000,60,21,1,1\nmalloc,1,128,written,9,5,8,61,59,25000000,60,22,2,1\n"
-                   + "tslab,1,128,alloc,9,10,20,30,40,50000000,60,24,1,1\ntslab,1,128,free,9,10,20,30,40,0,60,24,1,1\n")
-        found = self.figures()
-        # malloc's p99 of 61 is more than 12 times its median of 5, its p99.9 of 59 is not
-        self.near(found["sequential_written_128", "spike_p99_ns", "tslab"], 30)
-        self.near(found["sequential_written_128", "spike_p99_ns", "malloc"], 61)
-        self.assertNotIn(("sequential_written_128", "spike_p999_ns", "tslab"), found)
-        self.assertNotIn(("sequential_128", "spike_p99_ns", "tslab"), found)
-        self.near(found["latency_128", "alloc_call_ns", "tslab"], 20)  # 50 million a second
-        self.assertNotIn(("latency_128", "free_call_ns", "tslab"), found)  # 0: not measured
-        self.assertNotIn(("latency_128", "written_call_ns", "tslab"), found)
-        self.near(found["latency_128", "alloc_floor_ns", "tslab"], 24)
+        self.expect("""
+            latency_128 alloc_p999_ns tslab 40 60
+            latency_128 alloc_p9999_over_p50 tslab 5 8
+            latency_128 floor_p50_ns tslab
+            sequential_128 spike_p99_ns tslab       # glibc's p99 of 90 is less than 12 times its median of 8
+            sequential_128 spike_p999_ns tslab 40   # its p99.9 of 400 is more
+            sequential_128 spike_p999_ns malloc 400
+            """, benchmark_accurate=ACCURATE + "tslab,1,128,floor,1,9,9,9,9,9,99,1,1\n"
+            "tslab,1,128,alloc,12,10,20,30,40,5,50,1,1\ntslab,1,128,alloc,12,11,20,30,60,5,88,1,2\nmalloc,1,128,alloc,12,8,20,30,400,5,500,2,1\n"
+            "tslab,1,128,seq_alloc,9,10,20,30,40,5,60,1,1\nmalloc,1,128,seq_alloc,9,8,20,90,400,5,60,2,1\n")
+        self.expect("""
+            sequential_written_128 spike_p99_ns tslab 30   # malloc's p99 of 61 is more than 12 times its median of 5
+            sequential_written_128 spike_p99_ns malloc 61
+            sequential_written_128 spike_p999_ns tslab     # its p99.9 of 59 is not
+            sequential_128 spike_p99_ns tslab
+            latency_128 alloc_call_ns tslab 20             # 50 million a second
+            latency_128 free_call_ns tslab                 # 0: not measured
+            latency_128 written_call_ns tslab
+            latency_128 alloc_floor_ns tslab 24
+            """, benchmark_accurate=ACCURATE.replace(",version", ",floor_ns,version") +
+            "tslab,1,128,written,9,10,20,30,90,50000000,60,21,1,1\nmalloc,1,128,written,9,5,8,61,59,25000000,60,22,2,1\n"
+            "tslab,1,128,alloc,9,10,20,30,40,50000000,60,24,1,1\ntslab,1,128,free,9,10,20,30,40,0,60,24,1,1\n")
 
     def test_memory(self):
-        self.files(
-            phase_shifts=SHIFTS + "tslab,1,100,4096,256,20,96.00,1,1\ntslab,2,100,4096,256,20,98.00,1,1\n"
-            + "tslab,3,100,4095,256,21,94.00,1,1\nmalloc,1,,,256,200,20.00,2,1\nmalloc,2,,,256,200,10.00,2,1\n"
-            + "malloc,3,,,256,200,15.00,2,1\n",
+        self.expect("""
+            phase_shifts live_bytes_drift tslab 0
+            phase_shifts committed_bytes_drift tslab 1
+            phase_shifts live_bytes_drift malloc
+            phase_shifts kept_pct tslab 4
+            phase_shifts kept_pct malloc 85
+            phase_shifts worst_kept_pct tslab 6
+            space_128 overhead_pct tslab 4.5
+            space_128 scope_overhead_pct tslab 4
+            size_mix waste_pct tslab 5            # 1,900 of 2,000
+            churn_test rss_growth_pct tslab 5     # from the second, 10, to the last
+            phase_shifts rss_growth_pct tslab 5   # 20 to 21
+            phase_shifts rss_growth_pct malloc 0
+            """, phase_shifts=SHIFTS + "tslab,1,100,4096,256,20,96.00,1,1\ntslab,2,100,4096,256,20,98.00,1,1\ntslab,3,100,4095,256,21,94.00,1,1\n"
+            "malloc,1,,,256,200,20.00,2,1\nmalloc,2,,,256,200,10.00,2,1\nmalloc,3,,,256,200,15.00,2,1\n",
             space="allocator,work,kind,overhead_pct,version,round\ntslab,128,churn,4.5,1,1\ntslab,128,scope,4.0,1,1\n",
-            fragmentation="allocator,size_class,requested,rounded,wasted,efficiency_pct,round\n"
-            + "tslab,64,900,1000,100,90,1\ntslab,96,1000,1000,0,100,1\n",
+            fragmentation="allocator,size_class,requested,rounded,wasted,efficiency_pct,round\ntslab,64,900,1000,100,90,1\ntslab,96,1000,1000,0,100,1\n",
             churn_test="allocator,cycle,rss_mib,slabs_allocated,slabs_recycled,slabs_overflowed,round\n"
-            + "tslab,1,9,1,1,0,1\ntslab,2,10,1,1,0,1\ntslab,3,12,1,1,0,1\ntslab,4,10.5,1,1,0,1\n",
-        )
-        found = self.figures()
-        self.near(found["phase_shifts", "live_bytes_drift", "tslab"], 0)
-        self.near(found["phase_shifts", "committed_bytes_drift", "tslab"], 1)
-        self.assertNotIn(("phase_shifts", "live_bytes_drift", "malloc"), found)
-        self.near(found["phase_shifts", "kept_pct", "tslab"], 4)
-        self.near(found["phase_shifts", "kept_pct", "malloc"], 85)
-        self.near(found["phase_shifts", "worst_kept_pct", "tslab"], 6)
-        self.near(found["space_128", "overhead_pct", "tslab"], 4.5)
-        self.near(found["space_128", "scope_overhead_pct", "tslab"], 4)
-        self.near(found["size_mix", "waste_pct", "tslab"], 5)  # 1,900 of 2,000
-        self.near(found["churn_test", "rss_growth_pct", "tslab"], 5)  # from the second, 10, to the last
-        self.near(found["phase_shifts", "rss_growth_pct", "tslab"], 5)  # 20 to 21
-        self.near(found["phase_shifts", "rss_growth_pct", "malloc"], 0)
+            "tslab,1,9,1,1,0,1\ntslab,2,10,1,1,0,1\ntslab,3,12,1,1,0,1\ntslab,4,10.5,1,1,0,1\n")
 
-    def test_committed_bytes_may_settle_first(self):
-        def drift_of(shifts):
-            self.files(phase_shifts=SHIFTS + "".join(f"tslab,{n},5,{9 if n > 10 else n * 1000},90,10,90,1,1\n" for n in range(1, shifts + 1)))
-            return self.figures()["phase_shifts", "committed_bytes_drift", "tslab"]
-
-        self.assertEqual(drift_of(21), [0])
-        self.assertEqual(drift_of(20), [9000])  # of so few the first counts
-
-    def test_the_drift_is_the_largest_of_all_rounds(self):
+    def test_the_drift(self):
+        for shifts, drift in ((21, 0), (20, 9000)):  # committed bytes may settle first; of so few the first counts
+            self.expect(f"phase_shifts committed_bytes_drift tslab {drift}", phase_shifts=SHIFTS + "".join(
+                f"tslab,{n},5,{9 if n > 10 else n * 1000},90,10,90,1,1\n" for n in range(1, shifts + 1)))
+        # the largest of all rounds
         self.files(phase_shifts=SHIFTS + "".join(
             f"tslab,{shift},100,{committed},256,20,96.00,1,{number}\n" for number, both in
             ((1, (4096, 4096)), (2, (4096, 4103)), (3, (4096, 4098))) for shift, committed in enumerate(both, 1)))
-        found = self.summary()
-        drift = found["suite/phase_shifts", "committed_bytes_drift"]
+        drift = self.summary()["suite/phase_shifts", "committed_bytes_drift"]
         self.assertEqual([drift["tslab"][key] for key in ("median", "min", "max")], [7, 0, 7])
         self.assertEqual(report.judge(drift, "absolute", 0), (7, None, "miss", ""))
-        self.assertEqual(found["suite/phase_shifts", "live_bytes_drift"]["tslab"]["median"], 0)
 
     def test_threads(self):
-        head = "allocator,threads,epochs,frees,trial,ops_per_sec,p50_ns,p99_ns,p999_ns,lock_acquired,lock_contended\n"
-        self.files(
-            run=RUN,
-            thread_trials=head + "tslab,2,same,private,1,200000000,1,20,30,5,0\ntslab,16,same,private,1,100000000,1,20,30,5,0\n"
-            + "tslab,2,same,private,2,100000000,1,20,30,5,0\ntslab,16,same,private,2,125000000,1,20,30,5,0\n"
-            + "tslab,16,separate,cross,1,50000000,1,70,90,5,1\n",
-            benchmark_threads=THREADS + "tslab,16,same,private,1,9,5,3,4,0,0,1\ntslab,16,same,cross,1,9,5,9,9,0,0,1\n"
-            + "malloc,16,same,private,1,9,,,,,,2\n",
-        )
-        found = self.figures()
-        self.near(found["threads_16_private", "op_ns", "tslab"], 10, 8)
-        self.near(found["threads_16_cross_separate", "p99_ns", "tslab"], 70)
-        self.near(found["threads", "slowdown_16", "tslab"], 2, 0.8)
-        self.near(found["threads", "locks_contended", "tslab"], 3)
-        self.near(found["threads", "lock_waits", "tslab"], 4)
-        self.assertNotIn(("threads", "locks_contended", "malloc"), found)
-
-    def test_locks_are_the_most_of_all_rounds(self):
-        head = THREADS.replace("version", "version,round")
-        self.files(benchmark_threads=head + "".join(
+        self.expect("""
+            threads_16_private op_ns tslab 10 8
+            threads_16_cross_separate p99_ns tslab 70
+            threads slowdown_16 tslab 2 0.8
+            threads locks_contended tslab 3
+            threads lock_waits tslab 4
+            threads locks_contended malloc
+            """, run=RUN, thread_trials=TRIALS + "tslab,2,same,private,1,200000000,1,20,30,5,0\ntslab,16,same,private,1,100000000,1,20,30,5,0\n"
+            "tslab,2,same,private,2,100000000,1,20,30,5,0\ntslab,16,same,private,2,125000000,1,20,30,5,0\n"
+            "tslab,16,separate,cross,1,50000000,1,70,90,5,1\n",
+            benchmark_threads=THREADS + "tslab,16,same,private,1,9,5,3,4,0,0,1\ntslab,16,same,cross,1,9,5,9,9,0,0,1\nmalloc,16,same,private,1,9,,,,,,2\n")
+        # trials of one number in two rounds are two; a quotient is of one round
+        self.expect("threads_2_private op_ns tslab 5 10\nthreads slowdown_16 tslab 2 1", thread_trials=TRIALS.replace("\n", ",round\n") + "".join(
+            f"tslab,{threads},same,private,1,{rate},1,20,30,5,0,{number}\n"
+            for number, threads, rate in ((1, 2, 200000000), (1, 16, 100000000), (2, 2, 100000000), (2, 16, 100000000))))
+        # locks are the most of all rounds; the median would be 0
+        self.files(benchmark_threads=THREADS.replace("version", "version,round") + "".join(
             f"tslab,16,same,private,1,9,5,{contended},{waits},0,0,1,{number}\n"
             for number, contended, waits in ((1, 0, 15), (2, 2, 0), (3, 0, 0))))
-        found = self.summary()
-        locks, waits = (found["suite/threads", metric]["tslab"] for metric in ("locks_contended", "lock_waits"))
-        self.assertEqual([locks[key] for key in ("median", "min", "max")], [2, 0, 2])  # the median would be 0
+        locks, waits = (self.summary()["suite/threads", metric]["tslab"] for metric in ("locks_contended", "lock_waits"))
+        self.assertEqual([locks[key] for key in ("median", "min", "max")], [2, 0, 2])
         self.assertEqual(words.with_spread(waits), "15.0 (0..15.0)")
 
     def test_the_slowdown_is_from_the_best_of_up_to_the_processors(self):
-        head = "allocator,threads,epochs,frees,trial,ops_per_sec,p50_ns,p99_ns,p999_ns,lock_acquired,lock_contended\n"
         speeds = {1: 100, 2: 150, 4: 300, 8: 900, 16: 200}
-        trials = head + "".join(f"tslab,{n},same,private,1,{speed}000000,1,20,30,5,0\n" for n, speed in speeds.items())
-        # 150 / 200 of 2, 300 / 200 of up to 6, 900 / 200 of up to 12
-        for count, expected in ((2, 0.75), (6, 1.5), (12, 4.5)):
-            self.files(run=RUN.replace("2 processors", f"{count} processors"), thread_trials=trials)
-            self.near(self.figures()["threads", "slowdown_16", "tslab"], expected)
-        # one thread alone may be the best
-        self.files(run=RUN, thread_trials=trials.replace("tslab,1,same,private,1,100", "tslab,1,same,private,1,400"))
-        self.near(self.figures()["threads", "slowdown_16", "tslab"], 2)
-        self.files(run=RUN.replace("2 processors, ", ""), thread_trials=trials)
-        self.assertNotIn(("threads", "slowdown_16", "tslab"), self.figures())
+        # 150 / 200 of 2, 300 / 200 of up to 6, 900 / 200 of up to 12; one thread alone may be the best
+        for count, one, expected in (("2 processors, ", 100, 0.75), ("6 processors, ", 100, 1.5), ("12 processors, ", 100, 4.5),
+                                     ("2 processors, ", 400, 2), ("", 100, "")):
+            self.expect(f"threads slowdown_16 tslab {expected}", run=RUN.replace("2 processors, ", count), thread_trials=TRIALS + "".join(
+                f"tslab,{n},same,private,1,{speed}000000,1,20,30,5,0\n" for n, speed in {**speeds, 1: one}.items()))
 
     def test_scopes_are_compared_round_by_round(self):
         heading = SCOPES.rstrip("\n") + ",ns_of_rounds,drop_ns_of_rounds\n"
-        rows = "tslab,1,100,1,6,4,9,50,1.5,1,4 9 6,40 90 50\n" + "apr,1,100,1,8,2,9,1,1.5,1,8 9 2,1 1 1\n" \
-            + "mimalloc,1,100,1,60,40,60,500,1.5,1,40 60 60,400 500 500\n"
+        rows = "tslab,1,100,1,6,4,9,50,1.5,1,4 9 6,40 90 50\napr,1,100,1,8,2,9,1,1.5,1,8 9 2,1 1 1\n" \
+            "mimalloc,1,100,1,60,40,60,500,1.5,1,40 60 60,400 500 500\n"
         self.files(scope_bench=heading + rows)
         found = self.summary()
         objects, drops = found["suite/scope_100x1", "object_ns"], found["suite/scope_100x1", "drop_ns"]
@@ -271,56 +249,40 @@ class Figures(Folder):
         self.assertEqual(report.quotient(objects["tslab"], objects["apr"]), 1)  # 0.5, 1, 3; of the medians 0.75
         self.assertEqual(report.quotient(drops["tslab"], drops["mimalloc"]), 0.1)  # 0.1, 0.18, 0.1
         for wrong in ("4 x 6", "4  6", "", "4 -1"):
-            self.files(scope_bench=heading + rows.replace("4 9 6", wrong))
-            with self.assertRaisesRegex(data.InputError, "scope_bench.csv:2: ns_of_rounds"):
-                figures.measurements(figures.Suite(self.folder))
-
-    def test_threads_in_rounds(self):
-        """Trials of one number in two rounds are two; a quotient is of one round."""
-        head = "allocator,threads,epochs,frees,trial,ops_per_sec,p50_ns,p99_ns,p999_ns,lock_acquired,lock_contended,round\n"
-        self.files(run=RUN, thread_trials=head + "".join(
-            f"tslab,{threads},same,private,1,{rate},1,20,30,5,0,{number}\n"
-            for number, threads, rate in ((1, 2, 200000000), (1, 16, 100000000), (2, 2, 100000000), (2, 16, 100000000))))
-        found = self.figures()
-        self.near(found["threads_2_private", "op_ns", "tslab"], 5, 10)
-        self.near(found["threads", "slowdown_16", "tslab"], 2, 1)
+            self.bad("scope_bench", heading + rows.replace("4 9 6", wrong), 2, "ns_of_rounds")
 
     def test_the_rest(self):
-        self.files(
-            scope_bench=SCOPES + "".join(f"{name},1,100,1,{ns},{ns - 1},{ns + 2},{10 * ns},1.5,1\n" for name, ns in (
+        self.expect("""
+            scope_100x1 object_ns tslab 4           # the target compares with those that cannot free a single object
+            scope_100x1 object_ns apr 5
+            scope_100x1 object_ns glibc
+            scope_100x1 any_object_ns glibc 9       # `behind` with all that drop a scope
+            scope_100x1 any_object_ns tslab_reset
+            scope_100x1 kept_object_ns tslab 2
+            scope_100x1 heap_destroy_ns mimalloc 40
+            scope_100x1 drop_ns tslab 40
+            scope_100x1 drop_ns mimalloc 400
+            scope_100x1 drop_ns apr
+            soak op_ns tslab 10 5
+            soak throughput_cv_pct tslab 47.140452079
+            soak throughput_cv_pct malloc
+            observability instructions_per_call tslab 5   # of b's calls of a domain, which are no part of its allocations
+            survivors_together kept_idle_pct tslab 40
+            survivors_together kept_asked_pct tslab 30
+            survivors_together kept_empty_pct tslab 5
+            """, scope_bench=SCOPES + "".join(f"{name},1,100,1,{ns},{ns - 1},{ns + 2},{10 * ns},1.5,1\n" for name, ns in (
                 ("tslab", 4), ("apr", 5), ("mimalloc", 40), ("tslab_reset", 2), ("apr_clear", 3), ("glibc", 9), ("none", 2))),
             soak="allocator,epoch,throughput_ops_sec,version\ntslab,1,100000000,1\ntslab,2,200000000,1\nmalloc,1,50000000,2\n",
             observability="work,call,calls,counted,uncounted,difference\na,alloc,10,40,39,1.000\na,free,30,9,9,0.000\n"
-            + "b,alloc,10,9,9,0.000\nb,domain,1,9,4,5.000\n",
+            "b,alloc,10,9,9,0.000\nb,domain,1,9,4,5.000\n",
             fragmentation_over_time="allocator,placement,moment,second,returned_pct\ntslab,together,idle,1,50\n"
-            + "tslab,together,idle,10,60\ntslab,together,asked,10,70\ntslab,together,empty,10,95\n",
-        )
-        found = self.figures()
-        self.near(found["scope_100x1", "object_ns", "tslab"], 4)
-        self.near(found["scope_100x1", "object_ns", "apr"], 5)
-        self.near(found["scope_100x1", "kept_object_ns", "tslab"], 2)
-        self.near(found["scope_100x1", "heap_destroy_ns", "mimalloc"], 40)
-        self.near(found["scope_100x1", "drop_ns", "tslab"], 40)
-        self.near(found["scope_100x1", "drop_ns", "mimalloc"], 400)
-        self.assertNotIn(("scope_100x1", "drop_ns", "apr"), found)
-        # the target compares with those that cannot free a single object, "behind" with all that drop a scope
-        self.assertEqual({key[2] for key in found if key[:2] == ("scope_100x1", "object_ns")}, {"tslab", "apr"})
-        self.assertEqual({key[2] for key in found if key[:2] == ("scope_100x1", "any_object_ns")},
-                         {"tslab", "apr", "mimalloc", "glibc"})
+            "tslab,together,idle,10,60\ntslab,together,asked,10,70\ntslab,together,empty,10,95\n")
         ours = self.summary()["suite/scope_100x1", "object_ns"]["tslab"]
         self.assertEqual((ours["median"], ours["min"], ours["max"]), (4, 3, 6))
-        self.near(found["soak", "op_ns", "tslab"], 10, 5)
-        self.near(found["soak", "throughput_cv_pct", "tslab"], 100 * 0.5**0.5 * 1e8 / 1.5e8)
-        self.assertNotIn(("soak", "throughput_cv_pct", "malloc"), found)
-        # of b's calls of a domain, which are no part of its allocations
-        self.near(found["observability", "instructions_per_call", "tslab"], 5)
-        self.near(found["survivors_together", "kept_idle_pct", "tslab"], 40)
-        self.near(found["survivors_together", "kept_asked_pct", "tslab"], 30)
-        self.near(found["survivors_together", "kept_empty_pct", "tslab"], 5)
 
     def bad(self, name, text, line, said):
         self.files(**{name: text})
-        with self.assertRaises(data.InputError) as caught:
+        with self.assertRaises(data.InputError, msg=said) as caught:
             self.figures()
         self.assertIn(f"{name}.csv:{line}: ", str(caught.exception))
         self.assertIn(said, str(caught.exception))
@@ -328,49 +290,22 @@ class Figures(Folder):
 
     def test_bad_files_are_named(self):
         head = "allocator,epoch,throughput_ops_sec\n"
+        for text, line, said in (("", 1, "no heading"), ("allocator,epoch\ntslab,1\n", 1, "throughput_ops_sec"), ("epoch,throughput_ops_sec\n1,5\n", 1, "allocator"),
+                                 (head + "tslab,1\n", 2, "2 fields"), (head + "\ntslab,1,fast\n", 3, "'fast'"), (head + "tslab,1,0\n", 2, "no number above 0"),
+                                 (head + "tslab,1,\n", 2, "throughput_ops_sec ''"), (head + "tslab,one,5\n", 2, "epoch 'one' is no whole number"),
+                                 (head + ",1,5\n", 2, "allocator '' is no name"), (head + "tslab,1,5\nx,1,5\ntslab,1,6\n", 4, "allocator, epoch as in line 2")):
+            self.bad("soak", text, line, said)
         fragments = "allocator,size_class,requested,rounded,efficiency_pct,round\n"
-        threads = "allocator,threads,epochs,frees,trial,ops_per_sec,p99_ns\n"
-        for name, text, line, said in [
-            ("soak", "", 1, "no heading"),
-            ("soak", "allocator,epoch\ntslab,1\n", 1, "throughput_ops_sec"),
-            ("soak", "epoch,throughput_ops_sec\n1,5\n", 1, "no column allocator"),
-            ("soak", head + "tslab,1\n", 2, "2 fields"),
-            ("soak", head + "\ntslab,1,fast\n", 3, "'fast'"),
-            ("soak", head + "tslab,1,nan\n", 2, "'nan'"),
-            ("soak", head + "tslab,1,0\n", 2, "throughput_ops_sec '0' is no number above 0"),
-            ("soak", head + "tslab,1,-5\n", 2, "'-5'"),
-            ("soak", head + "tslab,1,1_000\n", 2, "'1_000'"),
-            ("soak", head + "tslab,1, 1\n", 2, "' 1'"),
-            ("soak", head + "tslab,1,inf\n", 2, "'inf'"),
-            ("soak", head + "tslab,1,\n", 2, "throughput_ops_sec ''"),
-            ("soak", head + "tslab,first,5\n", 2, "epoch 'first' is no whole number"),
-            ("soak", head + ",1,5\n", 2, "allocator '' is no name"),
-            ("soak", head + "tslab,1,5\nmalloc,1,5\ntslab,1,6\n", 4, "the same allocator, epoch as in line 2"),
-            ("fragmentation", fragments + "tslab,64,0,64,0,1\n", 2, "requested '0'"),
-            ("fragmentation", fragments + "tslab,small,10,64,0,1\n", 2, "size_class 'small'"),
-            ("fragmentation", fragments + "tslab,64,10,64,0,x\n", 2, "round 'x'"),
-            ("thread_trials", threads + "tslab,many,same,private,1,5,5\n", 2, "threads 'many'"),
-            ("thread_trials", threads + "tslab,2,same,private,x,5,5\n", 2, "trial 'x'"),
-            ("thread_trials", threads + "tslab,2,same,private,1,5,-5\n", 2, "p99_ns '-5'"),
-            ("benchmark_accurate", ACCURATE.replace("p99_ns", "p98_ns"), 1, "no column p99_ns"),
-            ("benchmark_accurate", ACCURATE + "tslab,1,128,alloc,12,,20,30,40,5,50,1,1\n", 2, "p50_ns ''"),
-            ("benchmark_threads", THREADS + "tslab,2,same,private,1,9,1.5,0,0,0,0,1\n", 2, "lock_acquired '1.5'"),
-            ("scope_bench", SCOPES + "tslab,1,all,1,4,3,5,40,1.5,1\n", 2, "objects_per_scope 'all'"),
-            ("scope_bench", SCOPES.replace("drop_ns", "p99_ns_per_scope,drop_ns") + "tslab,1,1,1,4,3,5,nan,40,1.5,1\n", 2,
-             "p99_ns_per_scope 'nan'"),
-            ("scope_bench", SCOPES.replace("drop_ns", "timed_scopes,drop_ns") + "tslab,1,1,1,4,3,5,few,40,1.5,1\n", 2,
-             "timed_scopes 'few'"),
-            ("phase_shifts", SHIFTS + "tslab,1,100,4096,256,20,96.00,1,1\n", 2, "tslab ends after shift 1 of 2"),
-            ("phase_shifts", SHIFTS + "".join(f"{name},{n},1,1,256,20,96.00,1,1\n" for name, count in
-             (("malloc", 3), ("tslab", 2)) for n in range(1, count + 1)), 6, "tslab ends after shift 2 of 3"),
-            ("phase_shifts", SHIFTS + "tslab,1,1,1,256,20,96.00,1,1\ntslab,2,1,,256,20,96.00,1,1\n", 3,
-             "tslab has committed_bytes in 1 of 2 shifts"),
-        ]:
-            with self.subTest(said):
-                self.bad(name, text, line, said)
-        (self.folder / "soak.csv").write_bytes(head.encode() + b"tslab,1,5\ntslab\xff,2,5\n")
-        with self.assertRaisesRegex(data.InputError, "soak.csv:3: not UTF-8 text"):
-            self.figures()
+        shift = "tslab,1,1,1,256,20,96.00,1,1\n"
+        for name, text, line, said in (
+                ("fragmentation", fragments + "tslab,64,0,64,0,1\n", 2, "requested '0'"), ("fragmentation", fragments + "tslab,64,10,64,0,x\n", 2, "round 'x'"),
+                ("benchmark_accurate", ACCURATE.replace("p99_ns", "p98_ns"), 1, "no column p99_ns"),
+                ("benchmark_threads", THREADS + "tslab,2,same,private,1,9,1.5,0,0,0,0,1\n", 2, "lock_acquired '1.5'"),
+                ("phase_shifts", SHIFTS + shift, 2, "tslab ends after shift 1 of 2"),
+                ("phase_shifts", SHIFTS + "".join(shift.replace("tslab,1", each) for each in ("x,1", "x,2", "x,3", "tslab,1", "tslab,2")), 6,
+                 "tslab ends after shift 2 of 3"),
+                ("phase_shifts", SHIFTS + shift + "tslab,2,1,,256,20,96.00,1,1\n", 3, "tslab has committed_bytes in 1 of 2 shifts")):
+            self.bad(name, text, line, said)
 
 
 class Commits(Folder):
