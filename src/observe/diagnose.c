@@ -232,11 +232,13 @@ void ts_diagnose_handle(ts_text *line, uintptr_t allocator, SlabHandle handle) {
     bool far = ts_handle_is_far(handle);
     unsigned part = far ? TS_FAR : TS_NORMAL;
     uint32_t in_part = far ? ts_handle_far_unit(handle) : ts_handle_unit(handle);
+    bool outer = ts_handle_region(handle) != 0;
     uint32_t entry = far ? 0 : ts_handle_entry(handle), unit = ts_region.part[part].first_unit + in_part;
     uint32_t kind = far ? TS_COUNT_SPAN : (uint32_t)(handle >> TS_HANDLE_KIND_SHIFT) & 63u;
     uint32_t generation = (uint32_t)(handle >> 18) & TS_GEN_MAX;
-    if ((handle & 3u) != TS_HANDLE_FORMAT || kind >= TS_COUNT_KINDS || in_part == 0 ||
-        in_part >= ts_region.part[part].units) {
+    /* A region above the mark was never in use: so a handle with another format is none, as a rule. */
+    bool known = outer ? ts_is_unit_of(part, in_part) : (handle & 3u) == TS_HANDLE_FORMAT && kind < TS_COUNT_KINDS;
+    if (!known || in_part == 0 || in_part >= ts_region.part[part].units) {
         ts_text_put(line, "not a handle");
         return;
     }
@@ -247,6 +249,7 @@ void ts_diagnose_handle(ts_text *line, uintptr_t allocator, SlabHandle handle) {
     if (!far) unit = ts_slab_of_entry((uint64_t)unit * TS_UNIT_ENTRIES + entry);
     place at = look_at(unit, entry * 16);
     const ts_slab *slab = ts_slab_at(unit);
+    if (outer) kind = at.kind; /* such a handle does not say */
     const char *fault = fault_of(generation, kind, slab, &at);
     if (!fault) {
         add_finding(line, allocator, &at);

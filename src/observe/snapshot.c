@@ -145,7 +145,7 @@ static void add_block(void *arg, const ts_block *b) {
     for (uint64_t left = ts_load_relaxed(&b->bins_used); left; left &= left - 1) {
         unsigned k = ts_ctz64(left);
         ts_tally t = ts_block_tally(b, k);
-        uint64_t full = ts_load_relaxed(&c->bin[k].full);
+        uint64_t full = ts_bin_full(&c->bin[k]);
         if (full > t.slabs) full = t.slabs; /* a slab came or went between the two loads */
         tally_add(&s->kind[k], &t);
         s->full[k] += full;

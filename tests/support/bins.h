@@ -40,7 +40,7 @@ static inline places check_bin(const ts_churn_block *block, unsigned cls) {
     const ts_bin *bin = &block->bin[cls];
     bool fine = ts_class_is_fine(cls);
     places n = {0};
-    for (uint32_t unit = bin->head; unit; unit = ts_slab_at(unit)->next) {
+    for (uint32_t unit = ts_bin_head(bin); unit; unit = ts_slab_at(unit)->next) {
         ts_slab *slab = ts_slab_at(unit);
         const _Atomic uint64_t *words = ts_slab_free_words(fine, slab);
         unsigned in_bitmap = 0;

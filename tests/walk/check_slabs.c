@@ -232,13 +232,13 @@ static bool collect(ts_check *check, const ts_churn_block *block, unsigned cls, 
 
 static bool check_bin(ts_check *check, const ts_churn_block *block, unsigned cls, uint64_t *live) {
     const ts_bin *bin = &block->bin[cls];
-    uint32_t slabs = ts_load_relaxed(&bin->slabs), full = ts_load_relaxed(&bin->full);
+    uint32_t slabs = ts_load_relaxed(&bin->slabs), full = ts_bin_full(bin);
     bool used = (block->b.bins_used >> cls & 1) != 0;
     REQUIRE(!used || bin->state == ts_region.part[TS_NORMAL].state[ts_class_is_fine(cls)],
             "class %u: its state words are others", cls);
     REQUIRE(used == (bin->magazine != NULL), "class %u: a magazine without a note of it, or the other way round", cls);
     if (!used) {
-        REQUIRE(bin->head == 0 && slabs == 0 && ts_load_relaxed(&bin->word) == 0, "class %u: slabs and no magazine",
+        REQUIRE(ts_bin_head(bin) == 0 && slabs == 0 && ts_load_relaxed(&bin->word) == 0, "class %u: slabs and no magazine",
                 cls);
         return true;
     }
@@ -246,7 +246,7 @@ static bool check_bin(ts_check *check, const ts_churn_block *block, unsigned cls
     uint32_t found = 0, found_full = 0, empty = 0, before = 0;
     uint64_t live_slots = 0;
     if (!collect(check, block, cls, &free_now)) return false;
-    for (uint32_t unit = bin->head; unit; unit = ts_slab_at(unit)->next) {
+    for (uint32_t unit = ts_bin_head(bin); unit; unit = ts_slab_at(unit)->next) {
         REQUIRE(found < slabs, "class %u: the bin's list goes on after its %u slabs, to unit %u", cls, slabs, unit);
         if (!ts_check_claim_unit(check, unit, TS_USE_BLOCK)) return false;
         const ts_slab *slab = ts_slab_at(unit);
@@ -271,8 +271,8 @@ static bool check_bin(ts_check *check, const ts_churn_block *block, unsigned cls
         before = unit;
     }
     REQUIRE(found == slabs, "class %u: %u slabs in the bin's list, %u counted", cls, found, slabs);
-    REQUIRE(slabs == 0 || ts_slab_at(bin->head)->prev == before,
-            "class %u: the list ends at unit %u, its first slab says %u", cls, before, ts_slab_at(bin->head)->prev);
+    REQUIRE(slabs == 0 || ts_slab_at(ts_bin_head(bin))->prev == before,
+            "class %u: the list ends at unit %u, its first slab says %u", cls, before, ts_slab_at(ts_bin_head(bin))->prev);
     REQUIRE(found_full == full, "class %u: %u full slabs, %u counted", cls, found_full, full);
     REQUIRE(empty == block->empty[cls], "class %u: %u empty slabs, %u counted", cls, empty, block->empty[cls]);
     REQUIRE(free_now.seen == free_now.count,

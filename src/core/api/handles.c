@@ -13,13 +13,15 @@
 /* The handle of an object that the operation has just taken from the bin. No thread ends the slab's use before the
    operation is over. A thread that resets the slab later sees the note without a fence: it held the heap, or took the
    unit from a list, after the operation. */
-TS_ALWAYS_INLINE SlabHandle new_handle(const ts_churn_block *block, const ts_bin *bin, const void *p) {
+TS_ALWAYS_INLINE SlabHandle new_handle(const ts_churn_block *block, const ts_bin *bin, const void *p, const bool near) {
     const ts_part *region = &ts_region.part[TS_NORMAL];
     uint64_t entry = ts_entry_of(region, p);
     ts_slab *slab = ts_slab_in(region, entry >> TS_ENTRY_UNIT_SHIFT);
     ts_keep_relaxed(&slab->handled, 1);
     uint32_t state = ts_load_relaxed(ts_entry_state(entry, ts_bin_is_fine(bin)));
     uint32_t generation = ts_load_relaxed(&slab->gen) + ts_state_generation(state);
+    if (!near && ts_is_outer(ts_slab_unit(slab)))
+        return ts_handle_pack_outer(ts_slab_unit(slab), generation, (uint32_t)entry);
     return ts_handle_pack(ts_slab_unit(slab), generation, (uint32_t)entry, ts_bin_class(block, bin));
 }
 
@@ -30,7 +32,10 @@ TS_ALWAYS_INLINE uint64_t new_scope_handles(ts_scope_block *block) {
     uint32_t unit = ts_load_relaxed(&block->current);
     ts_slab *slab = ts_slab_at(unit);
     ts_keep_relaxed(&slab->handled, 1); /* as in new_handle */
-    uint64_t handle = ts_handle_pack(ts_unit_of(unit), ts_load_relaxed(&slab->gen), 0, TS_COUNT_SCOPE);
+    uint32_t gen = ts_load_relaxed(&slab->gen);
+    uint64_t handle = !ts_is_piece(unit) && ts_is_outer(unit)
+                          ? ts_handle_pack_outer(unit, gen, 0)
+                          : ts_handle_pack(ts_unit_of(unit), gen, 0, TS_COUNT_SCOPE);
     return block->b.handle = handle - ((uint64_t)(uintptr_t)ts_slab_unit_address(unit) << 4);
 }
 
@@ -44,9 +49,9 @@ TS_COLD static void *no_place_for_handle(void) {
     return NULL;
 }
 
-/* The handle of an object that was just taken from the block. */
-TS_ALWAYS_INLINE SlabHandle handle_of_new(ts_found found, size_t size, const void *p) {
-    if (TS_LIKELY(found.churn != NULL)) return new_handle(found.churn, ts_bin_of(found.churn, size), p);
+/* The handle of an object that was just taken from the block. near: what was at hand in a bin is so. */
+TS_ALWAYS_INLINE SlabHandle handle_of_new(ts_found found, size_t size, const void *p, const bool near) {
+    if (TS_LIKELY(found.churn != NULL)) return new_handle(found.churn, ts_bin_of(found.churn, size), p, near);
     return scope_handle(new_scope_handles(found.scope), p);
 }
 
@@ -58,7 +63,7 @@ TS_ENTRY TS_NOINLINE static void *alloc_obj_more(uintptr_t token, size_t size, E
         ts_op_end(&ts_thread);
         return ts_alloc_object(token, size, epoch, out);
     }
-    *out = handle_of_new(found, size, p);
+    *out = handle_of_new(found, size, p, false);
     return ts_taken_object(&ts_thread, p);
 }
 
@@ -66,7 +71,7 @@ TS_ENTRY TS_NOINLINE static void *alloc_obj_missed(uintptr_t token, size_t size,
     ts_found found = ts_find(&ts_thread, token, epoch);
     void *p = ts_take_at_hand(found, size);
     if (TS_UNLIKELY(p == NULL)) return alloc_obj_more(token, size, epoch, out, found);
-    *out = handle_of_new(found, size, p);
+    *out = handle_of_new(found, size, p, true);
     ts_op_end(&ts_thread);
     return p;
 }
@@ -91,11 +96,11 @@ TS_ENTRY void *alloc_obj_epoch(SlabAllocator *allocator, size_t size, EpochId ep
 /* The usual case: of this thread's own open block. false: another; nothing was done, and the operation goes on.
    *first: the answer. */
 TS_ALWAYS_INLINE bool free_obj_fast(const ts_tls *tls, SlabHandle handle, bool *first) {
-    uint64_t unit = ts_handle_unit(handle);
+    uint64_t unit = ts_handle_low_unit(handle);
     uint64_t entry = unit * TS_UNIT_ENTRIES + ts_handle_entry(handle);
-    if (TS_UNLIKELY(!ts_is_in_part(&ts_region.part[TS_NORMAL], entry))) return false;
+    if (TS_UNLIKELY(!ts_is_near(entry))) return false;
     ts_fast_result r =
-        ts_fast_free(tls->share_key, entry, ts_entry_address(&ts_region.part[TS_NORMAL], entry), true, handle, NULL);
+        ts_fast_free(tls->share_key, entry, ts_entry_address(&ts_region.part[TS_NORMAL], entry), true, handle, NULL, false);
     if (TS_UNLIKELY(!r.freed)) return false;
     *first = !r.late;
     if (TS_UNLIKELY(r.full)) return ts_free_full(r.bin, r.entry);
@@ -129,11 +134,10 @@ bool free_obj(SlabAllocator *allocator, SlabHandle handle) {
 /* The object of a handle, if it is of the thread's own churn block; NULL: it is another case. */
 TS_ALWAYS_INLINE void *own_object(const ts_tls *tls, uintptr_t token, SlabHandle handle) {
     const ts_part *region = &ts_region.part[TS_NORMAL];
-    uint32_t unit = ts_handle_unit(handle);
+    uint32_t unit = ts_handle_low_unit(handle);
     ts_looked seen;
     uint64_t entry = (uint64_t)unit * TS_UNIT_ENTRIES + ts_handle_entry(handle);
-    if (TS_UNLIKELY(ts_is_other_relaxed_64(&tls->token, token)) || TS_UNLIKELY(!ts_is_in_part(region, entry)))
-        return NULL;
+    if (TS_UNLIKELY(ts_is_other_relaxed_64(&tls->token, token)) || TS_UNLIKELY(!ts_is_near(entry))) return NULL;
     const ts_bin *bin = ts_fast_look(tls, entry, &seen);
     if (TS_UNLIKELY(bin == NULL)) return NULL;
     const ts_slab *slab = ts_slab_in(region, unit);

@@ -246,17 +246,17 @@ static void *aligned_current(SlabAllocator *allocator, size_t alignment, size_t 
 
 /* ---- frees --------------------------------------------------------------------------------------------------- */
 
-/* p is not of the thread's last allocator, or not in part NORMAL. Inside an operation. */
+/* p is not of the thread's last allocator, or in no NEAR unit. Inside an operation. */
 TS_ENTRY TS_NOINLINE static bool free_of_other(uintptr_t token, void *p, uint64_t entry) {
     ts_tls *tls = &ts_thread;
     if (p == NULL) { /* in no part; many programs free it all the time */
         ts_op_end(tls);
         return true;
     }
-    if (TS_UNLIKELY(!ts_is_in_part(&ts_region.part[TS_NORMAL], entry))) return ts_free_elsewhere(token, p);
+    if (TS_UNLIKELY(!ts_is_near(entry))) return ts_free_elsewhere(token, p);
     const ts_share *share = ts_find_share(tls, token);
     uint64_t share_key = TS_LIKELY(share != NULL) ? ts_share_key(share) : TS_KEY_NO_SHARE;
-    ts_fast_result r = ts_fast_free(share_key, entry, p, false, SLAB_HANDLE_NONE, NULL);
+    ts_fast_result r = ts_fast_free(share_key, entry, p, false, SLAB_HANDLE_NONE, NULL, false);
     if (TS_UNLIKELY(!r.freed)) return ts_free_missed_of(token, p, share_key);
     if (TS_UNLIKELY(r.full)) return ts_free_full(r.bin, r.entry);
     ts_op_end(tls);
@@ -270,9 +270,9 @@ TS_ENTRY bool slab_free(SlabAllocator *allocator, void *p) {
     uint64_t entry = ts_entry_of(&ts_region.part[TS_NORMAL], p);
     ts_op_begin(tls);
     if (TS_UNLIKELY(ts_is_other_relaxed_64(&tls->token, ts_token(allocator))) ||
-        TS_UNLIKELY(!ts_is_in_part(&ts_region.part[TS_NORMAL], entry)))
+        TS_UNLIKELY(!ts_is_near(entry)))
         return free_of_other(ts_token(allocator), p, entry);
-    ts_fast_result r = ts_fast_free(tls->share_key, entry, p, false, SLAB_HANDLE_NONE, NULL);
+    ts_fast_result r = ts_fast_free(tls->share_key, entry, p, false, SLAB_HANDLE_NONE, NULL, false);
     if (TS_UNLIKELY(!r.freed)) return ts_free_missed(p);
     if (TS_UNLIKELY(r.full)) return ts_free_full(r.bin, r.entry);
     ts_op_end(tls);

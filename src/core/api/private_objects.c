@@ -97,7 +97,7 @@ TS_ENTRY void *ts_private_malloc_epoch(SlabAllocator *allocator, size_t size, Ep
 
 /* ---- frees ------------------------------------------------------------------------------------------------------ */
 
-/* Not in part NORMAL, as NULL is, which many programs free all the time. */
+/* In no NEAR unit, as NULL is, which many programs free all the time. */
 TS_ENTRY TS_NOINLINE static void free_elsewhere(void *p, ts_private_free_rest *rest) {
     uintptr_t token = ts_load_acquire(&served);
     if (p && token) {
@@ -145,7 +145,7 @@ TS_ENTRY void ts_private_free(void *p, ts_private_free_rest *rest) {
     ts_tls *tls = &ts_thread;
     uint64_t entry = ts_entry_of(&ts_region.part[TS_NORMAL], p);
     ts_op_begin(tls);
-    if (TS_UNLIKELY(!ts_is_in_part(&ts_region.part[TS_NORMAL], entry))) {
+    if (TS_UNLIKELY(!ts_is_near(entry))) {
         free_elsewhere(p, rest);
         return;
     }

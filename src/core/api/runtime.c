@@ -239,7 +239,7 @@ static bool start_locked(void) {
     if (!region_made) {
         choose_calls();
         /* memcheck looks through all that can be read for pointers: 1 GiB of memory has metadata enough. */
-        ts_region_limit_far(ts_care_far_log2());
+        ts_region_limit_beyond(ts_care_beyond_log2());
         if (!ts_region_init(ts_care_on_memcheck() ? MEMCHECK_UNITS_LOG2 : TS_MAX_UNITS_LOG2)) return false;
         ts_care_start();
         ts_class_init();

@@ -32,15 +32,10 @@ TS_ALWAYS_INLINE void *ts_fast_pop(ts_bin *bin) {
     return object;
 }
 
-/* The next object of the claimed word, made live; NULL: the word is used up. Called when the magazine is empty, so
-   that the objects freed last are used first. The place gives the object's 64 bytes, and the state word where it starts
-   in these. */
-TS_ALWAYS_INLINE void *ts_fast_word(ts_bin *bin) {
-    uint64_t word = ts_load_relaxed(&bin->word);
-    if (TS_UNLIKELY(word == 0)) return NULL;
-    ts_store_relaxed(&bin->word, word & (word - 1)); /* counts it, too: ts_bin_word_allocs */
-    bool fine = ts_bin_is_fine(bin);
-    uint64_t place = (uint64_t)bin->word_place + ts_ctz64(word), fine_line = place / 4;
+/* The object at a place, made live. The place gives the object's 64 bytes, and the state word where it starts in
+   these. */
+TS_ALWAYS_INLINE void *ts_take_place(ts_bin *bin, bool fine, uint64_t place) {
+    uint64_t fine_line = place / 4;
     _Atomic uint16_t *state = &bin->state[ts_place_granule(fine, place)];
     char *object = ts_entry_address(&ts_region.part[TS_NORMAL], (fine ? fine_line : place) * 4);
     object += (ts_load_relaxed(state) & TS_STATE_START) * (16u >> TS_STATE_START_SHIFT);
@@ -49,18 +44,28 @@ TS_ALWAYS_INLINE void *ts_fast_word(ts_bin *bin) {
     return object;
 }
 
+/* The next object of the claimed word, made live; NULL: the word is used up. Called when the magazine is empty, so
+   that the objects freed last are used first. */
+TS_ALWAYS_INLINE void *ts_fast_word(ts_bin *bin) {
+    uint64_t word = ts_load_relaxed(&bin->word);
+    if (TS_UNLIKELY(word == 0)) return NULL;
+    ts_store_relaxed(&bin->word, word & (word - 1)); /* counts it, too: ts_bin_word_allocs */
+    return ts_take_place(bin, ts_bin_is_fine(bin), (uint64_t)bin->word_place + ts_ctz64(word));
+}
+
 /* The next object of a bin: from the magazine, or else from the claimed word. NULL: both are used up. */
 TS_ALWAYS_INLINE void *ts_fast_slot(ts_bin *bin) {
     void *p = ts_fast_pop(bin);
     return TS_LIKELY(p != NULL) ? p : ts_fast_word(bin);
 }
 
-/* The next object when both are used up: claims the next word of the bin's slabs, with the heap held. in_op is 1, so
-   the thread holds its heap unless another one revoked it. NULL: the slow path. */
+/* The next object when both are used up: claims the next word of the bin's slabs, or a slot of an OUTER one, with the
+   heap held. in_op is 1, so the thread holds its heap unless another one revoked it. NULL: the slow path. */
 TS_ALWAYS_INLINE void *ts_fast_claim(const ts_tls *tls, ts_churn_block *block, ts_bin *bin) {
     const ts_heap *heap = tls->heap;
-    bool claims = TS_LIKELY(ts_load_acquire(&heap->revoked) == 0) && ts_bin_claim(block, ts_bin_class(block, bin));
-    return claims ? ts_fast_word(bin) : NULL;
+    if (TS_UNLIKELY(ts_load_acquire(&heap->revoked) != 0)) return NULL;
+    unsigned cls = ts_bin_class(block, bin);
+    return TS_LIKELY(ts_bin_claim(block, cls)) ? ts_fast_word(bin) : ts_bin_take_outer(block, cls);
 }
 
 /* ---- from the current slab of a scope -------------------------------------------------------------------- */

@@ -1,12 +1,13 @@
 /* Modelled in tests/model: foreign, look, orders. */
 #include "cache/cache.h"
 #include "base/base.h"
+#include "cache/allocate.h"
 #include "memtools/memtools.h"
 #include "os/os.h"
 #include "supply/supply.h"
 
-static uint32_t slab_of_entry(uint32_t entry) { return entry >> TS_ENTRY_UNIT_SHIFT; }
-static unsigned place_in_slab(bool fine, uint32_t entry) {
+static uint32_t slab_of_entry(uint64_t entry) { return (uint32_t)(entry >> TS_ENTRY_UNIT_SHIFT); }
+static unsigned place_in_slab(bool fine, uint64_t entry) {
     return (unsigned)ts_entry_place(fine, entry) & (ts_granules_per_unit(fine) - 1);
 }
 
@@ -127,43 +128,49 @@ uint64_t ts_bin_take_word(ts_bin *bin) {
 static void set_head(ts_bin *bin, uint32_t unit) {
     ts_assert(2, ts_load_relaxed(&ts_bin_block(bin)->b.key) >> TS_KEY_SHARE_SHIFT == 0 ||
                      ts_load_relaxed(&ts_bin_block(bin)->b.heap) == ts_thread.heap);
-    bin->head = unit;
+    bin->head_low = unit & (((uint32_t)1 << TS_HEAD_LOW_BITS) - 1);
+    ts_keep_relaxed(&bin->full, unit >> TS_HEAD_LOW_BITS << TS_FULL_BITS | ts_bin_full(bin));
+}
+
+static void add_full(ts_bin *bin, int by) {
+    const uint32_t counted = ((uint32_t)1 << TS_FULL_BITS) - 1, full = ts_load_relaxed(&bin->full);
+    ts_store_relaxed(&bin->full, (full & ~counted) | ((full + (uint32_t)by) & counted));
 }
 
 /* The prev of the first slab is the last one. The next of the last one is 0. */
 static void unlink_slab(ts_bin *bin, ts_slab *slab, uint32_t unit) {
-    uint32_t last = ts_slab_at(bin->head)->prev;
+    uint32_t last = ts_slab_at(ts_bin_head(bin))->prev;
     if (slab->next)
         ts_slab_at(slab->next)->prev = slab->prev;
     else
-        ts_slab_at(bin->head)->prev = slab->prev;
-    if (unit == bin->head)
+        ts_slab_at(ts_bin_head(bin))->prev = slab->prev;
+    if (unit == ts_bin_head(bin))
         set_head(bin, slab->next);
     else
         ts_slab_at(slab->prev)->next = slab->next;
-    if (bin->head && unit != last) ts_slab_at(bin->head)->prev = last;
+    if (ts_bin_head(bin) && unit != last) ts_slab_at(ts_bin_head(bin))->prev = last;
 }
 
 static void push_head(ts_bin *bin, ts_slab *slab, uint32_t unit) {
-    slab->next = bin->head;
-    slab->prev = bin->head ? ts_slab_at(bin->head)->prev : unit;
-    if (bin->head) ts_slab_at(bin->head)->prev = unit;
+    slab->next = ts_bin_head(bin);
+    slab->prev = ts_bin_head(bin) ? ts_slab_at(ts_bin_head(bin))->prev : unit;
+    if (ts_bin_head(bin)) ts_slab_at(ts_bin_head(bin))->prev = unit;
     set_head(bin, unit);
 }
 
 static void push_tail(ts_bin *bin, ts_slab *slab, uint32_t unit) {
-    if (!bin->head) {
+    if (!ts_bin_head(bin)) {
         push_head(bin, slab, unit);
         return;
     }
     slab->next = 0;
-    slab->prev = ts_slab_at(bin->head)->prev;
+    slab->prev = ts_slab_at(ts_bin_head(bin))->prev;
     ts_slab_at(slab->prev)->next = unit;
-    ts_slab_at(bin->head)->prev = unit;
+    ts_slab_at(ts_bin_head(bin))->prev = unit;
 }
 
 void ts_bin_list_by_free(ts_bin *bin) {
-    uint32_t unit = bin->head, full = 0;
+    uint32_t unit = ts_bin_head(bin), full = 0;
     set_head(bin, 0);
     while (unit) {
         ts_slab *slab = ts_slab_at(unit);
@@ -176,7 +183,7 @@ void ts_bin_list_by_free(ts_bin *bin) {
         }
         unit = next;
     }
-    ts_store_relaxed(&bin->full, full);
+    add_full(bin, (int)(full - ts_bin_full(bin)));
 }
 
 static void count_empty(ts_churn_block *block, unsigned cls, ts_slab *slab) {
@@ -190,7 +197,7 @@ static void count_used(ts_churn_block *block, unsigned cls, ts_slab *slab) {
 
 void ts_bin_count_empty(ts_churn_block *block, unsigned cls) {
     block->empty[cls] = 0;
-    for (uint32_t unit = block->bin[cls].head; unit; unit = ts_slab_at(unit)->next) {
+    for (uint32_t unit = ts_bin_head(&block->bin[cls]); unit; unit = ts_slab_at(unit)->next) {
         ts_slab *slab = ts_slab_at(unit);
         slab->given &= (uint8_t)~TS_SLAB_IS_EMPTY;
         if (slab->free_count == slab->empty_at) count_empty(block, cls, slab);
@@ -215,7 +222,7 @@ void ts_bin_add(ts_churn_block *block, unsigned cls, uint32_t unit) {
 static void take_out(ts_churn_block *block, ts_bin *bin, ts_slab *slab, uint32_t unit) {
     uint32_t units = ts_class_units(ts_bin_class(block, bin));
     unlink_slab(bin, slab, unit);
-    if (slab->free_count == 0) ts_add_owned(&bin->full, (uint32_t)-1); /* all its slots are retired */
+    if (slab->free_count == 0) add_full(bin, -1); /* all its slots are retired */
     count_used(block, ts_bin_class(block, bin), slab);
     ts_add_owned(&bin->slabs, (uint32_t)-1);
     ts_add_owned(&block->b.slabs, 0u - units);
@@ -260,7 +267,7 @@ static bool worth_keeping(const ts_churn_block *block, const ts_bin *bin, const 
 static void full_to_partial(ts_bin *bin, ts_slab *slab, uint32_t unit) {
     unlink_slab(bin, slab, unit);
     push_head(bin, slab, unit);
-    ts_add_owned(&bin->full, (uint32_t)-1);
+    add_full(bin, -1);
 }
 
 /* place: in the slab. bits: slots from there on, of one word of the bitmap, `count` of them. */
@@ -281,7 +288,7 @@ void ts_bin_release_if_empty(ts_churn_block *block, ts_bin *bin, uint32_t unit) 
     if (slab->free_count == slab->empty_at && !worth_keeping(block, bin, slab)) release_slab(block, bin, slab);
 }
 
-void ts_bin_give_slot(ts_churn_block *block, ts_bin *bin, uint32_t entry) {
+void ts_bin_give_slot(ts_churn_block *block, ts_bin *bin, uint64_t entry) {
     uint32_t unit = slab_of_entry(entry);
     put_slots(block, bin, unit, place_in_slab(ts_bin_is_fine(bin), entry), 1, 1);
     ts_bin_release_if_empty(block, bin, unit);
@@ -302,7 +309,7 @@ void ts_bin_release_empty(ts_churn_block *block, ts_bin *bin, uint32_t unit) {
 
 /* A change of a list needs the heap, and the operation ends before the thread enters it. Another thread may end or
    flush the block in between. So this looks at the era again, and at the slot's bit. */
-void ts_bin_give_freed(ts_churn_block *block, ts_bin *bin, uint32_t entry) {
+void ts_bin_give_freed(ts_churn_block *block, ts_bin *bin, uint64_t entry) {
     ts_heap *heap = ts_thread.heap;
     uint64_t era = ts_era(&block->b);
     ts_op_end(&ts_thread);
@@ -335,45 +342,58 @@ TS_ALWAYS_INLINE unsigned pick_word(const ts_slab *slab, const _Atomic uint64_t 
 /* Fetches the cache lines that the next claim reads one after the other: the state words of the next slots, and the
    record of the slab after that. */
 TS_ALWAYS_INLINE void fetch_next_claim(const ts_bin *bin, bool fine) {
-    const ts_slab *slab = ts_slab_at(bin->head);
+    const ts_slab *slab = ts_slab_at(ts_bin_head(bin));
     if (slab->next) __builtin_prefetch(ts_slab_at(slab->next), 1);
     if (fine || slab->free_count == 0) return;
     unsigned w = 0;
     while (ts_load_relaxed(&slab->u.free[w]) == 0) w++;
-    const _Atomic uint16_t *even = &ts_unit_states(bin->head, false)[w * 32u];
+    const _Atomic uint16_t *even = &ts_unit_states(ts_bin_head(bin), false)[w * 32u];
     __builtin_prefetch((const void *)(uintptr_t)even, 1);
     __builtin_prefetch((const void *)(uintptr_t)(even + TS_STATES_COARSE / 2), 1);
 }
 
-bool ts_bin_claim(ts_churn_block *block, unsigned cls) {
+/* Claims the next free word of the bin's first slab, or, of an OUTER slab, the first slot of that word, which counts as
+   allocated at once. Returns the place of the word's first bit, and the claimed bits of it; 0: there is no such slot. */
+TS_ALWAYS_INLINE uint64_t claim(ts_churn_block *block, unsigned cls, const bool outer, uint64_t *place) {
     ts_bin *bin = &block->bin[cls];
     bool fine = ts_class_is_fine(cls);
     ts_counters *count = &block->b.share->count[cls];
     ts_assert(2, ts_load_relaxed(&bin->word) == 0);
-    uint32_t unit = bin->head;
-    if (!unit) return false;
+    uint32_t unit = ts_bin_head(bin);
+    if (!unit || ts_is_outer(unit) != outer) return 0;
     ts_slab *slab = ts_slab_at(unit);
-    if (slab->free_count == 0) return false;
+    if (slab->free_count == 0) return 0;
     _Atomic uint64_t *words = ts_slab_free_words(fine, slab);
     unsigned w = pick_word(slab, words); /* free_count says that there is one */
     ts_assert(2, w < ts_slab_free_word_count(fine));
     if (slab->free_count == slab->empty_at) count_used(block, cls, slab);
-    uint64_t bits = ts_load_relaxed(&words[w]);
-    ts_store_relaxed(&words[w], 0);
+    uint64_t free = ts_load_relaxed(&words[w]), bits = outer ? free & (0 - free) : free;
+    ts_store_relaxed(&words[w], free ^ bits);
     if (TS_UNLIKELY(slab->given != 0)) slab->given &= (uint8_t)ts_slab_pages_in_use(slab, cls) ^ TS_SLAB_ALL_PAGES;
     unsigned claimed = ts_popcount64(bits);
-    set_word(bin, bits, claimed);
-    uint64_t place = (uint64_t)unit * ts_granules_per_unit(fine) + w * 64u;
-    bin->word_place = (uint32_t)place;
+    set_word(bin, outer ? 0 : bits, claimed);
+    *place = (uint64_t)unit * ts_granules_per_unit(fine) + w * 64u;
     slab->free_count = (uint16_t)(slab->free_count - claimed);
     if (slab->free_count == 0) {
         unlink_slab(bin, slab, unit);
         push_tail(bin, slab, unit);
-        ts_add_owned(&bin->full, 1);
+        add_full(bin, 1);
         ts_count_release(&count->list_move_partial_to_full, 1); /* after `full`: snapshot.c, `rising` */
     }
-    fetch_next_claim(bin, fine);
+    return bits;
+}
+
+bool ts_bin_claim(ts_churn_block *block, unsigned cls) {
+    uint64_t place;
+    if (!claim(block, cls, false, &place)) return false;
+    block->bin[cls].word_place = (uint32_t)place;
+    fetch_next_claim(&block->bin[cls], ts_class_is_fine(cls));
     return true;
+}
+
+void *ts_bin_take_outer(ts_churn_block *block, unsigned cls) {
+    uint64_t place, bits = claim(block, cls, true, &place);
+    return bits ? ts_take_place(&block->bin[cls], ts_class_is_fine(cls), place + ts_ctz64(bits)) : NULL;
 }
 
 /* Frees four slots whose state words lie side by side, in one step. false: one of them is not live, or its generations
@@ -413,8 +433,8 @@ unsigned ts_bin_free_bits(ts_churn_block *block, ts_bin *bin, uint32_t unit, uns
         else
             slots |= (uint64_t)1 << i;
     }
-    /* What is more than a few is claimed as a word, in the order of addresses. */
-    uint64_t room = keeps && ts_popcount64(slots) <= 8 ? bin->full_at : 0;
+    /* What is more than a few is claimed as a word, in the order of addresses. A magazine has no OUTER objects. */
+    uint64_t room = keeps && ts_popcount64(slots) <= 8 && !ts_is_outer(unit) ? bin->full_at : 0;
     for (; slots && depth < room; slots &= slots - 1) {
         uint64_t at = first + ts_ctz64(slots), entry = ts_granule_entry(fine, at);
         if (!fine) entry += ts_load_relaxed(&bin->state[at]) >> TS_STATE_START_SHIFT & 3u;
@@ -433,7 +453,7 @@ unsigned ts_bin_free_bits(ts_churn_block *block, ts_bin *bin, uint32_t unit, uns
     return kept + given;
 }
 
-void ts_bin_free_direct(ts_churn_block *block, ts_bin *bin, uint32_t entry) {
+void ts_bin_free_direct(ts_churn_block *block, ts_bin *bin, uint64_t entry) {
     bool fine = ts_bin_is_fine(bin);
     unsigned granule = (unsigned)ts_granule(fine, entry) & (ts_granules_per_unit(fine) - 1);
     ts_assert(2, ts_load_relaxed(ts_entry_state(entry, fine)) & TS_STATE_LIVE);

@@ -104,17 +104,18 @@ TS_NOINLINE static void end_churn(ts_churn_block *block) {
     for (uint64_t left = ts_load_relaxed(&block->b.bins_used); left; left &= left - 1) {
         unsigned cls = ts_ctz64(left);
         ts_bin *bin = &block->bin[cls];
-        ts_retained chain = {bin->head, bin->head ? ts_slab_at(bin->head)->prev : 0, 0};
-        if (TS_UNLIKELY(block->b.share->allocator->care)) end_slabs(&block->b, bin->head);
+        uint32_t head = ts_bin_head(bin);
+        ts_retained chain = {head, head ? ts_slab_at(head)->prev : 0, 0};
+        if (TS_UNLIKELY(block->b.share->allocator->care)) end_slabs(&block->b, head);
         ts_store_relaxed(&chain.count, ts_load_relaxed(&bin->slabs));
         if (ts_class_units(cls) > 1)
-            end_large(block->b.share, cls, bin->head);
+            end_large(block->b.share, cls, head);
         else
             ts_retained_splice(&list, &chain);
         ts_share_fold(block->b.share, cls, bin_tally(bin).allocated);
         ts_store_relaxed(&bin->word, 0);
         bin->word_place = 0;
-        bin->head = 0;
+        bin->head_low = 0;
         block->empty[cls] = 0;
         ts_store_relaxed(&bin->full, 0);
         ts_store_relaxed(&bin->slabs, 0);
@@ -150,7 +151,7 @@ void ts_block_end(ts_heap *heap, ts_block *block) {
 /* Puts the objects of the magazine, and the claimed slots, back into their slabs. */
 static void return_slots(ts_churn_block *block, ts_bin *bin) {
     for (uint64_t i = ts_bin_depth(bin); i > 0; i--)
-        ts_bin_give_slot(block, bin, (uint32_t)ts_entry_of(&ts_region.part[TS_NORMAL], bin->magazine->object[i - 1]));
+        ts_bin_give_slot(block, bin, ts_entry_of(&ts_region.part[TS_NORMAL], bin->magazine->object[i - 1]));
     ts_bin_forget_magazine(bin);
     ts_bin_give_word(block, bin);
 }
@@ -160,7 +161,7 @@ static uint32_t flush_bin(ts_churn_block *block, unsigned cls, uint64_t *recycle
     uint32_t scanned = 0;
     uint32_t before = ts_load_relaxed(&bin->slabs);
     return_slots(block, bin);
-    for (uint32_t unit = bin->head; unit && block->empty[cls] != 0;) {
+    for (uint32_t unit = ts_bin_head(bin); unit && block->empty[cls] != 0;) {
         ts_slab *slab = ts_slab_at(unit);
         uint32_t next = slab->next;
         scanned++;
@@ -215,9 +216,9 @@ static uint32_t shed_bin(ts_heap *heap, ts_churn_block *block, unsigned cls, uin
     block->seen[cls] = now;
     if (!idle || ts_load_relaxed(&bin->slabs) == 0) return looked;
     if (!visitor) return_slots(block, bin);
-    uint32_t first = visitor ? bin->head : 0;
+    uint32_t first = visitor ? ts_bin_head(bin) : 0;
     uint32_t stay = first && (ts_slab_at(first)->given & TS_SLAB_IS_EMPTY) ? 1 : 0;
-    uint32_t unit = shed_at(heap) == bin ? heap->shed_unit : bin->head;
+    uint32_t unit = shed_at(heap) == bin ? heap->shed_unit : ts_bin_head(bin);
     heap->shed_unit = 0;
     for (uint32_t next; unit && block->empty[cls] > stay; unit = next) {
         next = ts_slab_at(unit)->next;
@@ -307,7 +308,7 @@ void ts_block_rebuild(ts_heap *heap, ts_block *block) {
         uint64_t live = 0;
         ts_bin_forget_magazine(bin);
         (void)ts_bin_take_word(bin); /* the state words show its free slots */
-        for (uint32_t unit = bin->head; unit; unit = ts_slab_at(unit)->next) {
+        for (uint32_t unit = ts_bin_head(bin); unit; unit = ts_slab_at(unit)->next) {
             ts_slab_rebuild(unit, cls);
             live += ts_slab_count_live(unit, ts_class_is_fine(cls));
         }

@@ -32,16 +32,20 @@ void ts_bin_forget_magazine(ts_bin *bin);
 uint64_t ts_bin_word_allocs(const ts_bin *bin);
 /* Takes the claimed word away, for the caller to put its bits elsewhere. Caller holds the heap. */
 uint64_t ts_bin_take_word(ts_bin *bin);
-/* Claims the next word of the bin's slabs. false: none has a free slot. Caller holds the heap. */
+/* Claims the next word of the bin's slabs. false: none has a free slot, or the first one that has is OUTER. Caller holds
+   the heap. */
 bool ts_bin_claim(ts_churn_block *block, unsigned cls);
+/* The next object of the bin's first slab, made live, if the slab is OUTER: no word of such a slab is claimed. NULL: it
+   is not, or has no free slot. Caller holds the heap, and the magazine and the word are used up. */
+void *ts_bin_take_outer(ts_churn_block *block, unsigned cls);
 /* Puts the slot of an object that was freed past a full magazine back into its slab, where ts_fast_give has not done
    so. The owner calls it inside the operation that freed the object, and does not hold the heap. It ends that
    operation. */
-void ts_bin_give_freed(ts_churn_block *block, ts_bin *bin, uint32_t entry);
+void ts_bin_give_freed(ts_churn_block *block, ts_bin *bin, uint64_t entry);
 /* Puts the slots of the claimed word back into their slab. Caller holds the heap. */
 void ts_bin_give_word(ts_churn_block *block, ts_bin *bin);
 /* Puts a free slot back into its slab. */
-void ts_bin_give_slot(ts_churn_block *block, ts_bin *bin, uint32_t entry);
+void ts_bin_give_slot(ts_churn_block *block, ts_bin *bin, uint64_t entry);
 /* Takes an empty slab that is lent (slab/lent.h) out of the bin. Caller holds the heap, and has the slab. */
 void ts_bin_take_out(ts_churn_block *block, ts_bin *bin, uint32_t unit);
 /* Gives a slab of the bin to the share if it is empty. The first function also asks whether it is worth keeping.
@@ -50,7 +54,7 @@ void ts_bin_release_if_empty(ts_churn_block *block, ts_bin *bin, uint32_t unit);
 void ts_bin_release_empty(ts_churn_block *block, ts_bin *bin, uint32_t unit);
 /* Frees one object into its slab; its state word is live. The slab stays in the bin, empty or not. Caller holds the
    heap. */
-void ts_bin_free_direct(ts_churn_block *block, ts_bin *bin, uint32_t entry);
+void ts_bin_free_direct(ts_churn_block *block, ts_bin *bin, uint64_t entry);
 /* Frees the objects of 32 granules of a slab whose bits are on, as ts_bin_free_direct. granule: the first one, a
    multiple of 32. keeps: into the magazine as long as it has room; the caller is the thread that uses it. Objects that
    are not live are left out. Returns how many were freed. */

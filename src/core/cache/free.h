@@ -32,10 +32,10 @@ typedef struct ts_fast_result {
 } ts_fast_result;
 
 /* The object at an entry of a bin of the calling thread's own, open block, as ts_fast_free. word: the UNIT word of its
-   slab. */
+   slab. outer: its unit is OUTER, so a magazine has no room for it. */
 TS_ALWAYS_INLINE ts_fast_result ts_fast_free_in(ts_bin *bin, const bool fine, uint64_t word, uint64_t entry,
                                                 void *object, const bool exact, SlabHandle handle,
-                                                const ts_looked *seen) {
+                                                const ts_looked *seen, bool outer) {
     ts_fast_result r = {.freed = false, .full = false, .late = false, .bin = bin};
     uint64_t granule = ts_granule(fine, entry);
     TS_COMPUTED(granule);
@@ -65,7 +65,7 @@ TS_ALWAYS_INLINE ts_fast_result ts_fast_free_in(ts_bin *bin, const bool fine, ui
        ts_fast_pop does not: the next free would wait for that store. */
     uint64_t depth = ts_low_byte_owned(&r.bin->top);
     r.freed = true;
-    r.full = (depth & r.bin->full_at) != 0;
+    r.full = (depth & r.bin->full_at) != 0 || outer;
     if (TS_UNLIKELY(r.full)) return r;
     r.bin->magazine->object[depth] = object;
     r.bin->magazine->granule[depth] = (uint32_t)granule;
@@ -77,9 +77,9 @@ TS_ALWAYS_INLINE ts_fast_result ts_fast_free_in(ts_bin *bin, const bool fine, ui
    finds out whether it is an object at all. Everything is checked here. An object starts at this very place and is
    live. Its slab belongs to a block: the eras agree, and no flag is set, so no cross-thread free is under way. The
    block is open to the share with that key: this thread's share of this allocator. exact: handle is of the place of
-   `entry`, and names the object. seen: the object is the one of that look; NULL: any object. */
+   `entry`, and names the object. seen: the object is the one of that look; NULL: any object. outer: as above. */
 TS_ALWAYS_INLINE ts_fast_result ts_fast_free(uint64_t share_key, uint64_t entry, void *object, const bool exact,
-                                             SlabHandle handle, const ts_looked *seen) {
+                                             SlabHandle handle, const ts_looked *seen, bool outer) {
     uint64_t word = ts_load_relaxed(&ts_region.part[TS_NORMAL].unit[entry >> TS_ENTRY_UNIT_SHIFT]);
     /* ts_line_address of the word's line. A flag in the word makes it another place in that line, where the key does
        not match. */
@@ -88,7 +88,7 @@ TS_ALWAYS_INLINE ts_fast_result ts_fast_free(uint64_t share_key, uint64_t entry,
        TS_UNIT_SCOPE is a flag. share_key has FINE, as every key, so FINE in word makes no difference. */
     uint64_t key = share_key | (uint32_t)word;
     if (TS_UNLIKELY(ts_is_other_relaxed_64(&ts_bin_block(bin)->b.key, key))) return (ts_fast_result){.freed = false};
-    return ts_fast_free_in(bin, ts_word_is_fine(word), word, entry, object, exact, handle, seen);
+    return ts_fast_free_in(bin, ts_word_is_fine(word), word, entry, object, exact, handle, seen, outer);
 }
 
 /* ts_fast_free in the block of the process's malloc. That block is open as long as its thread knows it, so its key need
@@ -100,7 +100,7 @@ TS_ALWAYS_INLINE ts_fast_result ts_fast_free_private(const ts_tls *tls, uint64_t
     bool other = ts_has_any_64(at, ~(uint64_t)(TS_CHURN_BLOCK_ALIGN - TS_CACHE_LINE));
     if (TS_UNLIKELY(other)) return (ts_fast_result){.freed = false};
     return ts_fast_free_in(ts_bin_at(tls->private_bins, at), at < TS_FINE_BINS_END, 0, entry, object, false,
-                           SLAB_HANDLE_NONE, NULL);
+                           SLAB_HANDLE_NONE, NULL, false);
 }
 
 /* The bin of the live object that starts at an entry below the region's mark, if it lies in an open block of the
@@ -131,7 +131,7 @@ TS_ALWAYS_INLINE const ts_bin *ts_fast_look(const ts_tls *tls, uint64_t entry, t
 TS_ALWAYS_INLINE size_t ts_fast_own_bytes(const ts_tls *tls, uintptr_t token, const void *p, ts_looked *seen) {
     uint64_t entry = ts_entry_of(&ts_region.part[TS_NORMAL], p);
     if (TS_UNLIKELY(ts_is_other_relaxed_64(&tls->token, token)) ||
-        TS_UNLIKELY(!ts_is_in_part(&ts_region.part[TS_NORMAL], entry)))
+        TS_UNLIKELY(!ts_is_near(entry)))
         return 0;
     const ts_bin *bin = ts_fast_look(tls, entry, seen);
     return TS_LIKELY(bin != NULL) ? ts_class_bytes[ts_bin_class(ts_bin_block(bin), bin)] : 0;

@@ -100,7 +100,7 @@ static unsigned find_bins(const ts_heap *heap, const ts_allocator *allocator, un
             uint64_t used = b->scope ? 0 : ts_load_relaxed(&b->bins_used) >> TS_FINE_CLASSES << TS_FINE_CLASSES;
             for (; used; used &= used - 1) {
                 const ts_bin *bin = &ts_churn(b)->bin[ts_ctz64(used)];
-                if (bin->head == 0 || ts_slab_at(bin->head)->free_count == 0) continue;
+                if (ts_bin_head(bin) == 0 || ts_slab_at(ts_bin_head(bin))->free_count == 0) continue;
                 if (skip > 0) {
                     skip--;
                     continue;
@@ -120,7 +120,7 @@ static uint32_t next_hollow(const ts_heap *heap, const ts_allocator *allocator, 
     /* It may have left the bin meanwhile, or have become a full slab, or the block is another's. */
     bool there = unit && my_bin(heap, allocator, unit, &word) == l->bin && ts_slab_at(unit)->free_count != 0;
     if (!there && (l->begins++ == BEGINS || ts_load_relaxed(&ts_bin_block(l->bin)->b.heap) != heap)) return 0;
-    for (unit = there ? ts_slab_at(unit)->next : l->bin->head; unit; unit = ts_slab_at(unit)->next) {
+    for (unit = there ? ts_slab_at(unit)->next : ts_bin_head(l->bin); unit; unit = ts_slab_at(unit)->next) {
         if (ts_slab_at(unit)->free_count == 0) return 0; /* the slabs behind it are full, too */
         if (hollow_pages(l->bin, unit) != 0 && my_bin(heap, allocator, unit, &word)) return l->unit = unit;
     }

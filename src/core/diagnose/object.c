@@ -113,6 +113,8 @@ size_t ts_object_usable(const ts_object *object) {
 static SlabHandle make_handle(const ts_object *o) {
     if (TS_UNLIKELY(ts_part_of_unit(ts_unit_of(o->unit)) == TS_FAR))
         return ts_handle_pack_far(ts_unit_in_part(o->unit), o->generation);
+    if (!ts_is_piece(o->unit) && ts_is_outer(o->unit))
+        return ts_handle_pack_outer(o->unit, o->generation, o->entry_in_unit);
     return ts_handle_pack(ts_unit_of(o->unit), o->generation, o->entry_in_unit, o->kind);
 }
 

@@ -18,7 +18,7 @@
 static bool has_free(const ts_block *block, unsigned cls) {
     if (block->scope) return false;
     const ts_bin *bin = &((const ts_churn_block *)(const void *)block)->bin[cls];
-    return ts_load_relaxed(&bin->slabs) > ts_load_relaxed(&bin->full);
+    return ts_load_relaxed(&bin->slabs) > ts_bin_full(bin);
 }
 
 /* The block changes its heap while the old one is held and its queue is empty. From then on a thread that drains the

@@ -24,9 +24,9 @@ static bool is_asan_there(void) {
     return __asan_poison_memory_region && __asan_unpoison_memory_region && __asan_address_is_poisoned;
 }
 
-unsigned ts_care_far_log2(void) {
+unsigned ts_care_beyond_log2(void) {
     bool shadows = is_asan_there() || __tsan_init || __msan_init;
-    return (shadows ? TS_FAR_LEAST_LOG2 : TS_FAR_UNITS_LOG2) + TS_FAR_SHIFT;
+    return shadows ? TS_FAR_LEAST_LOG2 + TS_FAR_SHIFT : TS_BEYOND_LOG2;
 }
 
 void ts_care_prepare(void) {

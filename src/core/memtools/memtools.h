@@ -31,9 +31,9 @@ extern TS_HIDDEN bool ts_care_tools, ts_care_on_asan;
 /* The first byte that was found changed when this thread took a slab; NULL: none. The allocation that follows reports
    it, because the thread holds its heap while it takes a slab. */
 extern TS_HIDDEN _Thread_local char *ts_care_written;
-/* Bytes that the FAR part may have, as a power of two: the shadow of sanitizers covers some ranges of addresses
+/* Bytes that OUTER and FAR units may have, as a power of two: the shadow of sanitizers covers some ranges of addresses
    only. */
-unsigned ts_care_far_log2(void);
+unsigned ts_care_beyond_log2(void);
 
 /* Before ts_care_start, holding nothing: it may load a library. */
 void ts_care_prepare(void);

@@ -15,6 +15,7 @@
 #include "epoch/epoch.h"
 #include "memtools/memtools.h"
 #include "object/object.h"
+#include "object/find.h"
 #include "os/os.h"
 #include "supply/supply.h"
 
@@ -55,7 +56,7 @@ static verdict free_churn_own(ts_churn_block *block, uint64_t word, uint32_t uni
         generation != ts_load_relaxed(&ts_slab_at(unit)->gen) + ts_state_generation(s))
         return NOT_LIVE;
     if (TS_UNLIKELY(block->b.share->allocator->care)) take_back(&block->b, unit, entry);
-    ts_bin_free_direct(block, bin, (uint32_t)entry);
+    ts_bin_free_direct(block, bin, entry);
     verdict v = is_first(unit, word, entry, generation);
     ts_bin_release_if_empty(block, bin, unit);
     return v;
@@ -218,7 +219,7 @@ static verdict free_once(uintptr_t token, void *p, uint32_t generation, uint32_t
 
 bool ts_free_full(ts_bin *bin, uint64_t entry) {
     if (TS_UNLIKELY(!ts_fast_give(bin, entry))) {
-        ts_bin_give_freed(ts_bin_block(bin), bin, (uint32_t)entry);
+        ts_bin_give_freed(ts_bin_block(bin), bin, entry);
         ts_epoch_settle();
         return true;
     }
@@ -233,7 +234,8 @@ static bool free_fast_again(ts_heap *heap, uintptr_t token, void *p, uint64_t en
     ts_heap_leave(heap);
     if (!share) return false;
     ts_op_begin(&ts_thread);
-    ts_fast_result r = ts_fast_free(ts_share_key(share), entry, p, false, SLAB_HANDLE_NONE, NULL);
+    ts_fast_result r =
+        ts_fast_free(ts_share_key(share), entry, p, false, SLAB_HANDLE_NONE, NULL, !ts_is_near(entry));
     if (r.full) return ts_free_full(r.bin, r.entry);
     ts_op_end(&ts_thread);
     return r.freed;
@@ -279,7 +281,8 @@ bool ts_free_object(uintptr_t token, const ts_object *object) {
  *
  *     SCOPE, this thread's and open        ts_free_missed itself, or free_last_bit
  *     CUT                                  free_in_piece, as SCOPE by the piece's word
- *     none, this thread's                  free_own_block: in a closing epoch, or in a block that it has adopted
+ *     none, this thread's                  free_own_block: in a closing epoch, in an OUTER slab, or in a block that it
+ *                                          has adopted
  *     none but FOREIGN, another thread's   free_open: a cross-thread free
  *     SPAN                                 free_span: a large object
  *     all others                           free_slowly: work inside the heap, and what is no object
@@ -306,7 +309,7 @@ static bool free_slowly_in(uintptr_t token, uint64_t entry, uint32_t slab, uint6
            ts_free_refused(token, "slab_free", p, NULL);
 }
 
-bool ts_free_elsewhere(uintptr_t token, void *p) {
+static bool free_anywhere(uintptr_t token, void *p) {
     ts_op_end(&ts_thread);
     return TS_LIKELY(ts_free(token, p, TS_ANY_GENERATION)) || ts_free_refused(token, "slab_free", p, NULL);
 }
@@ -338,7 +341,7 @@ TS_NOINLINE static bool free_queued(uint64_t entry, uint64_t w, bool queue) {
 /* The rest of a free in a closing block that empties its slab, or fills the first slot of it, or met another
    thread's. */
 TS_NOINLINE static bool free_closing_rest(ts_bin *bin, uint64_t entry, bool give) {
-    if (give) ts_bin_give_slot(ts_bin_block(bin), bin, (uint32_t)entry);
+    if (give) ts_bin_give_slot(ts_bin_block(bin), bin, entry);
     uint32_t unit = (uint32_t)(entry >> TS_ENTRY_UNIT_SHIFT);
     atomic_thread_fence(memory_order_seq_cst); /* as in free_once */
     if (ts_load_relaxed(ts_unit_word(unit)) & TS_UNIT_FOREIGN) ts_foreign_take_off(ts_thread.heap, unit);
@@ -372,11 +375,11 @@ TS_ALWAYS_INLINE bool free_in_closing(uintptr_t token, uint64_t entry, uint64_t 
     return true;
 }
 
-/* In an open block of this thread's, as slab_free does it in that of the allocator used last. TS_KEY_NO_SHARE finds
+/* In an open block of this thread's, as slab_free does it of a NEAR slab of the allocator used last. TS_KEY_NO_SHARE finds
    none: free_slowly binds the thread. */
 TS_NOINLINE static bool free_adopted(uintptr_t token, uint64_t entry, uint64_t w, uint64_t share_key) {
     void *p = ts_entry_address(&ts_region.part[TS_NORMAL], entry);
-    ts_fast_result r = ts_fast_free(share_key, entry, p, false, SLAB_HANDLE_NONE, NULL);
+    ts_fast_result r = ts_fast_free(share_key, entry, p, false, SLAB_HANDLE_NONE, NULL, !ts_is_near(entry));
     if (TS_UNLIKELY(!r.freed)) return free_slowly(token, entry, w);
     if (TS_UNLIKELY(r.full)) return ts_free_full(r.bin, entry);
     ts_op_end(&ts_thread);
@@ -411,7 +414,7 @@ TS_NOINLINE static bool free_last_bit(uint64_t entry) {
                  ts_scope_free(block, slab, (uint32_t)entry & (TS_UNIT_ENTRIES - 1));
     void *p = ts_entry_address(&ts_region.part[TS_NORMAL], entry);
     return TS_LIKELY(freed) ? (ts_op_end(&ts_thread), true)
-                            : ts_free_elsewhere(ts_load_relaxed(&block->b.allocator), p);
+                            : free_anywhere(ts_load_relaxed(&block->b.allocator), p);
 }
 
 TS_NOINLINE static bool free_in_piece(uintptr_t token, uint64_t entry, uint64_t share_key) {
@@ -464,4 +467,14 @@ bool ts_free_missed(void *p) { return free_by_word(true, 0, p, ts_thread.share_k
 
 bool ts_free_missed_of(uintptr_t token, void *p, uint64_t share_key) {
     return free_by_word(false, token, p, share_key);
+}
+
+/* Objects in OUTER units go the same ways: slab_free looks at NEAR ones only. */
+bool ts_free_elsewhere(uintptr_t token, void *p) {
+    const ts_tls *tls = &ts_thread;
+    if (!ts_is_in_part(&ts_region.part[TS_NORMAL], ts_entry_of(&ts_region.part[TS_NORMAL], p)))
+        return free_anywhere(token, p);
+    bool bound = !ts_is_other_relaxed_64(&tls->token, token);
+    const ts_share *share = bound ? NULL : ts_find_share(&ts_thread, token);
+    return ts_free_missed_of(token, p, bound ? tls->share_key : share ? ts_share_key(share) : TS_KEY_NO_SHARE);
 }

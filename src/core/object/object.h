@@ -58,13 +58,13 @@ static inline uintptr_t ts_bound_token(const ts_tls *tls) {
 
 /* Puts an object that was freed past a full magazine into its slab, and ends the operation. Returns true. */
 bool ts_free_full(ts_bin *bin, uint64_t entry);
-/* Go on for slab_free if p, which lies below the limit of part NORMAL, is no object of the thread's own open churn
+/* Go on for slab_free if p, which lies in a unit of part NORMAL below the mark, is no object of the thread's own open churn
    block; they end the operation. The first takes the pointer alone, so that slab_free needs fewer registers: the
    allocator is that of the thread's last operation. */
 bool ts_free_missed(void *p);
 bool ts_free_missed_of(uintptr_t allocator, void *p, uint64_t share_key);
 
-/* Goes on for slab_free by ts_free, and ends the operation. */
+/* Goes on for slab_free if p is in no NEAR unit, and ends the operation. */
 bool ts_free_elsewhere(uintptr_t allocator, void *p);
 
 /* A function that is asked before a pointer of one allocator is refused (api/api.h); token 0: there is none. */

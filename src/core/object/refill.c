@@ -107,7 +107,7 @@ static bool add_slab(ts_heap *heap, ts_block *block, EpochId id, const new_slab 
 
 /* The first object of the next word of a bin that has none at hand. NULL: none of its slabs has a free slot. */
 static void *claim_slot(ts_churn_block *block, unsigned cls) {
-    return ts_bin_claim(block, cls) ? ts_fast_word(&block->bin[cls]) : NULL;
+    return ts_bin_claim(block, cls) ? ts_fast_word(&block->bin[cls]) : ts_bin_take_outer(block, cls);
 }
 
 /* Whether the next call with the epoch's id, or with its domain, may find the block at once. */

@@ -68,15 +68,25 @@ typedef struct ts_bin {
                                              retired, or while it was full  [7:0] a note (bin.c) */
     _Atomic uint64_t word;                /* claimed bits of one word of a slab's free bitmap, less those allocated */
     _Atomic uint16_t *state;              /* [granule]: state words of its slabs; set with the magazine */
-    uint32_t word_place;                  /* the place of bit 0 of the claimed word */
-    /* One word. Its thread reads full_at in each free, held or not, so nobody else writes head while the block is
+    uint32_t word_place;                  /* the place of bit 0 of the claimed word, which is of a NEAR slab */
+    /* One word. Its thread reads full_at in each free, held or not, so nobody else writes head_low while the block is
        open. */
-    uint32_t head : 24;     /* (h) slabs, those with free slots first; 0: none */
+    uint32_t head_low : 24; /* (h) ts_bin_head */
     uint32_t full_at : 8;   /* objects in a full magazine, one bit; set with it */
-    _Atomic uint32_t full;  /* (h) slabs without a free slot */
+    _Atomic uint32_t full;  /* (h) ts_bin_full, and the upper bits of ts_bin_head */
     _Atomic uint32_t slabs; /* (h) */
 } ts_bin;
-_Static_assert(TS_MAX_UNITS_LOG2 <= 24, "a unit's number fits in head");
+#define TS_HEAD_LOW_BITS 24u
+#define TS_FULL_BITS 27u
+_Static_assert(TS_UNITS_LOG2 <= TS_HEAD_LOW_BITS + 32 - TS_FULL_BITS, "a unit's number fits");
+/* Its slabs, those with free slots first; 0: none. */
+static inline uint32_t ts_bin_head(const ts_bin *bin) {
+    return bin->head_low | ts_load_relaxed(&bin->full) >> TS_FULL_BITS << TS_HEAD_LOW_BITS;
+}
+/* Its slabs without a free slot; modulo 2^27, which take 2 TiB. */
+static inline uint32_t ts_bin_full(const ts_bin *bin) {
+    return ts_load_relaxed(&bin->full) & (((uint32_t)1 << TS_FULL_BITS) - 1);
+}
 _Static_assert(sizeof(ts_bin) == TS_CACHE_LINE, "a bin is one line, and its line's number finds it");
 
 /* ---- blocks ----------------------------------------------------------------------------------- */

@@ -21,7 +21,7 @@
 #include "base/base.h"
 #include "region/region.h"
 
-#define TS_EXTENT_LISTS 96u /* four to a doubling, for up to 2^24 units */
+#define TS_EXTENT_LISTS 112u /* four to a doubling, for up to 2^29 units */
 #define TS_EXTENT_AGED 16u  /* 256 KiB; shorter ones are too many, and go back only where far too much is retained */
 
 /* The record of a unit. */

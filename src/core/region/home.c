@@ -2,7 +2,7 @@
 
 #include "os/os.h"
 
-_Atomic uint8_t ts_home_huge_pages[TS_HOME_HUGE_PAGES];
+_Atomic(_Atomic uint8_t *) ts_home_huge_pages;
 
 /* Only ts_homes_start writes these. It writes ts_homes_known last. */
 static bool asked;
@@ -27,11 +27,16 @@ void ts_homes_start(void) {
     asked = true;
     nodes = ts_os->nodes(node_ids, TS_HOME_NODES);
     unsigned told = nodes < TS_HOME_NODES ? nodes : TS_HOME_NODES;
-    if (told < 2 || ts_region.part[TS_NORMAL].units < TS_HOME_LEAST_UNITS) return;
+    const ts_part *normal = &ts_region.part[TS_NORMAL], *far = &ts_region.part[TS_FAR];
+    if (told < 2 || normal->units < TS_HOME_LEAST_UNITS) return;
+    /* One more, because a merge looks behind the last unit. */
+    void *homes = ts_os_map(((size_t)normal->units + far->units) / TS_HOME_UNITS + 1);
+    if (!homes) return;
     for (unsigned i = 0; i < told; i++)
         if (node_ids[i] >= 0 && node_ids[i] < (int)KNOWN_NODES)
             ts_store_relaxed(&near_home[node_ids[i]], (uint8_t)(1 + i + 1));
     binds = can_bind(node_ids[0]);
+    ts_store_release(&ts_home_huge_pages, homes); /* it reads as zero: ANY */
     ts_store_release(&ts_homes_known, told);
 }
 
@@ -52,9 +57,10 @@ bool ts_home_of_node(int node, unsigned *home) {
 
 void ts_home_set(uint32_t first, uint32_t units, unsigned home) {
     ts_assert(1, first % TS_HOME_UNITS == 0 && units % TS_HOME_UNITS == 0 && home < TS_HOMES);
+    _Atomic uint8_t *homes = ts_load_acquire(&ts_home_huge_pages);
     /* release: comes after all that the old pool did with the units */
     for (uint32_t huge = first >> TS_HOME_SHIFT; huge < (first + units) >> TS_HOME_SHIFT; huge++)
-        ts_store_release(&ts_home_huge_pages[huge], (uint8_t)home);
+        ts_store_release(&homes[huge], (uint8_t)home);
 }
 
 bool ts_home_bind(uint32_t first, uint32_t units, unsigned home) {

@@ -13,7 +13,7 @@
  *     before the units are in the other pool.
  *  3. No run of units, free, retained or in use, crosses from one home to another.
  *  4. Homes are numbered once, when the first allocator wants one, and keep their nodes. Without NUMA, with one node,
- *     or where the system refuses to say, ANY is the only home, and the table is all zeros.
+ *     or where the system refuses to say, ANY is the only home, and there is no table.
  * Nothing here promises where a page is: a node without free memory sends its pages elsewhere. ts_os->nodes_of asks the
  * system.
  */
@@ -31,13 +31,15 @@
 /* A smaller region (where the address space is limited) has one home: it has too few huge pages for several. */
 #define TS_HOME_LEAST_UNITS ((uint32_t)1 << 14)
 
-/* FAR units, whose numbers come after the NORMAL ones, all have home ANY. One more element, because a merge looks
-   behind the last unit. */
-#define TS_HOME_HUGE_PAGES (TS_ALL_UNITS / TS_HOME_UNITS + 1)
-extern TS_HIDDEN _Atomic uint8_t ts_home_huge_pages[TS_HOME_HUGE_PAGES];
+/* The home of each huge page; NULL: ANY is the only home. FAR units, whose numbers come after the NORMAL ones, all have
+   home ANY. */
+extern TS_HIDDEN _Atomic(_Atomic uint8_t *) ts_home_huge_pages;
 
-/* acquire: partner of the release in ts_home_set */
-static inline unsigned ts_home_of(uint32_t unit) { return ts_load_acquire(&ts_home_huge_pages[unit >> TS_HOME_SHIFT]); }
+/* acquire: partner of the releases in ts_homes_start and ts_home_set */
+static inline unsigned ts_home_of(uint32_t unit) {
+    const _Atomic uint8_t *homes = ts_load_acquire(&ts_home_huge_pages);
+    return TS_LIKELY(homes == NULL) ? TS_HOME_ANY : ts_load_acquire(&homes[unit >> TS_HOME_SHIFT]);
+}
 static inline bool ts_home_is_same(uint32_t unit, uint32_t other) {
     return unit >> TS_HOME_SHIFT == other >> TS_HOME_SHIFT || ts_home_of(unit) == ts_home_of(other);
 }

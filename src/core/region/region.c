@@ -63,14 +63,16 @@ static size_t place_range(size_t *end, size_t bytes) {
 
 /* The lines get a quarter of the data's size, or three sixteenths where the address space is limited. A thread's bins
    in an epoch take 4 KiB with the magazines of two size classes, and 24 KiB with those of all. A thread has a unit
-   for each class that it uses, so the lines suffice. There can be as many epochs as NORMAL units. */
+   for each class that it uses, so the lines suffice. There can be as many epochs as NORMAL units. OUTER units have
+   neither: a line has 28 bits, and so many records are no limit in practice. */
 static layout make_layout(uint32_t units, bool limited, uint32_t far_units) {
     layout l = {0};
     size_t end = limited ? 0 : DATA_ALIGN; /* nothing writable lies before the first object */
     l.units = units;
-    uint32_t entries = (uint32_t)1 << ts_log2_64(units); /* of a table: a power of two, because ids are made with it */
-    size_t data_bytes = (size_t)l.units * TS_UNIT_BYTES;
-    l.piece_units = limited ? l.units / 64 : l.units;
+    uint32_t near = units < TS_NEAR_UNITS ? units : TS_NEAR_UNITS;
+    uint32_t entries = (uint32_t)1 << ts_log2_64(near); /* of a table: a power of two, because ids are made with it */
+    size_t data_bytes = (size_t)near * TS_UNIT_BYTES;
+    l.piece_units = limited ? near / 64 : near;
     for (unsigned i = 0; i < RANGES; i++) {
         size_t has = is_of_pieces(i) ? l.piece_units : l.units;
         if (i >= WORDS && i <= last_marked(TS_FAR)) has += far_units;
@@ -129,18 +131,19 @@ static layout layout_of_limited(uint32_t units, uint32_t most_units) {
     return make_layout(units > LEAST_UNITS ? units : LEAST_UNITS, true, 0);
 }
 
-/* ---- the FAR part ---------------------------------------------------------------------------------------- */
+/* ---- OUTER units and the FAR part -------------------------------------------------------------------------- */
 
-static unsigned far_most_log2 = TS_FAR_UNITS_LOG2 + TS_FAR_SHIFT; /* written before ts_region_init */
+static unsigned beyond_log2 = TS_BEYOND_LOG2; /* written before ts_region_init */
 
-void ts_region_limit_far(unsigned bytes_log2) {
-    if (bytes_log2 < far_most_log2) far_most_log2 = bytes_log2;
+void ts_region_limit_beyond(unsigned bytes_log2) {
+    if (bytes_log2 < beyond_log2) beyond_log2 = bytes_log2;
 }
 
 typedef struct far_range {
     char *at;
     size_t bytes;
     uint32_t units; /* 0: there is none */
+    uint32_t outer; /* OUTER units, which the other range has room for */
 } far_range;
 
 static void release_far(far_range *far) {
@@ -148,15 +151,30 @@ static void release_far(far_range *far) {
     *far = (far_range){0};
 }
 
-/* The largest FAR part that leaves the program as much address space as it takes. */
+/* OUTER units that fit in so many bytes with what they have in the tables, in whole regions. Pieces they have not. */
+static uint32_t outer_within(uint64_t bytes) {
+    uint64_t each = 0;
+    for (unsigned i = 0; i < RANGES; i++) each += is_of_pieces(i) ? 0 : unit_bytes[i];
+    return (uint32_t)ts_align_down(bytes / each, TS_NEAR_UNITS);
+}
+
+/* The largest power of two for both that leaves the program as much address space as they take. Half of it stays
+   reserved for the FAR part, and the region takes the other half; or it is all the FAR part's, if no region of OUTER
+   units fits in. */
 static far_range reserve_far(void) {
     far_range far = {0};
     if (sizeof(void *) < 8) return far;
-    for (unsigned log2 = far_most_log2; log2 >= TS_FAR_LEAST_LOG2 + TS_FAR_SHIFT; log2--) {
-        far.bytes = (size_t)((uint64_t)1 << log2) + DATA_ALIGN;
+    for (unsigned log2 = beyond_log2; log2 >= TS_FAR_LEAST_LOG2 + TS_FAR_SHIFT; log2--) {
+        size_t bytes = (size_t)((uint64_t)1 << log2);
+        far.bytes = bytes + DATA_ALIGN;
         far.at = ts_os->reserve(far.bytes);
         if (far.at && is_room_left(far.bytes)) {
-            far.units = (uint32_t)1 << (log2 - TS_FAR_SHIFT);
+            far.outer = outer_within(bytes / 2);
+            if (far.outer != 0) {
+                ts_os->release(far.at + bytes / 2 + DATA_ALIGN, bytes / 2);
+                far.bytes -= bytes / 2;
+            }
+            far.units = (uint32_t)((far.bytes - DATA_ALIGN) >> TS_FAR_SHIFT);
             return far;
         }
         release_far(&far);
@@ -188,7 +206,7 @@ bool ts_region_init(unsigned max_units_log2) {
     if (max_units_log2 == TS_MAX_UNITS_LOG2) far = reserve_far();
     for (;; log2--) {
         if (log2 < TS_MIN_UNITS_LOG2) return false;
-        l = make_layout((uint32_t)1 << log2, false, far.units);
+        l = make_layout(((uint32_t)1 << log2) + far.outer, false, far.units);
         at = reserve_range(l.total);
         if (at) break;
         release_far(&far);
@@ -198,7 +216,7 @@ bool ts_region_init(unsigned max_units_log2) {
     if (log2 > TS_MIN_UNITS_LOG2 && (!fits_whole || !is_room_left(l.total / 4))) {
         ts_os->release(at, l.total);
         release_far(&far);
-        l = layout_of_limited(l.units, (uint32_t)1 << max_units_log2);
+        l = layout_of_limited((uint32_t)1 << log2, (uint32_t)1 << max_units_log2);
         at = reserve_range(l.total);
         if (!at) return false;
     }
@@ -263,7 +281,10 @@ static bool raise_to(unsigned part, uint32_t from, uint32_t to) {
     }
     ts_region_count_metadata(metadata);
     /* release: a thread that finds the mark above a unit may read its metadata ("Why no access" in region.h) */
-    ts_store_release(&ts_region.part[part].limit, (uint64_t)to << ts_part_entry_shift(part));
+    uint64_t mark = (uint64_t)to << ts_part_entry_shift(part);
+    const uint64_t near = (uint64_t)TS_NEAR_UNITS * TS_UNIT_ENTRIES;
+    if (part == TS_NORMAL) ts_store_release(&ts_region.part[part].near, mark < near ? mark : near);
+    ts_store_release(&ts_region.part[part].limit, mark);
     return true;
 }
 

@@ -14,7 +14,14 @@
  *     chunk     per 4 KiB of the lines: a note (chunk.h)
  *     tables    epochs, domains, allocators (table.h)
  *
- * Where the system has room for it there is a second reservation, of 16 TiB: the FAR part. Its units have 1 MiB, and
+ * The first 2^22 units, 64 GiB, are NEAR. Where the system has room for 16 TiB more, the data and the tables go on
+ * behind them, by addresses only: OUTER units, 6.6 TiB. They are numbered on, a REGION of 64 GiB has 2^22 numbers, and
+ * most of the code does not tell them from NEAR ones. Four places are too narrow for their numbers: a magazine and a
+ * claimed word (32 bits of granule), a piece (31 bits), and 22 bits of a handle. So no fast path knows an OUTER unit:
+ * its mark is `near`, and an OUTER place is outside of it. The objects of an OUTER slab are taken and given back one by
+ * one (cache/bin.c), only NEAR units are cut, and a handle names its region apart (slab/slab.h).
+ *
+ * The rest of the 16 TiB is the FAR part, 8 TiB. Its units have 1 MiB, and
  * only spans of large objects lie in them. Spans need UNIT words, slab records and run records. Those of FAR units
  * stand in the tables of the NORMAL part, behind its own. Both parts share one numbering of units: FAR numbers begin
  * where NORMAL numbers end. No fast path knows of the FAR part: an address in it is outside of the NORMAL part.
@@ -25,7 +32,7 @@
  *     that was used is never unmapped, except free FAR units. Memory that was never used is unmapped when the region
  *     shrinks (api/shrink.c). Other mappings may then lie between its addresses. Such an address is above the mark,
  *     or its unit belongs to nobody.
- *  2. Each part has a MARK, `limit`, which only rises. The metadata of the units below it is accessible for ever. The
+ *  2. Each part has a MARK, `limit`, which only rises; `near` rises with it, to the last NEAR unit at most. The metadata of the units below it is accessible for ever. The
  *     metadata of the units above it cannot even be read. The data of a NORMAL unit is accessible once the pool has
  *     the unit, the data of a FAR unit while it is handed out.
  *     The metadata that only FINE slabs need becomes accessible for a group of units at once, with the first FINE
@@ -55,7 +62,7 @@
  * Units above the mark have never been used, and their metadata would be zero. So a refusal without a look loses
  * nothing.
  *
- * An ENTRY names a 16-byte place of the data: (address - base) / 16, in 32 bits.
+ * An ENTRY names a 16-byte place of the data: (address - base) / 16. Of a NEAR unit it has 32 bits.
  *
  * A GRANULE is a place of 64 bytes (COARSE) or 16 bytes (FINE) that has one state word. Its number finds the state
  * word, and its bits in the bitmaps of a slab. The number of a FINE granule is its entry. The 256 COARSE granules of
@@ -80,20 +87,23 @@
 #define TS_ADDRESS_BITS 52u
 #define TS_PAGE_BYTES_MAX ((size_t)64 << 10) /* with larger pages initialisation fails */
 
-#define TS_MAX_UNITS_LOG2 22u    /* 64 GiB: the slab id of a handle has 22 bits */
+#define TS_MAX_UNITS_LOG2 22u    /* 64 GiB, the NEAR units and each region: a handle has 22 bits for the unit */
 #define TS_MAX_UNITS_LOG2_32 15u /* 512 MiB where addresses have 32 bits */
 #define TS_MIN_UNITS_LOG2 9u     /* 8 MiB: below that initialisation fails */
 #define TS_STATES_COARSE 256u
 #define TS_STATES_FINE 1024u
 _Static_assert((uint64_t)TS_STATES_FINE << TS_MAX_UNITS_LOG2 <= (uint64_t)1 << 32, "a granule's number has 32 bits");
+#define TS_NEAR_UNITS ((uint32_t)1 << TS_MAX_UNITS_LOG2)
+#define TS_UNITS_LOG2 29u /* the number of a NORMAL unit: 128 regions */
+static inline bool ts_is_outer(uint32_t unit) { return TS_UNLIKELY(unit >= TS_NEAR_UNITS); }
 
 /* Slabs, and single retained units, lie in the NORMAL part only. */
 enum { TS_NORMAL, TS_FAR, TS_PARTS };
 
 #define TS_FAR_SHIFT 20u
-#define TS_FAR_UNITS_LOG2 24u /* 16 TiB; halved until it fits */
-#define TS_ALL_UNITS (((size_t)1 << TS_MAX_UNITS_LOG2) + ((size_t)1 << TS_FAR_UNITS_LOG2)) /* of both parts */
-#define TS_FAR_LEAST_LOG2 16u           /* 64 GiB; where not even that fits there is no FAR part */
+#define TS_FAR_UNITS_LOG2 23u /* 8 TiB */
+#define TS_BEYOND_LOG2 44u    /* 16 TiB for OUTER and FAR units, halved until it fits: half of it is the FAR part's */
+#define TS_FAR_LEAST_LOG2 16u /* 64 GiB, all of it the FAR part's; where not even that fits there is none */
 #define TS_FAR_BYTES ((size_t)32 << 20) /* objects above it lie there */
 
 /* Sizes of the records that the slab layer keeps per unit. slab.h asserts them. */
@@ -116,8 +126,10 @@ enum { TS_NORMAL, TS_FAR, TS_PARTS };
 #define TS_FINE_NEAR_SHIFT 7u
 #define TS_FINE_FAR_SHIFT 10u
 #define TS_FINE_FAR_FIRST ((TS_FINE_NEAR_UNITS >> TS_FINE_NEAR_SHIFT) - (TS_FINE_NEAR_UNITS >> TS_FINE_FAR_SHIFT))
-#define TS_FINE_GROUPS (TS_FINE_FAR_FIRST + ((uint32_t)1 << (TS_MAX_UNITS_LOG2 - TS_FINE_FAR_SHIFT)))
-_Static_assert(TS_FINE_GROUPS % 64 == 0, "whole words of bits");
+#define TS_GROUPS(units_log2) (TS_FINE_FAR_FIRST + ((uint32_t)1 << ((units_log2)-TS_FINE_FAR_SHIFT)))
+#define TS_FINE_GROUPS TS_GROUPS(TS_UNITS_LOG2)
+#define TS_PIECE_GROUPS TS_GROUPS(TS_MAX_UNITS_LOG2) /* only NEAR units are cut */
+_Static_assert(TS_FINE_GROUPS % 64 == 0 && TS_PIECE_GROUPS % 64 == 0, "whole words of bits");
 static inline uint32_t ts_fine_group(uint32_t unit) {
     return unit < TS_FINE_NEAR_UNITS ? unit >> TS_FINE_NEAR_SHIFT : TS_FINE_FAR_FIRST + (unit >> TS_FINE_FAR_SHIFT);
 }
@@ -126,8 +138,9 @@ struct ts_run;
 
 typedef struct ts_part {
     char *base;
+    _Atomic uint64_t near;      /* of the NORMAL part: the mark as fast paths know it, NEAR units only */
     _Atomic uint64_t limit;     /* the mark, in entries: an entry at or above it is out of range. Raised under the
-                                   pool's grow lock */
+                                   pool's grow lock, as `near` */
     _Atomic uint64_t *unit;     /* [entry >> 10] */
     _Atomic uint16_t *state[2]; /* COARSE, FINE: [granule] */
     char *slab;                 /* [(entry >> 10) * TS_SLAB_BYTES] */
@@ -147,7 +160,7 @@ typedef struct ts_region {
     char *chunk;          /* [line / lines of a chunk * TS_CHUNK_NOTE_BYTES] */
     char *fine;           /* [unit * TS_FINE_BYTES] */
     char *wide;           /* [unit * TS_WIDE_BYTES] */
-    uint32_t piece_units; /* units below this can be cut: all, or one in 64 where the address space is limited */
+    uint32_t piece_units; /* units below this can be cut: NEAR ones, or one in 64 where the address space is limited */
     char *piece;          /* [piece * TS_PIECE_RECORD_BYTES] */
     _Atomic uint64_t *piece_word; /* [piece] */
     struct ts_run *run;           /* [global unit] */
@@ -159,7 +172,7 @@ typedef struct ts_region {
     size_t far_most_bytes;               /* the largest FAR object (os/os.h) */
     /* A bit for each group; bits are only set. release: a thread that sees the bit can read the metadata of the
        group. */
-    _Atomic uint64_t fine_groups[TS_FINE_GROUPS / 64], piece_groups[TS_FINE_GROUPS / 64];
+    _Atomic uint64_t fine_groups[TS_FINE_GROUPS / 64], piece_groups[TS_PIECE_GROUPS / 64];
 } ts_region_t;
 
 enum { TS_TABLE_EPOCH = 0, TS_TABLE_DOMAIN = 1, TS_TABLE_ALLOCATOR = 2 };
@@ -171,7 +184,7 @@ enum { TS_TABLE_EPOCH = 0, TS_TABLE_DOMAIN = 1, TS_TABLE_ALLOCATOR = 2 };
 extern TS_HIDDEN ts_region_t ts_region;
 
 /* Reserves the region. Caller has start_mutex (runtime.c). One call succeeds. max_units_log2: tests ask for a small
-   region, which has no FAR part. false: the system refused even the smallest region; the call may be repeated. */
+   region, which has no OUTER units and no FAR part. false: the system refused even the smallest region; the call may be repeated. */
 bool ts_region_init(unsigned max_units_log2);
 /* Address space of the smallest region. */
 size_t ts_region_least_bytes(void);
@@ -183,8 +196,8 @@ void ts_region_count_metadata(size_t bytes);
 /* Bytes of metadata that are accessible. */
 size_t ts_region_metadata_bytes(void);
 
-/* Limits the FAR part to this power of two of bytes; 0: there is none. Before ts_region_init. */
-void ts_region_limit_far(unsigned bytes_log2);
+/* Limits OUTER and FAR units together to this power of two of bytes; 0: there are none. Before ts_region_init. */
+void ts_region_limit_beyond(unsigned bytes_log2);
 
 /*
  * A smaller region. The part of a range between two places goes back to the system, in whole pages of 64 KiB. The
@@ -228,6 +241,10 @@ TS_ALWAYS_INLINE uint64_t ts_entry_of(const ts_part *part, const void *p) {
 /* Whether an entry is below the part's mark. relaxed: "Why no access" above, case c. */
 TS_ALWAYS_INLINE bool ts_is_in_part(const ts_part *part, uint64_t entry) {
     return !ts_is_at_most_relaxed_64(&part->limit, entry);
+}
+/* And in a NEAR unit. */
+TS_ALWAYS_INLINE bool ts_is_near(uint64_t entry) {
+    return !ts_is_at_most_relaxed_64(&ts_region.part[TS_NORMAL].near, entry);
 }
 TS_ALWAYS_INLINE char *ts_entry_address(const ts_part *part, uint64_t entry) { return part->base + entry * 16u; }
 

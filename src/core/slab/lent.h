@@ -3,8 +3,8 @@
  * inaccessible meanwhile. A free needs nothing in these pages, so the objects stay live, and are freed as before.
  *
  * A unit is LENT while its bit in ts_spilled_units is on. The unit is the first one of a span, or the unit of a slab.
- * A FAR unit has no such bit, because bits for 16 TiB would take 2 MiB: its record's owner is TS_RUN_LENT
- * instead. The rules call that a bit, too.
+ * An OUTER or FAR unit has no such bit, because bits for all of them would take 54 MiB: its record's owner is
+ * TS_RUN_LENT instead. The rules call that a bit, too.
  *
  * Invariants
  *  1. The lender sets the bit before a free can meet the loan. For a slab, the lender holds the heap of the slab's
@@ -49,12 +49,12 @@ static inline const ts_loan *ts_loan_of_lent(void) { return ts_load_relaxed(&ts_
    before. */
 static inline bool ts_is_lent(uint32_t unit) {
     if (TS_LIKELY(ts_load_acquire(&ts_spills) == 0) || ts_is_piece(unit)) return false;
-    if (ts_part_of_unit(unit) == TS_FAR) return ts_load_acquire(&ts_region.run[unit].owner) == TS_RUN_LENT;
+    if (ts_is_outer(unit)) return ts_load_acquire(&ts_region.run[unit].owner) == TS_RUN_LENT;
     return (ts_load_acquire(&ts_spilled_units[unit / 64]) >> unit % 64 & 1) != 0;
 }
 /* acq_rel: the thread that turns the bit off sees what the lender wrote before. Its own writes come after. */
 static inline void ts_lend(uint32_t unit) {
-    if (ts_part_of_unit(unit) == TS_FAR) {
+    if (ts_is_outer(unit)) {
         atomic_exchange_explicit(&ts_region.run[unit].owner, TS_RUN_LENT, memory_order_acq_rel);
         return;
     }
@@ -63,7 +63,7 @@ static inline void ts_lend(uint32_t unit) {
 /* Turns the bit off. true: this call did it, and the caller decides what becomes of the unit. */
 static inline bool ts_take_lent(uint32_t unit) {
     uint32_t lent = TS_RUN_LENT;
-    if (ts_part_of_unit(unit) == TS_FAR)
+    if (ts_is_outer(unit))
         return atomic_compare_exchange_strong_explicit(&ts_region.run[unit].owner, &lent, 0, memory_order_acq_rel,
                                                        memory_order_acquire);
     uint64_t bit = (uint64_t)1 << unit % 64;

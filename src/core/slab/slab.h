@@ -77,7 +77,7 @@
 #define TS_UNIT_LONG ((uint64_t)1) /* with CUT: the pieces are long */
 static inline bool ts_word_is_cut(uint64_t word) { return (word & TS_UNIT_CUT) == TS_UNIT_CUT; }
 #define TS_UNIT_ERA_MASK (((uint64_t)1 << 27) - 1)
-_Static_assert(TS_MAX_UNITS_LOG2 + 6 <= 64 - TS_UNIT_LINE_SHIFT, "a line fits: a unit has at most 64");
+_Static_assert(TS_MAX_UNITS_LOG2 + 6 <= 64 - TS_UNIT_LINE_SHIFT, "a line fits: a NEAR unit has at most 64");
 
 #define TS_STATE_LIVE 1u
 #define TS_STATE_START 6u
@@ -100,7 +100,12 @@ static inline bool ts_state_is_retired(uint32_t state) { return (state & TS_STAT
 #define TS_GEN_MAX (((uint32_t)1 << TS_GEN_BITS) - 1)
 
 /* A handle: [63:42] unit  [41:18] generation  [17:8] entry in the unit  [7:2] kind: a size class, TS_COUNT_SCOPE,
-   TS_COUNT_SPAN (ownership/block.h) or TS_HANDLE_FAR  [1:0] format. */
+   TS_COUNT_SPAN (ownership/block.h) or TS_HANDLE_FAR  [1:0] format.
+   That of an object in an OUTER unit has the unit's number within its region, and the number of the region in place of
+   kind and format: in the eight low bits, of which the lowest two are not the format then. They are 0 for regions 1 to
+   63, 1 for regions 64 to 127. So the fast paths, which compare the eight bits, refuse it as any other kind. The
+   generation is enough to tell it from all that its place has had before: it rises with each use of the unit,
+   whatever the kind is. */
 #define TS_HANDLE_FORMAT 2u
 #define TS_HANDLE_FAR 63u /* a FAR span; the upper bits of its unit number stand in place of the entry */
 #define TS_HANDLE_KIND_SHIFT 2u
@@ -114,16 +119,30 @@ TS_ALWAYS_INLINE bool ts_handle_is(uint64_t handle, uint32_t generation, unsigne
     return (((uint32_t)(handle >> 18) ^ generation) & TS_GEN_MAX) == 0 &&
            (handle & 255u) == (kind << TS_HANDLE_KIND_SHIFT | TS_HANDLE_FORMAT);
 }
-static inline uint32_t ts_handle_unit(uint64_t handle) { return (uint32_t)(handle >> 42); }
+/* The low bits of a handle that name a region of OUTER units; and the region that they name, 0: none. */
+static inline uint32_t ts_handle_low_of_region(uint32_t region) { return region % 64 << 2 | region / 64; }
+static inline uint32_t ts_handle_region(uint64_t handle) {
+    return (handle & 2) != 0 ? 0 : (uint32_t)(handle & 1) << 6 | ((uint32_t)handle >> 2 & 63);
+}
+/* The number of the unit within its region, as the fast paths take it; and the whole number. */
+TS_ALWAYS_INLINE uint32_t ts_handle_low_unit(uint64_t handle) { return (uint32_t)(handle >> 42); }
+static inline uint32_t ts_handle_unit(uint64_t handle) {
+    return ts_handle_region(handle) << TS_MAX_UNITS_LOG2 | ts_handle_low_unit(handle);
+}
+static inline uint64_t ts_handle_pack_outer(uint32_t unit, uint32_t generation, uint32_t entry) {
+    uint64_t near = ts_handle_pack(unit % TS_NEAR_UNITS, generation, entry, 0);
+    return (near & ~(uint64_t)255) | ts_handle_low_of_region(unit >> TS_MAX_UNITS_LOG2);
+}
 static inline uint32_t ts_handle_entry(uint64_t handle) { return (uint32_t)(handle >> 8) & (TS_UNIT_ENTRIES - 1); }
-#define TS_HANDLE_UNIT_BITS 22u
+#define TS_HANDLE_UNIT_BITS TS_MAX_UNITS_LOG2
+_Static_assert(TS_UNITS_LOG2 - TS_MAX_UNITS_LOG2 <= 7, "a region has seven bits");
 _Static_assert(TS_FAR_UNITS_LOG2 <= TS_HANDLE_UNIT_BITS + 10, "the number of a FAR unit has room");
 static inline bool ts_handle_is_far(uint64_t handle) {
-    return ((uint32_t)(handle >> TS_HANDLE_KIND_SHIFT) & 63u) == TS_HANDLE_FAR;
+    return (handle & 255u) == (TS_HANDLE_FAR << TS_HANDLE_KIND_SHIFT | TS_HANDLE_FORMAT);
 }
 /* The number of the unit within the FAR part. */
 static inline uint32_t ts_handle_far_unit(uint64_t handle) {
-    return ts_handle_entry(handle) << TS_HANDLE_UNIT_BITS | ts_handle_unit(handle);
+    return ts_handle_entry(handle) << TS_HANDLE_UNIT_BITS | ts_handle_low_unit(handle);
 }
 static inline uint64_t ts_handle_pack_far(uint32_t in_part, uint32_t generation) {
     uint32_t low = in_part & (((uint32_t)1 << TS_HANDLE_UNIT_BITS) - 1);

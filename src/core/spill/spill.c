@@ -96,7 +96,7 @@ static bool lend_block(ts_spill *spill, ts_block *block) {
     if (!ts_load_relaxed(&block->flushed)) return false;
     if (block->scope) return lend_list(spill, ts_scope(block)->head);
     for (uint64_t left = ts_load_relaxed(&block->bins_used); left; left &= left - 1)
-        if (!lend_list(spill, ts_churn(block)->bin[ts_ctz64(left)].head)) return false;
+        if (!lend_list(spill, ts_bin_head(&ts_churn(block)->bin[ts_ctz64(left)]))) return false;
     return true;
 }
 

@@ -111,7 +111,7 @@ static void claimed_word(void **state) {
         assert_int_equal(now.word, 63 - i % 64);
         assert_int_equal(now.slabs, 1);
     }
-    assert_int_equal(ts_load_relaxed(&block->bin[cls].full), 1);
+    assert_int_equal(ts_bin_full(&block->bin[cls]), 1);
     char *other = get(64);
     assert_true(other < first || other >= first + TS_UNIT_BYTES);
     assert_int_equal(check_bin(block, cls).slabs, 2);
@@ -306,7 +306,7 @@ static void rebuild(void **state) {
     block->bin[cls].claims += 20 - (block->bin[cls].claims & TS_CLAIMS_BITS);
     ts_store_relaxed(&block->bin[cls].top, ts_load_relaxed(&block->bin[cls].top) - 1);
     ts_store_relaxed(&block->bin[cls].direct_frees, ts_load_relaxed(&block->bin[cls].direct_frees) | 2);
-    ts_slab_at(block->bin[cls].head)->free_count += 3;
+    ts_slab_at(ts_bin_head(&block->bin[cls]))->free_count += 3;
     ts_block_rebuild(heap, &block->b);
     ts_heap_leave(heap);
     places now = check_bin(block, cls);

@@ -132,7 +132,7 @@ static void foreign_free_waits(void **state) {
 
 static unsigned free_slots(const ts_bin *bin) {
     unsigned n = 0;
-    for (uint32_t unit = bin->head; unit; unit = ts_slab_at(unit)->next) {
+    for (uint32_t unit = ts_bin_head(bin); unit; unit = ts_slab_at(unit)->next) {
         n += ts_slab_at(unit)->free_count;
     }
     return n;
@@ -218,8 +218,8 @@ static void block_ends_in_a_free_past_the_magazine(void **state) {
     ts_block_end(other_heap, block);
     ts_heap_drop(other_heap);
     meet();
-    SUP_CHECK(bin->head == 0 && ts_load_relaxed(&bin->slabs) == 0 && ts_load_relaxed(&bin->full) == 0,
-              "the bin of an ended block has unit %u", bin->head);
+    SUP_CHECK(ts_bin_head(bin) == 0 && ts_load_relaxed(&bin->slabs) == 0 && ts_bin_full(bin) == 0,
+              "the bin of an ended block has unit %u", ts_bin_head(bin));
     end();
     assert_int_equal(sup_live_objects(allocator), 0);
     size = 100;

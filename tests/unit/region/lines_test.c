@@ -270,14 +270,16 @@ static void layout(void *argument) {
     SUP_CHECK(ts_entry_of(&ts_region.part[TS_NORMAL], &local) >= ts_region.part[TS_NORMAL].limit, "before the start");
     make_region(log2);
     const ts_part *n = &ts_region.part[TS_NORMAL];
-    SUP_CHECK(n->units == 1u << log2, "units");
+    bool outer = n->units > TS_NEAR_UNITS; /* all of the usual region, and whole regions of 64 GiB behind it */
+    SUP_CHECK(outer ? log2 == TS_MAX_UNITS_LOG2 && n->units % TS_NEAR_UNITS == 0 : n->units == 1u << log2, "units");
     SUP_CHECK(!n->limit && ts_entry_of(n, n->base) >= n->limit, "nothing is below a mark yet");
     SUP_CHECK(ts_region_raise(TS_NORMAL, n->units), "all of it");
     SUP_CHECK(n->limit == (uint64_t)n->units * 1024, "limits");
+    SUP_CHECK(n->near == (outer ? (uint64_t)1 << 32 : n->limit), "what fast paths know");
     SUP_CHECK((uintptr_t)n->base % ((size_t)2 << 20) == 0, "huge pages");
     for (unsigned part = 0; part < TS_FAR; part++) {
         const ts_part *p = &ts_region.part[part];
-        char *end = p->base + p->units * TS_UNIT_BYTES;
+        char *end = p->base + (size_t)p->units * TS_UNIT_BYTES;
         SUP_CHECK(ts_entry_of(p, p->base) == 0 && ts_entry_of(p, end - 16) == p->limit - 1, "entries");
         SUP_CHECK(ts_entry_address(p, p->limit - 1) == end - 16, "addresses");
         SUP_CHECK(ts_entry_of(p, end) >= p->limit && ts_entry_of(p, p->base - 16) >= p->limit, "outside");
@@ -289,7 +291,7 @@ static void layout(void *argument) {
         for (uint32_t u = 0; u < p->units; u += p->units / 7) {
             uint32_t unit = p->first_unit + u;
             SUP_CHECK(ts_part_of_unit(unit) == part && ts_unit_in_part(unit) == u, "unit %u", unit);
-            SUP_CHECK(ts_unit_address(unit) == p->base + u * TS_UNIT_BYTES, "unit %u", unit);
+            SUP_CHECK(ts_unit_address(unit) == p->base + (size_t)u * TS_UNIT_BYTES, "unit %u", unit);
             /* All metadata below the mark can be read. */
             SUP_CHECK(ts_load_relaxed(&p->unit[u]) == 0 && p->slab[(size_t)u * TS_SLAB_BYTES + 127] == 0, "metadata");
             SUP_CHECK(ts_load_relaxed(&ts_unit_states(u, false)[0]) == 0, "metadata");

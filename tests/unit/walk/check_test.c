@@ -245,24 +245,24 @@ static void block_flushed(void) { CHANGE(churn_block()->b.flushed, 1); }
 static void block_of_closed_epoch_open(void) { CHANGE(epoch_of(closing)->blocks->open_id, closing); }
 static void bin_slabs(void) { ADD(bin_of_objects()->slabs, 1); }
 static void bin_full(void) { ADD(bin_of_objects()->full, 1); }
-static void bin_page(void) { CHANGE(ts_slab_at(bin_of_objects()->head)->given, TS_SLAB_ALL_PAGES); }
+static void bin_page(void) { CHANGE(ts_slab_at(ts_bin_head(bin_of_objects()))->given, TS_SLAB_ALL_PAGES); }
 static void bin_empty(void) { ADD(churn_block()->empty[ts_classes.of[112 / 16]], 1); }
 static void bin_pops(void) { ADD(bin_of_objects()->claims, 1u << TS_CLAIMS_SHIFT); }
 static void bin_pushes(void) { ADD(bin_of_objects()->direct_frees, TS_DIRECT_ONE); }
 /* Its head is a part of a word. */
 static void change_head(ts_bin *bin, uint32_t to) {
     char *at = (char *)&bin->full - sizeof(uint32_t);
-    uint32_t before, after, head = bin->head;
+    uint32_t before, after, head = bin->head_low;
     memcpy(&before, at, sizeof before);
-    bin->head = to;
+    bin->head_low = to;
     memcpy(&after, at, sizeof after);
-    bin->head = head;
+    bin->head_low = head;
     SUP_CHECK(after != before, "head is not before full");
     change(at, sizeof after, after);
 }
-static void bin_head(void) { change_head(bin_of_objects(), ts_slab_at(bin_of_objects()->head)->next); }
-static void bin_next(void) { CHANGE(ts_slab_at(bin_of_objects()->head)->next, bin_of_objects()->head); }
-static void bin_prev(void) { ADD(ts_slab_at(ts_slab_at(bin_of_objects()->head)->next)->prev, 1); }
+static void bin_head(void) { change_head(bin_of_objects(), ts_slab_at(ts_bin_head(bin_of_objects()))->next); }
+static void bin_next(void) { CHANGE(ts_slab_at(ts_bin_head(bin_of_objects()))->next, ts_bin_head(bin_of_objects())); }
+static void bin_prev(void) { ADD(ts_slab_at(ts_slab_at(ts_bin_head(bin_of_objects()))->next)->prev, 1); }
 static void bin_word(void) { CHANGE(bin_of_objects()->word, bin_of_objects()->word ^ 1); }
 static char **magazine_top(unsigned below) {
     ts_bin *bin = bin_of_objects();
@@ -547,17 +547,17 @@ static ts_bin *unused_bin(void) {
 static void bin_magazine_unnoted(void) {
     CHANGE(churn_block()->b.bins_used, ts_load_relaxed(&churn_block()->b.bins_used) & ~(1u << ts_classes.of[112 / 16]));
 }
-static void bin_unused_head(void) { change_head(unused_bin(), bin_of_objects()->head); }
+static void bin_unused_head(void) { change_head(unused_bin(), ts_bin_head(bin_of_objects())); }
 static void bin_unused_slabs(void) { CHANGE(unused_bin()->slabs, 1); }
 static void bin_unused_word(void) { CHANGE(unused_bin()->word, 1); }
 static void bin_too_few_slabs(void) { ADD(bin_of_objects()->slabs, -1); }
-static void bin_of_other_part(void) { change_head(bin_of_small(), bin_of_objects()->head); }
+static void bin_of_other_part(void) { change_head(bin_of_small(), ts_bin_head(bin_of_objects())); }
 static void bin_order(void) {
-    uint32_t last = ts_slab_at(bin_of_full()->head)->prev;
-    SUP_CHECK(ts_load_relaxed(&bin_of_full()->full) > 1 && ts_slab_at(last)->free_count == 0, "full slabs");
+    uint32_t last = ts_slab_at(ts_bin_head(bin_of_full()))->prev;
+    SUP_CHECK(ts_bin_full(bin_of_full()) > 1 && ts_slab_at(last)->free_count == 0, "full slabs");
     CHANGE(ts_slab_at(last)->free_count, 1);
 }
-static void bin_first_prev(void) { CHANGE(ts_slab_at(bin_of_objects()->head)->prev, 0); }
+static void bin_first_prev(void) { CHANGE(ts_slab_at(ts_bin_head(bin_of_objects()))->prev, 0); }
 static void bin_word_elsewhere(void) {
     CHANGE(bin_of_objects()->word, 1);
     CHANGE(bin_of_objects()->word_place, UINT32_MAX);
