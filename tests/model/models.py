@@ -319,7 +319,7 @@ MODELS += [
           {"src/core/cache/scope.c": ["ts_scope_allocs"], "src/core/cache/allocate.h": ["ts_scope_seal", "ts_scope_append", "ts_fast_bump"]}),
     order("words", "A claimed word tells how many of its slots were allocated.",
           "note word-fence claims-release claims-acquire word-acquire second-look bits-looked-at",
-          {"src/core/cache/bin.c": ["ts_bin_word_allocs", "begin_word", "set_word", "ts_bin_take_word", "ts_bin_claim"],
+          {"src/core/cache/bin.c": ["ts_bin_word_allocs", "begin_word", "set_word", "ts_bin_take_word", "claim"],
            "src/core/cache/allocate.h": ["ts_fast_word"]}),
     order("blocks", "A walk of an epoch's blocks without its lock is of one moment, or knows that it is not.",
           "head-release head-acquire count-release count-acquire detach-fence relist-release walk-fence second-look",

@@ -238,8 +238,8 @@ static bool check_bin(ts_check *check, const ts_churn_block *block, unsigned cls
             "class %u: its state words are others", cls);
     REQUIRE(used == (bin->magazine != NULL), "class %u: a magazine without a note of it, or the other way round", cls);
     if (!used) {
-        REQUIRE(ts_bin_head(bin) == 0 && slabs == 0 && ts_load_relaxed(&bin->word) == 0, "class %u: slabs and no magazine",
-                cls);
+        REQUIRE(ts_bin_head(bin) == 0 && slabs == 0 && ts_load_relaxed(&bin->word) == 0,
+                "class %u: slabs and no magazine", cls);
         return true;
     }
     places free_now = {0};
@@ -272,7 +272,8 @@ static bool check_bin(ts_check *check, const ts_churn_block *block, unsigned cls
     }
     REQUIRE(found == slabs, "class %u: %u slabs in the bin's list, %u counted", cls, found, slabs);
     REQUIRE(slabs == 0 || ts_slab_at(ts_bin_head(bin))->prev == before,
-            "class %u: the list ends at unit %u, its first slab says %u", cls, before, ts_slab_at(ts_bin_head(bin))->prev);
+            "class %u: the list ends at unit %u, its first slab says %u", cls, before,
+            ts_slab_at(ts_bin_head(bin))->prev);
     REQUIRE(found_full == full, "class %u: %u full slabs, %u counted", cls, found_full, full);
     REQUIRE(empty == block->empty[cls], "class %u: %u empty slabs, %u counted", cls, empty, block->empty[cls]);
     REQUIRE(free_now.seen == free_now.count,

@@ -32,10 +32,9 @@ TS_ALWAYS_INLINE uint64_t new_scope_handles(ts_scope_block *block) {
     uint32_t unit = ts_load_relaxed(&block->current);
     ts_slab *slab = ts_slab_at(unit);
     ts_keep_relaxed(&slab->handled, 1); /* as in new_handle */
-    uint32_t gen = ts_load_relaxed(&slab->gen);
-    uint64_t handle = !ts_is_piece(unit) && ts_is_outer(unit)
-                          ? ts_handle_pack_outer(unit, gen, 0)
-                          : ts_handle_pack(ts_unit_of(unit), gen, 0, TS_COUNT_SCOPE);
+    uint64_t handle = ts_handle_pack(ts_unit_of(unit), ts_load_relaxed(&slab->gen), 0, TS_COUNT_SCOPE);
+    uint32_t region = ts_unit_of(unit) >> TS_MAX_UNITS_LOG2;
+    if (TS_UNLIKELY(region != 0)) handle ^= ts_handle_low_of_region(region) ^ (handle & 255);
     return block->b.handle = handle - ((uint64_t)(uintptr_t)ts_slab_unit_address(unit) << 4);
 }
 
@@ -99,8 +98,8 @@ TS_ALWAYS_INLINE bool free_obj_fast(const ts_tls *tls, SlabHandle handle, bool *
     uint64_t unit = ts_handle_low_unit(handle);
     uint64_t entry = unit * TS_UNIT_ENTRIES + ts_handle_entry(handle);
     if (TS_UNLIKELY(!ts_is_near(entry))) return false;
-    ts_fast_result r =
-        ts_fast_free(tls->share_key, entry, ts_entry_address(&ts_region.part[TS_NORMAL], entry), true, handle, NULL, false);
+    ts_fast_result r = ts_fast_free(tls->share_key, entry, ts_entry_address(&ts_region.part[TS_NORMAL], entry), true,
+                                    handle, NULL, false);
     if (TS_UNLIKELY(!r.freed)) return false;
     *first = !r.late;
     if (TS_UNLIKELY(r.full)) return ts_free_full(r.bin, r.entry);

@@ -269,8 +269,7 @@ TS_ENTRY bool slab_free(SlabAllocator *allocator, void *p) {
     ts_tls *tls = &ts_thread;
     uint64_t entry = ts_entry_of(&ts_region.part[TS_NORMAL], p);
     ts_op_begin(tls);
-    if (TS_UNLIKELY(ts_is_other_relaxed_64(&tls->token, ts_token(allocator))) ||
-        TS_UNLIKELY(!ts_is_near(entry)))
+    if (TS_UNLIKELY(ts_is_other_relaxed_64(&tls->token, ts_token(allocator))) || TS_UNLIKELY(!ts_is_near(entry)))
         return free_of_other(ts_token(allocator), p, entry);
     ts_fast_result r = ts_fast_free(tls->share_key, entry, p, false, SLAB_HANDLE_NONE, NULL, false);
     if (TS_UNLIKELY(!r.freed)) return ts_free_missed(p);

@@ -1,7 +1,7 @@
 /* Modelled in tests/model: foreign, look, orders. */
-#include "cache/cache.h"
 #include "base/base.h"
 #include "cache/allocate.h"
+#include "cache/cache.h"
 #include "memtools/memtools.h"
 #include "os/os.h"
 #include "supply/supply.h"
@@ -139,34 +139,36 @@ static void add_full(ts_bin *bin, int by) {
 
 /* The prev of the first slab is the last one. The next of the last one is 0. */
 static void unlink_slab(ts_bin *bin, ts_slab *slab, uint32_t unit) {
-    uint32_t last = ts_slab_at(ts_bin_head(bin))->prev;
+    uint32_t head = ts_bin_head(bin), last = ts_slab_at(head)->prev;
     if (slab->next)
         ts_slab_at(slab->next)->prev = slab->prev;
     else
-        ts_slab_at(ts_bin_head(bin))->prev = slab->prev;
-    if (unit == ts_bin_head(bin))
-        set_head(bin, slab->next);
+        ts_slab_at(head)->prev = slab->prev;
+    if (unit == head)
+        set_head(bin, head = slab->next);
     else
         ts_slab_at(slab->prev)->next = slab->next;
-    if (ts_bin_head(bin) && unit != last) ts_slab_at(ts_bin_head(bin))->prev = last;
+    if (head && unit != last) ts_slab_at(head)->prev = last;
 }
 
 static void push_head(ts_bin *bin, ts_slab *slab, uint32_t unit) {
-    slab->next = ts_bin_head(bin);
-    slab->prev = ts_bin_head(bin) ? ts_slab_at(ts_bin_head(bin))->prev : unit;
-    if (ts_bin_head(bin)) ts_slab_at(ts_bin_head(bin))->prev = unit;
+    uint32_t head = ts_bin_head(bin);
+    slab->next = head;
+    slab->prev = head ? ts_slab_at(head)->prev : unit;
+    if (head) ts_slab_at(head)->prev = unit;
     set_head(bin, unit);
 }
 
 static void push_tail(ts_bin *bin, ts_slab *slab, uint32_t unit) {
-    if (!ts_bin_head(bin)) {
+    uint32_t head = ts_bin_head(bin);
+    if (!head) {
         push_head(bin, slab, unit);
         return;
     }
     slab->next = 0;
-    slab->prev = ts_slab_at(ts_bin_head(bin))->prev;
+    slab->prev = ts_slab_at(head)->prev;
     ts_slab_at(slab->prev)->next = unit;
-    ts_slab_at(ts_bin_head(bin))->prev = unit;
+    ts_slab_at(head)->prev = unit;
 }
 
 void ts_bin_list_by_free(ts_bin *bin) {
@@ -352,8 +354,9 @@ TS_ALWAYS_INLINE void fetch_next_claim(const ts_bin *bin, bool fine) {
     __builtin_prefetch((const void *)(uintptr_t)(even + TS_STATES_COARSE / 2), 1);
 }
 
-/* Claims the next free word of the bin's first slab, or, of an OUTER slab, the first slot of that word, which counts as
-   allocated at once. Returns the place of the word's first bit, and the claimed bits of it; 0: there is no such slot. */
+/* Claims the next free word of the bin's first slab. outer: its first slot only, which counts as allocated at once.
+   Returns the claimed bits, and the place of the word's first bit. 0: the first slab is no OUTER one, or not the other
+   kind, or has no free slot. */
 TS_ALWAYS_INLINE uint64_t claim(ts_churn_block *block, unsigned cls, const bool outer, uint64_t *place) {
     ts_bin *bin = &block->bin[cls];
     bool fine = ts_class_is_fine(cls);

@@ -32,8 +32,8 @@ void ts_bin_forget_magazine(ts_bin *bin);
 uint64_t ts_bin_word_allocs(const ts_bin *bin);
 /* Takes the claimed word away, for the caller to put its bits elsewhere. Caller holds the heap. */
 uint64_t ts_bin_take_word(ts_bin *bin);
-/* Claims the next word of the bin's slabs. false: none has a free slot, or the first one that has is OUTER. Caller holds
-   the heap. */
+/* Claims the next word of the bin's slabs. false: none has a free slot, or the first one that has is OUTER. Caller
+   holds the heap. */
 bool ts_bin_claim(ts_churn_block *block, unsigned cls);
 /* The next object of the bin's first slab, made live, if the slab is OUTER: no word of such a slab is claimed. NULL: it
    is not, or has no free slot. Caller holds the heap, and the magazine and the word are used up. */

@@ -65,7 +65,11 @@ TS_ALWAYS_INLINE ts_fast_result ts_fast_free_in(ts_bin *bin, const bool fine, ui
        ts_fast_pop does not: the next free would wait for that store. */
     uint64_t depth = ts_low_byte_owned(&r.bin->top);
     r.freed = true;
-    r.full = (depth & r.bin->full_at) != 0 || outer;
+    if (outer) {
+        r.full = true;
+        return r;
+    }
+    r.full = (depth & r.bin->full_at) != 0;
     if (TS_UNLIKELY(r.full)) return r;
     r.bin->magazine->object[depth] = object;
     r.bin->magazine->granule[depth] = (uint32_t)granule;
@@ -130,9 +134,7 @@ TS_ALWAYS_INLINE const ts_bin *ts_fast_look(const ts_tls *tls, uint64_t entry, t
 /* Bytes of a live object of the calling thread's own open churn block of that allocator; 0: it is another case. */
 TS_ALWAYS_INLINE size_t ts_fast_own_bytes(const ts_tls *tls, uintptr_t token, const void *p, ts_looked *seen) {
     uint64_t entry = ts_entry_of(&ts_region.part[TS_NORMAL], p);
-    if (TS_UNLIKELY(ts_is_other_relaxed_64(&tls->token, token)) ||
-        TS_UNLIKELY(!ts_is_near(entry)))
-        return 0;
+    if (TS_UNLIKELY(ts_is_other_relaxed_64(&tls->token, token)) || TS_UNLIKELY(!ts_is_near(entry))) return 0;
     const ts_bin *bin = ts_fast_look(tls, entry, seen);
     return TS_LIKELY(bin != NULL) ? ts_class_bytes[ts_bin_class(ts_bin_block(bin), bin)] : 0;
 }

@@ -234,8 +234,7 @@ static bool free_fast_again(ts_heap *heap, uintptr_t token, void *p, uint64_t en
     ts_heap_leave(heap);
     if (!share) return false;
     ts_op_begin(&ts_thread);
-    ts_fast_result r =
-        ts_fast_free(ts_share_key(share), entry, p, false, SLAB_HANDLE_NONE, NULL, !ts_is_near(entry));
+    ts_fast_result r = ts_fast_free(ts_share_key(share), entry, p, false, SLAB_HANDLE_NONE, NULL, !ts_is_near(entry));
     if (r.full) return ts_free_full(r.bin, r.entry);
     ts_op_end(&ts_thread);
     return r.freed;
@@ -375,8 +374,8 @@ TS_ALWAYS_INLINE bool free_in_closing(uintptr_t token, uint64_t entry, uint64_t 
     return true;
 }
 
-/* In an open block of this thread's, as slab_free does it of a NEAR slab of the allocator used last. TS_KEY_NO_SHARE finds
-   none: free_slowly binds the thread. */
+/* In an open block of this thread's, as slab_free does it in a NEAR slab of the allocator used last. TS_KEY_NO_SHARE
+   finds none: free_slowly binds the thread. */
 TS_NOINLINE static bool free_adopted(uintptr_t token, uint64_t entry, uint64_t w, uint64_t share_key) {
     void *p = ts_entry_address(&ts_region.part[TS_NORMAL], entry);
     ts_fast_result r = ts_fast_free(share_key, entry, p, false, SLAB_HANDLE_NONE, NULL, !ts_is_near(entry));
@@ -413,8 +412,7 @@ TS_NOINLINE static bool free_last_bit(uint64_t entry) {
     bool freed = record->free_count + 1u != record->empty_at &&
                  ts_scope_free(block, slab, (uint32_t)entry & (TS_UNIT_ENTRIES - 1));
     void *p = ts_entry_address(&ts_region.part[TS_NORMAL], entry);
-    return TS_LIKELY(freed) ? (ts_op_end(&ts_thread), true)
-                            : free_anywhere(ts_load_relaxed(&block->b.allocator), p);
+    return TS_LIKELY(freed) ? (ts_op_end(&ts_thread), true) : free_anywhere(ts_load_relaxed(&block->b.allocator), p);
 }
 
 TS_NOINLINE static bool free_in_piece(uintptr_t token, uint64_t entry, uint64_t share_key) {

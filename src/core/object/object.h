@@ -58,7 +58,7 @@ static inline uintptr_t ts_bound_token(const ts_tls *tls) {
 
 /* Puts an object that was freed past a full magazine into its slab, and ends the operation. Returns true. */
 bool ts_free_full(ts_bin *bin, uint64_t entry);
-/* Go on for slab_free if p, which lies in a unit of part NORMAL below the mark, is no object of the thread's own open churn
+/* Go on for slab_free if p, which lies below the mark of part NORMAL, is no object of the thread's own open churn
    block; they end the operation. The first takes the pointer alone, so that slab_free needs fewer registers: the
    allocator is that of the thread's last operation. */
 bool ts_free_missed(void *p);

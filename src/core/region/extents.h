@@ -22,7 +22,7 @@
 #include "region/region.h"
 
 #define TS_EXTENT_LISTS 112u /* four to a doubling, for up to 2^29 units */
-#define TS_EXTENT_AGED 16u  /* 256 KiB; shorter ones are too many, and go back only where far too much is retained */
+#define TS_EXTENT_AGED 16u   /* 256 KiB; shorter ones are too many, and go back only where far too much is retained */
 
 /* The record of a unit. */
 typedef struct ts_run {
@@ -36,7 +36,7 @@ typedef struct ts_run {
     uint32_t fine;          /* the unit's FINE state words were written since they went back to the system; of the
                                unit's owner */
 } ts_run;
-#define TS_RUN_LENT UINT32_MAX /* no set has this number */
+#define TS_RUN_LENT UINT32_MAX                  /* no set has this number */
 #define TS_EXTENTS_OF_POOLS ((uint32_t)1 << 31) /* numbers of the sets of pools; those of allocators are below it */
 
 typedef struct ts_ages {

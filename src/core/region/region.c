@@ -283,7 +283,7 @@ static bool raise_to(unsigned part, uint32_t from, uint32_t to) {
     /* release: a thread that finds the mark above a unit may read its metadata ("Why no access" in region.h) */
     uint64_t mark = (uint64_t)to << ts_part_entry_shift(part);
     const uint64_t near = (uint64_t)TS_NEAR_UNITS * TS_UNIT_ENTRIES;
-    if (part == TS_NORMAL) ts_store_release(&ts_region.part[part].near, mark < near ? mark : near);
+    if (part == TS_NORMAL) ts_store_release(&ts_region.near, mark < near ? mark : near);
     ts_store_release(&ts_region.part[part].limit, mark);
     return true;
 }

@@ -15,16 +15,21 @@
  *     tables    epochs, domains, allocators (table.h)
  *
  * The first 2^22 units, 64 GiB, are NEAR. Where the system has room for 16 TiB more, the data and the tables go on
- * behind them, by addresses only: OUTER units, 6.6 TiB. They are numbered on, a REGION of 64 GiB has 2^22 numbers, and
- * most of the code does not tell them from NEAR ones. Four places are too narrow for their numbers: a magazine and a
- * claimed word (32 bits of granule), a piece (31 bits), and 22 bits of a handle. So no fast path knows an OUTER unit:
- * its mark is `near`, and an OUTER place is outside of it. The objects of an OUTER slab are taken and given back one by
- * one (cache/bin.c), only NEAR units are cut, and a handle names its region apart (slab/slab.h).
+ * behind them, by addresses only: OUTER units, 6.7 TiB. Each 2^22 of them are a REGION. Most of the code does not tell
+ * them from NEAR ones. Four places are too narrow for their numbers:
  *
- * The rest of the 16 TiB is the FAR part, 8 TiB. Its units have 1 MiB, and
- * only spans of large objects lie in them. Spans need UNIT words, slab records and run records. Those of FAR units
- * stand in the tables of the NORMAL part, behind its own. Both parts share one numbering of units: FAR numbers begin
- * where NORMAL numbers end. No fast path knows of the FAR part: an address in it is outside of the NORMAL part.
+ *     a magazine, a claimed word    32 bits of granule: an OUTER slab gives its objects one by one (cache/bin.c)
+ *     the number of a piece         31 bits: only NEAR units are cut
+ *     a handle                      22 bits of unit: it names the region apart (slab/handle.h)
+ *
+ * So no fast path knows an OUTER unit. It compares with `near`, and an OUTER place is above that, as a place of the FAR
+ * part is. OUTER units come into use when there is no NEAR one. What is reserved, start and `ulimit -v` are as without
+ * them: they are half of the 16 TiB, and where fewer bytes can be had they are fewer, or there are none.
+ *
+ * The other half is the FAR part, 8 TiB. Its units have 1 MiB, and only spans of large objects lie in them. Spans need
+ * UNIT words, slab records and run records. Those of FAR units stand in the tables of the NORMAL part, behind its own.
+ * Both parts share one numbering of units: FAR numbers begin where NORMAL numbers end. No fast path knows of the FAR
+ * part: an address in it is outside of the NORMAL part.
  *
  * Invariants
  *  1. The region is reserved without access, and made accessible in large steps. So it works where the system counts
@@ -32,8 +37,9 @@
  *     that was used is never unmapped, except free FAR units. Memory that was never used is unmapped when the region
  *     shrinks (api/shrink.c). Other mappings may then lie between its addresses. Such an address is above the mark,
  *     or its unit belongs to nobody.
- *  2. Each part has a MARK, `limit`, which only rises; `near` rises with it, to the last NEAR unit at most. The metadata of the units below it is accessible for ever. The
- *     metadata of the units above it cannot even be read. The data of a NORMAL unit is accessible once the pool has
+ *  2. Each part has a MARK, `limit`, which only rises. `near` is the mark too, until it passes the last NEAR unit. The
+ *     metadata of the units below it is accessible for ever. The metadata of the units above it cannot even be read.
+ *     The data of a NORMAL unit is accessible once the pool has
  *     the unit, the data of a FAR unit while it is handed out.
  *     The metadata that only FINE slabs need becomes accessible for a group of units at once, with the first FINE
  *     slab in the group. A bit of `fine_groups` says so from then on. Nothing looks at it before a UNIT word says
@@ -62,7 +68,7 @@
  * Units above the mark have never been used, and their metadata would be zero. So a refusal without a look loses
  * nothing.
  *
- * An ENTRY names a 16-byte place of the data: (address - base) / 16. Of a NEAR unit it has 32 bits.
+ * An ENTRY names a 16-byte place of the data: (address - base) / 16. An entry of a NEAR unit has 32 bits.
  *
  * A GRANULE is a place of 64 bytes (COARSE) or 16 bytes (FINE) that has one state word. Its number finds the state
  * word, and its bits in the bitmaps of a slab. The number of a FINE granule is its entry. The 256 COARSE granules of
@@ -138,9 +144,8 @@ struct ts_run;
 
 typedef struct ts_part {
     char *base;
-    _Atomic uint64_t near;      /* of the NORMAL part: the mark as fast paths know it, NEAR units only */
     _Atomic uint64_t limit;     /* the mark, in entries: an entry at or above it is out of range. Raised under the
-                                   pool's grow lock, as `near` */
+                                   pool's grow lock, as `near` is */
     _Atomic uint64_t *unit;     /* [entry >> 10] */
     _Atomic uint16_t *state[2]; /* COARSE, FINE: [granule] */
     char *slab;                 /* [(entry >> 10) * TS_SLAB_BYTES] */
@@ -154,6 +159,7 @@ typedef struct ts_region {
        lie at an offset at which threads write rarely: the first thread's share, written with each slab, begins at
        0xc80 of its page. */
     TS_ALIGNED(4096) char before[0x880];
+    _Atomic uint64_t near; /* the mark of the NORMAL part as fast paths know it: NEAR units only. Beside their part */
     ts_part part[TS_PARTS];
     char *lines;          /* address of line 0 */
     uint32_t line_limit;  /* number of lines; guarded by the lines' lock after init */
@@ -184,7 +190,8 @@ enum { TS_TABLE_EPOCH = 0, TS_TABLE_DOMAIN = 1, TS_TABLE_ALLOCATOR = 2 };
 extern TS_HIDDEN ts_region_t ts_region;
 
 /* Reserves the region. Caller has start_mutex (runtime.c). One call succeeds. max_units_log2: tests ask for a small
-   region, which has no OUTER units and no FAR part. false: the system refused even the smallest region; the call may be repeated. */
+   region, which has no OUTER units and no FAR part. false: the system refused even the smallest region; the call may be
+   repeated. */
 bool ts_region_init(unsigned max_units_log2);
 /* Address space of the smallest region. */
 size_t ts_region_least_bytes(void);
@@ -244,7 +251,7 @@ TS_ALWAYS_INLINE bool ts_is_in_part(const ts_part *part, uint64_t entry) {
 }
 /* And in a NEAR unit. */
 TS_ALWAYS_INLINE bool ts_is_near(uint64_t entry) {
-    return !ts_is_at_most_relaxed_64(&ts_region.part[TS_NORMAL].near, entry);
+    return !ts_is_at_most_relaxed_64(&ts_region.near, entry);
 }
 TS_ALWAYS_INLINE char *ts_entry_address(const ts_part *part, uint64_t entry) { return part->base + entry * 16u; }
 

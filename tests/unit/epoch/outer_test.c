@@ -9,6 +9,7 @@
 #include "errands.h"
 #include "identities.h"
 #include "in_child.h"
+#include "keeper.h"
 #include "pattern.h"
 #include "unit.h"
 
@@ -252,7 +253,8 @@ static void stale_handles(void **state) {
         assert_true(p && is_outer(p) && slab_handle_get(allocator, past[i]) == p);
         assert_true(i % 3 ? free_obj(allocator, past[i]) : slab_free(allocator, p));
     }
-    for (unsigned i = 0; i < TURNS; i++) assert_false(slab_handle_get(allocator, past[i]) || free_obj(allocator, past[i]));
+    for (unsigned i = 0; i < TURNS; i++)
+        assert_false(slab_handle_get(allocator, past[i]) || free_obj(allocator, past[i]));
     qsort(past, TURNS, sizeof *past, compare);
     for (unsigned i = 1; i < TURNS; i++) assert_true(past[i] != past[i - 1]);
 }
@@ -327,6 +329,24 @@ static void both_kinds(void **state) {
     assert_true(epoch_destroy(allocator, filling));
 }
 
+/* Their bytes are with a keeper (spill/spill.h): every call answers as before, and a free meanwhile counts. */
+static void spilled(void **state) {
+    static keeper k;
+    (void)state;
+    if (cannot()) skip();
+    for (unsigned i = 0; i < SIZES * EACH; i++) make(i);
+    assert_true(epoch_close(allocator, epoch));
+    keep(&k, ts_allocator_find((uintptr_t)allocator), epoch);
+    for (unsigned i = 0; i < SIZES * EACH; i++)
+        SUP_CHECK(slab_handle_get(allocator, objects[i].handle) == objects[i].at, "object %u", i);
+    for (unsigned i = 0; i < SIZES * EACH; i += 3)
+        assert_true(i % 2 ? slab_free(allocator, objects[i].at) : free_obj(allocator, objects[i].handle));
+    for (unsigned i = 0; i < SIZES * EACH; i += 3) refuse(objects[i].at), refuse_handle(objects[i].handle);
+    bring_back(&k);
+    for (unsigned i = 0; i < SIZES * EACH; i++)
+        if (i % 3 != 0) free_one(i);
+}
+
 /* ---- 150 GiB ---------------------------------------------------------------------------------------------------- */
 
 typedef struct kept {
@@ -337,8 +357,8 @@ typedef struct kept {
 /* Bytes, and how many of them. */
 static const struct {
     size_t bytes, count;
-} heap[] = {{32 * MIB, 3500},    {7 * MIB + 5, 2000}, {MIB, 12000},   {300000, 20000},
-            {65536, 100000}, {40000, 100000},     {8192, 400000}, {1000, 200000}};
+} heap[] = {{32 * MIB, 3500}, {7 * MIB + 5, 2000}, {MIB, 12000},   {300000, 20000},
+            {65536, 100000},  {40000, 100000},     {8192, 400000}, {1000, 200000}};
 #define HEAP (sizeof heap / sizeof *heap)
 
 /* Untouched, so that they need no memory but for their records. */
@@ -352,8 +372,8 @@ static void a_hundred_and_fifty_gib(void *unused) {
     kept *all = calloc(count, sizeof *all);
     for (unsigned k = 0; k < HEAP; k++)
         for (size_t i = 0; i < heap[k].count; i++, n++) {
-            all[n].at = i % 2 ? slab_malloc_epoch(a, heap[k].bytes, e)
-                              : alloc_obj_epoch(a, heap[k].bytes, e, &all[n].handle);
+            all[n].at =
+                i % 2 ? slab_malloc_epoch(a, heap[k].bytes, e) : alloc_obj_epoch(a, heap[k].bytes, e, &all[n].handle);
             SUP_CHECK(all[n].at != NULL, "object %zu of %zu bytes", i, heap[k].bytes);
             outer += is_outer(all[n].at);
         }
@@ -430,6 +450,7 @@ int main(void) {
         WITH(realloc_moves),
         WITH(another_thread),
         WITH(both_kinds),
+        WITH(spilled),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

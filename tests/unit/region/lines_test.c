@@ -275,7 +275,7 @@ static void layout(void *argument) {
     SUP_CHECK(!n->limit && ts_entry_of(n, n->base) >= n->limit, "nothing is below a mark yet");
     SUP_CHECK(ts_region_raise(TS_NORMAL, n->units), "all of it");
     SUP_CHECK(n->limit == (uint64_t)n->units * 1024, "limits");
-    SUP_CHECK(n->near == (outer ? (uint64_t)1 << 32 : n->limit), "what fast paths know");
+    SUP_CHECK(ts_region.near == (outer ? (uint64_t)1 << 32 : n->limit), "what fast paths know");
     SUP_CHECK((uintptr_t)n->base % ((size_t)2 << 20) == 0, "huge pages");
     for (unsigned part = 0; part < TS_FAR; part++) {
         const ts_part *p = &ts_region.part[part];

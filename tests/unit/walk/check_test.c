@@ -396,9 +396,7 @@ static void kept_span_owned(void) { CHANGE(*ts_unit_word(my_share()->spans[5] + 
 static void retained_run_off_its_list(void) { CHANGE(*retained_run_list(), 0); }
 static void retained_run_bit(void) { CHANGE(record()->runs[TS_NORMAL].some[0], 0); }
 static void retained_run_length(void) { ADD(retained_run()->length, 1); }
-static void retained_run_end(void) {
-    ADD(ts_region.run[*retained_run_list() + retained_run()->length - 1].owner, 1);
-}
+static void retained_run_end(void) { ADD(ts_region.run[*retained_run_list() + retained_run()->length - 1].owner, 1); }
 static void retained_run_begin(void) { ADD(retained_run()->owner, 1); }
 static void retained_run_link(void) { ADD(retained_run()->prev, 1); }
 static void allocator_committed(void) { ADD(record()->committed_units, 1); }
