@@ -153,8 +153,8 @@ TS_PRIVATE size_t ts_private_slot_bytes(SlabAllocator *allocator, size_t size);
 /* Why an allocation fails: the bytes that the region or the budget lack for it, as of a moment ago. 0: neither lacks
    any. SIZE_MAX: they never have as many. */
 TS_PRIVATE size_t ts_private_lacking_bytes(SlabAllocator *allocator, size_t bytes);
-/* The data of the region; *bytes: its size. All objects of the core lie in it from this call on: none is FAR any
-   more. */
+/* The data of the region; *bytes: its size. All objects of the core lie in it from this call on: none is OUTER or
+   FAR any more. */
 TS_PRIVATE char *ts_private_region(size_t *bytes);
 
 #endif

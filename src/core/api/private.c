@@ -135,7 +135,8 @@ size_t ts_private_lacking_bytes(SlabAllocator *allocator, size_t bytes) {
 char *ts_private_region(size_t *bytes) {
     const ts_part *part = &ts_region.part[TS_NORMAL];
     ts_store_relaxed(&ts_region.far_bytes, SIZE_MAX);
-    *bytes = (size_t)part->units * TS_UNIT_BYTES;
+    ts_pool_shrink(TS_NORMAL, TS_NEAR_UNITS);
+    *bytes = (size_t)ts_region_part_end(TS_NORMAL) * TS_UNIT_BYTES;
     return part->base;
 }
 /* ---- spills ----------------------------------------------------------------------------------------------------- */

@@ -33,7 +33,7 @@ TS_COLD static void give_out_span(ts_allocator *allocator, uint32_t unit, size_t
 
 /* A number that no part has, if it is more than the machine has. */
 static uint64_t units_for(unsigned part, size_t size) {
-    if (part == TS_FAR && TS_UNLIKELY(size > ts_region.far_most_bytes)) return UINT32_MAX;
+    if (TS_UNLIKELY(size > ts_region.far_most_bytes)) return UINT32_MAX;
     return ((uint64_t)size + ts_part_bytes(part, 1) - 1) >> ts_part_shift(part);
 }
 

@@ -23,8 +23,8 @@
  *     a handle                      22 bits of unit: it names the region apart (slab/handle.h)
  *
  * So no fast path knows an OUTER unit. It compares with `near`, and an OUTER place is above that, as a place of the FAR
- * part is. OUTER units come into use when there is no NEAR one. What is reserved, start and `ulimit -v` are as without
- * them: they are half of the 16 TiB, and where fewer bytes can be had they are fewer, or there are none.
+ * part is. OUTER units come into use when there is no NEAR one. They are a part of the 16 TiB.
+ * Where fewer bytes can be reserved there are fewer of them, or none. So start and `ulimit -v` are as without them.
  *
  * The other half is the FAR part, 8 TiB. Its units have 1 MiB, and only spans of large objects lie in them. Spans need
  * UNIT words, slab records and run records. Those of FAR units stand in the tables of the NORMAL part, behind its own.
@@ -175,7 +175,7 @@ typedef struct ts_region {
     _Atomic size_t reserved_bytes;       /* by both parts; this field and the next two fall when the region shrinks */
     _Atomic uint32_t part_end[TS_PARTS]; /* units of a part below it may be handed out */
     _Atomic size_t far_bytes;            /* larger objects are FAR: TS_FAR_BYTES (tests set less); SIZE_MAX: none is */
-    size_t far_most_bytes;               /* the largest FAR object (os/os.h) */
+    size_t far_most_bytes;               /* the largest object, FAR or not (os/os.h) */
     /* A bit for each group; bits are only set. release: a thread that sees the bit can read the metadata of the
        group. */
     _Atomic uint64_t fine_groups[TS_FINE_GROUPS / 64], piece_groups[TS_PIECE_GROUPS / 64];
@@ -250,9 +250,7 @@ TS_ALWAYS_INLINE bool ts_is_in_part(const ts_part *part, uint64_t entry) {
     return !ts_is_at_most_relaxed_64(&part->limit, entry);
 }
 /* And in a NEAR unit. */
-TS_ALWAYS_INLINE bool ts_is_near(uint64_t entry) {
-    return !ts_is_at_most_relaxed_64(&ts_region.near, entry);
-}
+TS_ALWAYS_INLINE bool ts_is_near(uint64_t entry) { return !ts_is_at_most_relaxed_64(&ts_region.near, entry); }
 TS_ALWAYS_INLINE char *ts_entry_address(const ts_part *part, uint64_t entry) { return part->base + entry * 16u; }
 
 /* The granule of an entry, and the first entry of a granule. Conditional moves: calls of all sizes mix. */

@@ -319,7 +319,8 @@ static uint64_t units_with_room(void) {
 
 bool ts_allocator_reserve(ts_allocator *allocator, uint64_t units) {
     /* If there is no room for all of them, nothing is populated in vain. */
-    if (units > ts_region.part[TS_NORMAL].units) return ts_fail(ENOMEM);
+    if (units > ts_region.part[TS_NORMAL].units || units > ts_region.far_most_bytes / TS_UNIT_BYTES)
+        return ts_fail(ENOMEM);
     uint32_t most = TS_PURGE_BATCH;
     unsigned home = ts_nodes_by_option(allocator); /* that of the caller */
     while (units > 0) {
