@@ -44,7 +44,7 @@ static struct {
     const char *space;
     uint64_t sizes[MAX_SIZES];
     size_t size_count;
-    bool memory_only;
+    bool memory_only, dense_only;
 } options;
 
 /* ---- the loops -------------------------------------------------------------------------------- */
@@ -473,18 +473,27 @@ static void measure_fragmentation(const void *arg) {
 
 /* ---- space ------------------------------------------------------------------------------------ */
 
+static const char space_header[] =
+    "allocator,work,kind,objects,payload_bytes,rounded_bytes,resident_bytes,overhead_pct,version";
+
 typedef struct space_work {
     const char *name;
     const uint16_t *sizes; /* round and round */
     size_t size_count;
+    size_t count;
     bool scope;
 } space_work;
 
-/* Resident bytes of an allocator that was not used before, with 100,000 objects, every byte written. */
+/* The sizes of --dense: what one object of each takes, in a heap of nothing else. */
+static const uint16_t dense_sizes[] = {16,  24,  32,  40,  48,   64,   96,   112,  128,  160,  200,  256,
+                                       320, 400, 512, 700, 1000, 1500, 2000, 3000, 4200, 6000, 9000, 20000};
+enum { DENSE_SIZES = sizeof dense_sizes / sizeof dense_sizes[0] };
+
+/* Resident bytes of an allocator that was not used before, with `count` objects, every byte written. */
 static void measure_space(const void *arg) {
     const space_work *space = arg;
     const char *kind = space->scope ? "scope" : "churn";
-    size_t count = suite_amount(100000, 100000, 4000);
+    size_t count = space->count;
     uint64_t payload = 0, rounded = 0;
     void **objects = bench_map(count * sizeof *objects);
     (void)suite_resident_bytes(); /* its own stack is resident from now on */
@@ -511,6 +520,18 @@ static void measure_space(const void *arg) {
         "%-10s %-8s %-6s %zu objects, %.2f MiB of payload, rounded to %.2f, resident %.2f: %.2f %% over the payload\n",
         SUITE_ALLOCATOR, space->name, kind, count, (double)payload / 1048576, (double)rounded / 1048576,
         (double)(after - before) / 1048576, overhead);
+}
+
+/* 64 MiB of live objects of one size after the other. */
+static void measure_dense(void) {
+    space_csv = suite_csv_open(options.space, space_header);
+    for (size_t i = 0; i < DENSE_SIZES; i++) {
+        char name[8];
+        snprintf(name, sizeof name, "%u", dense_sizes[i]);
+        size_t count = ((size_t)suite_amount(64, 64, 1) << 20) / dense_sizes[i];
+        suite_run(measure_space, &(space_work){name, &dense_sizes[i], 1, count, false});
+    }
+    suite_csv_commit();
 }
 
 /* ---- main ------------------------------------------------------------------------------------- */
@@ -553,6 +574,9 @@ static const suite_option option_table[] = {
      .text = &options.fragmentation},
     {.name = "--cdf", .value = "FILE", .help = "the distributions of the latencies", .text = &options.cdf},
     {.name = "--space", .value = "FILE", .help = "resident bytes over the payload", .text = &options.space},
+    {.name = "--dense",
+     .help = "only space, of 24 sizes from 16 to 20,000, 64 MiB of each",
+     .flag = &options.dense_only},
     {.name = "--memory", .help = "only space and fragmentation, no latency: seconds", .flag = &options.memory_only},
 };
 
@@ -570,18 +594,22 @@ int main(int argc, char **argv) {
     static const uint16_t size_128[] = {128};
     suite_begin(&self, argc, argv);
     check_class_bounds();
+    if (options.dense_only) {
+        measure_dense();
+        return 0;
+    }
     latency_csv = suite_csv_open(options.memory_only ? NULL : suite.csv, latency_header);
     fragmentation_csv =
         suite_csv_open(options.fragmentation, "allocator,size_class,requested,rounded,wasted,efficiency_pct");
     if (!options.memory_only)
         cdf_csv = suite_csv_open(options.cdf, "allocator,size_class,op,latency_ns,fraction_above");
-    space_csv = suite_csv_open(options.space, "allocator,work,kind,objects,payload_bytes,rounded_bytes,resident_bytes,"
-                                              "overhead_pct,version");
+    space_csv = suite_csv_open(options.space, space_header);
 
     uint16_t *mix = make_mix();
+    size_t count = suite_amount(100000, 100000, 4000);
     for (int scope = 0; scope <= PEER_HAS_DOMAINS; scope++) {
-        suite_run(measure_space, &(space_work){"128", size_128, 1, scope});
-        suite_run(measure_space, &(space_work){"mix", mix, SIZE_MIX_OBJECTS, scope});
+        suite_run(measure_space, &(space_work){"128", size_128, 1, count, scope});
+        suite_run(measure_space, &(space_work){"mix", mix, SIZE_MIX_OBJECTS, count, scope});
         suite_run(measure_fragmentation, &(mix_work){mix, scope});
     }
     if (!options.memory_only) {

@@ -134,6 +134,16 @@ class Results(InFolder):
         self.smoke("benchmark_accurate", "accurate.csv", "--allocator", "tslab", "--memory")
         self.assertEqual(self.names(), ["fragmentation.csv", "space.csv"])
 
+    def test_dense(self):
+        self.smoke("benchmark_accurate", "accurate.csv", "--allocator", "tslab", "--dense")
+        self.assertEqual(self.names(), ["space.csv"])
+        rows = self.rows("space.csv")
+        sizes = [int(row["work"]) for row in rows]
+        self.assertEqual((len(sizes), sizes[0], sizes[-1]), (24, 16, 20000))
+        for row in rows:
+            self.assertEqual(int(row["payload_bytes"]), int(row["objects"]) * int(row["work"]))
+            self.assertGreater(int(row["resident_bytes"]), int(row["payload_bytes"]) * 0.9)
+
     def test_churn_test(self):
         for name in INSTALLED:
             self.smoke("churn_test", "churn.csv", "--allocator", name, "--cycles", "25", "--shifts", "12")
