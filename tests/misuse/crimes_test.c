@@ -197,7 +197,7 @@ static void double_free_order(int order) {
         release(world.a, p[permutation[order / 6][i]]);
     }
     for (int i = 0; i < 3; i++) {
-        FREE_CRIME(world.a, p[permutation[order % 6][i]], "freed already (class 224, %s)", churn_text());
+        FREE_CRIME(world.a, p[permutation[order % 6][i]], "freed already (class 208, %s)", churn_text());
     }
 }
 

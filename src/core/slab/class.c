@@ -3,9 +3,9 @@
 ts_classes_t ts_classes;
 
 const uint32_t ts_class_bytes[TS_CLASSES] = {
-    16,   32,   48,   64,   80,   96,   112,  128,  144,  160,  192,   224,   256,   288,   320,  352,
-    384,  416,  448,  512,  576,  640,  704,  768,  832,  896,  960,   1024,  1088,  1168,  1248, 1360,
-    1488, 1632, 1808, 2048, 2336, 2720, 3264, 4096, 5456, 8192, 16384, 32768, 49152, 65536,
+    16,   32,   48,   64,   80,   96,   112,  128,  144,  160,  192,   208,   224,   256,   320,  384,
+    416,  448,  512,  576,  640,  704,  768,  896,  960,  1024, 1088,  1168,  1360,  1488,  1536, 1632,
+    1808, 2048, 2336, 2720, 3072, 3264, 4096, 5456, 6144, 8192, 16384, 32768, 49152, 65536,
 };
 
 void ts_class_init(void) {
@@ -16,7 +16,8 @@ void ts_class_init(void) {
     }
     for (cls = 0; cls < TS_CLASSES; cls++) {
         size_t units = ts_class_units(cls);
-        ts_classes.slots[cls] = (uint16_t)(units * TS_UNIT_BYTES / ts_class_bytes[cls]);
+        size_t room = ts_class_is_short(cls) ? TS_SHORT_BYTES : units * TS_UNIT_BYTES;
+        ts_classes.slots[cls] = (uint16_t)(room / ts_class_bytes[cls]);
         ts_classes.full_at[cls] = cls < TS_LARGE_CLASS ? 64 : units == 1 ? 64 : units == 2 ? 32 : 16;
     }
 }

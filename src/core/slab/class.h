@@ -2,16 +2,17 @@
  * Size classes of churn slabs (docs/decisions.md has the figures that chose them).
  *
  *     up to 160      steps of 16
- *     up to 512      steps of 32, without 480
- *     up to 1024     steps of 64
- *     up to 8192     the largest multiples of 16 of which 15, 14, ... 2 objects fit in a unit
+ *     up to 256      steps of 32, and 208
+ *     up to 512      steps of 64, and 416
+ *     up to 1024     steps of 64, without 832
+ *     up to 8192     largest multiples of 16 of which 15, 14, 12, ... 2 objects fit in a unit; and 1536, 3072, 6144
  *     up to 65536    LARGE: a slab of one to four units with one object
  *
  * A class costs a thread a cache line in each churn epoch. A class that the thread uses costs a magazine, and the
  * free rest of a slab, too. So more classes waste less in large heaps, and more in small ones.
  *
- * The classes of 5456 and 8192 bytes have three and two objects to a slab. Their magazines keep up to 128 slabs, 2
- * MiB, for each epoch and thread that uses both. An allocator that gives memory back at once, or guards large
+ * The classes of 5456, 6144 and 8192 bytes have three or two objects to a slab. Their magazines keep up to 192 slabs,
+ * 3 MiB, for each epoch and thread that uses them. An allocator that gives memory back at once, or guards large
  * objects, has spans of these sizes instead.
  *
  * A LARGE object is rounded up as a span is. Its magazines are full at 1 MiB at most. An allocation or a free of it
@@ -55,6 +56,12 @@ extern TS_HIDDEN const uint32_t ts_class_bytes[TS_CLASSES];
 
 void ts_class_init(void);
 
+/* SHORT classes, of 1536, 3072 and 6144 bytes, leave the last page of a slab alone. It never gets memory, so their
+   eight, four and two objects waste nothing. */
+#define TS_SHORT_BYTES 12288u
+static inline bool ts_class_is_short(unsigned cls) {
+    return cls < TS_LARGE_CLASS && ts_class_bytes[cls] % (TS_SHORT_BYTES / 8) == 0;
+}
 TS_ALWAYS_INLINE bool ts_class_is_fine(unsigned cls) { return cls < TS_FINE_CLASSES; }
 /* Units of a slab of the class. */
 TS_ALWAYS_INLINE uint32_t ts_class_units(unsigned cls) { return cls <= TS_LARGE_CLASS ? 1 : cls - TS_LARGE_CLASS + 1; }

@@ -40,10 +40,10 @@ static void sizes(void **state) {
             continue;
         }
         assert_int_equal(ts_class_units(c), 1);
-        assert_int_equal(ts_classes.slots[c], TS_UNIT_BYTES / ts_class_bytes[c]);
-        /* The unusable rest of a slab is less than a slot, and an eighth of the slab at the most. */
-        assert_true(TS_UNIT_BYTES - (size_t)ts_classes.slots[c] * ts_class_bytes[c] < ts_class_bytes[c]);
-        assert_true((TS_UNIT_BYTES - (size_t)ts_classes.slots[c] * ts_class_bytes[c]) * 8 <= TS_UNIT_BYTES);
+        size_t room = ts_class_is_short(c) ? TS_SHORT_BYTES : TS_UNIT_BYTES, rest = room % ts_class_bytes[c];
+        assert_int_equal(ts_classes.slots[c], room / ts_class_bytes[c]);
+        /* The unusable rest of a slab is an eighth of it at the most, and nothing of three pages. */
+        assert_true(rest * 8 <= TS_UNIT_BYTES && (!ts_class_is_short(c) || rest == 0));
     }
     assert_int_equal(ts_class_bytes[TS_LARGE_CLASS - 1], TS_MAX_CLASS_BYTES);
     assert_int_equal(ts_class_bytes[TS_CLASSES - 1], TS_MAX_SLAB_BYTES);
@@ -72,7 +72,7 @@ static void waste(void **state) {
     }
     for (; c < TS_LARGE_CLASS; c++) {
         size_t slot = ts_class_bytes[c], below = ts_class_bytes[c - 1];
-        assert_true(TS_UNIT_BYTES / (slot + 16) < ts_classes.slots[c]);
+        assert_true(ts_class_is_short(c) || TS_UNIT_BYTES / (slot + 16) < ts_classes.slots[c]);
         assert_true((slot - below - 1) * (slot <= TS_QUARTER_BYTES ? 400 : 299) <= slot * 100);
     }
 }
