@@ -91,6 +91,17 @@ bool ts_pool_take_at(uint32_t first, uint32_t count, uint32_t whole) {
     return false;
 }
 
+uint32_t ts_pool_free_at(uint32_t unit) {
+    unsigned part = ts_part_of_unit(unit);
+    ts_pool *pool = ts_pool_of(unit - 1);
+    uint32_t in_part = ts_unit_in_part(unit), units = ts_region.part[part].units;
+    ts_lock_acquire(&pool->lock);
+    uint32_t length = ts_extent_behind(&pool->free, unit);
+    if (length == 0 && in_part == ts_pool_high_of(pool) && in_part < units) length = units - in_part;
+    ts_lock_release(&pool->lock);
+    return length;
+}
+
 void ts_pool_take_around(uint32_t *first, uint32_t *count, uint32_t page_units) {
     ts_pool *pool = ts_pool_of(*first); /* a page has one home */
     uint32_t unit = *first, end = unit + *count;

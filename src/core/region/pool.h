@@ -53,6 +53,9 @@ void ts_pool_start_homes(void);
    whole: units that the caller then has in a row. At its untouched end a pool grows only if it has no free run of that
    length. */
 bool ts_pool_take_at(uint32_t first, uint32_t count, uint32_t whole);
+/* How many units are free from there on, but for those in cells. The untouched end counts. The answer is of a moment
+   ago. */
+uint32_t ts_pool_free_at(uint32_t unit);
 /* Lets a part grow to this many units, or to the units that were ever in use. The address space beyond goes back to the
    system for good, and so do the free units in it. Caller: has the start mutex. */
 void ts_pool_shrink(unsigned part, uint32_t units);

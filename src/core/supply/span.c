@@ -32,25 +32,94 @@ static bool take_behind(ts_allocator *allocator, uint32_t first, uint32_t units,
     return true;
 }
 
-/* Takes a run; or one of half the length and the free units behind it, as units that went back lie between retained
-   ones. */
+/*
+ * A ROW is made of retained runs and, between and behind them, free units of the pool: units that went back lie among
+ * retained ones.
+ */
+#define ROW_GAPS 8u   /* rows of units of the pool in it */
+#define ROW_LOOKS 16u /* runs that are tried as its first */
+
+typedef struct span_row {
+    uint32_t first, retained; /* of its units so many are retained */
+    uint32_t gaps;
+    ts_range gap[ROW_GAPS];
+} span_row;
+
+/* The row of `units` units that begins with a run. false: there is none. Caller has the retained lock. */
+static bool find_row(const ts_extents *runs, uint32_t first, uint32_t units, span_row *row) {
+    row->first = first;
+    row->retained = row->gaps = 0;
+    for (uint32_t at = first, left = units, length; left > 0; at += length, left -= length) {
+        length = ts_extent_behind(runs, at);
+        bool retained = length != 0;
+        if (!retained) length = row->gaps < ROW_GAPS ? ts_pool_free_at(at) : 0;
+        if (length == 0) return false;
+        if (length > left) length = left;
+        if (retained)
+            row->retained += length;
+        else
+            row->gap[row->gaps++] = (ts_range){at, length};
+    }
+    return true;
+}
+
+/* The row with the most retained units, half of them at least, of those that begin with the newest runs. false: there
+   is none. Caller has the retained lock. */
+static bool find_best_row(ts_allocator *allocator, unsigned part, unsigned home, uint32_t units, span_row *best) {
+    const ts_extents *runs = ts_runs_of(allocator, part, home);
+    uint32_t first = allocator->ages.newest;
+    best->retained = units / 2;
+    for (unsigned looks = 0; first && looks < ROW_LOOKS; first = ts_region.run[first].older, looks++) {
+        span_row row;
+        /* The sets of both parts have one number. */
+        if (ts_part_of_unit(first) == part && ts_extent_at(runs, first) && find_row(runs, first, units, &row) &&
+            row.retained > best->retained)
+            *best = row;
+    }
+    return best->retained > units / 2;
+}
+
+/* The retained units of a row become the caller's. It has the retained lock. */
+static void take_runs_of(ts_allocator *allocator, const span_row *row, uint32_t units) {
+    uint32_t at = row->first;
+    for (uint32_t i = 0; i <= row->gaps; i++) {
+        uint32_t end = i < row->gaps ? row->gap[i].first : row->first + units;
+        if (end > at) (void)ts_runs_take_at(allocator, at, end - at);
+        if (i < row->gaps) at = end + row->gap[i].count;
+    }
+}
+
+/* A row of which some gaps are missing, the first of them number `missing`, becomes runs. */
+static void give_row(ts_allocator *allocator, const span_row *row, uint32_t missing, uint32_t units) {
+    uint32_t at = row->first;
+    for (uint32_t i = missing; i < row->gaps; at = row->gap[i].first + row->gap[i].count, i++)
+        if (row->gap[i].first > at) ts_runs_return(allocator, at, row->gap[i].first - at);
+    if (row->first + units > at) ts_runs_return(allocator, at, row->first + units - at);
+}
+
+/* Takes a run, or a row. */
 static uint32_t take_retained_span(ts_allocator *allocator, unsigned part, unsigned home, uint32_t units) {
-    uint32_t unit, length = 0;
+    span_row row = {0};
     if (ts_load_relaxed(&allocator->span_retained_units) < units / 2) return 0;
     ts_lock_acquire(&allocator->retained_lock);
     uint64_t before = ts_retained_shared(allocator);
-    unit = ts_runs_take(allocator, part, home, units);
-    bool whole = unit != 0;
-    if (!whole && units > 1) unit = ts_runs_take_longest(allocator, part, home, (units + 1) / 2, units, &length);
+    uint32_t unit = ts_runs_take(allocator, part, home, units);
+    if (!unit && units > 1 && find_best_row(allocator, part, home, units, &row)) {
+        unit = row.first;
+        take_runs_of(allocator, &row, units);
+    }
     ts_note_reused(allocator, before);
     ts_lock_release(&allocator->retained_lock);
-    if (whole || !unit) return unit;
-    if (!take_behind(allocator, unit + length, units - length, units)) {
-        ts_runs_return(allocator, unit, length);
-        return 0;
+    for (uint32_t i = 0; i < row.gaps && unit; i++) {
+        ts_range gap = row.gap[i];
+        if (take_behind(allocator, gap.first, gap.count, units)) {
+            if (TS_UNLIKELY(allocator->care))
+                ts_care_fill(allocator->care, ts_unit_address(gap.first), ts_units_bytes(gap.first, gap.count));
+            continue;
+        }
+        give_row(allocator, &row, i, units);
+        unit = 0;
     }
-    if (TS_UNLIKELY(allocator->care))
-        ts_care_fill(allocator->care, ts_unit_address(unit + length), ts_units_bytes(unit, units - length));
     return unit;
 }
 

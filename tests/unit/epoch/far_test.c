@@ -543,6 +543,27 @@ static void a_limited_address_space(void **state) {
     assert_int_equal(sup_child(limited, NULL, SUP_CHILD_SECONDS, NULL, 0), 0);
 }
 
+/* The retained runs of both parts are in one list by age. A FAR object never takes those of the NORMAL part. */
+static void runs_of_the_other_part(void **state) {
+    (void)state;
+    if (!has_far()) skip();
+    enum { RUNS = 8, UNITS = 20 };
+    unsigned char *near[RUNS], *between[RUNS];
+    ts_region.far_bytes = 32 * MIB;
+    for (unsigned i = 0; i < RUNS; i++) {
+        near[i] = slab_malloc_epoch(allocator, UNITS * TS_UNIT_BYTES, epoch);
+        between[i] = slab_malloc_epoch(allocator, UNITS * TS_UNIT_BYTES, epoch);
+        assert_true(near[i] && between[i] && !is_far(near[i]));
+    }
+    for (unsigned i = 0; i < RUNS; i++) assert_true(slab_free(allocator, between[i]));
+    assert_true(slab_trim(allocator) >= RUNS * UNITS * TS_UNIT_BYTES);
+    for (unsigned i = 0; i < RUNS; i++) assert_true(slab_free(allocator, near[i]));
+    ts_region.far_bytes = LIMIT;
+    unsigned char *p = made(22 * MIB, 7);
+    assert_true(sup_pattern_check(p, 22 * MIB, 7));
+    assert_true(slab_free(allocator, p));
+}
+
 #define WITH(test) cmocka_unit_test_setup_teardown(test, begin, end)
 int main(void) {
     const struct CMUnitTest tests[] = {
@@ -559,6 +580,7 @@ int main(void) {
         WITH(the_system_refuses),
         WITH(aligned),
         WITH(grows_and_shrinks),
+        WITH(runs_of_the_other_part),
         WITH(guarded),
         WITH(poisoned),
         WITH(after_a_fork),

@@ -90,6 +90,9 @@ static bool extend(unsigned index, uint32_t count) {
     for (uint32_t u = from; inside && u < from + count; u++) {
         free_below_high = free_below_high && !taken[u];
     }
+    uint32_t at_hand = ts_pool_free_at(from);
+    SUP_CHECK(at_hand <= p->first_unit + p->units - from, "%u units behind %u", at_hand, from);
+    for (uint32_t u = from; u < from + at_hand; u++) SUP_CHECK(!taken[u], "unit %u is not free", u);
     if (!ts_pool_take_at(from, count, r->count + count)) {
         return false;
     }

@@ -159,6 +159,65 @@ static void a_run_and_what_is_free_behind_it(void **state) {
     assert_int_equal(runs_of(allocator).runs, 0);
 }
 
+/* Units that went back lie between two runs, too short each. */
+static void runs_and_what_is_free_between_them(void **state) {
+    (void)state;
+    char *a = span(30), *b = span(10), *c = span(30), *d = span(1);
+    assert_non_null(d);
+    assert_true(slab_free(allocator, b));
+    assert_int_equal(slab_trim(allocator), 10 * UNIT);
+    assert_true(slab_free(allocator, a) && slab_free(allocator, c));
+    assert_true(b == a + 30 * UNIT && c == b + 10 * UNIT);
+    uint64_t committed = ts_load_relaxed(&record_of(allocator)->committed_units);
+    char *p = span(65);
+    assert_ptr_equal(p, a);
+    memset(p, 1, 65 * UNIT);
+    assert_int_equal(ts_load_relaxed(&record_of(allocator)->committed_units), committed + 10);
+    assert_int_equal(runs_of(allocator).units, 5);
+    assert_true(slab_free(allocator, p));
+    assert_int_equal(runs_of(allocator).longest, 70);
+}
+
+/* Of several such rows that with the most retained units, though it was freed first. Less than half is not enough. */
+static void the_row_with_the_most_memory(void **state) {
+    static const size_t units[3] = {50, 60, 20};
+    char *a[3], *b[3];
+    (void)state;
+    assert_true(slab_free(allocator, span(373))); /* all lie there, one behind the other */
+    for (unsigned i = 0; i < 3; i++) {
+        a[i] = span(units[i]);
+        b[i] = span(80);
+        assert_ptr_equal(b[i], a[i] + units[i] * UNIT);
+        assert_non_null(span(1));
+    }
+    for (unsigned i = 0; i < 3; i++) assert_true(slab_free(allocator, b[i]));
+    assert_true(slab_trim(allocator) >= 240 * UNIT);
+    assert_true(slab_free(allocator, a[1]) && slab_free(allocator, a[0]) && slab_free(allocator, a[2]));
+    assert_ptr_equal(span(90), a[1]);
+    assert_ptr_equal(span(90), a[0]);
+    assert_ptr_not_equal(span(90), a[2]);
+    assert_int_equal(runs_of(allocator).units, 20);
+}
+
+/* The budget has no room for what is free between the runs: they stay runs, and go back for a span elsewhere. */
+static void a_row_beyond_the_budget(void **state) {
+    (void)state;
+    char *a = span(30), *b = span(10), *c = span(30), *d = span(1);
+    assert_non_null(d);
+    assert_true(slab_free(allocator, b));
+    assert_int_equal(slab_trim(allocator), 10 * UNIT);
+    assert_true(slab_free(allocator, a) && slab_free(allocator, c));
+    uint64_t committed = ts_load_relaxed(&record_of(allocator)->committed_units);
+    slab_set_budget(allocator, (committed + 5) * UNIT);
+    purges.refuse = true; /* so nothing makes room */
+    assert_null(slab_malloc_epoch(allocator, 65 * UNIT, epoch_of_spans));
+    assert_int_equal(runs_of(allocator).units, 60);
+    assert_int_equal(ts_load_relaxed(&record_of(allocator)->committed_units), committed);
+    purges.refuse = false;
+    memset(span(65), 1, 65 * UNIT);
+    slab_set_budget(allocator, 0);
+}
+
 static void grows_into_a_retained_run(void **state) {
     (void)state;
     char *a = span(20), *b = span(20), *c = span(1);
@@ -344,6 +403,9 @@ int main(void) {
         RUNS(of_the_same_list_one_that_is_long_enough),
         RUNS(runs_are_an_allocators_own),
         RUNS(a_run_and_what_is_free_behind_it),
+        RUNS(runs_and_what_is_free_between_them),
+        RUNS(the_row_with_the_most_memory),
+        RUNS(a_row_beyond_the_budget),
         RUNS(grows_into_a_retained_run),
         RUNS(grows_past_a_shorter_run),
         RUNS(goes_back_in_pieces),
