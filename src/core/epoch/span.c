@@ -139,6 +139,7 @@ TS_ALWAYS_INLINE void *alloc_in_part(const unsigned part, ts_allocator *allocato
         if (now == account) taken = 0;
         count_allocated(allocator, share, 1, bytes, weight);
         if (fresh) ts_fetch_add_relaxed(&allocator->span_miss, 1);
+        ts_thread.span_fresh = fresh;
         note->word = add_span(epoch, unit, bytes, weight);
         ts_epoch_release(epoch);
     }

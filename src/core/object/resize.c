@@ -109,7 +109,9 @@ TS_ENTRY static void *move_object(uintptr_t token, const ts_object *object, size
     void *q = make_object(token, alignment, room, object->epoch);
     if (!q && room > size) q = make_object(token, alignment, room = size, object->epoch);
     if (!q) return NULL;
-    if (moves) {
+    /* Pages that move take the place of those that a retained span has: these are lost, and where the pages were none
+       are left. So there a copy costs less. */
+    if (moves && ts_thread.span_fresh) {
         bool moved = ts_span_move(ts_allocator_find(token), object->unit, object->word, object->generation, q,
                                   ts_align_up(room, TS_UNIT_BYTES));
         if (!moved) (void)ts_free(token, q, TS_ANY_GENERATION);

@@ -58,6 +58,7 @@ typedef struct ts_tls {
     uint64_t measured;        /* epoch that it ended, whose memory after the end is to be measured (epoch/past.h) */
     uintptr_t measured_in;    /* its allocator */
     uint32_t resident_kib;    /* before the end that it has begun (epoch/past.h) */
+    bool span_fresh;          /* the memory of the span that it allocated last came from the pool */
     const ts_block *freed_in; /* of the ended thread an object of which it freed last; only compared */
 } ts_tls;
 

@@ -226,6 +226,21 @@ static void freed_meanwhile_it_is_not_moved(void **state) {
     assert_true(sup_pattern_check(behind, BEHIND, 2));
 }
 
+/* Pages would take the place of those of a retained span: there it is copied, and both places keep their memory. */
+static void into_retained_memory_it_is_copied(void **state) {
+    (void)state;
+    unsigned char *there = made(10 * MIB, 5), *p = made(8 * MIB, 1), *behind = made_behind(p, 8 * MIB);
+    assert_true(slab_free(allocator, there));
+    SlabHandle handle = slab_handle_of(allocator, p);
+    unsigned char *q = slab_realloc(allocator, p, 9 * MIB);
+    assert_true(q == there && sup_pattern_check(q, 8 * MIB, 1) && sup_pattern_check(behind, BEHIND, 2));
+    assert_int_equal(moves.asked, 0);
+    assert_false(slab_free(allocator, p));
+    assert_false(free_obj(allocator, handle));
+    ts_allocator *record = ts_allocator_find(ts_token(allocator));
+    assert_true(ts_retained_shared(record) >= 8 * MIB / TS_UNIT_BYTES);
+}
+
 #define MOVES(test) cmocka_unit_test_setup_teardown(test, begin, end)
 
 int main(void) {
@@ -235,6 +250,7 @@ int main(void) {
         MOVES(by_a_half),
         MOVES(by_copying),
         MOVES(moved_memory_is_not_retained),
+        MOVES(into_retained_memory_it_is_copied),
         MOVES(two_in_turn),
         MOVES(freed_meanwhile_it_is_not_moved),
     };
