@@ -179,7 +179,7 @@ TS_ALWAYS_INLINE char *ts_scope_append(ts_scope_block *block, uint32_t unit, ts_
 TS_ALWAYS_INLINE char *ts_scope_next(ts_scope_block *block, size_t bytes, const bool piece) {
     ts_share *share = block->b.share;
     ts_retained *retained = &share->retained;
-    uint32_t *list = piece ? &share->pieces[bytes > TS_PIECE_BYTES] : &retained->head;
+    uint32_t *list = piece ? &share->pieces[ts_scope_takes_long(block, bytes)] : &retained->head;
     uint32_t unit = *list, last = ts_load_relaxed(&block->current);
     TS_ASSUME(!unit || ts_is_piece(unit) == piece);
     ts_slab *slab = ts_slab_at(unit);

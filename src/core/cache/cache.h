@@ -73,6 +73,9 @@ void ts_scope_add(ts_scope_block *block, uint32_t unit);
 bool ts_scope_renew(ts_scope_block *block, size_t bytes, size_t align);
 /* ts_scope_renew, and the first object of the new slab. NULL: there is no slab. Caller holds the heap. */
 void *ts_scope_renew_for(ts_scope_block *block, size_t bytes);
+/* An object of a piece of the share's, if that is the block's next slab. NULL: it is not, or there is none. Caller
+   holds the heap. */
+void *ts_scope_next_piece(ts_scope_block *block, size_t bytes);
 /* ts_fast_bump at a multiple of align, which is a quarter of a unit at most. */
 void *ts_scope_bump_aligned(ts_scope_block *block, size_t align, size_t bytes);
 /* Whether objects of `bytes` bytes, a multiple of 16, can lie in a scope slab at multiples of align, a power of two

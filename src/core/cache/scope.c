@@ -96,7 +96,8 @@ void ts_scope_retire_current(ts_scope_block *block) {
 /* Whether the next slab is a piece that the share has. */
 static bool takes_piece(const ts_scope_block *block, size_t bytes, size_t align) {
     const ts_share *share = block->b.share;
-    if (!share->pieces[bytes > TS_PIECE_BYTES]) return false;
+    if (!share->pieces[ts_scope_takes_long(block, bytes)]) return false;
+    if (ts_scope_may_leak(block)) return ts_scope_takes_piece(block, bytes, align);
     if (ts_scope_begins_small(block)) return bytes <= 2 * TS_PIECE_BYTES && align <= TS_PIECE_BYTES;
     return share->retained.head == 0 && ts_scope_takes_piece(block, bytes, align);
 }
@@ -107,8 +108,9 @@ static uint32_t take_at_hand(ts_scope_block *block, size_t bytes, size_t align) 
     /* A unit that is charged to an account is charged by a caller that holds no heap, before it is taken. A unit of a
        NUMA home (nodes.h) is taken elsewhere, too. */
     if (block->b.account || ts_load_relaxed(&share->allocator->nodes)) return 0;
-    if (takes_piece(block, bytes, align)) return ts_share_take_piece(share, bytes);
-    bool small = ts_scope_begins_small(block) && bytes <= 2 * TS_PIECE_BYTES;
+    if (takes_piece(block, bytes, align)) return ts_share_take_piece(share, ts_scope_takes_long(block, bytes));
+    bool small = ts_scope_may_leak(block) ? ts_scope_takes_piece(block, bytes, align)
+                                          : ts_scope_begins_small(block) && bytes <= 2 * TS_PIECE_BYTES;
     uint32_t unit = small ? 0 : ts_share_take(share);
     if (!unit) return 0;
     if (ts_slab_reset_scope(unit)) return unit;
@@ -127,8 +129,12 @@ bool ts_scope_renew(ts_scope_block *block, size_t bytes, size_t align) {
     return true;
 }
 
+void *ts_scope_next_piece(ts_scope_block *block, size_t bytes) {
+    return takes_piece(block, bytes, 16) ? ts_scope_next(block, bytes, true) : NULL;
+}
+
 void *ts_scope_renew_for(ts_scope_block *block, size_t bytes) {
-    void *p = takes_piece(block, bytes, 16) ? ts_scope_next(block, bytes, true) : NULL;
+    void *p = ts_scope_next_piece(block, bytes);
     if (TS_LIKELY(p != NULL)) return p;
     if (!ts_scope_renew(block, bytes, 16)) return NULL;
     ts_count(&block->b.share->count[TS_COUNT_SCOPE].slow_path_hits, 1);

@@ -221,7 +221,17 @@ TS_ENTRY void *ts_alloc_object(uintptr_t token, size_t size, EpochId id, SlabHan
 }
 
 static char *bump_small(ts_scope_block *block, size_t size) {
-    return ts_scope_bump_aligned(block, small_alignment(size, 16), small_bytes(size));
+    size_t align = small_alignment(size, 16);
+    uint64_t bump, next;
+    if (TS_LIKELY(((uintptr_t)ts_bump_at(ts_load_relaxed(&block->bump)) & (align - 1)) == 0))
+        return ts_fast_has_room(block, size, &bump, &next) ? ts_fast_bump(block, bump, next) : NULL;
+    return ts_scope_bump_aligned(block, align, small_bytes(size));
+}
+
+/* bump_small in the next piece. */
+TS_NOINLINE static char *renew_small(const ts_heap *heap, ts_scope_block *block, size_t size) {
+    if (size > TS_PIECE_BYTES || ts_heap_is_waited_for(heap) || ts_sample_is_news(heap)) return NULL;
+    return ts_scope_next_piece(block, small_bytes(size));
 }
 
 /* As ts_take_counted_bytes. */
@@ -246,8 +256,11 @@ static void *small_at_hand(uintptr_t token, size_t size, EpochId id) {
     if (!block) return NULL;
     ts_op_begin(tls);
     if (ts_load_relaxed(&block->b.open_id) == id && ts_load_acquire(&heap->revoked) == 0 && /* as in ts_heap_enter */
-        (ts_load_relaxed(&block->b.key) ^ tls->share_key) >> TS_KEY_SHARE_SHIFT == 0 && ts_block_is_small(&block->b))
-        p = TS_LIKELY(!block->b.share->slow[true]) ? bump_small(block, size) : bump_small_counted(block, size);
+        (ts_load_relaxed(&block->b.key) ^ tls->share_key) >> TS_KEY_SHARE_SHIFT == 0 && ts_block_is_small(&block->b)) {
+        bool counted = block->b.share->slow[true];
+        p = TS_LIKELY(!counted) ? bump_small(block, size) : bump_small_counted(block, size);
+        if (TS_UNLIKELY(!p) && !counted) p = renew_small(heap, block, size);
+    }
     ts_op_end(tls);
     return p;
 }

@@ -259,7 +259,7 @@ void *ts_refill_scope(ts_heap *heap, ts_scope_block *block, size_t bytes, size_t
         if (!begin_slab(heap, &block->b, id, TS_COUNT_SCOPE, 1, &slab)) return NULL;
         /* Where memory is told apart by NUMA node, a unit belongs to one node as a whole. */
         if (!slab.account && !ts_nodes_of(share->allocator) && ts_scope_takes_piece(block, bytes, align))
-            slab.unit = ts_slab_acquire_piece(heap, share, bytes);
+            slab.unit = ts_slab_acquire_piece(heap, share, ts_scope_takes_long(block, bytes));
         if (!slab.unit)
             slab.unit = ts_slab_acquire_scope(heap, share, ts_share_wanted_home(share->allocator, share, slab.account),
                                               &slab.fresh);

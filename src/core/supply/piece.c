@@ -38,9 +38,10 @@ uint32_t ts_pieces_after = TS_PIECES_AFTER;
 
 static bool may_take_piece(const ts_scope_block *block) {
     const ts_allocator *allocator = block->b.share->allocator;
-    uint32_t pieces = ts_load_relaxed(&block->pieces);
+    uint32_t pieces = ts_load_relaxed(&block->pieces),
+             most = ts_scope_may_leak(block) ? TS_PIECES_OF_LEAKING : TS_PIECES_OF_BLOCK;
     return !allocator->care && allocator->settings.reclaim_policy != SLAB_RECLAIM_AT_ONCE &&
-           ts_load_relaxed(&block->b.slabs) == pieces && pieces < TS_PIECES_OF_BLOCK;
+           ts_load_relaxed(&block->b.slabs) == pieces && pieces < most;
 }
 
 /* first: how many scopes before had a first slab that was no retained unit. */
@@ -51,15 +52,16 @@ static bool begins_with_piece(const ts_scope_block *block, uint32_t first) {
 }
 
 bool ts_scope_takes_piece(const ts_scope_block *block, size_t bytes, size_t align) {
+    bool leaks = ts_scope_may_leak(block);
     return may_take_piece(block) && align <= TS_PIECE_BYTES &&
-           bytes <= TS_PIECE_BYTES << ts_scope_begins_small(block) &&
-           (ts_load_relaxed(&block->pieces) > 0 || begins_with_piece(block, block->b.share->firsts));
+           bytes <= TS_PIECE_BYTES << (leaks || ts_scope_begins_small(block)) &&
+           (leaks || ts_load_relaxed(&block->pieces) > 0 || begins_with_piece(block, block->b.share->firsts));
 }
 
 bool ts_scope_is_in_pieces(const ts_scope_block *block) {
     const ts_share *share = block->b.share;
     if (!may_take_piece(block)) return false;
-    if (ts_load_relaxed(&block->pieces) > 0) return true;
+    if (ts_load_relaxed(&block->pieces) > 0 || ts_scope_may_leak(block)) return true;
     return ts_load_relaxed(&share->retained.count) == 0 && !ts_load_relaxed(&share->allocator->nodes) &&
            begins_with_piece(block, share->firsts);
 }
@@ -215,21 +217,21 @@ static bool fetch_pieces(ts_heap *heap, ts_share *share, bool is_long) {
     return true;
 }
 
-uint32_t ts_share_take_piece(ts_share *share, size_t bytes) {
-    for (uint32_t piece; (piece = pop(share, bytes > TS_PIECE_BYTES)) != 0;) {
+uint32_t ts_share_take_piece(ts_share *share, bool is_long) {
+    for (uint32_t piece; (piece = pop(share, is_long)) != 0;) {
         /* One whose tags or generations are used up is nobody's for ever. */
         if (ts_slab_claim(piece, &share->allocator->pins) && ts_slab_reset_scope(piece)) return piece;
     }
     return 0;
 }
 
-uint32_t ts_slab_acquire_piece(ts_heap *heap, ts_share *share, size_t bytes) {
+uint32_t ts_slab_acquire_piece(ts_heap *heap, ts_share *share, bool is_long) {
     for (;;) {
         ts_heap_enter(heap);
-        uint32_t piece = ts_share_take_piece(share, bytes);
+        uint32_t piece = ts_share_take_piece(share, is_long);
         ts_heap_leave(heap);
         if (piece) return piece;
-        if (!fetch_pieces(heap, share, bytes > TS_PIECE_BYTES)) return 0;
+        if (!fetch_pieces(heap, share, is_long)) return 0;
     }
 }
 

@@ -8,8 +8,11 @@
 
 #include "supply/allocator.h"
 
-/* Pieces that a growing scope gets before it gets units. */
+/* Pieces that a growing scope gets before it gets units; a long one counts as two. */
 #define TS_PIECES_OF_BLOCK 8u
+/* The same of a block that starts small while many closed epochs hold objects. All of its pieces are long. So an object
+   that leaks keeps 1 KiB of its epoch, and the other pieces serve the next epochs. */
+#define TS_PIECES_OF_LEAKING 64u
 /* The first slab of a scope is a unit if the thread retains one. Else it is a piece, with two exceptions. The first
    TS_PIECES_AFTER times it is a unit, because few lifetimes are open. One in TS_PIECES_UNIT_EVERY is a unit, too: a
    thread with one scope after the other retains that unit for all that come.
@@ -32,17 +35,25 @@ extern TS_HIDDEN uint32_t ts_pieces_after; /* TS_PIECES_AFTER; 0 in tests, which
 TS_ALWAYS_INLINE bool ts_scope_begins_small(const ts_scope_block *block) {
     return ts_load_relaxed(&block->b.share->small) && !block->b.slow && ts_load_relaxed(&block->b.slabs) == 0;
 }
+/* Whether the block is of an epoch that may leak. */
+TS_ALWAYS_INLINE bool ts_scope_may_leak(const ts_scope_block *block) {
+    return (block->b.slow & TS_SLOW_ALWAYS) &&
+           ts_load_relaxed(&block->b.share->allocator->draining) >= TS_EPOCH_MANY_DRAIN;
+}
+/* Whether a piece for an object of `bytes` bytes is a long one. */
+TS_ALWAYS_INLINE bool ts_scope_takes_long(const ts_scope_block *block, size_t bytes) {
+    return bytes > TS_PIECE_BYTES || ts_scope_may_leak(block);
+}
 /* Whether the next slab of a scope block without an account is a piece, for an object of `bytes` bytes. Caller: the
    block's thread. */
 bool ts_scope_takes_piece(const ts_scope_block *block, size_t bytes, size_t align);
 /* Whether the block has pieces only, and takes more; or has nothing, and its first slab for a small object will be a
    piece. The block has no account. Caller: its thread. */
 bool ts_scope_is_in_pieces(const ts_scope_block *block);
-/* A fresh scope slab that is a piece, long if `bytes` bytes do not fit into a short one. 0 with errno: no memory.
-   Caller: the owner, not inside the heap. */
-uint32_t ts_slab_acquire_piece(ts_heap *heap, ts_share *share, size_t bytes);
+/* A fresh scope slab that is a piece. 0 with errno: no memory. Caller: the owner, not inside the heap. */
+uint32_t ts_slab_acquire_piece(ts_heap *heap, ts_share *share, bool is_long);
 /* As ts_slab_acquire_piece, of the share's own. 0: it has none. Caller holds the heap. */
-uint32_t ts_share_take_piece(ts_share *share, size_t bytes);
+uint32_t ts_share_take_piece(ts_share *share, bool is_long);
 /* Keeps a piece that is on no list and has no live object. Caller holds the heap. */
 void ts_share_keep_piece(ts_share *share, uint32_t piece);
 /* Gives all pieces of the share. Returns the units that became whole. Caller has the retained lock, and holds the heap.

@@ -371,6 +371,49 @@ static void a_buffer_lies_beside(void **state) {
     }
 }
 
+/* Epochs of some 18 KB each leave one object. Each keeps the piece of that; the next epochs have the others. */
+static void epochs_that_leak(void **state) {
+    enum { EPOCHS = 500, OBJECTS = 140, MANY_OBJECTS = 700 };
+    static unsigned char *left[EPOCHS], *p[MANY_OBJECTS];
+    static SlabHandle handle[EPOCHS];
+    struct sup_rng rng = {77};
+    uint64_t before = 0;
+    const ts_allocator *record = ts_allocator_find(ts_token(allocator));
+    (void)state;
+    for (unsigned e = 0; e < EPOCHS; e++) {
+        /* One in fifty grows beyond its pieces, and then beyond a unit. */
+        unsigned count = e % 50 == 49 ? MANY_OBJECTS : OBJECTS, stays = (unsigned)sup_rng_below(&rng, OBJECTS);
+        EpochId id = epoch_open(allocator, "leaks", EPOCH_CHURN);
+        for (unsigned i = 0; i < count; i++) {
+            size_t bytes = i % 10 == 0 ? 16 + (size_t)sup_rng_below(&rng, 400) : 128;
+            SUP_CHECK((p[i] = slab_malloc_epoch(allocator, bytes, id)) != NULL, "object %u", i);
+            SUP_CHECK(bytes != 128 || (uintptr_t)p[i] % 128 == 0, "object %u is not aligned", i);
+            SUP_CHECK(slab_usable_size(allocator, p[i]) >= bytes, "object %u is too small", i);
+            sup_pattern_fill(p[i], 16, i);
+        }
+        for (unsigned i = 0; i < count; i++) {
+            SUP_CHECK(sup_pattern_check(p[i], 16, i), "object %u of epoch %u", i, e);
+            if (i == stays) continue;
+            SUP_CHECK(slab_free(allocator, p[i]) && !slab_free(allocator, p[i]), "object %u of epoch %u", i, e);
+        }
+        left[e] = p[stays];
+        handle[e] = slab_handle_of(allocator, left[e]);
+        sup_pattern_fill(left[e], 16, 1000 + e);
+        epoch_close(allocator, id);
+        if (e == EPOCHS / 5) before = ts_load_relaxed(&record->committed_units);
+        if (e == EPOCHS / 2) sup_check_identities(allocator);
+    }
+    uint64_t more = ts_load_relaxed(&record->committed_units) - before;
+    /* Those that grew beyond their pieces keep a unit each, and one in the size of such an epoch is taken meanwhile. */
+    SUP_CHECK(more <= (EPOCHS - EPOCHS / 5) * 2 / TS_PIECES + EPOCHS / 50 + 16, "%llu units", (unsigned long long)more);
+    for (unsigned e = 0; e < EPOCHS; e++) {
+        SUP_CHECK(sup_pattern_check(left[e], 16, 1000 + e), "what epoch %u left", e);
+        SUP_CHECK(slab_handle_get(allocator, handle[e]) == left[e], "its handle");
+        SUP_CHECK(slab_free(allocator, left[e]) && !free_obj(allocator, handle[e]), "its free");
+    }
+    all_goes_back();
+}
+
 static void limits(void **state) {
     (void)state;
     EpochDomain *domain = epoch_domain_create(allocator);
@@ -438,6 +481,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(of_a_thread_that_ended, start, stop),
         cmocka_unit_test_setup_teardown(small_scopes_cost_little, start, stop),
         cmocka_unit_test_setup_teardown(a_buffer_lies_beside, start, stop),
+        cmocka_unit_test_setup_teardown(epochs_that_leak, start, stop),
         cmocka_unit_test_setup_teardown(limits, start, stop),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
