@@ -76,8 +76,10 @@ def main():
         print(f"no test is named {wanted}" + (": is it " + ", ".join(near) + "?" if near else ""), file=sys.stderr)
         print(f"ctest --test-dir build/{preset} -N lists all", file=sys.stderr)
         return 2
-    print(f"{len(chosen)} tests chosen" if len(chosen) > 1 else f"test {chosen[0]}")
+    print(f"{len(chosen)} tests chosen" if len(chosen) > 1 else f"test {chosen[0]}", flush=True)
     targets = targets_of(folder, [tests[name] for name in chosen])
+    if targets is None:
+        print("one of them needs the whole build", flush=True)
     if targets is None or targets:
         build(preset, options, targets)
     expression = "^(" + "|".join(re.escape(name) for name in chosen) + ")$"

@@ -74,9 +74,6 @@ EpochId epoch_advance(SlabAllocator *allocator) {
     return a ? ts_epoch_advance(a, ts_token(allocator)) : EPOCH_NONE;
 }
 
-#define KINDS (EPOCH_CHURN | EPOCH_SCOPE)
-#define OF_DOMAINS (EPOCH_DOMAIN_SHARED | EPOCH_DOMAIN_DRAIN | EPOCH_DOMAIN_CAPTURE)
-
 /* Says why these flags were refused, if it was for them. of_domain: those of domains are known, too. */
 TS_COLD static void tell_flags(const SlabAllocator *allocator, const char *call, unsigned flags, bool of_domain,
                                const void *caller) {
@@ -86,11 +83,11 @@ TS_COLD static void tell_flags(const SlabAllocator *allocator, const char *call,
         why = "EPOCH_DOMAIN_CAPTURE without libtslab-malloc in the process";
     else if (error != EINVAL)
         return;
-    else if (flags & ~(KINDS | OF_DOMAINS))
+    else if (flags & ~(TS_EPOCH_KINDS | TS_DOMAIN_FLAGS))
         why = "a flag that does not exist";
-    else if (!of_domain && (flags & OF_DOMAINS))
+    else if (!of_domain && (flags & TS_DOMAIN_FLAGS))
         why = "a flag that is for domains only";
-    else if ((flags & KINDS) == KINDS)
+    else if ((flags & TS_EPOCH_KINDS) == TS_EPOCH_KINDS)
         why = "EPOCH_CHURN and EPOCH_SCOPE together";
     else if (flags & EPOCH_DOMAIN_SHARED)
         why = "a shared child of a domain that is not";

@@ -84,13 +84,10 @@ uint64_t ts_domain_wrap(ts_allocator *allocator, uintptr_t token, EpochId epoch_
     return ts_fail(epoch ? EBUSY : was ? ESTALE : EINVAL);
 }
 
-#define KINDS (EPOCH_CHURN | EPOCH_SCOPE)
-#define FLAGS (KINDS | EPOCH_DOMAIN_SHARED | EPOCH_DOMAIN_DRAIN | EPOCH_DOMAIN_CAPTURE)
-
 uint64_t ts_domain_open(ts_allocator *allocator, uintptr_t token, const char *label, unsigned flags) {
-    unsigned kind = flags & KINDS;
+    unsigned kind = flags & TS_EPOCH_KINDS;
     bool captures = (flags & EPOCH_DOMAIN_CAPTURE) != 0;
-    if (flags & ~FLAGS) return ts_fail(EINVAL);
+    if (flags & ~(TS_EPOCH_KINDS | TS_DOMAIN_FLAGS)) return ts_fail(EINVAL);
     if (captures && !ts_load_acquire(&ts_capture)) return ts_fail(ENOTSUP);
     if (captures && kind == 0) kind = EPOCH_CHURN;
     bool shared = (flags & EPOCH_DOMAIN_SHARED) != 0;

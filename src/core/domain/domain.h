@@ -100,6 +100,9 @@ ts_domain_fields ts_domain_read(uint64_t id);
 bool ts_domain_enter(uint64_t id);
 bool ts_domain_exit(uint64_t id);
 void ts_domain_destroy(uint64_t id);
+/* The kinds of epochs and domains, and the flags that only domains have. */
+#define TS_EPOCH_KINDS (EPOCH_CHURN | EPOCH_SCOPE)
+#define TS_DOMAIN_FLAGS (EPOCH_DOMAIN_SHARED | EPOCH_DOMAIN_DRAIN | EPOCH_DOMAIN_CAPTURE)
 /* Makes a domain with an epoch of its own; flags as in epoch_domain_create_ex. 0: errno says why. */
 uint64_t ts_domain_open(ts_allocator *allocator, uintptr_t token, const char *label, unsigned flags);
 uint64_t ts_domain_create_child(uint64_t parent, const char *label, unsigned flags);

@@ -45,7 +45,7 @@ typedef struct ts_tls {
     uintptr_t settle_token;         /* the use of it that was meant */
     uint64_t settle_units;          /* that this thread owes, see TS_PURGE_LEAST_UNITS */
     uint64_t settle_own;            /* of them, those of the longest span that it has freed since it paid last */
-    uint64_t released;              /* units that this thread has ever given up to be retained */
+    uint64_t released;              /* units of blocks that this thread has given up to be retained */
     uint64_t phase_released;        /* `released` at the last end of a phase at which something was owed */
     struct ts_heap *drain;          /* abandoned, with cross-thread frees: to be drained when nothing is held */
     bool drain_others;              /* other heaps have such frees, too */

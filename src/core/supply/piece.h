@@ -10,7 +10,7 @@
 
 /* Pieces that a growing scope gets before it gets units; a long one counts as two. */
 #define TS_PIECES_OF_BLOCK 8u
-/* The same of a block that starts small while many closed epochs hold objects. All of its pieces are long. So an object
+/* As many of a block that starts small while many closed epochs hold objects. All of its pieces are long. So an object
    that leaks keeps 1 KiB of its epoch, and the other pieces serve the next epochs. */
 #define TS_PIECES_OF_LEAKING 64u
 /* The first slab of a scope is a unit if the thread retains one. Else it is a piece, with two exceptions. The first
