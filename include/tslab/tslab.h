@@ -260,7 +260,8 @@ TSLAB_API size_t slab_walk(SlabAllocator *allocator, EpochId epoch, bool (*fn)(v
  * It is no secret and has no type: a caller that can try a few values finds another live object. Give clients a random
  * key.
  * [63:42] slab (22 bits)  [41:18] generation (24)  [17:8] slot (10)  [7:2] class (6)  [1:0] format (2, = 2)
- * Of an object above 32 MiB the slot's bits are more bits of the slab.
+ * Of an object above 32 MiB the slot's bits are more bits of the slab. Of one behind the first 64 GiB the last eight
+ * bits are, and the last two are 0 or 1.
  */
 
 /* slab_malloc_epoch that also stores the handle of the object. out NULL: EINVAL. */

@@ -68,6 +68,7 @@ EXPECTED = [
     ("tslab handle scope_handle", r"class scope, format 2\n  accepted\n.*: live: object of 112 bytes in a scope slab"),
     ("tslab handle old_handle", r"format 2\n  stale\n  the place is in generation \d+ now, and free"),
     ("tslab handle 12345", r"never was a handle"),
+    ("tslab handle 5UL << 42 | 3 << 18 | 7 << 8 | 2 << 2 | 1", r"unit %d, generation 3, entry 7, region 66\n  never was" % (5 + (66 << 22))),
     ("tslab allocators", r"allocator 0x[0-9a-f]+: \d+ KiB committed, \d+ KiB of them retained"),
     # The fault is named.
     ("tslab epoch nosuch", r'tslab: no open epoch has the label "nosuch"'),

@@ -395,7 +395,7 @@ def say_block(r, block, of_epoch):
         live = bin_live(b)
         if live or number(b["slabs"]):
             print("    class %d (%d bytes): %d live, %d slabs, %d of them full" % (i, bytes_, live, number(b["slabs"]),
-                                                                                number(b["full"])))
+                                                                                number(b["full"]) % (1 << L.FULL_BITS)))
 
 
 def all_epochs():
@@ -578,14 +578,17 @@ def say_scope_map(r, slab, block):
 def say_handle(r, handle):
     unit, generation, entry = handle >> 42, handle >> 18 & 0xffffff, handle >> 8 & 1023
     cls, fmt = handle >> 2 & 63, handle & 3
-    far = cls == L.HANDLE_FAR
-    if far:
+    outer = fmt < L.HANDLE_FORMAT  # the bits of class and format are the region's
+    far = cls == L.HANDLE_FAR and not outer
+    if outer:
+        unit += (fmt << 6 | cls) * L.NEAR_UNITS
+    elif far:
         unit, entry = r.units + (entry << 22 | unit), 0
-    print("handle %#x: unit %d, generation %d, entry %d, class %s, format %d" % (
-        handle, unit, generation, entry,
-        {L.COUNT_SCOPE: "scope", L.COUNT_SPAN: "span", L.HANDLE_FAR: "span of the FAR part"}.get(cls, cls), fmt))
-    end = r.units + r.far_marked if far else r.units
-    if fmt != L.HANDLE_FORMAT or unit >= end or unit == 0 or generation == 0:
+    print("handle %#x: unit %d, generation %d, entry %d, %s" % (
+        handle, unit, generation, entry, "region %d" % (fmt << 6 | cls) if outer else "class %s, format %d" % (
+            {L.COUNT_SCOPE: "scope", L.COUNT_SPAN: "span", L.HANDLE_FAR: "span of the FAR part"}.get(cls, cls), fmt)))
+    end = r.units + r.far_marked if far else r.marked if outer else r.units
+    if fmt > L.HANDLE_FORMAT or (outer and unit < L.NEAR_UNITS) or unit >= end or unit == 0 or generation == 0:
         print("  never was a handle")
         return
     p = r.unit_address(unit) + entry * 16
@@ -594,7 +597,7 @@ def say_handle(r, handle):
     word = r.word(unit)
     of_span = L.HANDLE_FAR if far else L.COUNT_SPAN
     actual = of_span if word & L.UNIT_SPAN else L.COUNT_SCOPE if word & L.UNIT_SCOPE else r.block(word)[1] if word else None
-    good = (place.state == "live" and place.generation & 0xffffff == generation and actual == cls and
+    good = (place.state == "live" and place.generation & 0xffffff == generation and (outer or actual == cls) and
             number(r.slab(unit)["handled"]))
     print("  accepted" if good else "  stale")
     if good:
