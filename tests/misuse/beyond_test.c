@@ -45,6 +45,9 @@ static void sweep(SlabAllocator *allocator, EpochDomain *domain, struct sup_rng 
             char *at = p->base + ts_part_bytes(part, unit);
             refuse_pointer(allocator, domain, at);
             refuse_pointer(allocator, domain, at + 16 * sup_rng_below(rng, TS_UNIT_ENTRIES) + sup_rng_below(rng, 2));
+            if (part == TS_NORMAL && ts_is_outer((uint32_t)unit))
+                refuse_handle(allocator, ts_handle_pack_outer((uint32_t)unit, (uint32_t)sup_rng_below(rng, 4),
+                                                              (uint32_t)sup_rng_below(rng, TS_UNIT_ENTRIES)));
             for (unsigned k = 0; k < 4; k++)
                 refuse_handle(allocator, unit << 42 | sup_rng_below(rng, 4) << 18 |
                                              sup_rng_below(rng, TS_UNIT_ENTRIES) << 8 | kind[k] << 2 |

@@ -447,16 +447,16 @@ static void of_untouched_objects(void **state) {
 /* No more addresses than 16 TiB beside the first 64 GiB and their records. */
 static void reserved(void **state) {
     (void)state;
-    assert_true(ts_region.reserved_bytes <= ((uint64_t)16 << 40) + 105 * GIB);
+    assert_true((uint64_t)ts_region.reserved_bytes <= ((uint64_t)16 << 40) + 105 * GIB);
 }
 
 static void limited(void *unused) {
     (void)unused;
-    struct rlimit limit = {4 * GIB, 4 * GIB};
+    struct rlimit limit = {(rlim_t)(4 * GIB), (rlim_t)(4 * GIB)};
     SUP_CHECK(setrlimit(RLIMIT_AS, &limit) == 0, "setrlimit");
     SlabAllocator *a = slab_allocator_create();
     const ts_part *n = &ts_region.part[TS_NORMAL];
-    SUP_CHECK(a && n->units < TS_NEAR_UNITS && ts_region.reserved_bytes < 4 * GIB, "%u units", n->units);
+    SUP_CHECK(a && n->units < TS_NEAR_UNITS && (uint64_t)ts_region.reserved_bytes < 4 * GIB, "%u units", n->units);
     SlabHandle handle, beyond;
     char *p = alloc_obj_epoch(a, 100, epoch_current(a), &handle);
     beyond = ts_handle_pack_outer(TS_NEAR_UNITS + (uint32_t)(handle >> 42), (uint32_t)(handle >> 18), 0);
