@@ -6,7 +6,7 @@ of the quotients tslab / best peer round by round, so that what slows down a who
 Where a work says how long a cache line takes from one processor to another (round_trip_ns), which a host changes from one
 process to the next, each round is compared with the peer's rounds in which that took as long.
 
-A target is `work,metric,kind,limit`. Kinds: `ratio` to the best peer, `ratio:NAME` to that one, `absolute`. With a
+A target is `work,metric,kind,limit,text`. Kinds: `ratio` to the best peer, `ratio:NAME` to that one, `absolute`. With a
 question mark at its end it applies only where there is such a row at all: glibc's spikes. Works that begin with
 `suite/` are those of run_all.sh.
 """
@@ -53,6 +53,11 @@ def read_targets(path=TARGETS):
             raise InputError(f"{row.where}: kind '{row['kind']}' is neither ratio nor ratio:NAME nor absolute")
         targets[row["work"], row["metric"]] = row["kind"], float(row["limit"])
     return targets
+
+
+def texts():
+    """{(work, metric): what a reader calls it} of the targets of core_bench."""
+    return {(row["work"], row["metric"]): row["text"] for row in data.read(TARGETS, {"work": "text", "metric": "text"}, {"text": "any"}) if row["text"]}
 
 
 def summarize(measurements):

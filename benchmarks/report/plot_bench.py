@@ -165,6 +165,25 @@ def grid(*axes):
         each.spines[["top", "right"]].set_visible(False)
 
 
+def log2_axis(axis, formatter=plain):
+    axis.axes.set_xscale("log", base=2)
+    axis.set_major_formatter(ticker.FuncFormatter(formatter))
+    axis.set_minor_formatter(ticker.NullFormatter())
+
+
+def series(data, axis, name, x, y, every=lambda at, step: step, **more):
+    """A line for each allocator of a file: two of its columns. every(at, step): its marks, of the at-th with so many points between ten."""
+    for at, allocator in enumerate(data.there(name)):
+        values = data.numbers(name, allocator, x)
+        line(axis, allocator, values, data.numbers(name, allocator, y), every=every(at, max(1, len(values) // 10)),
+             **{key: value[allocator != "tslab"] for key, value in more.items()})
+
+
+def shifted(at, step):
+    """Marks between those of the others: two lines that are the same lie on each other."""
+    return at * step // 5, step
+
+
 class Data(figures.Suite):
     """The suite's files of one folder. elsewhere: {name: path} of files with other names."""
 
@@ -261,12 +280,12 @@ def latency_cdf(data):
 
 
 def curve(data, allocator, op):
-    rows = [row for row in data.some("latency_cdf", allocator, size_class=SIZE, op=op) if row.get("round", "1") == "1"]
-    points = [(row.number("latency_ns"), row.number("fraction_above")) for row in rows]
+    points = [(row.number("latency_ns"), row.number("fraction_above"))
+              for row in data.some("latency_cdf", allocator, size_class=SIZE, op=op) if row.get("round", "1") == "1"]
     points = [(x, y) for x, y in points if y > 0 and x > 0]
     if not points:
         raise NoData(f"latency_cdf.csv has no {op} of {SIZE} bytes for {allocator}")
-    return [x for x, _ in points], [y for _, y in points]
+    return list(zip(*points))
 
 
 def floor_band(floors):
@@ -284,44 +303,26 @@ def rss_over_time(data):
     shifts_too = bool(data.rows("phase_shifts"))
     figure, axes = plt.subplots(1, 1 + shifts_too, figsize=(11, 4.4), squeeze=False)
     axes = axes[0]
-    # Two that need the same lie on each other: ours is wide and below, and each has its marks between those of the others.
-    for at, allocator in enumerate(data.there("churn_test")):
-        cycles = data.numbers("churn_test", allocator, "cycle")
-        step = max(1, len(cycles) // 10)
-        line(axes[0], allocator, cycles, data.numbers("churn_test", allocator, "rss_mib"), every=(at * step // 5, step),
-             width=4 if allocator == "tslab" else 1.4, order=1 if allocator == "tslab" else 3)
+    # Two that need the same lie on each other: ours is wide and below.
+    series(data, axes[0], "churn_test", "cycle", "rss_mib", shifted, width=(4, 1.4), order=(1, 3))
     axes[0].set(title="100,000 objects of 128 bytes, the oldest tenth\nreplaced in every cycle", xlabel="cycle")
     if shifts_too:
-        after_spikes(data, axes[1])
+        series(data, axes[1], "phase_shifts", "shift", "rss_cool_mib")
+        first = data.there("phase_shifts")[0]
+        peak = data.median("phase_shifts", first, "rss_peak_mib")
+        axes[1].axhline(peak, color="black", linewidth=0.8, linestyle=":", label=f"{label(first)} at its peak: {peak:.0f} MiB")
+        axes[1].set(title="what stays after a spike of 256 MiB is freed", xlabel="phase shift")
     for axis in axes:
-        axis.set_ylim(0, 1.12 * axis.get_ylim()[1])
-        axis.set_ylabel("resident memory (MiB, lower is better)")
+        axis.set(ylim=(0, 1.12 * axis.get_ylim()[1]), ylabel="resident memory (MiB, lower is better)")
     return finish(figure, axes)
-
-
-def after_spikes(data, axis):
-    names = data.there("phase_shifts")
-    for allocator in names:
-        shifts = data.numbers("phase_shifts", allocator, "shift")
-        cool = data.numbers("phase_shifts", allocator, "rss_cool_mib")
-        line(axis, allocator, shifts, cool, every=max(1, len(shifts) // 10))
-    peak = data.median("phase_shifts", names[0], "rss_peak_mib")
-    axis.axhline(peak, color="black", linewidth=0.8, linestyle=":", label=f"{label(names[0])} at its peak: {peak:.0f} MiB")
-    axis.set(title="what stays after a spike of 256 MiB is freed", xlabel="phase shift")
 
 
 def phases(data):
     figure, axes = plt.subplots(1, 1, figsize=(11, 4.4))
-    names = data.there("phases")
-    for at, allocator in enumerate(names):
-        seconds = data.numbers("phases", allocator, "second")
-        step = max(1, len(seconds) // 10)
-        line(axes, allocator, seconds, data.numbers("phases", allocator, "rss_mib"), every=(at * step // 5, step))
-    begins = {}
-    for row in data.some("phases", names[0]):
-        begins.setdefault(row["phase"], float(row["second"]))
+    series(data, axes, "phases", "second", "rss_mib", shifted)
     axes.set_ylim(0, 1.15 * axes.get_ylim()[1])
-    for phase, second in begins.items():
+    begins = {row["phase"]: float(row["second"]) for row in reversed(data.some("phases", data.there("phases")[0]))}
+    for phase, second in reversed(begins.items()):
         axes.axvline(second, color="#999999", linewidth=0.8, linestyle=":")
         axes.annotate(phase, (second, axes.get_ylim()[1]), xytext=(3, -11), textcoords="offset points", fontsize=8)
     axes.set(title="a program whose work changes; all that a phase has is freed at its end", xlabel="second",
@@ -403,16 +404,13 @@ def slab_lifecycle(data):
     axes[0].yaxis.set_major_formatter(ticker.FuncFormatter(plain))
     axes[0].set_title("temporal-slab: what its slabs go through")
     axes[0].legend(fontsize=9)
-    for allocator in data.there("epoch_cycles"):
-        cycles = data.numbers("epoch_cycles", allocator, "cycle")
-        line(axes[1], allocator, cycles, data.numbers("epoch_cycles", allocator, "rss_closed_mib"), every=3)
+    series(data, axes[1], "epoch_cycles", "cycle", "rss_closed_mib", lambda at, step: 3)
     first = data.there("epoch_cycles")[0]
     full = data.median("epoch_cycles", first, "rss_full_mib")
     axes[1].axhline(full, color="black", linewidth=0.8, linestyle=":", label=f"{label(first)} while full: {full:.1f} MiB")
-    axes[1].set(xlabel="epoch of 50,000 objects of 128 bytes", ylabel="resident memory after it is closed (MiB)")
-    axes[1].set_ylim(0, 1.12 * axes[1].get_ylim()[1])
+    axes[1].set(xlabel="epoch of 50,000 objects of 128 bytes", ylabel="resident memory after it is closed (MiB)",
+                title="what is kept for the next epoch (temporal-slab: up to 32 MiB)", ylim=(0, 1.12 * axes[1].get_ylim()[1]))
     axes[1].xaxis.set_major_locator(ticker.MaxNLocator(integer=True))
-    axes[1].set_title("what is kept for the next epoch (temporal-slab: up to 32 MiB)")
     return finish(figure, axes, legend=[axes[1]])
 
 
@@ -442,108 +440,96 @@ def soak_distribution(data):
     return finish(figure, axes, "400 slots of 16-1040 bytes, 70 % of the operations allocate; one process each, windows in turn")
 
 
+# What is drawn of scope_bench, and its name there.
+SCOPES = {"tslab": "tslab", "malloc": "glibc", "jemalloc_free": "jemalloc_free", "mimalloc_free": "mimalloc_free", "tcmalloc_free": "tcmalloc_free",
+          "jemalloc_arena": "jemalloc", "mimalloc_heap": "mimalloc", "apr": "apr", "pmr": "pmr", "bumpalo": "bumpalo", "talloc": "talloc",
+          "tslab_reset": "tslab_reset", "apr_clear": "apr_clear", "bumpalo_reset": "bumpalo_reset"}
+
+
+def scope_line(axis, shown, points):
+    """Of one allocator two ways: the markers of the one that drops all at once, or keeps the scope, are open."""
+    colour, marker, dashes, _ = style(shown.split("_")[0])
+    at_once = shown.endswith(("_arena", "_heap", "_reset", "_clear"))
+    points = [(x, y) for x, y in sorted(points) if y > 0]
+    axis.plot([x for x, _ in points], [y for _, y in points], color=colour, marker=marker, linestyle=":" if at_once else dashes,
+              label=label(shown), markersize=6 if at_once else 5, markerfacecolor="white" if at_once else colour,
+              markeredgecolor=colour if at_once else "black", markeredgewidth=1.2 if at_once else 0.4,
+              linewidth=2.4 if shown == "tslab" else 1.5, zorder=3 if shown == "tslab" else 2)
+
+
 def scope_cost(data):
     rows = data.rows("scope_bench")
     if not rows:
         raise NoData("scope_bench.csv is not there")
-    wanted = [("tslab", "tslab"), ("malloc", "glibc"), ("jemalloc_free", "jemalloc_free"), ("mimalloc_free", "mimalloc_free"),
-              ("tcmalloc_free", "tcmalloc_free"), ("jemalloc_arena", "jemalloc"), ("mimalloc_heap", "mimalloc"),
-              ("apr", "apr"), ("pmr", "pmr"), ("bumpalo", "bumpalo"), ("talloc", "talloc"),
-              ("tslab_reset", "tslab_reset"), ("apr_clear", "apr_clear"), ("bumpalo_reset", "bumpalo_reset")]
-    there = {row["allocator"] for row in rows}
     figure, axes = plt.subplots(1, 3, figsize=(13, 4.8))
-    for shown, name in wanted:
-        if name not in there:
-            continue
-        known = shown.split("_")[0]
-        for axis, fixed, varied, column in ((axes[0], ("scopes_open", "1"), "objects_per_scope", "ns_per_object"),
-                                            (axes[1], ("objects_per_scope", "100"), "scopes_open", "ns_per_object"),
-                                            (axes[2], ("objects_per_scope", "100"), "scopes_open", "held_per_payload")):
-            points = sorted((int(row[varied]), row.number(column)) for row in rows
-                            if row["allocator"] == name and row[fixed[0]] == fixed[1])
-            points = [(x, y) for x, y in points if y > 0]
-            colour, marker, dashes, _ = style(known)
-            # Of one allocator two ways: the markers of the one that drops all at once, or keeps the scope, are open.
-            at_once = shown.endswith(("_arena", "_heap", "_reset", "_clear"))
-            if at_once:
-                dashes = ":"
-            axis.plot([x for x, _ in points], [y for _, y in points], color=colour, marker=marker, linestyle=dashes,
-                      label=label(shown), markersize=6 if at_once else 5, markerfacecolor="white" if at_once else colour,
-                      markeredgecolor=colour if at_once else "black", markeredgewidth=1.2 if at_once else 0.4,
-                      linewidth=2.4 if shown == "tslab" else 1.5, zorder=3 if shown == "tslab" else 2)
-    floor = sorted({int(row["objects_per_scope"]): float(row["floor_ns_per_object"])
-                    for row in rows if row["scopes_open"] == "1"}.items())
+    panels = (("scopes_open", "1", "objects_per_scope", "ns_per_object", duration), ("objects_per_scope", "100", "scopes_open", "ns_per_object", duration),
+              ("objects_per_scope", "100", "scopes_open", "held_per_payload", plain))
+    for shown, name in SCOPES.items():
+        mine = [row for row in rows if row["allocator"] == name]
+        for axis, (fixed, value, varied, column, _) in zip(axes, panels) if mine else ():
+            scope_line(axis, shown, [(int(row[varied]), row.number(column)) for row in mine if row[fixed] == value])
+    floor = sorted({int(row["objects_per_scope"]): float(row["floor_ns_per_object"]) for row in rows if row["scopes_open"] == "1"}.items())
     axes[0].plot([x for x, _ in floor], [y for _, y in floor], color="#888888", linewidth=1, label="the loop alone")
-    axes[0].set(title="one scope open", xlabel="objects in a scope (log scale)")
+    axes[0].set(title="one scope open", xlabel="objects in a scope (log scale)", ylabel="time per object, scope included (log scale)")
     axes[1].set_title("100 objects in a scope")
-    axes[2].set_title("memory, 100 objects in a scope")
-    for axis in axes:
-        log_axis(axis.yaxis, duration if axis is not axes[2] else plain)
+    axes[2].set(title="memory, 100 objects in a scope", ylabel="resident bytes per byte asked for (log scale)")
+    for axis, panel in zip(axes, panels):
+        log_axis(axis.yaxis, panel[-1])
     drawn = [axis for axis in axes[:2] if axis.get_yscale() == "log"]
     for axis in drawn:
         axis.set_ylim(*(f(f(each.get_ylim()) for each in drawn) for f in (min, max)))
-    for axis in axes:
+    for axis, panel in zip(axes, panels):
         if axis.get_yscale() == "log":
             log_axis(axis.xaxis)
-            log_axis(axis.yaxis, duration if axis is not axes[2] else plain)
+            log_axis(axis.yaxis, panel[-1])
     for axis in axes[1:]:
         axis.set_xlabel("scopes open at once (log scale)")
-    axes[0].set_ylabel("time per object, scope included (log scale)")
-    axes[2].set_ylabel("resident bytes per byte asked for (log scale)")
     return finish(figure, axes, "Objects that are dropped together: a scope made, its objects allocated and written, the scope dropped", columns=5)
 
 
 # ---- threads ------------------------------------------------------------------------------------
 
 
-def thread_points(data, allocator, column, **wanted):
+def thread_points(data, allocator, column, scale, **wanted):
     """The median of the trials for each number of threads."""
     counts = sorted({int(row["threads"]) for row in data.some("thread_trials", allocator, **wanted)})
-    points = [(n, data.median("thread_trials", allocator, column, threads=str(n), **wanted)) for n in counts]
-    return [n for n, value in points if value is not None], [value for _, value in points if value is not None]
+    return counts, [scale * data.median("thread_trials", allocator, column, threads=str(n), **wanted) for n in counts]
 
 
-def thread_axis(axis):
-    axis.set_xscale("log", base=2)
-    axis.xaxis.set_major_formatter(ticker.FuncFormatter(plain))
-    axis.xaxis.set_minor_formatter(ticker.NullFormatter())
-    axis.set_xlabel("threads (log scale)")
-
-
-def thread_chart(data, column, scale, unit, log):
+def thread_chart(data, column, scale, unit, log, title):
     figure, axes = plt.subplots(1, 2, figsize=(11, 4.6), sharey=log)
-    for axis, frees, title in ((axes[0], "private", "each thread frees its own objects"),
-                               (axes[1], "cross", "each thread frees what another allocated")):
-        names = data.there("thread_trials")
+    names = data.there("thread_trials")
+    for axis, frees, heading in ((axes[0], "private", "each thread frees its own objects"),
+                                 (axes[1], "cross", "each thread frees what another allocated")):
+        def places(x, at):
+            return beside(x, at, len(names) + 1) if log else x
+
         for at, allocator in enumerate(names):
-            x, y = thread_points(data, allocator, column, epochs="same", frees=frees)
-            line(axis, allocator, beside(x, at, len(names) + 1) if log else x, [value * scale for value in y])
-        x, y = thread_points(data, "tslab", column, epochs="separate", frees=frees)
-        axis.plot(beside(x, len(names), len(names) + 1) if log else x, [value * scale for value in y], color=COLOURS["tslab"], marker="o",
-                  linestyle=":", markerfacecolor="white", markersize=5, linewidth=1.5, label="temporal-slab, an epoch for each thread")
-        thread_axis(axis)
-        axis.set_title(title)
+            x, y = thread_points(data, allocator, column, scale, epochs="same", frees=frees)
+            line(axis, allocator, places(x, at), y)
+        x, y = thread_points(data, "tslab", column, scale, epochs="separate", frees=frees)
+        axis.plot(places(x, len(names)), y, color=COLOURS["tslab"], marker="o", linestyle=":", markerfacecolor="white", markersize=5, linewidth=1.5,
+                  label="temporal-slab, an epoch for each thread")
+        log2_axis(axis.xaxis)
+        axis.set(title=heading, xlabel="threads (log scale)" + (", side by side at each number" if log else ""))
         if log:
-            axis.set_xlabel("threads (log scale), side by side at each number")
             log_axis(axis.yaxis, duration)
         else:
             axis.set_ylim(bottom=0)
     axes[0].set_ylabel(unit)
-    return finish(figure, axes)
+    return finish(figure, axes, title)
 
 
 def p99_vs_threads(data):
-    figure = thread_chart(data, "p99_ns", 1, "p99 of an operation (log scale, lower is better)", True)
-    figure.suptitle("2,000 live objects of 128 bytes in each thread, replaced at random; median of the trials")
-    return figure
+    return thread_chart(data, "p99_ns", 1, "p99 of an operation (log scale, lower is better)", True,
+                        "2,000 live objects of 128 bytes in each thread, replaced at random; median of the trials")
 
 
 def scaling(data):
-    figure = thread_chart(data, "ops_per_sec", 1e-6, "million operations a second (higher is better)", False)
     count = figures.processors(data)
-    figure.suptitle("Throughput of 1 to 16 threads" + (f" on {count} processors" if count else "")
-                    + ", 2,000 live objects of 128 bytes in each; all threads together, median of the trials")
-    return figure
+    return thread_chart(data, "ops_per_sec", 1e-6, "million operations a second (higher is better)", False,
+                        "Throughput of 1 to 16 threads" + (f" on {count} processors" if count else "") +
+                        ", 2,000 live objects of 128 bytes in each; all threads together, median of the trials")
 
 
 # ---- time by size -------------------------------------------------------------------------------
@@ -576,10 +562,8 @@ def time_by_size(data):
     figure, axis = plt.subplots(figsize=(11, 5))
     for allocator in [name for name in figures.ALLOCATORS if name in points]:
         line(axis, allocator, list(points[allocator]), list(points[allocator].values()))
-    axis.set_xscale("log", base=2)
+    log2_axis(axis.xaxis, binary)
     axis.xaxis.set_major_locator(ticker.FixedLocator([8 * 4**n for n in range(11)]))
-    axis.xaxis.set_major_formatter(ticker.FuncFormatter(binary))
-    axis.xaxis.set_minor_formatter(ticker.NullFormatter())
     axis.set(xlabel="bytes of each object (log scale)", ylabel="a free and an allocation (log scale, lower is better)")
     log_axis(axis.yaxis, duration)
     return finish(figure, [axis], "Objects of one size, replaced at random: 2,000 live ones, or 32 MiB of them, ten at least; calls alone")
@@ -600,16 +584,10 @@ def summary(data):
         ("mixed load, soak", "million calls a second", "soak",
          lambda a: statistics.median(data.numbers("soak", a, "throughput_ops_sec")) / 1e6),
     ]
-    there, missing = {}, []
-    for _, _, source, _ in panels:
-        try:
-            there[source] = data.there(source) if source != "scope_bench" else None
-        except NoData as reason:
-            there[source] = []
-            missing.append(reason)
-    if len(missing) == len(panels) - 1:
-        raise missing[0]
-    names = [name for name in figures.ALLOCATORS if any(name in found for found in there.values() if found)]
+    there = {source: [a for a in figures.ALLOCATORS if a in data.allocators(source)] for _, _, source, _ in panels}
+    names = [name for name in figures.ALLOCATORS if any(name in there[source] for source in there if source != "scope_bench")]
+    if not names:
+        raise NoData("benchmark_accurate.csv is not there")
     for axis, (title, unit, source, value) in zip(axes, panels):
         shown = {name: SHORT.get(name, name) for name in names} if source != "scope_bench" else \
             {name: text for name, text in WAYS.items() if name in names or value(name) is not None}

@@ -25,7 +25,7 @@ NOISE = ("A p50 is what is left after the clock's own median is subtracted. No r
 def design(suite, summary):
     return [f"{claims.SOURCE} They are of another machine, so they give the order of size. `where we are` is beside the best other allocator "
             "of this run, or, where none has such a figure, beside the published one. The description frees the oldest tenth (FIFO); the rows "
-            "of random victims are ours alone.", "", times_malloc(summary), "", *claims.table(suite, summary)[0], "", NOISE]
+            "of random victims are ours alone.", "", times_malloc(summary), "", *claims.table(suite, summary), "", NOISE]
 
 
 def times_malloc(summary):
@@ -40,49 +40,17 @@ def times_malloc(summary):
 
 # ---- speed --------------------------------------------------------------------------------------
 
-# The works of core_bench, in a few words.
-CORE = {
-    "fifo_replace": "FIFO replace, 100,000 x 128 B, pair",
-    "random_replace_100k": "random replace, 100,000 x 128 B, pair",
-    "free_all_alloc_all": "free all 100,000, allocate all, pair",
-    "random_replace_2k": "random replace, 2,000 live, pair",
-    "mixed_400": "400 slots, 16-1039 B, op",
-    "request": "request: 80-200 objects, 48-700 B, per object",
-    "threads_1": "1 thread, 2,000 live, pair",
-    "threads_2": "2 threads",
-    "threads_8": "8 threads",
-    "threads_16": "16 threads",
-    "producer_consumer": "one thread allocates, another frees, object",
-    "tail_order": "10 % freed and allocated in order, allocation",
-    "tail_random": "random victims, allocation",
-    "tail_all": "all 100,000 freed, then allocated, allocation",
-    "tail_order_free": "10 % freed and allocated in order, free",
-    "small_32": "random replace, 2,000 live x 32 B, pair",
-    "small_16_48": "2,000 live of 16-48 B, pair",
-    "small_16_128": "2,000 live of 16-128 B, pair",
-    "small_16_48_100k": "100,000 live of 16-48 B, pair",
-    "middle_1_8k": "2,000 live of 1-8 KB, pair",
-    "large_500": "random replace, 500 live of 8.2-32 KB, pair",
-    "large_100": "100 live of 64 KB-1 MB, pair",
-    "large_20": "20 live of 1.1-8 MB, pair",
-    "memory": "bytes an object, 100,000 x 128 B",
-    "destroy_growth": "destroy of 200,000 objects / of 1,000",
-    "domain_cycle": "domain: create, one allocation, destroy",
-}
-METRICS = {"p999_ns": " p99.9", "p9999_ns": " p99.99", "peak_per_byte": ": peak resident per live byte"}
-
-
 def speed(suite, summary):
     """The works of core_bench that have an aim."""
     found = {name for (work, _), entries in summary.items() if not work.startswith(SUITE) for name in entries}
     names = [name for name in ("tslab", "glibc", *figures.ALLOCATORS[2:]) if name in found]
-    wanted = {key: value for key, value in targets().items() if not key[0].startswith(SUITE)}
+    aims, texts = targets(), report.texts()
     rows = [["work", *(label(name) for name in names), "ratio to the best, or figure", "aim"]]
-    for (work, metric), (kind, limit) in wanted.items():
-        entries = summary.get((work, metric), {})
+    for key, text in texts.items():
+        entries, (kind, limit) = summary.get(key, {}), aims[key]
         if OURS in entries:
             figure = report.judge(entries, kind, limit)[0]
-            rows.append([CORE.get(work, work) + METRICS.get(metric, ""), *(with_spread(entries.get(name)) for name in names),
+            rows.append([text, *(with_spread(entries.get(name)) for name in names),
                          "-" if figure is None else number(figure), f"{limit:g}"])
     return ["Nanoseconds, unless the row says something else. A pair is a free and an allocation. `producer_consumer` depends on how "
             "long a cache line takes to another processor: each round is compared with the peer's in which it took as long.", "",

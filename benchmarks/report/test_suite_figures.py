@@ -503,7 +503,7 @@ class Document(Folder):
             phase_shifts=SHIFTS + "".join(f"tslab,{n},100,{committed},256,20,96,1,1\n" for n, committed in ((1, 600000), (2, 900000))),
             tail_attribution="allocator,rank,verdict,path,wall_ns,operations,empty_as_slow,allocations,slow_allocations\ntslab,1,machine,fast,900,2000,0,1000,7\n")
         suite, summary = make_results.summarize(self.folder)
-        rows = {cells[0]: cells for cells in ([cell.strip() for cell in line.strip("|").split("|")] for line in claims.table(suite, summary)[0])}
+        rows = {cells[0]: cells for cells in ([cell.strip() for cell in line.strip("|").split("|")] for line in claims.table(suite, summary))}
         self.assertEqual(rows["FIFO: p99.9, ns"], ["FIFO: p99.9, ns", "166", "11,525", "100", "3,800", "ahead of malloc by 38 x"])
         self.assertEqual(rows["FIFO: variance, p99.999 over p50"][1:], ["659", "10,585", "600", "1,000", "ahead of malloc by 1.67 x"])
         self.assertEqual(rows["random: p99, ns"][1:], ["-", "-", "90.0", "80.0", "**behind malloc by 1.12 x**"])

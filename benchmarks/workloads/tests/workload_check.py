@@ -31,8 +31,10 @@ def run(program, *arguments):
     return subprocess.run([program, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=300)
 
 
-def check_refused(program, arguments, named):
-    """Exit 2, nothing on stdout, one line on stderr that names the tool and what is wrong."""
+def check_refused(program, line, named=None):
+    """Exit 2, nothing on stdout, one line on stderr that names the tool and what is wrong: the last word, or these."""
+    arguments = line.split() if isinstance(line, str) else line
+    named = named or arguments[-1]
     done = run(program, *arguments)
     what = "%s: exit %d, stdout %r, stderr %r" % (" ".join(arguments), done.returncode, done.stdout, done.stderr)
     check(done.returncode == 2, what)
