@@ -16,6 +16,19 @@ static inline void let(void (*fn)(void)) { sup_actor_let(&sup_other, fn); }
 static inline void join(void) { sup_actor_join(&sup_other); }
 static inline void end(void) { sup_actor_end(&sup_other); }
 
+/* Fixtures of a group: all its tests have the other thread, and the library is there before it. */
+static inline int sup_errands_start(void **state) {
+    (void)state;
+    slab_allocator_free(slab_allocator_create());
+    begin();
+    return 0;
+}
+static inline int sup_errands_stop(void **state) {
+    (void)state;
+    end();
+    return 0;
+}
+
 /* The other thread has begun, and waits: within its errand, or after it. */
 static inline void until_worker_waits(void) { sup_until_waits(&worker_id); }
 

@@ -65,60 +65,63 @@ static void check_told(const char *said, const char *what, unsigned places) {
     assert_int_equal(lines(said), told);
 }
 
-/* In a child, whose default allocator is not strict. */
-static void outside_of_domains(void **state) {
-    (void)state;
+/* All that a child says whose default allocator is not strict, and that calls this. */
+static const char *heard_of_child(bool (*calls)(void)) {
     int status = -1;
     listen_to_stderr();
     pid_t child = fork();
     if (child == 0) {
         (void)unsetenv("TSLAB_STRICT");
         (void)setenv("TSLAB_HINTS", "1", 1);
-        bool good = true;
-        for (volatile int i = 0; i < 5; i++) good &= slab_alloc(10) != NULL;
-        for (volatile int i = 0; i < 5; i++) good &= slab_alloc(10) != NULL;
-        _exit(!good);
+        _exit(!calls());
     }
     bool ended = waitpid(child, &status, 0) == child;
     const char *said = heard();
     assert_true(child > 0 && ended && WIFEXITED(status) && WEXITSTATUS(status) == 0);
+    return said;
+}
+
+static bool two_places(void) {
+    bool good = true;
+    for (volatile int i = 0; i < 5; i++) good &= slab_alloc(10) != NULL;
+    for (volatile int i = 0; i < 5; i++) good &= slab_alloc(10) != NULL;
+    return good;
+}
+
+static void outside_of_domains(void **state) {
+    (void)state;
+    const char *said = heard_of_child(two_places);
     char place[256]; /* FILE+OFFSET */
     (void)snprintf(place, sizeof place, "/%s+0x", program_invocation_short_name);
     assert_non_null(strstr(said, place));
     check_told(said, "tslab: hint: slab_alloc: outside of any domain", 2);
 }
 
+static bool places_of_the_family(void) {
+    bool good = true;
+    for (volatile int i = 0; i < 3; i++) {
+        good &= slab_alloc_strdup("one") != NULL;
+        good &= slab_alloc_strdup("another") != NULL;
+        good &= slab_alloc_strndup("one", 2) != NULL;
+        good &= slab_alloc_strndup("another", 2) != NULL;
+        good &= slab_alloc_memdup("one", 2) != NULL;
+        good &= slab_alloc_memdup("another", 2) != NULL;
+        good &= slab_alloc_printf("%d", i) != NULL;
+        good &= slab_alloc_printf("another %d", i) != NULL;
+        good &= slab_alloc_zero(1, 100) != NULL;
+        good &= slab_alloc_zero(1, 200) != NULL;
+        good &= slab_alloc_zero(1, 100000) != NULL;
+        good &= slab_alloc_aligned(4096, 10) != NULL;
+        good &= slab_alloc_aligned(8192, 10) != NULL;
+        good &= slab_alloc_resize(NULL, 10) != NULL;
+    }
+    return good;
+}
+
 /* A hint names the place in the program, not one in the library: so it keeps quiet of no other place. */
 static void outside_of_domains_by_the_family(void **state) {
     (void)state;
-    int status = -1;
-    listen_to_stderr();
-    pid_t child = fork();
-    if (child == 0) {
-        (void)unsetenv("TSLAB_STRICT");
-        (void)setenv("TSLAB_HINTS", "1", 1);
-        bool good = true;
-        for (volatile int i = 0; i < 3; i++) {
-            good &= slab_alloc_strdup("one") != NULL;
-            good &= slab_alloc_strdup("another") != NULL;
-            good &= slab_alloc_strndup("one", 2) != NULL;
-            good &= slab_alloc_strndup("another", 2) != NULL;
-            good &= slab_alloc_memdup("one", 2) != NULL;
-            good &= slab_alloc_memdup("another", 2) != NULL;
-            good &= slab_alloc_printf("%d", i) != NULL;
-            good &= slab_alloc_printf("another %d", i) != NULL;
-            good &= slab_alloc_zero(1, 100) != NULL;
-            good &= slab_alloc_zero(1, 200) != NULL;
-            good &= slab_alloc_zero(1, 100000) != NULL;
-            good &= slab_alloc_aligned(4096, 10) != NULL;
-            good &= slab_alloc_aligned(8192, 10) != NULL;
-            good &= slab_alloc_resize(NULL, 10) != NULL;
-        }
-        _exit(!good);
-    }
-    bool ended = waitpid(child, &status, 0) == child;
-    const char *said = heard();
-    assert_true(child > 0 && ended && WIFEXITED(status) && WEXITSTATUS(status) == 0);
+    const char *said = heard_of_child(places_of_the_family);
     check_told(said, "tslab: hint: slab_alloc: outside of any domain", 14);
 }
 

@@ -118,19 +118,6 @@ static void closed_meanwhile(void **state) {
     taken_meanwhile(close_and_take);
 }
 
-static int start(void **state) {
-    (void)state;
-    allocator = slab_allocator_create(); /* before there is a second thread */
-    slab_allocator_free(allocator);
-    begin();
-    return 0;
-}
-static int stop(void **state) {
-    (void)state;
-    end();
-    return 0;
-}
-
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(alone),
@@ -138,5 +125,5 @@ int main(void) {
         cmocka_unit_test(destroyed_meanwhile),
         cmocka_unit_test(closed_meanwhile),
     };
-    return cmocka_run_group_tests_name("cache.look_steps", tests, start, stop);
+    return cmocka_run_group_tests_name("cache.look_steps", tests, sup_errands_start, sup_errands_stop);
 }

@@ -241,19 +241,6 @@ static void off_the_fast_path(void **state) {
     slowly = false;
 }
 
-static int start(void **state) {
-    (void)state;
-    allocator = slab_allocator_create(); /* before there is a second thread */
-    slab_allocator_free(allocator);
-    begin();
-    return 0;
-}
-static int stop(void **state) {
-    (void)state;
-    end();
-    return 0;
-}
-
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(alone),
@@ -264,5 +251,5 @@ int main(void) {
         cmocka_unit_test(in_its_own_place),
         cmocka_unit_test(off_the_fast_path),
     };
-    return cmocka_run_group_tests_name("object.resize_steps", tests, start, stop);
+    return cmocka_run_group_tests_name("object.resize_steps", tests, sup_errands_start, sup_errands_stop);
 }

@@ -10,6 +10,7 @@
 #include "identities.h"
 #include "pattern.h"
 #include "proc.h"
+#include "seccomp.h"
 #include "unit.h"
 
 #include "os/os.h"
@@ -21,16 +22,6 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
-
-#if defined(__linux__) && defined(__has_include)
-#if __has_include(<linux/filter.h>) && __has_include(<linux/seccomp.h>)
-#include <linux/filter.h>
-#include <linux/seccomp.h>
-#include <sys/prctl.h>
-#include <sys/syscall.h>
-#define HAS_SECCOMP
-#endif
-#endif
 
 #define KIB ((size_t)1 << 10)
 #define MIB ((size_t)1 << 20)

@@ -3,6 +3,7 @@
 #define _GNU_SOURCE
 #endif
 #include "proc.h"
+#include "seccomp.h"
 #include "unit.h"
 
 #include "check.h"
@@ -14,17 +15,6 @@
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
-
-/* musl comes without the headers of the kernel. */
-#if defined(__linux__) && defined(__has_include)
-#if __has_include(<linux/filter.h>) && __has_include(<linux/seccomp.h>)
-#include <linux/filter.h>
-#include <linux/seccomp.h>
-#include <sys/prctl.h>
-#include <sys/syscall.h>
-#define HAS_SECCOMP
-#endif
-#endif
 
 #define BYTES ((size_t)1 << 20)
 

@@ -6,6 +6,7 @@
 #define _GNU_SOURCE
 #include "check.h"
 #include "rng.h"
+#include "seccomp.h"
 #include "unit.h"
 
 #include "os/os.h"
@@ -19,16 +20,6 @@
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
-
-#if defined(__linux__) && defined(__has_include)
-#if __has_include(<linux/filter.h>) && __has_include(<linux/seccomp.h>)
-#include <linux/filter.h>
-#include <linux/seccomp.h>
-#include <sys/prctl.h>
-#include <sys/syscall.h>
-#define HAS_SECCOMP
-#endif
-#endif
 
 #if defined(HAS_SECCOMP) && defined(SYS_mbind) && defined(SYS_move_pages) && defined(SYS_get_mempolicy) && \
     defined(SYS_set_mempolicy)

@@ -239,6 +239,15 @@ static void stay_inside(void) {
     ts_heap_leave(ts_thread.heap);
 }
 
+/* The other thread is within an operation, and stays there for a while. */
+static void other_enters(void) {
+    atomic_store(&entered, false);
+    let_begin(stay_inside);
+    while (!atomic_load(&entered)) {
+        ts_os->yield();
+    }
+}
+
 /* A holder of a heap has waited for the end of its thread's operation. */
 static void hold_waits(void **state) {
     (void)state;
@@ -248,11 +257,7 @@ static void hold_waits(void **state) {
     begin();
     let(nothing);
     for (int i = 0; i < 20; i++) {
-        atomic_store(&entered, false);
-        let_begin(stay_inside);
-        while (!atomic_load(&entered)) {
-            ts_os->yield();
-        }
+        other_enters();
         if (ts_heap_hold(other_heap)) {
             SUP_CHECK(!atomic_load(&inside), "held while its thread is inside");
             ts_heap_drop(other_heap);
@@ -271,11 +276,7 @@ static void fork_waits(void **state) {
     begin();
     let(nothing);
     for (int i = 0; i < 20; i++) {
-        atomic_store(&entered, false);
-        let_begin(stay_inside);
-        while (!atomic_load(&entered)) {
-            ts_os->yield();
-        }
+        other_enters();
         pid_t child = fork();
         assert_true(child >= 0);
         if (child == 0) {
