@@ -109,11 +109,11 @@ struct record {
     uint64_t most_units; /* of 16 KiB, in use, seen at a gate */
 };
 
-static uint64_t units_of_blocks(const _Atomic uint64_t *blocks) {
+static uint64_t units_of_groups(const _Atomic uint64_t *groups, uint32_t count) {
     uint64_t units = 0;
-    for (uint32_t block = 0; block < TS_FINE_GROUPS; block++)
-        if (atomic_load(&blocks[block / 64]) >> block % 64 & 1)
-            units += (uint64_t)1 << (block < TS_FINE_NEAR_UNITS >> TS_FINE_NEAR_SHIFT ? TS_FINE_NEAR_SHIFT
+    for (uint32_t group = 0; group < count; group++)
+        if (atomic_load(&groups[group / 64]) >> group % 64 & 1)
+            units += (uint64_t)1 << (group < TS_FINE_NEAR_UNITS >> TS_FINE_NEAR_SHIFT ? TS_FINE_NEAR_SHIFT
                                                                                       : TS_FINE_FAR_SHIFT);
     return units;
 }
@@ -125,8 +125,10 @@ static uint64_t metadata_of_units(void) {
     return (uint64_t)ts_region_marked_units(TS_FAR) * of_any +
            (uint64_t)ts_region_marked_units(TS_NORMAL) *
                (of_any + TS_STATES_COARSE * sizeof(uint16_t) + TS_WIDE_BYTES) +
-           units_of_blocks(ts_region.fine_groups) * (TS_STATES_FINE * sizeof(uint16_t) + TS_FINE_BYTES) +
-           units_of_blocks(ts_region.piece_groups) * TS_PIECES * (TS_PIECE_RECORD_BYTES + sizeof(uint64_t));
+           units_of_groups(ts_region.fine_groups, TS_FINE_GROUPS) *
+               (TS_STATES_FINE * sizeof(uint16_t) + TS_FINE_BYTES) +
+           units_of_groups(ts_region.piece_groups, TS_PIECE_GROUPS) * TS_PIECES *
+               (TS_PIECE_RECORD_BYTES + sizeof(uint64_t));
 }
 
 static void check_figures(const struct soak *soak, struct record *record) {
