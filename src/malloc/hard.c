@@ -14,7 +14,7 @@
 _Static_assert(TS_HARD_USES == (uint32_t)1 << TS_HARD_SLACK_BITS, "a word has room for it");
 
 #define WORD_BYTES TS_HARD_WORD_BYTES
-#define SLOT_SIZES 8192u
+#define SLOT_SIZES 14336u
 #define MOST ((size_t)PTRDIFF_MAX / 2) /* bytes of an object, with what lies around it */
 
 uint64_t ts_hard_secret[2];

@@ -52,10 +52,16 @@ static bool is_given_back(char *home, size_t bytes) {
     return ts_hard_load(ts_hard_word_at(home, bytes)) == 0 && ts_hard_is_clear(home, bytes - TS_HARD_WORD_BYTES);
 }
 
+/* Bytes of the slots of a slab (slab/class.h: SHORT and PAIR classes). */
+static size_t all_slots(size_t bytes) {
+    size_t room = bytes % (TS_PRIVATE_UNIT / 32 * 3) == 0 ? TS_PRIVATE_UNIT / 4 * 3 : TS_PRIVATE_UNIT;
+    return bytes > TS_PRIVATE_UNIT / 2 ? 2 * bytes : room / bytes * bytes;
+}
+
 /* The slot at home has not the word of one that is free in this use of its slab. So it is the first of it, or its page
    went back, or it was written to. */
 TS_COLD static void begin_use(char *home, size_t bytes, uint32_t use) {
-    char *unit = home - ts_hard_in_unit(home), *end = unit + TS_PRIVATE_UNIT / bytes * bytes;
+    char *unit = home - ts_hard_in_unit(home), *end = unit + all_slots(bytes);
     bool begun = false;
     for (char *slot = unit; slot < end && !begun; slot += bytes) begun = slot != home && is_of_use(slot, bytes, use);
     if (begun && !is_given_back(home, bytes)) ts_hard_tell_written("malloc", home);
@@ -142,7 +148,8 @@ TS_COLD static bool is_written(char *slot, size_t bytes, uint64_t word) {
 
 bool ts_hard_is_written_behind(const char *home, size_t bytes, uint32_t use) {
     char *next = (char *)(uintptr_t)home + bytes;
-    if (!has_words || ts_hard_in_unit(home) + 2 * bytes > TS_PRIVATE_UNIT) return false;
+    size_t last = bytes > TS_PRIVATE_UNIT / 2 ? bytes : TS_PRIVATE_UNIT - bytes; /* no slot begins behind */
+    if (!has_words || ts_hard_in_unit(home) + bytes > last) return false;
     uint64_t word = ts_hard_load(ts_hard_word_at(next, bytes));
     if (TS_LIKELY(ts_hard_state_of(word) != TS_HARD_FREE) || word != free_word(next, bytes, use)) return false;
     return !is_clear_before_word(next, bytes) && is_written(next, bytes, word);

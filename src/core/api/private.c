@@ -111,8 +111,8 @@ bool ts_private_fills(SlabAllocator *allocator) {
 
 size_t ts_private_slot_bytes(SlabAllocator *allocator, size_t size) {
     const ts_allocator *a = ts_allocator_find(ts_token(allocator));
-    if (!a || size > TS_MAX_CLASS_BYTES || size > ts_allocator_class_bytes(a)) return 0;
-    return ts_class_bytes[ts_classes.of[(size + 15) / 16]];
+    if (!a || size > ts_class_bytes[TS_LARGE_CLASS - 1] || size > ts_allocator_class_bytes(a)) return 0;
+    return ts_class_bytes[ts_class_aligned(size, 16)];
 }
 
 _Static_assert(TS_PRIVATE_UNIT == TS_UNIT_BYTES, "a span begins with a unit");

@@ -298,7 +298,7 @@ static unsigned drain_churn(ts_churn_block *block, uint32_t unit, uint64_t w, si
     _Atomic uint64_t *words = ts_slab_foreign_words(unit, w, &first, &end);
     bool keeps = ts_load_relaxed(&block->b.key) >> TS_KEY_SHARE_SHIFT != 0;
     ts_assert(2, !keeps || ts_load_relaxed(&block->b.heap) == ts_thread.heap);
-    if (ts_class_bytes[cls] > TS_UNIT_BYTES / 2) end = 1; /* there is one object */
+    if (cls >= TS_LARGE_CLASS) end = 1; /* there is one object */
     uint32_t some = 0;
     for (unsigned i = 0; i < end; i++) {
         if ((uint32_t)ts_load_seq(&words[i]) == 0) continue;

@@ -217,7 +217,7 @@ void *ts_refill_churn(ts_heap *heap, ts_churn_block *block, unsigned cls, EpochI
         slab.unit = ts_slab_acquire_churn(heap, slab.share, cls, home, &slab.fresh);
         no_memory = slab.unit == 0; /* the search has drained cross-thread frees, or the next try does */
         bool added = add_slab(heap, &block->b, id, &slab);
-        if (added && slab.fresh && cls >= TS_LARGE_CLASS && ts_pool_is_zero()) clean = ts_unit_address(slab.unit);
+        if (added && slab.fresh && cls >= TS_PAIR_CLASS && ts_pool_is_zero()) clean = ts_unit_address(slab.unit);
     }
 }
 

@@ -236,8 +236,7 @@ TS_ALWAYS_INLINE ts_churn_block *ts_bin_block(const ts_bin *bin) {
 static inline ts_bin *ts_bin_at(ts_churn_block *block, size_t offset) {
     return (ts_bin *)(void *)((char *)block + offset);
 }
-/* The bin for objects of that size. A table has the small ones, the others are computed. NULL: such objects are
-   spans. */
+/* The bin for objects of that size. NULL: such objects are spans. */
 TS_ALWAYS_INLINE ts_bin *ts_bin_of(ts_churn_block *block, size_t size) {
     if (TS_LIKELY(size <= TS_MAX_CLASS_BYTES)) {
         ts_bin *small = ts_bin_at(block, ts_classes.bin[size]);
@@ -245,8 +244,7 @@ TS_ALWAYS_INLINE ts_bin *ts_bin_of(ts_churn_block *block, size_t size) {
         return small;
     }
     if (TS_UNLIKELY(size > TS_MAX_SLAB_BYTES)) return NULL;
-    ts_bin *large = &block->bin[ts_class_of_large(size)];
-    TS_COMPUTED(large); /* else each of its members is addressed from the block, and its place computed for each */
+    ts_bin *large = ts_bin_at(block, ts_classes.large_bin[(size - 1) >> TS_LARGE_STEP_SHIFT]);
     TS_ASSUME(large != NULL);
     return large;
 }

@@ -115,6 +115,8 @@ bool ts_heap_init(const ts_heap_duties *duties) {
     ts_block_pool_init();
     for (unsigned i = 0; i <= TS_MAX_CLASS_BYTES; i++)
         ts_classes.bin[i] = (uint16_t)(offsetof(ts_churn_block, bin) + ts_classes.of[(i + 15) / 16] * sizeof(ts_bin));
+    for (unsigned i = 0; i < TS_LARGE_STEPS; i++)
+        ts_classes.large_bin[i] = (uint16_t)(offsetof(ts_churn_block, bin) + ts_classes.large[i] * sizeof(ts_bin));
     /* A UNIT word of 0 leads to line 0: a block whose era no word can have. */
     ts_block *none = ts_lines_take(TS_LINES_CHURN_BLOCK, sizeof(ts_churn_block));
     if (!none) return false;

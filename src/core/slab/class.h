@@ -5,7 +5,8 @@
  *     up to 256      steps of 32, and 208
  *     up to 512      steps of 64, and 416
  *     up to 1024     steps of 64, without 832
- *     up to 8192     largest multiples of 16 of which 15, 14, 12, ... 2 objects fit in a unit; and 1536, 3072, 6144
+ *     up to 8192     largest multiples of 16 of which 14, 12, 10, 9 ... 2 objects fit in a unit; and 1536, 3072, 6144
+ *     10240, 14336   two objects in a slab of two units
  *     up to 65536    LARGE: a slab of one to four units with one object
  *
  * A class costs a thread a cache line in each churn epoch. A class that the thread uses costs a magazine, and the
@@ -33,7 +34,10 @@
 #define TS_FINE_CLASSES 3u /* 16, 32, 48 */
 #define TS_FINE_MAX_BYTES 48u
 #define TS_MAX_CLASS_BYTES 8192u
-#define TS_LARGE_CLASS 42u       /* the first class whose slab is one object: of a unit, two, three and four units */
+#define TS_PAIR_CLASS 40u       /* the first of two classes whose slab is two objects in two units */
+#define TS_LARGE_CLASS 42u      /* the first class whose slab is one object: of a unit, two, three and four units */
+#define TS_LARGE_STEP_SHIFT 11u /* classes above TS_MAX_CLASS_BYTES are multiples of 2 KiB */
+#define TS_LARGE_STEPS (TS_MAX_SLAB_BYTES >> TS_LARGE_STEP_SHIFT)
 #define TS_MAX_SLAB_BYTES 65536u /* the largest object in a slab; larger ones are spans */
 #define TS_QUARTER_BYTES 4096u   /* a quarter of a unit; objects up to this size are in slabs under all options */
 
@@ -41,12 +45,14 @@
    room left than the new one. */
 #define TS_SCOPE_MAX_BYTES 8192u
 
-/* ts_heap_init fills `bin` at the start, ts_class_init the other fields. Constant then. */
+/* ts_heap_init fills `bin` and `large_bin` at the start, ts_class_init the other fields. Constant then. */
 typedef struct ts_classes {
     /* [size]: where the bin of the class lies in a block. By size, not by sixteenths: two instructions less for each
        allocation. First, so that it has no offset: shorter code. */
     uint16_t bin[TS_MAX_CLASS_BYTES + 1];
+    uint16_t large_bin[TS_LARGE_STEPS];      /* [(size - 1) / 2048]: the same of larger ones */
     uint8_t of[TS_MAX_CLASS_BYTES / 16 + 1]; /* [(size + 15) / 16]: the class */
+    uint8_t large[TS_LARGE_STEPS];           /* [(size - 1) / 2048] */
     uint16_t slots[TS_CLASSES];              /* objects in a slab */
     uint8_t full_at[TS_CLASSES];             /* objects in a full magazine; a power of two */
 } ts_classes_t;
@@ -62,12 +68,15 @@ void ts_class_init(void);
 static inline bool ts_class_is_short(unsigned cls) {
     return cls < TS_LARGE_CLASS && ts_class_bytes[cls] % (TS_SHORT_BYTES / 8) == 0;
 }
+/* PAIR classes, of 10,240 and 14,336 bytes: the second object begins in the slab's unit, and ends in the one behind. */
+TS_ALWAYS_INLINE bool ts_class_is_pair(unsigned cls) { return cls - TS_PAIR_CLASS < TS_LARGE_CLASS - TS_PAIR_CLASS; }
 TS_ALWAYS_INLINE bool ts_class_is_fine(unsigned cls) { return cls < TS_FINE_CLASSES; }
 /* Units of a slab of the class. */
-TS_ALWAYS_INLINE uint32_t ts_class_units(unsigned cls) { return cls <= TS_LARGE_CLASS ? 1 : cls - TS_LARGE_CLASS + 1; }
-/* The class of a size from TS_MAX_CLASS_BYTES + 1 to TS_MAX_SLAB_BYTES: the only place that says so. Of pointer width,
-   so that a bin's address takes no extension. */
-TS_ALWAYS_INLINE size_t ts_class_of_large(size_t size) { return TS_LARGE_CLASS + ((size - 1) >> TS_UNIT_SHIFT); }
+TS_ALWAYS_INLINE uint32_t ts_class_units(unsigned cls) {
+    return ts_class_is_pair(cls) ? 2 : cls <= TS_LARGE_CLASS ? 1 : cls - TS_LARGE_CLASS + 1;
+}
+/* The class of a size from TS_MAX_CLASS_BYTES + 1 to TS_MAX_SLAB_BYTES. */
+static inline unsigned ts_class_of_large(size_t size) { return ts_classes.large[(size - 1) >> TS_LARGE_STEP_SHIFT]; }
 
 /* The smallest class of at least `size` bytes whose objects all lie on multiples of `align`, a power of two.
    TS_CLASSES: there is none. */

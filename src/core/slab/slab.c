@@ -102,7 +102,7 @@ unsigned ts_slab_pages_in_use(const ts_slab *slab, unsigned cls) {
         if (ts_load_relaxed(&slab->u.free[at / TS_SLAB_PAGE_BYTES]) >> (at / 64 & 63) & 1) continue;
         used |= ts_slab_pages_between(at, at + bytes);
     }
-    return used;
+    return used & TS_SLAB_ALL_PAGES;
 }
 
 unsigned ts_slab_count_live(uint32_t unit, bool fine) {

@@ -2,6 +2,7 @@
  * Slabs of several units: objects from 8 KiB to 64 KiB of churn epochs.
  */
 #include "identities.h"
+#include "pattern.h"
 #include "proc.h"
 #include "stress.h"
 #include "unit.h"
@@ -44,7 +45,7 @@ static void every_size(void **state) {
     (void)state;
     EpochId epoch = epoch_open(allocator, NULL, EPOCH_CHURN);
     for (size_t size = 8193; size <= 65536; size += size < 16300 ? 1777 : 3333) {
-        size_t usable = (size + UNIT - 1) / UNIT * UNIT;
+        size_t usable = size <= 10240 ? 10240 : size <= 14336 ? 14336 : (size + UNIT - 1) / UNIT * UNIT;
         SlabHandle handle;
         char *p = alloc_obj_epoch(allocator, size, epoch, &handle);
         assert_non_null(p);
@@ -73,6 +74,48 @@ static void every_size(void **state) {
 static uint64_t units_of_epoch(EpochId epoch) {
     SlabEpochStats s;
     return slab_stats_epoch(allocator, SLAB_ALL_CLASSES, epoch, &s) ? s.slab_count : 0;
+}
+
+static void *free_seconds(void *argument) {
+    for (unsigned i = 1; i < MOST; i += 2) SUP_CHECK(slab_free(allocator, object[i]), "object %u", i);
+    return argument;
+}
+
+/* Two objects of 8 to 14 KiB share a slab of two units: both begin in the first. */
+static void pairs(void **state) {
+    static const size_t bytes[] = {10240, 14336};
+    (void)state;
+    for (unsigned k = 0; k < 4; k++) {
+        size_t usable = bytes[k % 2];
+        bool foreign = k >= 2;
+        EpochId epoch = epoch_open(allocator, NULL, EPOCH_CHURN);
+        for (unsigned i = 0; i < MOST; i++) {
+            object[i] = slab_malloc_epoch(allocator, usable - 100, epoch);
+            assert_non_null(object[i]);
+            assert_int_equal((uintptr_t)object[i] % UNIT, i % 2 * usable);
+            assert_true(i % 2 == 0 || object[i] == object[i - 1] + usable);
+            sup_pattern_fill(object[i], usable, i);
+        }
+        assert_int_equal(units_of_epoch(epoch), MOST);
+        sup_check_identities(allocator);
+        for (unsigned i = 0; i < MOST; i++) {
+            assert_true(sup_pattern_check(object[i], usable, i));
+            assert_int_equal(slab_usable_size(allocator, object[i]), usable);
+            for (size_t at = 16; at < usable; at += 2032) is_not_live(object[i] + at);
+        }
+        /* The second of a pair first: its slab stays until the other goes. */
+        if (foreign) sup_in_thread(free_seconds, NULL);
+        for (unsigned i = 1; i < MOST && !foreign; i += 2) assert_true(slab_free(allocator, object[i]));
+        for (unsigned i = 0; i < MOST; i++) assert_int_equal(slab_owns(allocator, object[i]), i % 2 == 0);
+        for (unsigned i = 0; i < MOST; i += 2) assert_true(sup_pattern_check(object[i], usable, i));
+        sup_check_identities(allocator);
+        assert_true(epoch_close(allocator, epoch));
+        assert_int_equal(units_of_epoch(epoch), MOST);
+        for (unsigned i = 0; i < MOST; i += 2) assert_true(slab_free(allocator, object[i]));
+        for (unsigned i = 0; i < MOST; i++) is_not_live(object[i]);
+        assert_int_equal(epoch_state(allocator, epoch), EPOCH_CLOSED);
+        sup_check_empty(allocator);
+    }
 }
 
 /* A bin and its magazine keep a bounded number of freed bytes, and a close keeps none. */
@@ -184,8 +227,10 @@ static void budget(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_size), cmocka_unit_test(what_is_kept),  cmocka_unit_test(ends_with_foreign_frees),
-        cmocka_unit_test(used_up),    cmocka_unit_test(spans_instead), cmocka_unit_test(budget),
+        cmocka_unit_test(every_size),   cmocka_unit_test(pairs),
+        cmocka_unit_test(what_is_kept), cmocka_unit_test(ends_with_foreign_frees),
+        cmocka_unit_test(used_up),      cmocka_unit_test(spans_instead),
+        cmocka_unit_test(budget),
     };
     return cmocka_run_group_tests_name("cache.large", tests, start, stop);
 }

@@ -39,13 +39,19 @@ static void sizes(void **state) {
             assert_true((size_t)ts_classes.full_at[c] * ts_class_bytes[c] <= 1024u << 10);
             continue;
         }
+        if (ts_class_is_pair(c)) { /* the second object begins in the first unit, and ends with a page */
+            assert_true(ts_classes.slots[c] == 2 && ts_class_units(c) == 2 && 2 * ts_class_bytes[c] % 4096 == 0);
+            assert_in_range(ts_class_bytes[c], TS_UNIT_BYTES / 2, TS_UNIT_BYTES - 1);
+            assert_true((size_t)ts_classes.full_at[c] * ts_class_bytes[c] <= 1024u << 10);
+            continue;
+        }
         assert_int_equal(ts_class_units(c), 1);
         size_t room = ts_class_is_short(c) ? TS_SHORT_BYTES : TS_UNIT_BYTES, rest = room % ts_class_bytes[c];
         assert_int_equal(ts_classes.slots[c], room / ts_class_bytes[c]);
         /* The unusable rest of a slab is an eighth of it at the most, and nothing of three pages. */
         assert_true(rest * 8 <= TS_UNIT_BYTES && (!ts_class_is_short(c) || rest == 0));
     }
-    assert_int_equal(ts_class_bytes[TS_LARGE_CLASS - 1], TS_MAX_CLASS_BYTES);
+    assert_int_equal(ts_class_bytes[TS_PAIR_CLASS - 1], TS_MAX_CLASS_BYTES);
     assert_int_equal(ts_class_bytes[TS_CLASSES - 1], TS_MAX_SLAB_BYTES);
     for (size_t size = TS_MAX_CLASS_BYTES + 1; size <= TS_MAX_SLAB_BYTES; size++)
         assert_int_equal(ts_class_of_large(size), search(size, 1));
@@ -70,7 +76,7 @@ static void waste(void **state) {
             assert_true(4 * (slot - below) <= ((size_t)1 << ts_log2_64(slot - 1)));
         }
     }
-    for (; c < TS_LARGE_CLASS; c++) {
+    for (; c < TS_PAIR_CLASS; c++) {
         size_t slot = ts_class_bytes[c], below = ts_class_bytes[c - 1];
         assert_true(ts_class_is_short(c) || TS_UNIT_BYTES / (slot + 16) < ts_classes.slots[c]);
         assert_true((slot - below - 1) * (slot <= TS_QUARTER_BYTES ? 400 : 299) <= slot * 100);
