@@ -78,7 +78,7 @@ static inline bool charge_units(const ts_allocator *allocator, ts_account *accou
 }
 
 /* Adds a span to the epoch, which counts it and whose lock is held. Its object is there now. Returns its UNIT word. */
-static uint64_t add_span(ts_epoch *epoch, uint32_t unit, uint64_t bytes, uint64_t weight) {
+TS_ALWAYS_INLINE uint64_t add_span(ts_epoch *epoch, uint32_t unit, uint64_t bytes, uint64_t weight) {
     ts_slab *slab = ts_slab_at(unit);
     epoch->has_more = true;
     ts_slab_list_push(&epoch->spans, unit);
@@ -112,7 +112,7 @@ TS_ALWAYS_INLINE void *alloc_in_part(const unsigned part, ts_allocator *allocato
     ts_share *share = ts_heap_share_now(heap, allocator);
     if (!share) return NULL;
     uint64_t taken;
-    ts_account *account = ts_limit_hold(epoch, id);
+    ts_account *account = TS_LIKELY(!ts_load_relaxed(&epoch->account)) ? NULL : ts_limit_hold(epoch, id);
     if (!charge_units(allocator, account, id, part, (uint32_t)units, (uint32_t)align_units, &taken)) return NULL;
     unsigned home = part == TS_FAR ? TS_HOME_ANY : ts_share_wanted_home(allocator, share, account);
     uint32_t unit =
@@ -166,7 +166,7 @@ TS_COLD static void take_back_span(const ts_allocator *allocator, uint32_t unit)
 }
 
 /* Caller has the lock. share: the calling thread's, or NULL. */
-static void count_out(ts_epoch *epoch, ts_allocator *allocator, ts_share *share, const ts_slab *slab) {
+TS_ALWAYS_INLINE void count_out(ts_epoch *epoch, ts_allocator *allocator, ts_share *share, const ts_slab *slab) {
     ts_add_owned(&epoch->span_freed, 1);
     uint64_t bytes = ts_load_relaxed(&slab->u.span.bytes), weight = ts_span_weight(slab);
     ts_add_owned(&epoch->span_bytes_freed, bytes);
@@ -198,8 +198,8 @@ typedef struct taken_out {
 } taken_out;
 
 /* moves: its bytes are wanted, which are not there if it is lent. */
-static bool take_out(ts_allocator *allocator, uint32_t unit, uint64_t word, uint32_t generation, bool moves,
-                     taken_out *out) {
+TS_ALWAYS_INLINE bool take_out(ts_allocator *allocator, uint32_t unit, uint64_t word, uint32_t generation,
+                               const bool moves, taken_out *out) {
     TS_ASSUME(!ts_is_piece(unit));
     ts_slab *slab = ts_slab_at(unit);
     ts_epoch *epoch = ts_span_lock(allocator, unit, word);

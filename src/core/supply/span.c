@@ -144,7 +144,7 @@ static uint32_t take_own_span(ts_share *share, unsigned home, uint32_t units) {
 }
 
 /* false: it has enough of them, or no thread is to keep any. Caller holds the heap. */
-static bool keep_span(ts_share *share, uint32_t unit, uint32_t units) {
+TS_ALWAYS_INLINE bool keep_span(ts_share *share, uint32_t unit, uint32_t units) {
     if (units > TS_LOCAL_SPAN_UNITS || ts_load_relaxed(&share->span_units) + units > TS_LOCAL_SPANS_UNITS ||
         share->heap->keeps_nothing || ts_allocator_is_sparing(share->allocator) || !ts_nodes_keeps(share, unit))
         return false;
