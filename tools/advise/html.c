@@ -2,6 +2,7 @@
 #include "advice/sink.h"
 #include "advise/show.h"
 #include "advise/timeline.h"
+#include "common/text.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -73,6 +74,12 @@ static void write_freed(const advice *a, size_t i, FILE *out) {
         advice_put_path(a, a->escape[i].freed, a->escape[i].freed_named, out);
     else
         fputs("never", out);
+}
+
+static void write_command(const advice *a, size_t i, FILE *out) {
+    const char *command = trace_about(a->t, "command");
+    (void)i;
+    text_put_command(command ? command : a->path, out);
 }
 
 /* ---- the parts --------------------------------------------------------------------------------------------------- */
@@ -212,7 +219,7 @@ static void put_lives(const advice *a, FILE *out) {
 }
 
 bool advice_html(const advice *a, FILE *out) {
-    const char *why, *command = trace_about(a->t, "command");
+    const char *why;
     bool any = advice_has_turns(a, &why);
     timeline *l = malloc(sizeof *l);
     if (!l || !timeline_make(l, a)) {
@@ -224,7 +231,7 @@ bool advice_html(const advice *a, FILE *out) {
             "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n<title>Lifetimes</title>\n"
             "<style>%s</style></head><body>\n<h1>Lifetimes of <code>",
             style);
-    put_text(command ? command : a->path, out);
+    put_written(a, 0, write_command, out);
     fprintf(out, "</code></h1>\n<p class=\"verdict%s\">", any ? "" : " none");
     if (any) {
         fputs("The best boundary is <code>", out);

@@ -1,27 +1,19 @@
-#include "advice/sink.h"
 #include "advise/show.h"
+#include "common/text.h"
 
 #include <inttypes.h>
-
-static void put_quoted(const char *text, FILE *out) {
-    char quoted[2048];
-    ts_sink s = ts_sink_buffer(quoted, sizeof quoted);
-    ts_put_quoted(&s, text);
-    (void)ts_sink_end(&s);
-    fputs(quoted, out);
-}
 
 static void put_place(const advice *a, uint32_t stack, const char *name, FILE *out) {
     spot s = advice_spot(a, stack);
     fprintf(out, "\"%s\": ", name);
-    put_quoted(s.function ? s.function : s.plain, out);
+    text_put_quoted(s.function ? s.function : s.plain, out);
     fputs(", \"file\": ", out);
     if (s.file)
-        put_quoted(s.file, out);
+        text_put_quoted(s.file, out);
     else
         fputs("null", out);
     fprintf(out, ", \"line\": %u, \"address\": ", s.line);
-    put_quoted(s.plain, out);
+    text_put_quoted(s.plain, out);
 }
 
 /* The wrappers between the function and malloc, that which it calls first. */
@@ -31,7 +23,7 @@ static void put_through(const advice *a, uint32_t stack, uint32_t named, FILE *o
     for (size_t count = advice_through(a, stack, named, through), i = count; i > 0; i--) {
         spot s = advice_spot(a, through[i - 1]);
         if (i < count) fputs(", ", out);
-        put_quoted(s.function ? s.function : s.plain, out);
+        text_put_quoted(s.function ? s.function : s.plain, out);
     }
     fputs("]", out);
 }
@@ -50,7 +42,7 @@ static void put_escape(const advice *a, const turn_escape *e, FILE *out) {
     fputs(", \"freed_in\": ", out);
     spot freed = e->freed ? advice_spot(a, e->freed_named) : (spot){0};
     if (e->freed)
-        put_quoted(freed.function ? freed.function : freed.plain, out);
+        text_put_quoted(freed.function ? freed.function : freed.plain, out);
     else
         fputs("null", out);
 }
@@ -90,7 +82,7 @@ static void put_life(const advice *a, const turn_site *s, FILE *out) {
     if (s->turn_stack) {
         spot rounds = advice_spot(a, s->turn_stack);
         fprintf(out, "%u, \"turn_of\": ", s->turns_later);
-        put_quoted(rounds.function ? rounds.function : rounds.plain, out);
+        text_put_quoted(rounds.function ? rounds.function : rounds.plain, out);
     } else {
         fputs("null, \"turn_of\": null", out);
     }
@@ -103,14 +95,14 @@ void advice_json(const advice *a, FILE *out) {
     const char *why, *command = trace_about(a->t, "command");
     bool any = advice_has_turns(a, &why);
     fputs("{\"version\": 1, \"command\": ", out);
-    put_quoted(command ? command : a->path, out);
+    text_put_quoted(command ? command : a->path, out);
     fprintf(out,
             ", \"allocations\": %" PRIu64 ", \"bytes\": %" PRIu64 ", \"peak_bytes\": %" PRIu64
             ", \"duration_ns\": %" PRIu64 ",\n \"costs\": {\"malloc_free_ns\": %.2f, \"scope_alloc_ns\": %.2f, "
             "\"domain_ns\": %.2f},\n \"verdict\": \"%s\", \"why\": ",
             a->turns->births, a->turns->bytes, a->turns->peak_bytes, a->turns->duration_ns, a->costs.malloc_free,
             a->costs.scope_alloc, a->costs.domain, any ? "boundaries" : "none");
-    put_quoted(why, out);
+    text_put_quoted(why, out);
     fputs(",\n \"boundaries\": [", out);
     for (size_t i = 0; any && i < a->turns->count; i++) put_turn_json(a, i, out);
     fputs("],\n \"long_lives\": [", out);

@@ -1,6 +1,7 @@
 #include "advise/show.h"
 
 #include "advise/hint.h"
+#include "common/text.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -367,7 +368,8 @@ static void put_lives(const advice *a, FILE *out) {
 void advice_text(const advice *a, FILE *out) {
     const char *why, *command = trace_about(a->t, "command");
     bool any = advice_has_turns(a, &why);
-    fprintf(out, "%s: %" PRIu64 " allocations of ", command ? command : a->path, a->turns->births);
+    text_put_command(command ? command : a->path, out);
+    fprintf(out, ": %" PRIu64 " allocations of ", a->turns->births);
     advice_put_size((double)a->turns->bytes, out);
     fputs(" in ", out);
     advice_put_time((double)a->turns->duration_ns, out);

@@ -13,7 +13,8 @@ enum {
     NAMED_ESCAPES = 24, /* of each turn, before those that read the same become one */
     NAMED_SITES = 64,
     PROMOTED_SITES = 2, /* escapees of more sites are not promoted by hand */
-    ADVICE_THROUGH = 8  /* wrappers */
+    ADVICE_THROUGH = 8, /* wrappers */
+    ADVICE_PLAIN = 280  /* the longest name of a file, and an address in it */
 };
 
 typedef struct advice {
@@ -54,7 +55,7 @@ void advice_put_patch(const advice *a, size_t i, FILE *out);
 typedef struct spot {
     const char *function, *file;
     unsigned line;
-    char plain[200]; /* MODULE+0xADDRESS: the start of the function as the file has it */
+    char plain[ADVICE_PLAIN]; /* MODULE+0xADDRESS: the start of the function as the file has it */
 } spot;
 spot advice_spot(const advice *a, uint32_t stack);
 /* The nodes of the wrappers between a named node and the end of the stack, innermost first. Returns how many. */

@@ -1,7 +1,9 @@
 #include "common/text.h"
 
+#include "advice/sink.h"
 #include "base/base.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 size_t text_character(const char *text) {
@@ -29,4 +31,34 @@ size_t text_tame(char *text, size_t bytes, bool lines) {
     }
     memset(text + to, 0, bytes - to);
     return to;
+}
+
+void text_put_quoted(const char *text, FILE *out) {
+    const size_t room = 2 * strlen(text) + 3; /* each byte escaped, the quotes and the end */
+    char *quoted = malloc(room);
+    if (!quoted) {
+        fputs("null", out);
+        return;
+    }
+    ts_sink s = ts_sink_buffer(quoted, room);
+    ts_put_quoted(&s, text);
+    (void)ts_sink_end(&s);
+    fputs(quoted, out);
+    free(quoted);
+}
+
+void text_put_command(const char *command, FILE *out) {
+    enum { MOST = 120 };
+    size_t shown = 0, n;
+    for (const char *c = command; *c; c += n ? n : 1) {
+        if (++shown > MOST) {
+            fputs("...", out);
+            return;
+        }
+        n = text_character(c);
+        if (n)
+            fwrite(c, 1, n, out);
+        else
+            fputc('?', out);
+    }
 }

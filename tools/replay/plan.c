@@ -1,17 +1,14 @@
 #include "replay/plan.h"
 
 #include "advise/costs.h"
-#include "advise/show.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { PLAN_BYTES = 1 << 20 };
-
 /* ---- the file ---------------------------------------------------------------------------------------------------- */
 
-/* Behind the text's closing quote; NULL: it has none, or is too long for out. */
+/* Behind the text's closing quote; NULL: it has none. out has as much of the text as it can hold. */
 static const char *read_text(const char *at, char *out, size_t bytes) {
     size_t n = 0;
     for (; *at && *at != '"'; at++) {
@@ -22,9 +19,10 @@ static const char *read_text(const char *at, char *out, size_t bytes) {
     return *at ? at + 1 : NULL;
 }
 
-/* The address of the first element of `boundaries`: a key of the object at depth 2, in the list of that name. */
-static bool read_address(const char *at, char *out, size_t bytes) {
-    char text[256], list[16] = "";
+/* The address of the first element of `boundaries`: a key of the object at depth 2, in the list of that name. NULL, or
+   what is wrong. */
+static const char *read_address(const char *at, char *out, size_t bytes) {
+    char text[ADVICE_PLAIN], list[16] = "";
     unsigned depth = 0;
     bool is_address = false;
     while (at && *at) {
@@ -33,24 +31,25 @@ static bool read_address(const char *at, char *out, size_t bytes) {
         if (c == '}' || c == ']') depth--;
         if (c != '"') continue;
         at = read_text(at, text, sizeof text);
-        if (is_address) return snprintf(out, bytes, "%s", text) > 0;
+        if (is_address && at) return snprintf(out, bytes, "%s", text), NULL;
         while (at && (*at == ' ' || *at == '\n')) at++;
         if (!at || *at != ':') continue;
         if (depth == 1) snprintf(list, sizeof list, "%.15s", text);
         is_address = depth == 3 && strcmp(list, "boundaries") == 0 && strcmp(text, "address") == 0;
     }
-    return false;
+    return !at || depth ? "the plan is cut off: its text ends too early"
+                        : "no boundary in the plan: it is not of tslab advise --json, or its verdict is none";
 }
 
 const char *plan_read(replay_plan *p, const char *path) {
     FILE *file = fopen(path, "r");
-    char *text = calloc(1, PLAN_BYTES);
-    const bool read_it = file && text && fread(text, 1, PLAN_BYTES - 1, file) > 0;
-    const bool found = read_it && read_address(text, p->address, sizeof p->address);
+    char *text = NULL;
+    size_t room = 0;
+    const bool read_it = file && getdelim(&text, &room, 0, file) > 0;
+    const char *wrong = read_it ? read_address(text, p->address, sizeof p->address) : "the plan cannot be read";
     free(text);
     if (file) (void)fclose(file);
-    if (!read_it) return "the plan cannot be read";
-    return found ? NULL : "no boundary in the plan: it is not of tslab advise --json, or its verdict is none";
+    return wrong;
 }
 
 /* ---- the trace --------------------------------------------------------------------------------------------------- */

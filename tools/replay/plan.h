@@ -3,12 +3,13 @@
 #define REPLAY_PLAN_H
 
 #include "advise/rounds.h"
+#include "advise/show.h"
 
 #include <stdbool.h>
 #include <stdint.h>
 
 typedef struct replay_plan {
-    char address[200]; /* of the function, as advise has it: MODULE+0xADDRESS */
+    char address[ADVICE_PLAIN]; /* of the function, as advise has it: MODULE+0xADDRESS */
     uint32_t node;     /* the site that cuts turns; 0: there is no plan */
     uint32_t caller;   /* the function is left when its visits end */
     bool at_end;       /* a turn goes from end to end of the site's visits */

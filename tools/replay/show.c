@@ -1,6 +1,6 @@
 #include "replay/show.h"
 
-#include "advice/sink.h"
+#include "common/text.h"
 
 #include <inttypes.h>
 
@@ -60,10 +60,11 @@ static void put_chart(const replay *r, const run_allocator *a, FILE *out) {
 void replay_text(const replay *r, FILE *out) {
     const char *command = trace_about(r->t, "command");
     const decoded *d = &r->ops;
+    text_put_command(command ? command : r->path, out);
     fprintf(out,
-            "%s: %" PRIu64 " mallocs, %" PRIu64 " frees, %" PRIu64 " reallocs of %u thread%s; at most %.2f MB live, "
+            ": %" PRIu64 " mallocs, %" PRIu64 " frees, %" PRIu64 " reallocs of %u thread%s; at most %.2f MB live, "
             "%.2f at the end\n",
-            command ? command : r->path, d->allocs, d->frees, d->reallocs, d->threads, d->threads == 1 ? "" : "s",
+            d->allocs, d->frees, d->reallocs, d->threads, d->threads == 1 ? "" : "s",
             (double)d->live_peak_bytes / 1e6, (double)d->live_end_bytes / 1e6);
     if (r->plan_path)
         fprintf(out,
@@ -85,14 +86,6 @@ void replay_text(const replay *r, FILE *out) {
 }
 
 /* ---- for programs ------------------------------------------------------------------------------------------------ */
-
-static void put_quoted(const char *text, FILE *out) {
-    char quoted[2048];
-    ts_sink s = ts_sink_buffer(quoted, sizeof quoted);
-    ts_put_quoted(&s, text);
-    (void)ts_sink_end(&s);
-    fputs(quoted, out);
-}
 
 static void put_spread(const char *name, spread s, FILE *out) {
     fprintf(out, ", \"%s\": {\"median\": %.0f, \"low\": %.0f, \"high\": %.0f}", name, s.median, s.low, s.high);
@@ -120,7 +113,7 @@ void replay_json(const replay *r, FILE *out) {
     const char *command = trace_about(r->t, "command");
     const decoded *d = &r->ops;
     fputs("{\"version\": 1, \"command\": ", out);
-    put_quoted(command ? command : r->path, out);
+    text_put_quoted(command ? command : r->path, out);
     fprintf(out,
             ", \"mallocs\": %" PRIu64 ", \"frees\": %" PRIu64 ", \"reallocs\": %" PRIu64 ", \"threads\": %u,\n"
             " \"left_out\": %" PRIu64 ", \"live_peak_bytes\": %" PRIu64 ", \"live_end_bytes\": %" PRIu64
@@ -136,7 +129,7 @@ void replay_json(const replay *r, FILE *out) {
     fputs("]", out);
     if (r->plan_path) {
         fputs(",\n \"plan\": {\"address\": ", out);
-        put_quoted(r->plan.address, out);
+        text_put_quoted(r->plan.address, out);
         fprintf(out, ", \"turns\": %" PRIu64 ", \"frees_saved\": %" PRIu64 "}", r->planned_ops.turns,
                 r->planned_ops.dropped);
     }

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """tslab replay. Argument: DIRECTORY OF THE TOOLS."""
 import csv
+import html
 import json
 import os
 import subprocess
@@ -74,10 +75,10 @@ class Replaying(unittest.TestCase):
                 self.assertGreaterEqual(int(row["malloc"]), int(row["live_bytes"]) * 0.9, row)
                 self.assertGreaterEqual(int(row["tslab"]), int(row["live_bytes"]) * 0.9, row)
 
-    def turns(self):
+    def turns(self, command="known"):
         """A trace with a boundary, and the advice for it."""
         trace, plan = os.path.join(WORK, "turns.trace"), os.path.join(WORK, "turns.plan")
-        subprocess.run([os.path.join(TOOLS, "tools_replay_trace"), trace, "turns"], check=True)
+        subprocess.run([os.path.join(TOOLS, "tools_replay_trace"), trace, "turns", command], check=True)
         with open(plan, "w", encoding="utf-8") as file:
             subprocess.run([TSLAB, "advise", "--json", trace], check=True, stdout=file)
         return trace, plan
@@ -109,6 +110,35 @@ class Replaying(unittest.TestCase):
         answer = subprocess.run([TSLAB, "advise", "--proof", "--json", trace], capture_output=True, text=True,
                                 timeout=300, env=ENVIRONMENT)
         self.one_line(answer, 2, "--json")
+
+    def test_long_command(self):
+        """JSON has all of it, also where quotes double its length, and text no more than a heading takes."""
+        for command in ("/bin/server " + "a long name " * 400, '"\\' * 50000):
+            trace, plan = self.turns(command)
+            with open(plan, encoding="utf-8") as file:
+                self.assertEqual(json.load(file)["command"], command)
+            found = figures("--allocator", "tslab", "--plan", plan, trace)
+            self.assertEqual((found["command"], found["plan"]["turns"]), (command, 200))
+            page = os.path.join(WORK, "page.html")
+            subprocess.run([TSLAB, "advise", "--html", page, trace], check=True, capture_output=True, timeout=300)
+            with open(page, encoding="utf-8") as file:
+                self.assertIn(html.escape(command[:120]).replace("&quot;", "&#34;") + "...", file.read())
+            for what in (["advise"], ["advise", "--proof"], ["replay", "--rounds", "1", "--allocator", "malloc"],
+                         ["trace", "info"]):
+                answer = subprocess.run([TSLAB, *what, trace], capture_output=True, text=True, timeout=300,
+                                        env=ENVIRONMENT)
+                self.assertEqual((answer.returncode, answer.stderr), (0, ""))
+                self.assertIn(command[:120] + "...", answer.stdout)
+                self.assertNotIn(command[:121], answer.stdout)
+
+    def test_plan_that_is_cut_off(self):
+        trace, plan = self.turns()
+        with open(plan, encoding="utf-8") as file:
+            whole = file.read()
+        for end in (len(whole) // 20, whole.index('"address"') + 5, whole.index('"boundaries": [') + 15):
+            with open(plan, "w", encoding="utf-8") as file:
+                file.write(whole[:end])
+            self.one_line(replay("--plan", plan, trace), 3, "cut off")
 
     def test_plan_that_does_not_fit(self):
         trace, plan = self.turns()

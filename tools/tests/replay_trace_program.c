@@ -1,7 +1,8 @@
 /*
- * Writes a trace whose live bytes are known, for replay_test.py: `replay_trace FILE [turns]`. Thread 1 allocates 20000
+ * Writes a trace whose live bytes are known, for replay_test.py: `replay_trace FILE [turns [COMMAND]]`. Thread 1 allocates 20000
  * objects of 1000 bytes, and thread 2 frees each even one after the next was allocated. Thread 1 resizes half of the
  * odd ones to 5000 bytes, and frees all but the last ten. With `turns`: a trace with a boundary.
+ * COMMAND: the command line that the trace has.
  */
 #include "trace/writer.h"
 
@@ -43,8 +44,10 @@ static void write_turns(trace_writer *w) {
 }
 
 int main(int argc, char **argv) {
-    char error[160] = "usage: replay_trace FILE [turns]";
-    trace_writer *w = argc >= 2 ? trace_writer_create(argv[1], "command=known\n", error, sizeof error) : NULL;
+    static char about[1 << 21];
+    char error[160] = "usage: replay_trace FILE [turns [COMMAND]]";
+    snprintf(about, sizeof about, "command=%s\n", argc > 3 ? argv[3] : "known");
+    trace_writer *w = argc >= 2 ? trace_writer_create(argv[1], about, error, sizeof error) : NULL;
     if (!w) return (void)fprintf(stderr, "%s\n", error), 1;
     (void)trace_writer_process(w, UINT32_MAX, 1, 100, "known");
     const uint64_t frame = 0x4000;

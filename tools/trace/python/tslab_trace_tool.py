@@ -19,6 +19,7 @@ import exporting  # noqa: E402
 import importing  # noqa: E402
 import tslab_trace  # noqa: E402
 
+COMMAND_SHOWN = 120  # characters
 FORMATS = {"folded": (exporting.folded, "w"), "pprof": (exporting.pprof, "wb"), "dhat": (exporting.dhat, "w")}
 
 
@@ -27,7 +28,8 @@ def say(*words):
 
 
 def info(trace, _):
-    print("command: %s" % trace.about.get("command", "?"))
+    command = trace.about.get("command", "?")
+    print("command: %s" % (command if len(command) <= COMMAND_SHOWN else command[:COMMAND_SHOWN] + "..."))
     for key in ("recorder", "sample", "synthetic", "status"):
         if key in trace.about:
             print("%s: %s" % (key, trace.about[key]))
