@@ -20,8 +20,9 @@ static void help(void) {
            "\n"
            "  --allocator LIST   of malloc,jemalloc,tcmalloc,mimalloc,tslab; all if not given\n"
            "  --rounds N         so many rounds, 1 to 99, each with all allocators; 5 if not given\n"
-           "  --plan PLAN        what tslab advise --json has said: one more row, planned, is tslab with a domain for\n"
-           "                     each turn of its first boundary\n"
+           "  --plan PLAN        what tslab advise --json has said: two more rows are tslab with a domain for each turn\n"
+           "                     of its first boundary: captured, by the lines of advise, and planned, by slab_alloc\n"
+           "                     and without the frees\n"
            "  --csv OUT          writes live and resident bytes over time to a file\n"
            "  --json             the same for programs; docs/replay.md has the keys\n"
            "  --help             this text\n"
@@ -97,23 +98,29 @@ static const char *take_plan(replay *r, trace *t) {
     while (i < r->count && strcmp(r->allocator[i].name, "tslab") != 0) i++;
     if (i == r->count) return "a plan is for the allocator tslab, which is not among those of --allocator";
     const char *error = plan_find(&r->plan, t);
-    if (!error) error = decode_trace(t, &r->plan, &r->planned_ops);
+    if (!error) error = decode_trace(t, &r->plan, true, &r->captured_ops);
+    if (!error) error = decode_trace(t, &r->plan, false, &r->planned_ops);
     if (error) return error;
-    run_allocator *planned = &r->allocator[r->count++];
-    *planned = r->allocator[i];
-    planned->name = "planned";
+    r->allocator[r->count] = r->allocator[r->count + 1] = r->allocator[i];
+    r->allocator[r->count++].name = "captured";
+    r->allocator[r->count++].name = "planned";
     return NULL;
+}
+
+static const decoded *ops_of(const replay *r, const run_allocator *a) {
+    if (strcmp(a->name, "captured") == 0) return &r->captured_ops;
+    return strcmp(a->name, "planned") == 0 ? &r->planned_ops : &r->ops;
 }
 
 static int replay_trace(replay *r, trace *t) {
     run_allocator *list[RUN_ALLOCATORS];
-    const char *error = decode_trace(t, NULL, &r->ops);
+    const char *error = decode_trace(t, NULL, false, &r->ops);
     say_limits(r, t);
     if (error) return say("%s: %s", r->path, error), EXIT_NO_TARGET;
     if (r->plan_path && (error = take_plan(r, t))) return say("%s: %s", r->plan_path, error), EXIT_NO_TARGET;
     for (unsigned i = 0; i < r->count; i++) {
         list[i] = &r->allocator[i];
-        const decoded *d = strcmp(list[i]->name, "planned") == 0 ? &r->planned_ops : &r->ops;
+        const decoded *d = ops_of(r, list[i]);
         list[i]->ops_fd = d->fd;
         list[i]->samples = d->samples;
         if (!(list[i]->figures = calloc(1, sizeof *list[i]->figures))) return say("no memory"), EXIT_NO_TARGET;
@@ -138,6 +145,7 @@ static int run(replay *r, const char *csv, bool json) {
     if (code == EXIT_DONE && csv && !write_csv(r, csv)) code = EXIT_NO_TARGET;
     for (unsigned i = 0; i < r->count; i++) free(r->allocator[i].figures);
     if (r->ops.fd >= 0) (void)close(r->ops.fd);
+    if (r->captured_ops.fd >= 0) (void)close(r->captured_ops.fd);
     if (r->planned_ops.fd >= 0) (void)close(r->planned_ops.fd);
     plan_free(&r->plan);
     trace_close(t);
@@ -160,7 +168,7 @@ int command_replay(int argc, char **argv) {
                                           {"json", no_argument, NULL, JSON},
                                           {"help", no_argument, NULL, HELP},
                                           {NULL, 0, NULL, 0}};
-    replay r = {.rounds = ROUNDS, .ops.fd = -1, .planned_ops.fd = -1};
+    replay r = {.rounds = ROUNDS, .ops.fd = -1, .captured_ops.fd = -1, .planned_ops.fd = -1};
     const char *list = "malloc,jemalloc,tcmalloc,mimalloc,tslab", *csv = NULL;
     unsigned long number;
     bool json = false;

@@ -54,6 +54,7 @@ typedef struct walk {
     ops_head *head;
     op *ops;
     const replay_plan *plan; /* NULL: none */
+    bool captures;           /* its turns capture: no operation is one of an object in a domain */
     rounds rounds;
     uint32_t event_thread;
 } walk;
@@ -154,7 +155,7 @@ static void begin_turn(walk *w, uint32_t thread) {
     end_turn(w, thread);
     enter_window(w, thread);
     w->thread[thread].turn = ++w->out->turns;
-    (void)emit(w, thread, (op){.kind = OP_TURN});
+    (void)emit(w, thread, (op){.kind = OP_TURN, .size = w->captures});
 }
 
 /* From each cut to the next one, while the function runs. */
@@ -175,6 +176,7 @@ static void on_cut(void *arg, uint32_t node, bool at_end, cuts *c, uint64_t now)
 /* Whether the operation is one of an object that lies in the domain of a turn. The first walk finds which do. */
 static bool is_scoped(walk *w, const trace_event *e, op_kind kind, slot_state *s) {
     const uint64_t open = w->thread[s->birth].turn;
+    if (w->captures) return false;
     if (kind == OP_ALLOC) {
         s->turn_of_birth = open;
         s->scoped = w->writes && e->object < w->dies_capacity && w->dies[e->object];
@@ -362,8 +364,8 @@ static const char *decode(walk *w) {
     return NULL;
 }
 
-const char *decode_trace(trace *t, const replay_plan *plan, decoded *out) {
-    walk w = {.t = t, .plan = plan, .out = out};
+const char *decode_trace(trace *t, const replay_plan *plan, bool captures, decoded *out) {
+    walk w = {.t = t, .plan = plan, .captures = captures, .out = out};
     *out = (decoded){.fd = -1};
     const char *error = decode(&w);
     for (uint32_t i = 0; w.thread && i <= trace_thread_count(t); i++) {

@@ -23,8 +23,9 @@ typedef struct decoded {
     uint32_t samples;
 } decoded;
 
-/* Of the process that allocates most. plan: whose turns are domains; NULL: none. Returns NULL, or why not. The caller
-   closes fd. */
-const char *decode_trace(trace *t, const replay_plan *plan, decoded *out);
+/* Of the process that allocates most. plan: whose turns are domains; NULL: none. captures: such as capture and drain,
+   and each free is made; else objects that die in a turn are allocated in its domain, and their frees are left out.
+   Returns NULL, or why not. The caller closes fd. */
+const char *decode_trace(trace *t, const replay_plan *plan, bool captures, decoded *out);
 
 #endif

@@ -25,7 +25,8 @@ typedef enum op_kind {
     OP_REALLOC,   /* slot, size */
     OP_START,     /* slot: a thread */
     OP_SAMPLE,    /* slot: number of the sample */
-    OP_TURN,      /* a turn of the plan begins: the thread enters a domain of its own */
+    OP_TURN,      /* a turn of the plan begins: the thread enters a domain of its own. size 1: one that captures, and
+                     lets go at its end of what is still used */
     OP_TURN_END,
     OP_WINDOW /* slot: the window that begins, UINT32_MAX: none; turn: the one that ends, plus one; 0: none */
 } op_kind;

@@ -3,9 +3,8 @@
  * measures is anonymous memory, so it measures the allocator alone, less what the process had before the first
  * operation. Between operations it calls nothing that allocates, but for pthread_create.
  */
+#include "common/domain_calls.h"
 #include "replay/ops.h"
-
-#include <tslab/tslab.h>
 
 #include <dlfcn.h>
 #include <errno.h>
@@ -35,16 +34,6 @@ typedef struct player_thread {
     buckets alloc_ns, free_ns;
     EpochDomain *domain; /* of the turn that is open */
 } player_thread;
-
-/* Of the library that is preloaded; the plan's turns call them. */
-typedef struct domain_calls {
-    SlabAllocator *(*allocator)(void);
-    EpochDomain *(*create)(SlabAllocator *allocator);
-    bool (*enter)(EpochDomain *domain), (*leave)(EpochDomain *domain);
-    void (*destroy)(EpochDomain *domain);
-    void *(*alloc)(size_t size), *(*alloc_aligned)(size_t alignment, size_t size);
-    void *(*resize)(void *pointer, size_t size);
-} domain_calls;
 
 static struct {
     const ops_head *head;
@@ -139,11 +128,11 @@ static void count_time(buckets *of, uint64_t from) {
 }
 
 /* The end of a turn frees its objects: it counts as one free of the tail. */
-static void do_turn(player_thread *t, bool begins) {
+static void do_turn(player_thread *t, const op *o) {
     const domain_calls *d = &player.domains;
     if (player.mode == PLAY_NOTHING) return;
-    if (begins) {
-        t->domain = d->create(d->allocator());
+    if (o->kind == OP_TURN) {
+        t->domain = d->create(d->allocator(), NULL, o->size ? EPOCH_DOMAIN_CAPTURE | EPOCH_DOMAIN_DRAIN : 0);
         if (!t->domain || !d->enter(t->domain)) _exit(PLAY_NO_MEMORY);
         return;
     }
@@ -216,7 +205,7 @@ static void do_op(player_thread *t, const op *o) {
     } else if (o->kind == OP_START) {
         start_thread(o->slot);
     } else if (o->kind == OP_TURN || o->kind == OP_TURN_END) {
-        do_turn(t, o->kind == OP_TURN);
+        do_turn(t, o);
     } else if (o->kind == OP_SAMPLE) {
         if (player.mode == PLAY_MEASURE) player.result->resident[o->slot] = resident_now();
     } else {
@@ -249,19 +238,6 @@ static bool is_from(const char *library) {
     wanted = wanted ? wanted + 1 : library;
     /* The loader may know it by a longer name: libx.so.2 as libx.so.2.1. */
     return strncmp(name, wanted, strlen(wanted)) == 0;
-}
-
-/* NULL where the allocator has no domains: then no operation asks for one. */
-static void find_domains(domain_calls *d) {
-    static const char *const names[] = {"slab_malloc_allocator", "epoch_domain_create",  "epoch_domain_enter",
-                                        "epoch_domain_exit",     "epoch_domain_destroy", "slab_alloc",
-                                        "slab_alloc_aligned",    "slab_alloc_resize"};
-    void *const into[] = {&d->allocator, &d->create, &d->enter,         &d->leave,
-                          &d->destroy,   &d->alloc,  &d->alloc_aligned, &d->resize};
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        void *found = dlsym(RTLD_DEFAULT, names[i]);
-        memcpy(into[i], &found, sizeof found);
-    }
 }
 
 static bool map_operations(int fd) {
@@ -298,7 +274,7 @@ int play(int ops_fd, play_mode mode, const char *library) {
     if (mode == PLAY_PROBE) return 0;
     if (!map_operations(ops_fd)) return PLAY_BROKEN;
     player.mode = mode;
-    find_domains(&player.domains);
+    (void)domain_calls_find(&player.domains); /* where the allocator has none, no operation asks for one */
     player.slots = shared_memory(player.head->slots * sizeof *player.slots);
     player.threads = shared_memory(player.head->threads * sizeof *player.threads);
     player.result = shared_memory(sizeof *player.result);

@@ -15,8 +15,11 @@ static void put_tail(const buckets *b, FILE *out) {
 
 static void put_allocator(const run_allocator *a, FILE *out) {
     const run_figures *f = a->figures;
-    fprintf(out, "%-9s %9.2f (%.2f to %.2f)\n", a->name, f->time_ns.median / 1e6, f->time_ns.low / 1e6,
-            f->time_ns.high / 1e6);
+    char wall[80];
+    snprintf(wall, sizeof wall, "%.2f (%.2f to %.2f)", f->time_ns.median / 1e6, f->time_ns.low / 1e6,
+             f->time_ns.high / 1e6);
+    fprintf(out, "%-9s %-32s %9.2f (%.2f to %.2f)\n", a->name, wall, f->cpu_ns.median / 1e6, f->cpu_ns.low / 1e6,
+            f->cpu_ns.high / 1e6);
 }
 
 static void put_tails(const run_allocator *a, FILE *out) {
@@ -70,7 +73,8 @@ void replay_text(const replay *r, FILE *out) {
         fprintf(out,
                 "planned: tslab with a domain for each of %" PRIu64 " turns of %s, and without %" PRIu64 " frees\n",
                 r->planned_ops.turns, r->plan.address, r->planned_ops.dropped);
-    fprintf(out, "%u round%s; medians, and the lowest and highest\n\nTime in ms, without the player's own %.2f\n",
+    if (r->plan_path) fputs("captured: with domains that capture there, and each free: the lines of tslab advise\n", out);
+    fprintf(out, "%u round%s; medians, and the lowest and highest\n\nTime in ms, without the player's own %.2f; CPU time of all threads\n",
             r->rounds, r->rounds == 1 ? "" : "s", r->player_ns / 1e6);
     for (unsigned i = 0; i < r->count; i++) put_allocator(&r->allocator[i], out);
     fputs("\nOne call in ns:  malloc                             free\n"

@@ -10,7 +10,7 @@
 typedef struct replay {
     const trace *t;
     const char *path;
-    decoded ops, planned_ops; /* planned: where there is a plan */
+    decoded ops, captured_ops, planned_ops; /* the last two: where there is a plan */
     const char *plan_path;    /* NULL: none */
     replay_plan plan;
     unsigned rounds, count;

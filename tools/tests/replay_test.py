@@ -89,8 +89,8 @@ class Replaying(unittest.TestCase):
         found = figures("--allocator", "malloc,tslab", "--plan", plan, trace)
         self.assertEqual(found["plan"], {"address": "0x5000", "turns": 200, "frees_saved": 200 * 30 - 20})
         done = {a["name"]: (a["mallocs"], a["frees"]) for a in found["allocators"]}
-        self.assertEqual(done, {"malloc": (6200, 6180), "tslab": (6200, 6180), "planned": (6200, 200)})
-        planned = found["allocators"][2]
+        self.assertEqual(done, {"malloc": (6200, 6180), "tslab": (6200, 6180), "captured": (6200, 6180), "planned": (6200, 200)})
+        planned = found["allocators"][3]
         self.assertLess(planned["peak_bytes"]["median"], 200 << 10) # the turns' ends free: 600 KB are allocated
         answer = replay("--rounds", "1", "--allocator", "tslab", "--plan", plan, trace)
         self.assertIn("planned: tslab with a domain for each of 200 turns of 0x5000, and without 5980 frees",
@@ -103,6 +103,8 @@ class Replaying(unittest.TestCase):
         self.assertEqual((answer.returncode, answer.stderr), (0, ""))
         proof = answer.stdout[answer.stdout.index("\nProof: "):]
         self.assertIn("domain for each of 200 turns of 0x5000, and without 5980 frees", proof)
+        rows = [line.split()[0] for line in proof.splitlines() if line.endswith("|")]
+        self.assertEqual(rows[-3:], ["tslab", "captured", "planned"])
         answer = subprocess.run([TSLAB, "advise", "--proof", KNOWN], capture_output=True, text=True, timeout=300,
                                 env=ENVIRONMENT)
         self.assertEqual(answer.returncode, 1)
@@ -158,6 +160,10 @@ class Replaying(unittest.TestCase):
         charts = [line for line in answer.stdout.splitlines() if line.endswith("|")]
         self.assertEqual([line.split()[0] for line in charts], ["malloc", "tslab"])
         self.assertEqual([len(line) for line in charts], [10 + 74, 10 + 74])
+        times = [line for line in answer.stdout.split("Time in ms")[1].split("\n\n")[0].splitlines()[1:]]
+        self.assertEqual(len(times), 2)
+        for line in times: # wall and CPU time, each with its range
+            self.assertRegex(line, r"^(malloc|tslab)( +[0-9.]+ \([0-9.]+ to [0-9.]+\)){2}$")
 
     def test_damaged(self):
         with open(KNOWN, "rb") as file:
