@@ -76,15 +76,15 @@ static bool make_tables(candidates *c, uint32_t nodes) {
     return c->first && c->below && c->of && c->watched;
 }
 
-static bool of_each_instance(candidates *c, const stack_tree *r, const uint64_t *births, const uint64_t *visits,
-                             uint64_t all, const uint32_t *next, counted_site *sites) {
+static bool of_each_instance(candidates *c, const stack_tree *r, const node_counts *of, uint64_t all,
+                             const uint32_t *next, counted_site *sites) {
     for (uint32_t i = 1; i < r->nodes; i++) {
         if (r->instance[i] != i) continue;
         size_t count = 0;
         uint64_t sum = 0;
         for (uint32_t at = i; at; at = next[at]) {
-            sites[count++] = (counted_site){at, visits[at]};
-            sum += births[at];
+            sites[count++] = (counted_site){at, of->visits[at]};
+            sum += of->births[at];
         }
         if (sum < LEAST_BIRTHS || sum < all / SHARE) continue;
         if (!pick_sites(c, r, i, sites, count, sum)) return false;
@@ -92,7 +92,7 @@ static bool of_each_instance(candidates *c, const stack_tree *r, const uint64_t 
     return true;
 }
 
-bool candidates_find(candidates *c, const stack_tree *r, const uint64_t *births, const uint64_t *visits, uint64_t all) {
+bool candidates_find(candidates *c, const stack_tree *r, const node_counts *of, uint64_t all) {
     uint32_t *next = calloc(r->nodes, sizeof *next);
     counted_site *sites = calloc(r->nodes, sizeof *sites);
     bool done = next && sites && make_tables(c, r->nodes);
@@ -102,7 +102,7 @@ bool candidates_find(candidates *c, const stack_tree *r, const uint64_t *births,
         next[i] = next[head];
         next[head] = i;
     }
-    done = done && of_each_instance(c, r, births, visits, all, next, sites);
+    done = done && of_each_instance(c, r, of, all, next, sites);
     free(next);
     free(sites);
     return done;
@@ -136,17 +136,17 @@ typedef struct choice {
 /* The code that starts threads and programs calls each of its functions once. */
 static bool is_start_code(const stack_tree *r, uint32_t node) {
     if (!node) return true;
-    const trace_module *m = trace_module_of(r->t, trace_stack_image(r->t, node), trace_stack_address(r->t, node) - 1);
-    const char *slash = m ? strrchr(m->path, '/') : NULL, *name = slash ? slash + 1 : m ? m->path : "";
-    return !trace_stack_caller(r->t, node) || strncmp(name, "libc.so", 7) == 0 || strncmp(name, "libc-", 5) == 0 ||
-           strncmp(name, "libpthread", 10) == 0;
+    return !trace_stack_caller(r->t, node) || tree_is_libc(r, node);
 }
 
-static uint64_t births_of(const stack_tree *r, const uint64_t *births, const uint32_t instance) {
-    uint64_t sum = 0;
-    for (uint32_t i = instance; i < r->nodes; i++)
-        if (r->instance[i] == instance) sum += births[i];
-    return sum;
+static void add_counts(turn *t, const stack_tree *r, const node_counts *of, const uint32_t instance) {
+    for (uint32_t i = instance; i < r->nodes; i++) {
+        if (r->instance[i] != instance) continue;
+        t->births += of->births[i];
+        t->bytes += of->bytes[i];
+        t->reallocs += of->reallocs[i];
+        t->enters += of->enters[i];
+    }
 }
 
 static void look_for_beginning(choice *x, const stack_tree *r, uint32_t instance, const uint64_t *visits,
@@ -155,25 +155,23 @@ static void look_for_beginning(choice *x, const stack_tree *r, uint32_t instance
         if (r->instance[i] == instance && visits[i] <= calls && visits[i] < x->turn.count / 2) x->has_beginning = true;
 }
 
-static choice choice_of(const candidate *c, const stack_tree *r, const uint64_t *births, const uint64_t *bytes,
-                        const uint64_t *visits) {
+static choice choice_of(const candidate *c, const stack_tree *r, const node_counts *of) {
     uint32_t instance = r->instance[c->node], caller = trace_stack_caller(r->t, c->node);
     choice x = {.address = trace_stack_address(r->t, c->node), .most = c->most};
     x.turn = (turn){.function = r->function[c->node],
                     .stack = c->node,
                     .at_end = c->at_end,
-                    .count = visits[c->node],
-                    .births = births_of(r, births, instance),
-                    .bytes = births_of(r, bytes, instance),
+                    .count = of->visits[c->node],
                     .covered = c->covered,
                     .covered_bytes = c->covered_bytes,
                     .held_byte_seconds = c->held,
                     .held_peak = c->held_peak,
                     .parent = -1};
     memcpy(x.turn.lag, c->lag, sizeof x.turn.lag);
-    x.calls = caller ? visits[caller] : 1;
+    add_counts(&x.turn, r, of, instance);
+    x.calls = caller ? of->visits[caller] : 1;
     x.is_entry = is_start_code(r, caller);
-    look_for_beginning(&x, r, instance, visits, x.calls);
+    look_for_beginning(&x, r, instance, of->visits, x.calls);
     return x;
 }
 
@@ -188,6 +186,8 @@ static void add_choice(choice *to, const choice *from) {
     to->turn.count += from->turn.count;
     to->turn.births += from->turn.births;
     to->turn.bytes += from->turn.bytes;
+    to->turn.reallocs += from->turn.reallocs;
+    to->turn.enters += from->turn.enters;
     to->turn.covered += from->turn.covered;
     to->turn.covered_bytes += from->turn.covered_bytes;
     for (unsigned i = 0; i < TURN_LAGS; i++) to->turn.lag[i] += from->turn.lag[i];
@@ -321,11 +321,13 @@ static void bind_candidates(const turns *out, const candidates *c, const stack_t
     }
 }
 
-bool choose_turns(turns *out, const candidates *c, const stack_tree *r, const uint64_t *births, const uint64_t *bytes,
-                  const uint64_t *visits, const turn_costs *costs, int *turn_of) {
+bool is_worth_showing(const turns *out, const turn *t) { return t->covered * 20 >= out->births; }
+
+bool choose_turns(turns *out, const candidates *c, const stack_tree *r, const node_counts *of, const turn_costs *costs,
+                  int *turn_of) {
     choice *all = calloc(c->count + 1, sizeof *all);
     if (!all) return false;
-    for (size_t i = 1; i <= c->count; i++) all[i - 1] = choice_of(&c->one[i], r, births, bytes, visits);
+    for (size_t i = 1; i <= c->count; i++) all[i - 1] = choice_of(&c->one[i], r, of);
     size_t count = merge_sites(all, c->count);
     for (size_t i = 0; i < count; i++) price(&all[i], costs);
     count = best_of_functions(all, count, out);

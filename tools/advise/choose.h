@@ -25,13 +25,20 @@ typedef struct candidates {
     bool *watched; /* by node */
 } candidates;
 
-/* births: by node, of all stacks that have it. all: of the trace. false: no memory. */
-bool candidates_find(candidates *c, const stack_tree *r, const uint64_t *births, const uint64_t *visits, uint64_t all);
+/* By node, and but for visits of all stacks that have it. */
+typedef struct node_counts {
+    uint64_t *births, *bytes, *reallocs, *enters, *visits;
+} node_counts;
+
+/* all: births of the trace. false: no memory. */
+bool candidates_find(candidates *c, const stack_tree *r, const node_counts *of, uint64_t all);
 void candidates_free(candidates *c);
 candidate *candidate_at(candidates *c, uint32_t node, bool at_end); /* NULL: none */
 
 /* Fills out->best, and turn_of[candidate]. false: no memory. */
-bool choose_turns(turns *out, const candidates *c, const stack_tree *r, const uint64_t *births, const uint64_t *bytes,
-                  const uint64_t *visits, const turn_costs *costs, int *turn_of);
+bool choose_turns(turns *out, const candidates *c, const stack_tree *r, const node_counts *of, const turn_costs *costs,
+                  int *turn_of);
+/* Whether the turn is worth showing: with less than a twentieth of all allocations it is not. */
+bool is_worth_showing(const turns *out, const turn *t);
 
 #endif

@@ -79,6 +79,7 @@ static int advise(const char *path, const char *html, bool json, bool proof) {
         return EXIT_NO_TARGET;
     }
     advice a = {.t = t, .path = path, .costs = costs_measure()};
+    costs_measure_captured(&a.costs);
     turns *found = turns_find(t, &a.costs, progress);
     a.turns = found;
     if (isatty(STDERR_FILENO)) fputs("\r     \r", stderr);
@@ -111,6 +112,7 @@ int command_advise(int argc, char **argv) {
                                           {NULL, 0, NULL, 0}};
     bool json = false, proof = false;
     const char *html = NULL;
+    if (argc == 2 && strcmp(argv[1], "--captured") == 0) return costs_print_captured(); /* how costs.c starts it */
     for (int c; (c = option_next(argc, argv, known)) != -1;) {
         if (c == JSON) {
             json = true;

@@ -1,7 +1,6 @@
 #include "advise/hint.h"
 
 #include <ctype.h>
-#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -237,15 +236,62 @@ static const char *find(hint *h, const char *file, unsigned line, const char *na
     return find_ends(h, body, behind_body, name);
 }
 
+static void free_hint(hint *h) {
+    if (!h) return;
+    free(h->s.text);
+    free(h->s.code);
+    free(h->s.at);
+    free(h);
+}
+
 const char *hint_write(const char *file, unsigned line, const char *name, const char *flags, FILE *out) {
     hint *h = calloc(1, sizeof *h);
     const char *why = h ? find(h, file, line, name) : "there is no memory";
     if (!why) put_diff(h, file, name, flags, out);
-    if (h) {
-        free(h->s.text);
-        free(h->s.code);
-        free(h->s.at);
-    }
-    free(h);
+    free_hint(h);
     return why;
+}
+
+/* ---- loops ------------------------------------------------------------------------------------------------------- */
+
+static bool is_keyword(const source *s, size_t at, const char *word) {
+    return (at == 0 || !is_word(s->code[at - 1])) && strncmp(s->code + at, word, strlen(word)) == 0 &&
+           !is_word(s->code[at + strlen(word)]);
+}
+
+/* Behind the loop that begins at `at`: its block, or its one statement; 0: none begins there. */
+static size_t behind_loop(const source *s, size_t at) {
+    size_t body;
+    if (is_keyword(s, at, "do")) {
+        body = at + 2;
+    } else if (is_keyword(s, at, "for") || is_keyword(s, at, "while")) {
+        size_t open = skip_space(s->code, at + (s->code[at] == 'f' ? 3 : 5));
+        body = s->code[open] == '(' ? behind(s->code, open, '(', ')') : 0;
+        if (!body) return 0;
+    } else {
+        return 0;
+    }
+    body = skip_space(s->code, body);
+    if (s->code[body] == '{') return behind(s->code, body, '{', '}');
+    size_t end = body; /* a statement of its own may be a block of an if, or another loop */
+    for (; s->code[end] && s->code[end] != ';'; end++)
+        if (s->code[end] == '{' || s->code[end] == '(') {
+            size_t closed = behind(s->code, end, s->code[end], s->code[end] == '{' ? '}' : ')');
+            if (!closed) return 0;
+            if (s->code[end] == '{') return closed;
+            end = closed - 1;
+        }
+    return end;
+}
+
+bool hint_is_in_loop(const char *file, unsigned line) {
+    hint *h = calloc(1, sizeof *h);
+    bool is = false;
+    if (h && read_source(&h->s, file) && line && line <= h->s.lines) {
+        const source *s = &h->s;
+        const size_t from = s->at[line - 1] + indent_of(s, line - 1);
+        for (size_t at = 0; at < s->at[line] && !is; at++) is = behind_loop(s, at) > from;
+    }
+    free_hint(h);
+    return is;
 }

@@ -2,6 +2,7 @@
 #ifndef ADVISE_HINT_H
 #define ADVISE_HINT_H
 
+#include <stdbool.h>
 #include <stdio.h>
 
 /*
@@ -11,5 +12,8 @@
  * name: the function's; label: a literal's text; flags: of epoch_domain_create_ex.
  */
 const char *hint_write(const char *file, unsigned line, const char *name, const char *flags, FILE *out);
+
+/* Whether the source shows a loop around the line, in the function that the line is in. */
+bool hint_is_in_loop(const char *file, unsigned line);
 
 #endif

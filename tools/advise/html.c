@@ -141,7 +141,7 @@ static void put_row(const advice *a, size_t i, FILE *out) {
     fprintf(out, "<tr id=\"b%zu\"><td data-l=\"boundary\">%zu. <code>", i + 1, i + 1);
     put_written(a, i, write_turn, out);
     fprintf(out, "</code></td><td data-l=\"turn\">%s</td><td class=\"n\" data-l=\"turns\">%" PRIu64 "</td>",
-            t->is_loop ? "round of a loop" : "call", t->count);
+            t->is_loop ? "from call to call" : "call", t->count);
     put_number("objects a turn", (double)t->births / each, "", out);
     fputs("<td class=\"n\" data-l=\"bytes a turn\">", out);
     advice_put_size((double)t->bytes / each, out);
@@ -182,7 +182,7 @@ static void put_escapees(const advice *a, FILE *out) {
     for (size_t i = 0; i < a->escapes; i++) {
         const turn_escape *e = &a->escape[i];
         of_turn = i && a->escape[i - 1].turn == e->turn ? of_turn + 1 : 0;
-        if (of_turn >= SHOWN_ESCAPES) continue;
+        if (of_turn >= SHOWN_ESCAPES && e->turn) continue;
         fprintf(out, "<tr><td data-l=\"boundary\"><a href=\"#b%u\">%u</a></td><td data-l=\"allocated in\"><code>",
                 e->turn + 1, e->turn + 1);
         put_written(a, i, write_escape, out);
@@ -200,7 +200,8 @@ static void put_escapees(const advice *a, FILE *out) {
 
 static void put_lives(const advice *a, FILE *out) {
     fputs("<h2>Long lives</h2>\n<table><thead><tr><th>life</th><th>allocated in</th><th class=\"n\">objects</th>"
-          "<th class=\"n\">bytes</th><th class=\"n\">mean</th></tr></thead><tbody>\n",
+          "<th class=\"n\">bytes</th><th class=\"n\">mean</th>"
+          "<th class=\"n\">an epoch saves</th></tr></thead><tbody>\n",
           out);
     for (size_t i = 0; i < a->lives && i < SHOWN_SITES; i++) {
         const turn_site *s = &a->life[i];
@@ -213,6 +214,8 @@ static void put_lives(const advice *a, FILE *out) {
         advice_put_size((double)s->bytes, out);
         fputs("</td><td class=\"n\" data-l=\"mean life\">", out);
         advice_put_time(s->life_seconds / (double)s->objects * 1e9, out);
+        fputs("</td><td class=\"n\" data-l=\"an epoch saves\">", out);
+        advice_put_time(advice_saved_by_epoch(a, s), out);
         fputs("</td></tr>\n", out);
     }
     fputs("</tbody></table>\n", out);

@@ -47,6 +47,31 @@ static void put_escape(const advice *a, const turn_escape *e, FILE *out) {
         fputs("null", out);
 }
 
+/* Who allocates. */
+static void put_entries(const advice *a, const turn *t, FILE *out) {
+    fputs(",\n   \"allocated_by\": [", out);
+    for (unsigned k = 0; k < TURN_ENTRIES && t->entry[k].objects; k++) {
+        fputs(k ? ", {" : "{", out);
+        put_place(a, t->entry[k].stack, "function", out);
+        fprintf(out, ", \"objects\": %" PRIu64 "}", t->entry[k].objects);
+    }
+    fputs("]", out);
+}
+
+/* The frees that the end of a turn replaces. */
+static void put_freed(const advice *a, size_t i, FILE *out) {
+    unsigned shown = 0;
+    fputs("],\n   \"frees\": [", out);
+    for (size_t k = 0; k < a->freeds; k++) {
+        const turn_escape *e = &a->freed[k];
+        if (e->turn != i || !e->freed) continue;
+        fprintf(out, "%s\n    {", shown++ ? "," : "");
+        put_place(a, e->freed_named, "function", out);
+        put_through(a, e->freed, e->freed_named, out);
+        fprintf(out, ", \"objects\": %" PRIu64 "}", e->objects);
+    }
+}
+
 static void put_turn_json(const advice *a, size_t i, FILE *out) {
     const turn *t = &a->turns->best[i];
     double each = (double)t->count;
@@ -64,14 +89,31 @@ static void put_turn_json(const advice *a, size_t i, FILE *out) {
         fprintf(out, "%d", t->parent);
     else
         fputs("null", out);
-    fprintf(out, ", \"at_destroy\": \"%s\", \"escapees\": [", advice_at_destroy(a, i));
+    fprintf(out, ",\n   \"reallocs_per_turn\": %.2f, \"domains_entered\": %" PRIu64 ", \"inlined\": ",
+            (double)t->reallocs / each, t->enters);
+    spot s = advice_spot(a, t->stack);
+    if (s.inlined)
+        text_put_quoted(s.inlined, out);
+    else
+        fputs("null", out);
+    fprintf(out, ", \"cut\": %s, \"ns_saved_captured_per_turn\": ",
+            !t->is_loop ? "null" : t->at_end ? "\"behind\"" : "\"before\"");
+    double captured;
+    if (advice_saved_captured(a, t, &captured))
+        fprintf(out, "%.1f", captured / each);
+    else
+        fputs("null", out);
+    put_entries(a, t, out);
+    fprintf(out, ",\n   \"escaped_objects\": %" PRIu64 ", \"at_destroy\": \"%s\", \"escapees\": [", t->births - t->covered,
+            advice_at_destroy(a, i));
     unsigned shown = 0;
-    for (size_t k = 0; k < a->escapes && shown < SHOWN_ESCAPES; k++) {
+    for (size_t k = 0; k < a->escapes; k++) {
         if (a->escape[k].turn != i) continue;
         fprintf(out, "%s\n    {", shown++ ? "," : "");
         put_escape(a, &a->escape[k], out);
         fputs("}", out);
     }
+    put_freed(a, i, out);
     fputs("]}", out);
 }
 
@@ -89,6 +131,7 @@ static void put_life(const advice *a, const turn_site *s, FILE *out) {
     fprintf(out,
             ", \"objects\": %" PRIu64 ", \"bytes\": %" PRIu64 ", \"live_at_end\": %" PRIu64 ", \"mean_life_ns\": %.0f",
             s->objects, s->bytes, s->live, s->life_seconds / (double)s->objects * 1e9);
+    fprintf(out, ", \"ns_saved\": %.0f", advice_saved_by_epoch(a, s));
 }
 
 void advice_json(const advice *a, FILE *out) {
@@ -99,9 +142,12 @@ void advice_json(const advice *a, FILE *out) {
     fprintf(out,
             ", \"allocations\": %" PRIu64 ", \"bytes\": %" PRIu64 ", \"peak_bytes\": %" PRIu64
             ", \"duration_ns\": %" PRIu64 ",\n \"costs\": {\"malloc_free_ns\": %.2f, \"scope_alloc_ns\": %.2f, "
-            "\"domain_ns\": %.2f},\n \"verdict\": \"%s\", \"why\": ",
+            "\"domain_ns\": %.2f, "
+            "\"captured_ns\": %.2f, \"captured_domain_ns\": %.2f},\n \"domains_entered\": %" PRIu64
+            ", \"objects_in_domains\": %" PRIu64 ",\n \"verdict\": \"%s\", \"why\": ",
             a->turns->births, a->turns->bytes, a->turns->peak_bytes, a->turns->duration_ns, a->costs.malloc_free,
-            a->costs.scope_alloc, a->costs.domain, any ? "boundaries" : "none");
+            a->costs.scope_alloc, a->costs.domain, a->costs.captured_pair, a->costs.captured_domain, a->turns->enters,
+            a->turns->scoped, any ? "boundaries" : "none");
     text_put_quoted(why, out);
     fputs(",\n \"boundaries\": [", out);
     for (size_t i = 0; any && i < a->turns->count; i++) put_turn_json(a, i, out);

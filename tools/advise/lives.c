@@ -104,7 +104,7 @@ void generations_free(generations *g) {
 
 /* The candidate with most rounds in which the objects of the site die a constant number of them later. */
 static void tell_of(const generations *g, turn_site *site, const stack_tree *r, const candidates *c,
-                    const uint64_t *visits) {
+                    const uint64_t *visits, const int *turn_of) {
     size_t k = 0;
     for (uint32_t at = site->stack; at; at = trace_stack_caller(r->t, at))
         for (size_t i = r->instance[at] ? c->first[r->instance[at]] : 0; i; i = c->one[i].next, k++) {
@@ -112,20 +112,26 @@ static void tell_of(const generations *g, turn_site *site, const stack_tree *r, 
             uint32_t node = c->one[i].node, best = site->turn_stack;
             uint64_t all = 0;
             for (unsigned lag = 0; lag <= TURN_LAGS; lag++) all += count[lag];
+            site->is_covered |= turn_of[i] == 0 && all && count[0] * 20 >= all * 19;
             for (unsigned lag = 1; lag < TURN_LAGS; lag++) {
                 if (visits[node] < LEAST_ROUNDS || !all || count[lag] * 20 < all * 19) continue;
                 if (best && (visits[best] > visits[node] || (visits[best] == visits[node] && site->turns_later <= lag)))
                     continue;
                 site->turn_stack = node;
                 site->turns_later = lag;
+                site->rounds = visits[node];
             }
         }
 }
 
 void generations_tell(const generations *g, turns *out, const stack_tree *r, const candidates *c,
-                      const uint64_t *visits) {
-    for (uint32_t i = 1; i < r->nodes; i++)
-        if (g->count[i]) tell_of(g, &out->site[i], r, c, visits);
+                      const uint64_t *visits, const int *turn_of) {
+    for (uint32_t i = 1; i < r->nodes; i++) {
+        if (!g->count[i]) continue;
+        tell_of(g, &out->site[i], r, c, visits, turn_of);
+        out->site[i].is_covered &= out->count && is_worth_showing(out, &out->best[0]);
+        if (out->site[i].is_covered) out->site[i].turn_stack = out->site[i].turns_later = 0;
+    }
 }
 
 /* ---- rows -------------------------------------------------------------------------------------------------------- */
@@ -135,7 +141,7 @@ void lives_classify(turns *out) {
     for (size_t i = 0; i < out->sites; i++) {
         turn_site *site = &out->site[i];
         double mean = site->objects ? site->life_seconds / (double)site->objects : 0;
-        if (!site->objects || !site->stack)
+        if (!site->objects || !site->stack || site->is_covered)
             site->life = LIFE_SHORT;
         else if (site->turns_later)
             site->life = LIFE_GENERATION;
@@ -185,6 +191,14 @@ static int most_escapes(const void *a, const void *b) {
     return (x->objects < y->objects) - (x->objects > y->objects);
 }
 
+void turn_sites_sort(turn_site *site, size_t count) {
+    if (count) qsort(site, count, sizeof *site, most_byte_seconds);
+}
+
+void turn_escapes_sort(turn_escape *row, size_t count) {
+    if (count) qsort(row, count, sizeof *row, most_escapes);
+}
+
 void turn_site_add(turn_site *to, const turn_site *from) {
     to->objects += from->objects;
     to->bytes += from->bytes;
@@ -192,6 +206,7 @@ void turn_site_add(turn_site *to, const turn_site *from) {
     to->live_bytes += from->live_bytes;
     to->life_seconds += from->life_seconds;
     to->byte_seconds += from->byte_seconds;
+    if (from->rounds > to->rounds) to->rounds = from->rounds;
 }
 
 void turn_escape_add(turn_escape *to, const turn_escape *from) {
@@ -217,7 +232,7 @@ static bool merge_sites(turns *out, const stack_tree *r, const bool *is_wrapper)
         out->site[kept - 1].row = (uint32_t)kept - 1;
         out->row_of[stack] = (uint32_t)kept - 1;
     }
-    qsort(out->site, kept, sizeof *out->site, most_byte_seconds);
+    turn_sites_sort(out->site, kept);
     for (size_t i = 0; i < kept; i++) place[out->site[i].row] = (uint32_t)i;
     for (size_t i = 0; i < out->sites; i++) out->row_of[i] = place[out->row_of[i]];
     out->sites = kept;
@@ -225,25 +240,27 @@ static bool merge_sites(turns *out, const stack_tree *r, const bool *is_wrapper)
     return true;
 }
 
-static void merge_escapes(turns *out, const stack_tree *r, const bool *is_wrapper) {
+/* Returns how many rows are left. */
+static size_t merge_escapes(turn_escape *row, size_t count, const stack_tree *r, const bool *is_wrapper) {
     size_t kept = 0;
-    for (size_t i = 0; i < out->escapes; i++) {
-        out->escape[i].named = wrappers_skip(r, is_wrapper, out->escape[i].stack);
-        out->escape[i].freed_named = out->escape[i].freed ? wrappers_skip(r, is_wrapper, out->escape[i].freed) : 0;
+    for (size_t i = 0; i < count; i++) {
+        row[i].named = row[i].stack ? wrappers_skip(r, is_wrapper, row[i].stack) : 0;
+        row[i].freed_named = row[i].freed ? wrappers_skip(r, is_wrapper, row[i].freed) : 0;
     }
-    if (out->escapes) qsort(out->escape, out->escapes, sizeof *out->escape, same_escape);
-    for (size_t i = 0; i < out->escapes; i++)
-        if (kept && same_escape(&out->escape[kept - 1], &out->escape[i]) == 0)
-            turn_escape_add(&out->escape[kept - 1], &out->escape[i]);
+    if (count) qsort(row, count, sizeof *row, same_escape);
+    for (size_t i = 0; i < count; i++)
+        if (kept && same_escape(&row[kept - 1], &row[i]) == 0)
+            turn_escape_add(&row[kept - 1], &row[i]);
         else
-            out->escape[kept++] = out->escape[i];
-    out->escapes = kept;
-    if (kept) qsort(out->escape, kept, sizeof *out->escape, most_escapes);
+            row[kept++] = row[i];
+    turn_escapes_sort(row, kept);
+    return kept;
 }
 
 bool lives_merge(turns *out, const stack_tree *r, const bool *is_wrapper) {
     tree = r;
     if (!merge_sites(out, r, is_wrapper)) return false;
-    merge_escapes(out, r, is_wrapper);
+    out->escapes = merge_escapes(out->escape, out->escapes, r, is_wrapper);
+    out->freeds = merge_escapes(out->freed, out->freeds, r, is_wrapper);
     return true;
 }

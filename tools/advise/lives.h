@@ -19,9 +19,10 @@ typedef struct generations {
 /* false: no memory. */
 bool generations_make(generations *g, const turns *out, const stack_tree *r, const candidates *c);
 void generations_free(generations *g);
-/* Says of sites whose objects die a constant number of rounds later that they are generations. */
+/* Says of sites whose objects die a constant number of rounds later that they are generations, and of others that they
+   die in the turns of the first boundary. turn_of: by candidate. */
 void generations_tell(const generations *g, turns *out, const stack_tree *r, const candidates *c,
-                      const uint64_t *visits);
+                      const uint64_t *visits, const int *turn_of);
 
 /* Fill life, named, row_of and, of escapes, freed_named; one row for those of the same call behind the same wrappers.
    false: no memory. */

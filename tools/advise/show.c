@@ -1,6 +1,6 @@
 #include "advise/show.h"
 
-#include "advise/hint.h"
+#include "advise/choose.h"
 #include "common/text.h"
 
 #include <inttypes.h>
@@ -40,21 +40,34 @@ static bool add_path(advice *a, size_t *capacity, uint32_t stack, uint32_t named
     return !named || add_place(a, capacity, named);
 }
 
+/* The first rows of each turn; NULL: no memory. */
+static turn_escape *add_rows(advice *a, size_t *capacity, const turn_escape *from, size_t count, size_t *kept) {
+    size_t of_turn = 0;
+    turn_escape *to = calloc(count + 1, sizeof *to);
+    for (size_t i = 0; to && i < count; i++) {
+        const turn_escape *e = &from[i];
+        of_turn = i && from[i - 1].turn == e->turn ? of_turn + 1 : 0;
+        if (of_turn >= NAMED_ESCAPES) continue;
+        to[(*kept)++] = *e;
+        if (add_path(a, capacity, e->stack, e->named) && add_path(a, capacity, e->freed, e->freed_named)) continue;
+        free(to);
+        to = NULL;
+    }
+    return to;
+}
+
 static bool add_places(advice *a) {
     const turns *t = a->turns;
-    size_t capacity = 0, of_turn = 0;
-    for (size_t i = 0; i < t->count; i++)
+    size_t capacity = 0;
+    if (t->enter_stack && !add_place(a, &capacity, t->enter_stack)) return false;
+    for (size_t i = 0; i < t->count; i++) {
         if (!add_place(a, &capacity, t->best[i].stack)) return false;
-    a->escape = calloc(t->escapes + 1, sizeof *a->escape);
-    if (!a->escape) return false;
-    for (size_t i = 0; i < t->escapes; i++) {
-        const turn_escape *e = &t->escape[i];
-        of_turn = i && t->escape[i - 1].turn == e->turn ? of_turn + 1 : 0;
-        if (of_turn >= NAMED_ESCAPES) continue;
-        a->escape[a->escapes++] = *e;
-        if (!add_path(a, &capacity, e->stack, e->named) || !add_path(a, &capacity, e->freed, e->freed_named))
-            return false;
+        for (unsigned k = 0; k < TURN_ENTRIES && t->best[i].entry[k].objects; k++)
+            if (!add_place(a, &capacity, t->best[i].entry[k].stack)) return false;
     }
+    a->escape = add_rows(a, &capacity, t->escape, t->escapes, &a->escapes);
+    a->freed = add_rows(a, &capacity, t->freed, t->freeds, &a->freeds);
+    if (!a->escape || !a->freed) return false;
     for (size_t i = 0; i < t->sites && a->lives < NAMED_SITES; i++) {
         const turn_site *s = &t->site[i];
         if (s->life == LIFE_SHORT && i >= SHOWN_BANDS) continue;
@@ -66,7 +79,25 @@ static bool add_places(advice *a) {
     return true;
 }
 
-/* Rows that would be shown as the same become one. */
+/* Rows that would be shown as the same become one. Returns how many are left. */
+static size_t merge_rows(const advice *a, turn_escape *row, size_t count) {
+    size_t kept = 0;
+    for (size_t i = 0, k; i < count; i++) {
+        for (k = 0; k < kept; k++) {
+            const turn_escape *x = &row[k], *y = &row[i];
+            if (x->turn == y->turn && advice_same(a, x->stack, x->named, y->stack, y->named) &&
+                !x->freed == !y->freed && advice_same(a, x->freed, x->freed_named, y->freed, y->freed_named))
+                break;
+        }
+        if (k < kept)
+            turn_escape_add(&row[k], &row[i]);
+        else
+            row[kept++] = row[i];
+    }
+    turn_escapes_sort(row, kept);
+    return kept;
+}
+
 static void merge_shown(advice *a) {
     size_t kept = 0;
     for (size_t i = 0, k; i < a->lives; i++) {
@@ -80,20 +111,9 @@ static void merge_shown(advice *a) {
             a->life[kept++] = a->life[i];
     }
     a->lives = kept;
-    kept = 0;
-    for (size_t i = 0, k; i < a->escapes; i++) {
-        for (k = 0; k < kept; k++) {
-            const turn_escape *x = &a->escape[k], *y = &a->escape[i];
-            if (x->turn == y->turn && advice_same(a, x->stack, x->named, y->stack, y->named) &&
-                !x->freed == !y->freed && advice_same(a, x->freed, x->freed_named, y->freed, y->freed_named))
-                break;
-        }
-        if (k < kept)
-            turn_escape_add(&a->escape[k], &a->escape[i]);
-        else
-            a->escape[kept++] = a->escape[i];
-    }
-    a->escapes = kept;
+    turn_sites_sort(a->life, a->lives);
+    a->escapes = merge_rows(a, a->escape, a->escapes);
+    a->freeds = merge_rows(a, a->freed, a->freeds);
 }
 
 bool advice_name(advice *a) {
@@ -106,8 +126,9 @@ void advice_free(advice *a) {
     if (a->place) trace_free_places(a->place, a->places);
     free(a->place);
     free(a->escape);
+    free(a->freed);
     a->place = NULL;
-    a->escape = NULL;
+    a->escape = a->freed = NULL;
 }
 
 static const char *base_name(const char *path) {
@@ -121,6 +142,11 @@ static const trace_place *place_at(const advice *a, uint32_t image, uint64_t add
     return NULL;
 }
 
+const trace_place *advice_start(const advice *a, uint32_t stack) {
+    const turn_function *f = function_at(a, stack);
+    return place_at(a, f->image, f->start);
+}
+
 spot advice_spot(const advice *a, uint32_t stack) {
     const turn_function *f = function_at(a, stack);
     const trace_place *call = place_at(a, trace_stack_image(a->t, stack), trace_stack_address(a->t, stack) - 1);
@@ -128,6 +154,7 @@ spot advice_spot(const advice *a, uint32_t stack) {
     const trace_module *m = trace_module_of(a->t, f->image, f->start);
     spot s = {
         .function = start ? start->function : NULL, .file = call ? call->file : NULL, .line = call ? call->line : 0};
+    s.inlined = call && call->outer ? call->function : NULL;
     if (m)
         snprintf(s.plain, sizeof s.plain, "%s+0x%" PRIx64, base_name(m->path), f->start - m->base);
     else
@@ -168,7 +195,7 @@ bool advice_has_turns(const advice *a, const char **why) {
                    ? "a domain would hold many times the memory that the program has: a collector runs seldom"
                : t->too_small ? "the turns have so few objects that a domain costs more than it saves"
                               : "no function is called, and no loop goes round, at whose end its objects die";
-    } else if (t->best[0].covered * 20 < t->births) {
+    } else if (!is_worth_showing(t, &t->best[0])) {
         *why = "the best boundary has fewer than 5 % of the allocations";
     }
     return !**why;
@@ -196,6 +223,25 @@ const char *advice_at_destroy(const advice *a, size_t of) {
         if (a->escape[i].oldest_ns > oldest) oldest = a->escape[i].oldest_ns;
     }
     return first * 10 >= escaped * 9 && oldest >= a->turns->duration_ns / 50 ? "promote" : "drain";
+}
+
+bool advice_has_domain(const turn *t) { return t->enters * 2 > t->count && t->enters * 2 < t->count * 3; }
+
+bool advice_saved_captured(const advice *a, const turn *t, double *ns) {
+    const turn_costs *c = &a->costs;
+    *ns = (double)t->births * (c->malloc_free - c->captured_pair) - (double)t->count * c->captured_domain;
+    return c->captured_pair > 0;
+}
+
+double advice_saved_by_epochs(const advice *a, uint64_t frees, uint64_t epochs) {
+    const turn_costs *c = &a->costs;
+    const double saved = (double)frees * (c->malloc_free - c->scope_alloc) - (double)epochs * c->domain;
+    if (saved * 20 < (double)a->turns->births * c->malloc_free) return 0;
+    return saved * 10000 > (double)a->turns->duration_ns ? saved : 0;
+}
+
+double advice_saved_by_epoch(const advice *a, const turn_site *s) {
+    return advice_saved_by_epochs(a, s->objects - s->live, s->turn_stack ? s->rounds : 1);
 }
 
 /* ---- text -------------------------------------------------------------------------------------------------------- */
@@ -253,78 +299,37 @@ static void put_escape(const advice *a, const turn_escape *e, FILE *out) {
     fputs("\n", out);
 }
 
+/* All that have names, of the boundary whose lines are printed. */
 static void put_escapes(const advice *a, size_t of, FILE *out) {
     const char *fate = advice_at_destroy(a, of);
-    uint64_t escaped = a->turns->best[of].births - a->turns->best[of].covered;
+    uint64_t escaped = a->turns->best[of].births - a->turns->best[of].covered, rest = escaped;
     unsigned shown = 0;
-    for (size_t i = 0; i < a->escapes && shown < SHOWN_ESCAPES; i++) {
+    for (size_t i = 0; i < a->escapes && (of == 0 || shown < SHOWN_ESCAPES); i++) {
         if (a->escape[i].turn != of) continue;
         put_escape(a, &a->escape[i], out);
+        rest -= a->escape[i].objects < rest ? a->escape[i].objects : rest;
         shown++;
     }
     if (*fate == 'n') return;
+    if (rest) fprintf(out, "       escapes: and %" PRIu64 " more objects\n", rest);
     fprintf(out, "       destroy: would free %" PRIu64 " objects that are still used. %s\n", escaped,
             *fate == 'p' ? "slab_promote them to a domain that lives longer, or DRAIN"
                          : "DRAIN: they live on until they are freed");
 }
 
-void advice_put_how(const advice *a, size_t i, FILE *out) {
-    const turn *t = &a->turns->best[i];
-    spot s = advice_spot(a, t->stack);
-    uint64_t escaped = t->births - t->covered;
-    fprintf(out, "       how:     %s of %s\n", t->is_loop ? "in each round of the loop" : "at the beginning",
-            s.function ? s.function : s.plain);
-    fprintf(out,
-            "                    EpochDomain *turn = epoch_domain_create_ex(slab_malloc_allocator(), \"%s\",\n"
-            "                        EPOCH_DOMAIN_CAPTURE%s);\n"
-            "                    epoch_domain_enter(turn);\n",
-            s.function ? s.function : "turn", escaped ? " | EPOCH_DOMAIN_DRAIN" : "");
-    fputs("                and at its end\n"
-          "                    epoch_domain_exit(turn);\n"
-          "                    epoch_domain_destroy(turn);\n"
-          "                So far each free stays as it is. For the saving take out the frees of objects that die in "
-          "the turn",
-          out);
-    fputs(escaped ? ",\n                let the escapees be allocated outside of the domain, and leave "
-                    "EPOCH_DOMAIN_DRAIN out.\n"
-                  : ".\n",
-          out);
-}
-
-/* Its outermost call is the turn, and a patch would make a domain in each. */
-static bool calls_itself(const advice *a, uint32_t function) {
-    const uint32_t *of = a->turns->function_of;
-    for (uint32_t i = 1; i <= trace_stack_count(a->t); i++) {
-        if (of[i] != function) continue;
-        for (uint32_t at = trace_stack_caller(a->t, i); at; at = trace_stack_caller(a->t, at))
-            if (of[at] == function) return true;
-    }
-    return false;
-}
-
-/* A patch has the lines of advice_put_how, and no indentation, so that patch(1) takes all of the advice. */
-void advice_put_patch(const advice *a, size_t i, FILE *out) {
-    const turn *t = &a->turns->best[i];
-    const turn_function *f = function_at(a, t->stack);
-    const trace_place *start = place_at(a, f->image, f->start);
-    if (!start || !start->function || !start->file || start->outer) return;
-    if (t->is_loop) {
-        spot s = advice_spot(a, t->stack);
-        fprintf(out, "\nNo patch: the loop has to be found by hand; %s:%u is a call in it.\n",
-                s.file ? s.file : start->file, s.line);
-        return;
-    }
-    if (calls_itself(a, t->function)) {
-        fprintf(out, "\nNo patch for %s: it calls itself, and only its outermost call is a turn.\n", start->function);
-        return;
-    }
-    char name[128];
-    snprintf(name, sizeof name, "%.*s", (int)strcspn(start->function, ".("), start->function);
-    fputs("\n", out);
-    const char *why =
-        hint_write(start->file, start->line, name,
-                   t->births > t->covered ? "EPOCH_DOMAIN_CAPTURE | EPOCH_DOMAIN_DRAIN" : "EPOCH_DOMAIN_CAPTURE", out);
-    if (why) fprintf(out, "No patch for %s (%s:%u): %s.\n", name, start->file, start->line, why);
+/* By slab_alloc and without the frees, and by the lines that are printed. */
+static void put_saving(const advice *a, const turn *t, FILE *out) {
+    const double each = (double)t->count;
+    double captured;
+    fputs("       saves ", out);
+    advice_put_time(t->saved_ns / each, out);
+    fprintf(out, " a turn by slab_alloc and without %" PRIu64 " frees; holds memory ", t->covered);
+    advice_put_size((double)t->held_peak, out);
+    fputs(" longer at most\n", out);
+    if (advice_has_domain(t) || !advice_saved_captured(a, t, &captured)) return;
+    fprintf(out, "       first, by CAPTURE with each free: %s ", captured < 0 ? "costs" : "saves");
+    advice_put_time((captured < 0 ? -captured : captured) / each, out);
+    fprintf(out, " a turn%s\n", captured < 0 ? ", as a captured allocation takes longer than malloc" : "");
 }
 
 static void put_turn(const advice *a, size_t i, FILE *out) {
@@ -332,15 +337,15 @@ static void put_turn(const advice *a, size_t i, FILE *out) {
     double each = (double)t->count;
     fprintf(out, "\n  %2zu.  ", i + 1);
     advice_put_spot(a, t->stack, out);
-    fprintf(out, ": %s is a turn\n       %" PRIu64 " turns of %.1f objects and ",
-            t->is_loop ? "each round of a loop in it" : "each call", t->count, (double)t->births / each);
+    fprintf(out, ": %s a turn\n", advice_kind(a, i));
+    if (advice_has_domain(t))
+        fprintf(out, "       a domain is here already, entered %" PRIu64 " times; remaining:\n", t->enters);
+    fprintf(out, "       %" PRIu64 " turns of %.1f objects and ", t->count, (double)t->births / each);
     advice_put_size((double)t->bytes / each, out);
-    fprintf(out, "; %.1f %% of all allocations; %.2f %% of them escape\n       saves ",
+    if (t->reallocs) fprintf(out, ", with %.1f reallocs", (double)t->reallocs / each);
+    fprintf(out, "; %.1f %% of all allocations; %.2f %% of them escape\n",
             advice_per_cent(t->births, a->turns->births), advice_per_cent(t->births - t->covered, t->births));
-    advice_put_time(t->saved_ns / each, out);
-    fprintf(out, " a turn, and %" PRIu64 " frees; holds memory ", t->covered);
-    advice_put_size((double)t->held_peak, out);
-    fputs(" longer at most\n", out);
+    put_saving(a, t, out);
     if (t->parent >= 0) fprintf(out, "       lies within %d.\n", t->parent + 1);
     put_escapes(a, i, out);
     if (i == 0) advice_put_how(a, i, out);
@@ -349,7 +354,8 @@ static void put_turn(const advice *a, size_t i, FILE *out) {
 static void put_lives(const advice *a, FILE *out) {
     for (size_t i = 0; i < a->lives && i < SHOWN_SITES; i++) {
         const turn_site *s = &a->life[i];
-        if (i == 0) fputs("\nLong lives, which belong into epochs of their own:\n", out);
+        const double saved = advice_saved_by_epoch(a, s);
+        if (i == 0) fputs("\nLong lives, which hold the memory around them unless they have an epoch of their own:\n", out);
         fprintf(out, "  %-10s  %" PRIu64 " objects, ", advice_life(s), s->objects);
         advice_put_size((double)s->bytes, out);
         fputs(", ", out);
@@ -361,8 +367,39 @@ static void put_lives(const advice *a, FILE *out) {
             fprintf(out, "; they die %u turn%s of %s later", s->turns_later, s->turns_later == 1 ? "" : "s",
                     rounds.function ? rounds.function : rounds.plain);
         }
-        fputs("\n", out);
+        if (saved > 0) {
+            fputs(s->turn_stack ? "; an epoch for each turn saves " : "; an epoch saves ", out);
+            advice_put_time(saved, out);
+            fputs(" in all\n", out);
+        } else {
+            fputs("; not worth it alone\n", out);
+        }
     }
+}
+
+static void put_costs(const turn_costs *c, FILE *out) {
+    fprintf(out, "here malloc and free take %.1f ns, slab_alloc in a domain %.1f, a domain %.1f", c->malloc_free,
+            c->scope_alloc, c->domain);
+    if (c->captured_pair > 0)
+        fprintf(out, "; captured, malloc and free take %.1f, a domain %.1f", c->captured_pair, c->captured_domain);
+    fputc('\n', out);
+}
+
+/* Why there is none; and what else is worth it. */
+static void put_none(const advice *a, const char *why, FILE *out) {
+    uint64_t frees = 0, epochs = 0;
+    for (size_t i = 0; i < a->lives && i < SHOWN_SITES; i++) {
+        if (!a->life[i].turn_stack) continue;
+        frees += a->life[i].objects - a->life[i].live;
+        if (a->life[i].rounds > epochs) epochs = a->life[i].rounds;
+    }
+    const double saved = advice_saved_by_epochs(a, frees, epochs);
+    fprintf(out, "\nNo boundary: %s.\n", why);
+    if (saved <= 0) return;
+    fprintf(out, "Yet %.1f %% of the allocations die together, as the generations below: an epoch for each turn saves ",
+            advice_per_cent(frees, a->turns->births));
+    advice_put_time(saved, out);
+    fputs(" in all.\n", out);
 }
 
 void advice_text(const advice *a, FILE *out) {
@@ -375,10 +412,16 @@ void advice_text(const advice *a, FILE *out) {
     advice_put_time((double)a->turns->duration_ns, out);
     fputs("; at most ", out);
     advice_put_size((double)a->turns->peak_bytes, out);
-    fprintf(out, " live\nhere malloc and free take %.1f ns, an allocation in a domain %.1f, a domain %.1f\n",
-            a->costs.malloc_free, a->costs.scope_alloc, a->costs.domain);
+    fputs(" live\n", out);
+    put_costs(&a->costs, out);
+    if (a->turns->enters || a->turns->scoped) {
+        fprintf(out, "a domain is here already: entered %" PRIu64 " times", a->turns->enters);
+        if (a->turns->enter_stack) fputs(", most often in ", out);
+        if (a->turns->enter_stack) advice_put_spot(a, a->turns->enter_stack, out);
+        fprintf(out, ", with %" PRIu64 " objects by slab_alloc. This is of the remaining ones\n", a->turns->scoped);
+    }
     if (!any)
-        fprintf(out, "\nNo boundary: %s.\n", why);
+        put_none(a, why, out);
     else
         fputs("\nBoundaries, best first:\n", out);
     for (size_t i = 0; any && i < a->turns->count; i++) put_turn(a, i, out);

@@ -26,6 +26,8 @@ typedef struct advice {
     size_t places;
     turn_escape *escape; /* by turn, most objects first; each reads differently */
     size_t escapes;
+    turn_escape *freed; /* where objects die in their turn, likewise */
+    size_t freeds;
     turn_site life[NAMED_SITES]; /* most byte-seconds first; each reads differently */
     size_t lives;
 } advice;
@@ -54,16 +56,31 @@ void advice_put_patch(const advice *a, size_t i, FILE *out);
 /* The function that a call is in, by its symbol, and the line of the call, which may be inlined there. */
 typedef struct spot {
     const char *function, *file;
+    const char *inlined; /* the innermost function of the line, where it is inlined; NULL: it is not */
     unsigned line;
     char plain[ADVICE_PLAIN]; /* MODULE+0xADDRESS: the start of the function as the file has it */
 } spot;
 spot advice_spot(const advice *a, uint32_t stack);
+/* The beginning of the function that a call is in; NULL: it has no name. */
+const trace_place *advice_start(const advice *a, uint32_t stack);
 /* The nodes of the wrappers between a named node and the end of the stack, innermost first. Returns how many. */
 size_t advice_through(const advice *a, uint32_t stack, uint32_t named, uint32_t through[ADVICE_THROUGH]);
 /* Whether two paths read the same. */
 bool advice_same(const advice *a, uint32_t x, uint32_t x_named, uint32_t y, uint32_t y_named);
 /* Whether a turn is worth it; and the reason in words. */
 bool advice_has_turns(const advice *a, const char **why);
+/* What its turn is, as "each call is": of a loop where the source shows one. */
+const char *advice_kind(const advice *a, size_t i);
+/* Whether a domain is entered once a turn or nearly so. */
+bool advice_has_domain(const turn *t);
+/* What the lines that are printed save in all, by capture and with each free; less than 0: they cost so much. false: it
+   is not known, as libtslab-malloc is not installed. */
+bool advice_saved_captured(const advice *a, const turn *t, double *ns);
+/* What an epoch of its own saves for a long life in all, one for each turn of a generation; 0: less than a twentieth
+   of what all of malloc and free takes. */
+double advice_saved_by_epoch(const advice *a, const turn_site *s);
+/* Likewise, of so many frees that so many epochs replace. */
+double advice_saved_by_epochs(const advice *a, uint64_t frees, uint64_t epochs);
 /* How long the objects of a site live. */
 const char *advice_life(const turn_site *site);
 /* How many turns after its own an escapee dies; 0: it varies. */

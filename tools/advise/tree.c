@@ -109,6 +109,12 @@ void tree_free(stack_tree *r) {
     *r = (stack_tree){0};
 }
 
+bool tree_is_libc(const stack_tree *r, uint32_t node) {
+    const trace_module *m = trace_module_of(r->t, trace_stack_image(r->t, node), trace_stack_address(r->t, node) - 1);
+    const char *slash = m ? strrchr(m->path, '/') : NULL, *name = slash ? slash + 1 : m ? m->path : "";
+    return strncmp(name, "libc.so", 7) == 0 || strncmp(name, "libc-", 5) == 0 || strncmp(name, "libpthread", 10) == 0;
+}
+
 size_t tree_path(const stack_tree *r, uint32_t stack, uint32_t path[TREE_DEPTH]) {
     uint32_t inner[TREE_DEPTH];
     size_t count = 0;

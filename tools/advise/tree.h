@@ -19,6 +19,8 @@ typedef struct stack_tree {
 /* false: no memory. */
 bool tree_make(stack_tree *r, trace *t);
 void tree_free(stack_tree *r);
+/* Whether a node is in the C library. */
+bool tree_is_libc(const stack_tree *r, uint32_t node);
 /* The nodes of a stack, outermost first. Returns how many. */
 size_t tree_path(const stack_tree *r, uint32_t stack, uint32_t path[TREE_DEPTH]);
 

@@ -8,22 +8,25 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { STEP = 1 << 16 }; /* events between two calls of progress */
+enum { STEP = 1 << 16 /* events between two calls of progress */, ESCAPE_SLOTS = 1 << 14 };
+
+/* Open addressing; objects 0: empty. */
+typedef struct escape_rows {
+    turn_escape *row;
+    size_t count;
+} escape_rows;
 
 typedef struct reading {
     trace *t;
     stack_tree tree;
     turns *out;
-    uint64_t *births; /* by node: of all stacks that have it */
-    uint64_t *bytes;
-    uint64_t *visits; /* by node */
+    node_counts count;
     candidates found;
     rounds rounds; /* of the reading at hand */
     void (*progress)(double);
     unsigned pass;
     int *turn_of;        /* by candidate cut, while escapes are read; -1: none */
-    turn_escape *escape; /* open addressing; objects 0: empty */
-    size_t escape_slots, escapes;
+    escape_rows escape, freed;
     bool *leaf; /* by node: a stack of an allocation or free ends there */
     generations generations;
     bool no_memory;
@@ -76,13 +79,28 @@ static void end_of_first(reading *r, const born *born_at) {
         site->stack = i;
         site->life_seconds += life;
         if (site->live) site->byte_seconds += life * (double)site->live_bytes / (double)site->live;
-        r->births[i] = site->objects;
-        r->bytes[i] = site->bytes;
+        r->count.births[i] = site->objects;
+        r->count.bytes[i] = site->bytes;
+        if (i && r->count.enters[i] > r->count.enters[r->out->enter_stack]) r->out->enter_stack = i;
     }
     for (uint32_t i = r->tree.nodes - 1; i > 0; i--) { /* a caller has the lower number */
-        r->births[trace_stack_caller(r->t, i)] += r->births[i];
-        r->bytes[trace_stack_caller(r->t, i)] += r->bytes[i];
+        const uint32_t caller = trace_stack_caller(r->t, i);
+        r->count.births[caller] += r->count.births[i];
+        r->count.bytes[caller] += r->count.bytes[i];
+        r->count.reallocs[caller] += r->count.reallocs[i];
+        r->count.enters[caller] += r->count.enters[i];
     }
+}
+
+/* An event of a domain, or of an object in one: it is there already. */
+static bool count_scoped(reading *r, const trace_event *e) {
+    if (e->kind == TRACE_SCOPE_ENTER) {
+        r->out->enters++;
+        r->count.enters[e->stack]++;
+    }
+    if (!e->scope || e->kind > TRACE_REALLOC) return false;
+    r->out->scoped += e->kind == TRACE_ALLOC;
+    return true;
 }
 
 static bool read_births(reading *r) {
@@ -97,19 +115,20 @@ static bool read_births(reading *r) {
         tell(r, ++events);
         rounds_step(&r->rounds, e.thread, e.stack, e.time_ns);
         if (e.kind <= TRACE_REALLOC) r->leaf[e.stack] = e.stack != 0;
-        if (e.scope && e.kind <= TRACE_REALLOC) continue; /* it is in a domain already */
+        if (count_scoped(r, &e)) continue;
         if (e.kind == TRACE_ALLOC || (e.kind == TRACE_REALLOC && !e.object))
             count_birth(r, &e, born_at, &live);
         else if (e.kind == TRACE_FREE)
             count_death(r, &e, born_at, &live);
         else if (e.kind == TRACE_REALLOC) {
+            r->count.reallocs[e.stack]++;
             r->out->site[e.birth_stack].live_bytes += e.size - e.from_size;
             live += e.size - e.from_size;
         }
         if (live > r->out->peak_bytes) r->out->peak_bytes = live;
     }
     end_of_first(r, born_at);
-    memcpy(r->visits, r->rounds.count, r->tree.nodes * sizeof *r->visits);
+    memcpy(r->count.visits, r->rounds.count, r->tree.nodes * sizeof *r->count.visits);
     bool done = !r->rounds.no_memory;
     rounds_free(&r->rounds);
     free(born_at);
@@ -149,24 +168,32 @@ static unsigned rounds_ago(const reading *r, const trace_event *e, const candida
     return *of ? rounds_since(*of, e->born_ns, c->at_end) : 0;
 }
 
-/* ago: of the lags; 0: it never died. */
-static void add_escape(reading *r, int of, const trace_event *e, unsigned ago) {
-    uint64_t h = (e->birth_stack * 0x9e3779b97f4a7c15u ^ e->stack ^ ((uint64_t)of << 40)) * 0xbf58476d1ce4e5b9u;
-    if (r->escapes * 2 >= r->escape_slots) return; /* full: the largest ones came early */
+/* The row of these objects, which is new if it has none; NULL: the table is full, and the largest came early. */
+static turn_escape *row_at(escape_rows *rows, uint32_t of, uint32_t stack, uint32_t freed) {
+    uint64_t h = (stack * 0x9e3779b97f4a7c15u ^ freed ^ ((uint64_t)of << 40)) * 0xbf58476d1ce4e5b9u;
+    if (rows->count * 2 >= ESCAPE_SLOTS) return NULL;
     for (size_t i = (size_t)(h >> 20);; i++) {
-        turn_escape *at = &r->escape[i & (r->escape_slots - 1)];
-        bool is_new = at->objects == 0;
-        if (!is_new && (at->turn != (uint32_t)of || at->stack != e->birth_stack || at->freed != e->stack)) continue;
-        r->escapes += is_new;
-        at->turn = (uint32_t)of;
-        at->stack = e->birth_stack;
-        at->freed = e->stack;
-        at->objects++;
-        at->bytes += e->size;
-        if (ago) at->lag[ago - 1]++;
-        if (e->time_ns - e->born_ns > at->oldest_ns) at->oldest_ns = e->time_ns - e->born_ns;
-        return;
+        turn_escape *at = &rows->row[i & (ESCAPE_SLOTS - 1)];
+        if (at->objects && (at->turn != of || at->stack != stack || at->freed != freed)) continue;
+        rows->count += at->objects == 0;
+        at->turn = of;
+        at->stack = stack;
+        at->freed = freed;
+        return at;
     }
+}
+
+static void add_to_row(turn_escape *at, const trace_event *e) {
+    if (!at) return;
+    at->objects++;
+    at->bytes += e->size;
+    if (e->time_ns - e->born_ns > at->oldest_ns) at->oldest_ns = e->time_ns - e->born_ns;
+}
+
+static void add_escape(reading *r, uint32_t of, const trace_event *e, unsigned ago) {
+    turn_escape *at = row_at(&r->escape, of, e->birth_stack, e->stack);
+    add_to_row(at, e);
+    if (at) at->lag[ago - 1]++;
 }
 
 static void count_round(reading *r, const trace_event *e, size_t number, size_t above) {
@@ -174,7 +201,9 @@ static void count_round(reading *r, const trace_event *e, size_t number, size_t 
     cuts *of;
     unsigned ago = rounds_ago(r, e, c, &of);
     if (r->turn_of) {
-        if (ago && r->turn_of[number] >= 0) add_escape(r, r->turn_of[number], e, ago);
+        const int best = r->turn_of[number];
+        if (ago && best >= 0) add_escape(r, (uint32_t)best, e, ago);
+        if (!ago && best >= 0) add_to_row(row_at(&r->freed, (uint32_t)best, 0, e->stack), e);
         if (r->generations.count[e->birth_stack]) r->generations.count[e->birth_stack][above][ago]++;
         return;
     }
@@ -231,34 +260,73 @@ static void add_never_freed(reading *r) {
                 int of = r->turn_of[k];
                 if (of < 0 || of >= 64 || seen >> of & 1u) continue;
                 seen |= (uint64_t)1 << of;
-                trace_event e = {.birth_stack = i, .time_ns = trace_end_ns(r->t)};
-                double mean = site->life_seconds / (double)site->objects;
-                e.born_ns = e.time_ns - (uint64_t)(mean * 1e9 < (double)e.time_ns ? mean * 1e9 : (double)e.time_ns);
-                size_t before = r->escapes;
-                add_escape(r, of, &e, 0);
-                if (r->escapes == before) continue;
-                for (size_t s = 0; s < r->escape_slots; s++) {
-                    turn_escape *x = &r->escape[s];
-                    if (x->objects && x->stack == i && x->freed == 0 && x->turn == (uint32_t)of) {
-                        x->objects = site->live;
-                        x->bytes = site->live_bytes;
-                    }
-                }
+                double mean = site->life_seconds / (double)site->objects * 1e9;
+                turn_escape *row = row_at(&r->escape, (uint32_t)of, i, 0);
+                if (!row) return;
+                row->objects = site->live;
+                row->bytes = site->live_bytes;
+                row->oldest_ns = (uint64_t)(mean < (double)trace_end_ns(r->t) ? mean : (double)trace_end_ns(r->t));
             }
     }
 }
 
+/* The rows of a table, one behind the other; the caller's from now on. */
+static turn_escape *take_rows(escape_rows *rows, size_t *count) {
+    turn_escape *row = rows->row;
+    for (size_t i = 0; i < ESCAPE_SLOTS; i++)
+        if (row[i].objects) row[(*count)++] = row[i];
+    rows->row = NULL;
+    return row;
+}
+
+/* Which functions outside of libc allocate what a turn covers, or lets escape. The tables are by function. */
+static void find_entries(reading *r, turn *t, uint64_t *objects, uint64_t *most, uint32_t *stack) {
+    const stack_tree *tree = &r->tree;
+    memset(objects, 0, tree->function_count * sizeof *objects);
+    memset(most, 0, tree->function_count * sizeof *most);
+    for (uint32_t i = 1; i < tree->nodes; i++) {
+        const uint64_t here = r->out->site[i].objects;
+        uint32_t at = here ? i : 0, entry = at;
+        while (at && tree->function[at] != t->function) at = trace_stack_caller(r->t, at);
+        if (!at) continue;
+        while (entry != at && tree_is_libc(tree, entry)) entry = trace_stack_caller(r->t, entry);
+        const uint32_t function = tree->function[entry];
+        objects[function] += here;
+        if (here > most[function]) most[function] = here, stack[function] = entry;
+    }
+    for (unsigned k = 0; k < TURN_ENTRIES; k++) {
+        size_t best = 0;
+        for (size_t f = 1; f < tree->function_count; f++)
+            if (objects[f] > objects[best]) best = f;
+        if (objects[best] * 10 < t->births) break;
+        t->entry[k] = (turn_entry){stack[best], objects[best]};
+        objects[best] = 0;
+    }
+}
+
+static bool read_entries(reading *r) {
+    const size_t functions = r->tree.function_count + 1;
+    uint64_t *objects = calloc(functions, sizeof *objects), *most = calloc(functions, sizeof *most);
+    uint32_t *stack = calloc(functions, sizeof *stack);
+    const bool done = objects && most && stack;
+    for (size_t i = 0; done && i < r->out->count; i++) find_entries(r, &r->out->best[i], objects, most, stack);
+    free(objects);
+    free(most);
+    free(stack);
+    return done;
+}
+
 static bool read_escapes(reading *r) {
     turns *out = r->out;
-    r->escape_slots = 1 << 14;
-    r->escape = calloc(r->escape_slots, sizeof *r->escape);
-    if (!r->escape || !generations_make(&r->generations, out, &r->tree, &r->found) || !read_deaths(r)) return false;
-    generations_tell(&r->generations, out, &r->tree, &r->found, r->visits);
+    r->escape.row = calloc(ESCAPE_SLOTS, sizeof *r->escape.row);
+    r->freed.row = calloc(ESCAPE_SLOTS, sizeof *r->freed.row);
+    if (!r->escape.row || !r->freed.row || !generations_make(&r->generations, out, &r->tree, &r->found) ||
+        !read_deaths(r) || !read_entries(r))
+        return false;
+    generations_tell(&r->generations, out, &r->tree, &r->found, r->count.visits, r->turn_of);
     add_never_freed(r);
-    for (size_t i = 0; i < r->escape_slots; i++)
-        if (r->escape[i].objects) r->escape[out->escapes++] = r->escape[i];
-    out->escape = r->escape;
-    r->escape = NULL;
+    out->escape = take_rows(&r->escape, &out->escapes);
+    out->freed = take_rows(&r->freed, &out->freeds);
     return true;
 }
 
@@ -279,17 +347,17 @@ static bool find(reading *r, const turn_costs *costs) {
     turns *out = r->out;
     uint32_t nodes = r->tree.nodes;
     out->site = calloc(nodes, sizeof *out->site);
-    r->births = calloc(nodes, sizeof *r->births);
-    r->bytes = calloc(nodes, sizeof *r->bytes);
-    r->visits = calloc(nodes, sizeof *r->visits);
     r->leaf = calloc(nodes, sizeof *r->leaf);
-    if (!r->leaf || !out->site || !r->births || !r->bytes || !r->visits || !read_births(r)) return false;
+    uint64_t **const counts[] = {&r->count.births, &r->count.bytes, &r->count.reallocs, &r->count.enters,
+                                 &r->count.visits};
+    for (size_t i = 0; i < sizeof counts / sizeof *counts; i++)
+        if (!(*counts[i] = calloc(nodes, sizeof **counts[i]))) return false;
+    if (!r->leaf || !out->site || !read_births(r)) return false;
     out->duration_ns = trace_end_ns(r->t);
-    if (!candidates_find(&r->found, &r->tree, r->births, r->visits, out->births)) return false;
+    if (!candidates_find(&r->found, &r->tree, &r->count, out->births)) return false;
     if (!read_deaths(r)) return false;
     r->turn_of = calloc(r->found.count + 1, sizeof *r->turn_of);
-    if (!r->turn_of || !choose_turns(out, &r->found, &r->tree, r->births, r->bytes, r->visits, costs, r->turn_of))
-        return false;
+    if (!r->turn_of || !choose_turns(out, &r->found, &r->tree, &r->count, costs, r->turn_of)) return false;
     if (!read_escapes(r) || !merge(r)) return false;
     out->function = r->tree.functions;
     out->functions = r->tree.function_count;
@@ -304,11 +372,14 @@ turns *turns_find(trace *t, const turn_costs *costs, void (*progress)(double sha
     bool done = r.out && tree_make(&r.tree, t) && find(&r, costs);
     candidates_free(&r.found);
     tree_free(&r.tree);
-    free(r.births);
-    free(r.bytes);
-    free(r.visits);
+    free(r.count.births);
+    free(r.count.bytes);
+    free(r.count.reallocs);
+    free(r.count.enters);
+    free(r.count.visits);
     free(r.turn_of);
-    free(r.escape);
+    free(r.escape.row);
+    free(r.freed.row);
     free(r.leaf);
     generations_free(&r.generations);
     if (done) return r.out;
@@ -320,6 +391,7 @@ void turns_free(turns *a) {
     if (!a) return;
     free(a->best);
     free(a->escape);
+    free(a->freed);
     free(a->site);
     free(a->function);
     free(a->function_of);
