@@ -131,6 +131,7 @@ typedef struct choice {
     double worth;       /* what it saves, less the price of the memory that it holds */
     bool has_beginning; /* a site before this one is visited less often than its rounds: a loop */
     bool is_entry;
+    bool is_edge; /* the cut is before the first site of the function, or behind the last one: rounds are calls */
 } choice;
 
 /* The code that starts threads and programs calls each of its functions once. */
@@ -155,6 +156,16 @@ static void look_for_beginning(choice *x, const stack_tree *r, uint32_t instance
         if (r->instance[i] == instance && visits[i] <= calls && visits[i] < x->turn.count / 2) x->has_beginning = true;
 }
 
+/* Sites lie in the code in the order in which a call visits them; one that few calls visit does not count. */
+static bool is_at_edge(const turn *t, const stack_tree *r, uint32_t instance, const uint64_t *visits) {
+    const uint64_t address = trace_stack_address(r->t, t->stack);
+    for (uint32_t i = instance; i < r->nodes; i++) {
+        if (r->instance[i] != instance || i == t->stack || visits[i] * 2 < t->count) continue;
+        if (t->at_end ? trace_stack_address(r->t, i) > address : trace_stack_address(r->t, i) < address) return false;
+    }
+    return true;
+}
+
 static choice choice_of(const candidate *c, const stack_tree *r, const node_counts *of) {
     uint32_t instance = r->instance[c->node], caller = trace_stack_caller(r->t, c->node);
     choice x = {.address = trace_stack_address(r->t, c->node), .most = c->most};
@@ -171,6 +182,7 @@ static choice choice_of(const candidate *c, const stack_tree *r, const node_coun
     add_counts(&x.turn, r, of, instance);
     x.calls = caller ? of->visits[caller] : 1;
     x.is_entry = is_start_code(r, caller);
+    x.is_edge = is_at_edge(&x.turn, r, instance, of->visits);
     look_for_beginning(&x, r, instance, of->visits, x.calls);
     return x;
 }
@@ -197,6 +209,7 @@ static void add_choice(choice *to, const choice *from) {
     if (from->most > to->most) to->most = from->most;
     to->has_beginning |= from->has_beginning;
     to->is_entry |= from->is_entry;
+    to->is_edge &= from->is_edge;
 }
 
 /* One for each site of a function, with any caller. Returns how many are left. */
@@ -216,14 +229,22 @@ static void price(choice *x, const turn_costs *costs) {
     double escaped = (double)(t->births - t->covered);
     t->saved_ns = (double)t->covered * (costs->malloc_free - costs->scope_alloc) - (double)t->count * costs->domain -
                   escaped * costs->malloc_free / 2;
-    t->is_loop = x->turn.count > x->calls + x->calls / 20 + 1 && (x->has_beginning || x->is_entry);
+    /* More rounds than calls: calls that follow each other with nothing between are seen as one, so it may be either. */
+    t->is_loop = t->count > x->calls + x->calls / 20 + 1 && (x->has_beginning || x->is_entry || !x->is_edge);
 }
 
-/* Of one function: the cut in whose rounds most objects die; of near ones that with more turns, as a cut between the
-   ends of turns covers as much, and its rounds are no turns. */
-static bool is_better(const turn *a, const turn *b) {
+static bool is_near(uint64_t a, uint64_t b) {
+    uint64_t most = a > b ? a : b, least = a > b ? b : a;
+    return most - least <= most / 20 + 1;
+}
+
+/* Of one function: the cut in whose rounds most objects die; of near ones that whose rounds are calls, or that with more
+   turns, as a cut between the ends of turns covers as much, and its rounds are no turns. */
+static bool is_better(const choice *x, const choice *y) {
+    const turn *a = &x->turn, *b = &y->turn;
     uint64_t most = a->covered > b->covered ? a->covered : b->covered;
     if (a->covered + most / 100 < b->covered || b->covered + most / 100 < a->covered) return a->covered > b->covered;
+    if (x->is_edge != y->is_edge && is_near(a->count, b->count)) return x->is_edge;
     if (a->count != b->count) return a->count > b->count;
     return a->covered > b->covered;
 }
@@ -237,7 +258,7 @@ static size_t best_of_functions(choice *all, size_t count, turns *out) {
         if (is_lopsided(&all[i])) continue;
         if (!functions || all[functions - 1].turn.function != all[i].turn.function)
             all[functions++] = all[i];
-        else if (is_better(&all[i].turn, &all[functions - 1].turn))
+        else if (is_better(&all[i], &all[functions - 1]))
             all[functions - 1] = all[i];
     }
     for (size_t i = 0; i < functions; i++) {
@@ -277,11 +298,6 @@ static bool is_within(const stack_tree *r, const turn *inner, const turn *outer)
     for (uint32_t at = trace_stack_caller(r->t, inner->stack); at; at = trace_stack_caller(r->t, at))
         if (r->function[at] == outer->function) return true;
     return false;
-}
-
-static bool is_near(uint64_t a, uint64_t b) {
-    uint64_t most = a > b ? a : b, least = a > b ? b : a;
-    return most - least <= most / 20 + 1;
 }
 
 /* Functions that only pass a turn on have the same one: the inner one, which covers nearly as much, is shown. */
