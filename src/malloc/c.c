@@ -16,7 +16,12 @@
 TS_REST void *malloc_rest(size_t size, const void *caller) { return ts_malloc_rest(size, TS_BY_MALLOC, caller); }
 TS_FREE_REST(free_rest, "free", TS_BY_MALLOC)
 
-TS_EXPORT TS_SHORT void *malloc(size_t size) { return ts_private_malloc(size, malloc_rest, TS_CALLED_FROM()); }
+TS_ALWAYS_INLINE void *usual(size_t size) {
+    TS_PLANNED(16, size, false);
+    return ts_private_malloc(size, malloc_rest, TS_CALLED_FROM());
+}
+
+TS_EXPORT TS_SHORT void *malloc(size_t size) { return usual(size); }
 TS_EXPORT TS_SHORT void free(void *p) { ts_private_free(p, free_rest); }
 
 TS_ALWAYS_INLINE void *zeroed(size_t n, size_t size) {
@@ -25,6 +30,7 @@ TS_ALWAYS_INLINE void *zeroed(size_t n, size_t size) {
         errno = ENOMEM;
         return NULL;
     }
+    TS_PLANNED(16, bytes, true);
     if (ts_is_unusual()) return ts_process_alloc_unusual(16, bytes, true, TS_BY_MALLOC, TS_CALLED_FROM());
     void *p = slab_calloc_epoch(ts_target_allocator(&ts_process), 1, bytes, ts_target_epoch(&ts_process));
     return TS_LIKELY(p != NULL) ? p : ts_process_alloc_rest(16, bytes, true, TS_BY_MALLOC);
@@ -33,7 +39,7 @@ TS_ALWAYS_INLINE void *zeroed(size_t n, size_t size) {
 TS_EXPORT void *calloc(size_t n, size_t size) { return zeroed(n, size); }
 
 TS_ALWAYS_INLINE void *resize(void *p, size_t size) {
-    if (!p) return ts_private_malloc(size, malloc_rest, TS_CALLED_FROM());
+    if (!p) return usual(size);
     if (TS_UNLIKELY(size == 0)) {
         free(p);
         return NULL;
@@ -142,7 +148,7 @@ size_t malloc_usable_size(void *p) { return p ? ts_process_usable(p) : 0; }
 #if !defined(TSLAB_MALLOC_STATIC) || defined(__GLIBC__)
 
 TS_EXPORT void *__libc_malloc(size_t size);
-void *__libc_malloc(size_t size) { return ts_private_malloc(size, malloc_rest, TS_CALLED_FROM()); }
+void *__libc_malloc(size_t size) { return usual(size); }
 
 TS_EXPORT void __libc_free(void *p);
 void __libc_free(void *p) { free(p); }

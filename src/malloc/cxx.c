@@ -60,11 +60,15 @@ static bool is_aligned_array_freed_elsewhere(void *p, size_t alignment) {
 /* ---- new -------------------------------------------------------------------------------------------------------- */
 
 void *cxx_new(size_t size) NAMED(NEW) TS_SHORT;
-void *cxx_new(size_t size) { return ts_private_malloc(size, new_rest, TS_CALLED_FROM()); }
+void *cxx_new(size_t size) {
+    TS_PLANNED(16, size, false);
+    return ts_private_malloc(size, new_rest, TS_CALLED_FROM());
+}
 
 void *cxx_new_array(size_t size) NAMED(NEW_ARRAY) TS_SHORT;
 void *cxx_new_array(size_t size) {
     if (TS_UNLIKELY(ts_cxx_replaced.allocate != NULL)) return ts_cxx_replaced.allocate(size);
+    TS_PLANNED(16, size, false);
     return ts_private_malloc(size, new_array_rest, TS_CALLED_FROM());
 }
 

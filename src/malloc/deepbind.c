@@ -17,6 +17,7 @@
 
 #include "base/base.h"
 #include "malloc/next.h"
+#include "malloc/plan.h"
 
 #include <limits.h>
 #include <link.h>
@@ -144,6 +145,7 @@ TS_COLD static void *open_deep(open_function function, const char *file, int mod
     ts_capture_suspend(); /* constructors are not a domain's */
     void *handle = function(file, mode);
     ts_capture_resume();
+    ts_plan_follow(function);
     if (!handle || !dladdr((const void *)&real_dlopen, &self)) return handle;
     /* Not where the program has a malloc of its own before ours. */
     w.own = function(self.dli_fname, RTLD_LAZY | RTLD_NOLOAD);
@@ -209,8 +211,9 @@ dlopen(const char *file, int mode) {
         return strchr(file, '/') ? open_deep(function, file, mode)
                                  : open_deep_for(TS_CALLED_FROM(), function, file, mode);
     /* What its own search does not find is left to the caller's. */
-    if (ts_is_captured()) {
+    if (TS_HAS_PLAN || ts_is_captured()) {
         void *handle = open_suspended(function, file, mode);
+        ts_plan_follow(function);
         if (handle) return handle;
     }
     return function(file, mode);

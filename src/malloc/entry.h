@@ -5,6 +5,7 @@
 #include "api/api.h"
 #include "base/base.h"
 #include "malloc/capture.h"
+#include "malloc/plan.h"
 #include "malloc/process.h"
 
 #include <errno.h>
@@ -32,6 +33,7 @@
 #define TS_CALLED_FROM() __builtin_return_address(0)
 
 TS_ALWAYS_INLINE void *ts_malloc(size_t size, ts_kind kind) {
+    TS_PLANNED(16, size, false);
     if (ts_is_unusual()) return ts_process_alloc_unusual(16, size, false, kind, TS_CALLED_FROM());
     void *p = slab_malloc_epoch(ts_target_allocator(&ts_process), size, ts_target_epoch(&ts_process));
     return TS_LIKELY(p != NULL) ? p : ts_process_alloc_rest(16, size, false, kind);
@@ -52,6 +54,7 @@ TS_ALWAYS_INLINE void *ts_malloc_aligned(size_t alignment, size_t size, ts_kind 
         errno = ENOMEM;
         return NULL;
     }
+    TS_PLANNED(alignment, size, false);
     if (ts_is_unusual()) return ts_process_alloc_unusual(alignment, size, false, kind, TS_CALLED_FROM());
     void *p = slab_aligned_epoch(ts_target_allocator(&ts_process), alignment, size, ts_target_epoch(&ts_process));
     return TS_LIKELY(p != NULL) ? p : ts_process_alloc_rest(alignment, size, false, kind);

@@ -5,6 +5,7 @@
 #include "malloc/fork.h"
 #include "malloc/hard.h"
 #include "malloc/libc_heap.h"
+#include "malloc/plan.h"
 #include "malloc/spare.h"
 #include "malloc/static.h"
 #include "os/os.h"
@@ -112,6 +113,7 @@ TS_AT_LOAD static void start_at_load(void) {
     if (!ts_process_start()) return;
     ts_libc_heap_start();
     ts_capture_start();
+    ts_plan_start();
     ts_private_start_page();
 }
 

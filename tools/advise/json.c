@@ -1,3 +1,4 @@
+#include "advise/placement.h"
 #include "advise/show.h"
 #include "common/text.h"
 
@@ -134,6 +135,30 @@ static void put_life(const advice *a, const turn_site *s, FILE *out) {
     fprintf(out, ", \"ns_saved\": %.0f", advice_saved_by_epoch(a, s));
 }
 
+static void put_placement(const advice *a, FILE *out) {
+    const placement *p = a->turns->placement;
+    fputs(",\n \"modules\": [", out);
+    for (size_t i = 0; i < p->modules; i++) {
+        fprintf(out, "%s\n  {\"path\": ", i ? "," : "");
+        put_quoted(p->module[i]->path, out);
+        fprintf(out, ", \"build_id\": \"%s\"}", p->module[i]->build_id);
+    }
+    fputs("],\n \"epochs\": [", out);
+    for (size_t i = 0; i < p->epochs; i++) {
+        const turn_site like = {.life = p->epoch[i].life};
+        fprintf(out, "%s\"%s %zu\"", i ? ", " : "", advice_life(&like), i + 1);
+    }
+    fputs("],\n \"sites\": [", out);
+    for (size_t i = 0; i < p->nodes; i++) {
+        const placement_node *n = &p->node[i];
+        fprintf(out,
+                "%s\n  {\"caller_of\": %" PRIu32 ", \"module\": %" PRIu32 ", \"return_address\": \"0x%" PRIx64
+                "\", \"epoch\": %" PRIu32 "}",
+                i ? "," : "", n->parent, n->module, n->offset, n->epoch);
+    }
+    fputs("]", out);
+}
+
 void advice_json(const advice *a, FILE *out) {
     const char *why, *command = trace_about(a->t, "command");
     bool any = advice_has_turns(a, &why);
@@ -157,5 +182,7 @@ void advice_json(const advice *a, FILE *out) {
         put_life(a, &a->life[i], out);
         fputs("}", out);
     }
-    fputs("]}\n", out);
+    fputs("]", out);
+    put_placement(a, out);
+    fputs("}\n", out);
 }

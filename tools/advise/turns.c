@@ -2,6 +2,7 @@
 
 #include "advise/choose.h"
 #include "advise/lives.h"
+#include "advise/placement.h"
 #include "advise/rounds.h"
 #include "advise/tree.h"
 
@@ -337,7 +338,8 @@ static bool merge(reading *r) {
     r->out->row_of = calloc(r->tree.nodes, sizeof *r->out->row_of);
     r->out->sites = r->tree.nodes;
     lives_classify(r->out);
-    bool done = is_wrapper && r->out->row_of && lives_merge(r->out, &r->tree, is_wrapper);
+    r->out->placement = placement_make(&r->tree, r->out->site, r->out->duration_ns);
+    bool done = is_wrapper && r->out->placement && r->out->row_of && lives_merge(r->out, &r->tree, is_wrapper);
     free(is_wrapper);
     while (r->out->sites && !r->out->site[r->out->sites - 1].objects) r->out->sites--;
     return done;
@@ -396,5 +398,6 @@ void turns_free(turns *a) {
     free(a->function);
     free(a->function_of);
     free(a->row_of);
+    placement_free(a->placement);
     free(a);
 }

@@ -104,6 +104,7 @@ typedef struct turns {
     size_t functions;
     uint32_t *function_of; /* by stack */
     uint32_t *row_of;      /* by stack: its place in site */
+    struct placement *placement;
     uint64_t births, bytes, deaths, unknown_deaths, peak_bytes, duration_ns;
     uint64_t enters, scoped; /* of domains; objects in epochs and domains */
     uint32_t enter_stack;    /* that enters most; 0: none */

@@ -7,6 +7,7 @@
 #include "http/address.h"
 #include "tslab/commands.h"
 #include "tslab/launch.h"
+#include "tslab/plan.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -38,6 +39,8 @@ static void help(FILE *to) {
           "  --stacks BYTES   samples a call stack every so many bytes allocated (TSLAB_SAMPLE_STACKS); 512K if not "
           "given,\n"
           "                   by which `tslab doctor PID` says who holds what; 0: none, which is faster\n"
+          "  --plan FILE      objects of sites that live long, as `tslab advise --json` has written it of a recording of\n"
+          "                   the program, get epochs of their own. Not with --hard\n"
           "\n"
           "Programs that are linked statically, or have more rights than who starts them, keep their own malloc.\n"
           "Exit code: the program's; 2 wrong usage; 126 it cannot be run; 127 it is not found.\n",
@@ -98,7 +101,8 @@ static const struct option KNOWN[] = {{"http", required_argument, NULL, 0},   {"
                                       {"budget", required_argument, NULL, 2}, {"stacks", required_argument, NULL, 3},
                                       {"poison", no_argument, NULL, 4},       {"hard", optional_argument, NULL, 5},
                                       {"report", no_argument, NULL, 6},       {"abort", no_argument, NULL, 7},
-                                      {"help", no_argument, NULL, 'h'},       {NULL, 0, NULL, 0}};
+                                      {"plan", required_argument, NULL, 'p'}, {"help", no_argument, NULL, 'h'},
+                                      {NULL, 0, NULL, 0}};
 
 /* Applies option k. -1: done; else an exit code. */
 static int set(int k) {
@@ -112,6 +116,7 @@ static int set(int k) {
 
 int command_run(int argc, char **argv) {
     char library[PATH_MAX];
+    const char *plan = NULL;
     for (int c; (c = option_next_before_operands(argc, argv, KNOWN)) != -1;) {
         if (c == 'h') {
             help(stdout);
@@ -119,7 +124,8 @@ int command_run(int argc, char **argv) {
         }
         if (c == ':') return launch_fail(EXIT_USAGE, "%s needs a value", option_text(argv));
         if (c == '?') return launch_fail(EXIT_USAGE, "unknown option '%s'; see tslab run --help", option_text(argv));
-        int code = set(c);
+        if (c == 'p') plan = optarg;
+        int code = c == 'p' ? -1 : set(c);
         if (code >= 0) return code;
     }
     const int i = optind;
@@ -137,7 +143,13 @@ int command_run(int argc, char **argv) {
         if (!launch_preload(library) || setenv("TSLAB_HTTP_OWNER", self, 1) != 0)
             return launch_fail(EXIT_CANNOT, "%s", strerror(errno));
     }
-    int code = launch_find_library("libtslab-malloc.so." TSLAB_SOVERSION, library);
+    const char *hard = getenv("TSLAB_HARDEN");
+    if (plan && hard && *hard && strcmp(hard, "0") != 0)
+        return launch_fail(EXIT_USAGE, "--plan and the hard mode do not go together: it places objects by itself");
+    int code = plan ? plan_apply(plan) : -1;
+    if (code < 0)
+        code = launch_find_library(
+            plan ? "libtslab-malloc-plan.so." TSLAB_SOVERSION : "libtslab-malloc.so." TSLAB_SOVERSION, library);
     if (code >= 0) return code;
     /* The page has a thread anyway; memory then goes back while the program rests, too. The stacks tell which code
        holds it. */

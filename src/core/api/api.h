@@ -130,6 +130,8 @@ typedef enum ts_harden {
 } ts_harden;
 /* A ts_harden; 0: not hard. */
 TS_PRIVATE uint32_t ts_private_harden(void);
+/* TSLAB_PLAN (malloc/plan.h); NULL: it is not set, or not to be listened to. */
+TS_PRIVATE const char *ts_private_plan(void);
 /* A live object of the allocator, by its start. */
 typedef struct ts_private_place {
     size_t bytes; /* bytes of its slot, or of its span without guards; constant while it lives */

@@ -154,6 +154,7 @@ static void warn_unknown(void) {
         "TSLAB_HTTP_OWNER",
         "TSLAB_LOG",
         "TSLAB_HTTP_HOSTS",
+        "TSLAB_PLAN",
         "TSLAB_SHM"};
     for (char **e = environ; e && *e; e++) {
         if (strncmp(*e, "TSLAB_", 6) != 0) continue;
@@ -185,6 +186,8 @@ uint32_t ts_private_harden(void) {
         one |= TS_HARDEN_ABORT;
     return (uint32_t)(value >> 2) | one;
 }
+
+const char *ts_private_plan(void) { return ts_env("TSLAB_PLAN"); }
 
 /* The mode where no option says it. */
 static uint64_t misuse_mode(void) { return ts_private_harden() ? SLAB_MISUSE_ABORT : SLAB_MISUSE_IGNORE; }

@@ -1,0 +1,221 @@
+#define _GNU_SOURCE
+#include "malloc/plan.h"
+
+#include "api/api.h"
+#include "malloc/capture.h"
+#include "malloc/process.h"
+
+#include <dlfcn.h>
+#include <elf.h>
+#include <limits.h>
+#include <errno.h>
+#include <link.h>
+#include <string.h>
+
+enum {
+    EPOCHS = 16,
+    MODULES = 64,
+    NODES = 1024, /* tools/tslab/plan.c writes no more */
+    ID_BYTES = 32,
+    UP_MOST = 1 << 16
+};
+
+typedef struct node {
+    uint64_t offset; /* of the return address, as the file has it */
+    uint32_t up;     /* 0: no callers are looked at */
+    uint16_t parent; /* number of a node before; 0: this is the call of malloc */
+    uint8_t module, epoch;
+} node;
+
+typedef struct module {
+    uint8_t id[ID_BYTES];
+    size_t id_bytes;
+    _Atomic bool placed; /* set by the thread that places it */
+} module;
+
+/* Constant once an entry is written, but for `placed`. */
+static node nodes[NODES + 1]; /* numbered from 1 */
+static module modules[MODULES];
+static unsigned node_count, module_count, epoch_count;
+static EpochId epochs[EPOCHS + 1]; /* [0]: the process's */
+
+ts_plan_entry ts_plan_table[TS_PLAN_SLOTS];
+
+/* ---- the table -------------------------------------------------------------------------------------------------- */
+
+/* Addresses of programs have 47 bits. Where they have more two nodes may be taken for one (invariant 1). */
+static uint64_t key_of(uint64_t parent, uint64_t address) { return address ^ parent << 48; }
+
+/* A thread that comes by an entry that is claimed and not written misses those behind it (invariant 1). */
+static void add(unsigned number, uint64_t base) {
+    const node *n = &nodes[number];
+    uint64_t key = key_of(n->parent, base + n->offset);
+    uint32_t at = ts_plan_slot(key);
+    while (atomic_exchange_explicit(&ts_plan_table[at % TS_PLAN_SLOTS].claimed, true, memory_order_relaxed)) at++;
+    ts_plan_entry *e = &ts_plan_table[at % TS_PLAN_SLOTS];
+    e->up = n->up;
+    e->node = (uint16_t)number;
+    e->epoch = n->epoch;
+    ts_store_release(&e->key, key); /* partner: ts_plan_find */
+}
+
+static EpochId epoch_of(const ts_plan_entry *e, const void *called_at) {
+    uint8_t epoch = e->epoch;
+#ifdef TS_SEES_CALLERS
+    while (e->up != 0) {
+        called_at = (const char *)called_at + e->up;
+        e = ts_plan_find(key_of(e->node, ts_plan_caller(called_at)));
+        if (!e) break;
+        epoch = e->epoch;
+    }
+#endif
+    (void)called_at;
+    return epochs[epoch];
+}
+
+/* The program may have closed the epoch, or the thread can have no heap. */
+void *ts_plan_serve(const ts_plan_entry *e, size_t alignment, size_t size, bool zero, const void *called_at) {
+    const EpochId epoch = epoch_of(e, called_at);
+    SlabAllocator *allocator = ts_target_allocator(&ts_process);
+    if (epoch == EPOCH_NONE || ts_is_captured()) return NULL;
+    if (TS_LIKELY(alignment <= 16 && !zero)) {
+        void *p = slab_malloc_epoch(allocator, size, epoch);
+        if (TS_LIKELY(p != NULL)) return p;
+    }
+    int before = errno;
+    void *p = alignment <= 16 ? slab_calloc_epoch(allocator, 1, size, epoch)
+                              : slab_aligned_epoch(allocator, alignment, size, epoch);
+    if (!p) errno = before;
+    return p;
+}
+
+/* ---- modules ----------------------------------------------------------------------------------------------------- */
+
+typedef struct search {
+    unsigned number;
+    bool found;
+    uint64_t base;
+    char path[PATH_MAX]; /* "": the program */
+} search;
+
+/* Whether the notes are those of the build. */
+static bool is_build(const char *notes, size_t bytes, const module *m) {
+    ElfW(Nhdr) head;
+    for (size_t at = 0; bytes - at >= sizeof head && at < bytes;) {
+        memcpy(&head, notes + at, sizeof head);
+        size_t name = at + sizeof head, value = name + ((head.n_namesz + 3u) & ~3u);
+        if (value > bytes || head.n_descsz > bytes - value) return false;
+        if (head.n_type == NT_GNU_BUILD_ID && head.n_namesz == 4 && memcmp(notes + name, "GNU", 4) == 0)
+            return head.n_descsz == m->id_bytes && memcmp(notes + value, m->id, m->id_bytes) == 0;
+        at = value + ((head.n_descsz + 3u) & ~3u);
+    }
+    return false;
+}
+
+static int is_module(struct dl_phdr_info *info, size_t bytes, void *arg) {
+    search *s = arg;
+    (void)bytes;
+    for (unsigned i = 0; i < info->dlpi_phnum && !s->found; i++) {
+        const ElfW(Phdr) *part = &info->dlpi_phdr[i];
+        if (part->p_type == PT_NOTE)
+            s->found = is_build((const char *)info->dlpi_addr + part->p_vaddr, part->p_memsz, &modules[s->number]);
+    }
+    if (s->found) {
+        s->base = info->dlpi_addr;
+        memcpy(s->path, info->dlpi_name, strnlen(info->dlpi_name, sizeof s->path - 1));
+    }
+    return s->found;
+}
+
+/* open: libc's dlopen, or NULL while the program's own libraries are the only ones. It makes the module stay. */
+static void place(unsigned number, void *(*open)(const char *, int)) {
+    search s = {.number = number};
+    (void)dl_iterate_phdr(is_module, &s);
+    if (!s.found) return;
+    if (open && s.path[0] && !open(s.path, RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE)) return;
+    if (atomic_exchange(&modules[number].placed, true)) return;
+    for (unsigned i = 1; i <= node_count; i++)
+        if (nodes[i].module == number) add(i, s.base);
+}
+
+void ts_plan_follow(void *(*open)(const char *, int)) {
+    int error = errno;
+    for (unsigned i = 0; i < module_count; i++)
+        if (!ts_load_relaxed(&modules[i].placed)) place(i, open);
+    errno = error;
+}
+
+/* ---- the text ---------------------------------------------------------------------------------------------------- */
+
+/* 1;EPOCH,EPOCH;BUILD-ID,BUILD-ID;PARENT.MODULE.OFFSET.UP.EPOCH,... in hexadecimal numbers, each list with a comma
+   behind each element. Epochs are numbered from 1, modules from 0. */
+
+static int digit_of(char c) {
+    const char *digits = "0123456789abcdef", *at = c ? strchr(digits, c) : NULL;
+    return at ? (int)(at - digits) : -1;
+}
+
+/* A number up to `most`, and the character behind it. */
+static bool take(const char **text, char behind, uint64_t most, uint64_t *out) {
+    const char *at = *text;
+    uint64_t n = 0;
+    for (int digit; (digit = digit_of(*at)) >= 0; at++) {
+        if (n > UINT64_MAX >> 4) return false;
+        n = n << 4 | (unsigned)digit;
+    }
+    if (at == *text || n > most || *at != behind) return false;
+    *text = at + 1;
+    *out = n;
+    return true;
+}
+
+static bool take_epochs(const char **text, SlabAllocator *allocator) {
+    for (size_t n; **text != ';'; *text += n + 1) {
+        char label[32] = "malloc: ";
+        n = strcspn(*text, ",;");
+        if ((*text)[n] != ',' || n > sizeof label - 9 || epoch_count == EPOCHS) return false;
+        memcpy(label + 8, *text, n);
+        epochs[++epoch_count] = epoch_open(allocator, label, EPOCH_CHURN);
+    }
+    ++*text;
+    return true;
+}
+
+static bool take_modules(const char **text) {
+    for (; **text != ';'; ++*text) {
+        if (module_count == MODULES) return false;
+        module *m = &modules[module_count++];
+        for (; **text != ','; *text += 2) {
+            int high = digit_of(**text), low = high < 0 ? -1 : digit_of((*text)[1]);
+            if (low < 0 || m->id_bytes == ID_BYTES) return false;
+            m->id[m->id_bytes++] = (uint8_t)(high << 4 | low);
+        }
+    }
+    ++*text;
+    return true;
+}
+
+static bool take_nodes(const char **text) {
+    for (uint64_t parent, number, offset, up, epoch; **text;) {
+        if (node_count == NODES || !take(text, '.', node_count, &parent) || !take(text, '.', UINT8_MAX, &number) ||
+            !take(text, '.', UINT64_MAX, &offset) || !take(text, '.', UP_MOST, &up) ||
+            !take(text, ',', epoch_count, &epoch) || number >= module_count)
+            return false;
+        nodes[++node_count] = (node){offset, (uint32_t)up, (uint16_t)parent, (uint8_t)number, (uint8_t)epoch};
+    }
+    return true;
+}
+
+void ts_plan_start(void) {
+    const char *text = ts_private_plan();
+    SlabAllocator *allocator = ts_target_allocator(&ts_process);
+    if (!text || !allocator) return; /* none is in the hard mode */
+    bool is_good = take(&text, ';', 1, &(uint64_t){0}) && take_epochs(&text, allocator) && take_modules(&text) &&
+                   take_nodes(&text);
+    if (!is_good) {
+        module_count = 0;
+        slab_message("tslab: TSLAB_PLAN is no plan of this version of tslab run; ignored");
+        return;
+    }
+    ts_plan_follow(NULL);
+}

@@ -1,0 +1,151 @@
+#include "advise/placement.h"
+
+#include "advise/lives.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* Sites with less than this share of all objects and of all byte-seconds go with their neighbours. */
+#define LEAST_SHARE 1e-3
+
+/* A stack that allocates, and how far it is looked up. */
+typedef struct item {
+    const turn_site *site;
+    uint32_t at;       /* node of the frame; 0: the stack has ended */
+    uint32_t module;   /* of placement.module; UINT32_MAX: code in no file, or in one without a build id */
+    uint64_t offset;
+} item;
+
+typedef struct making {
+    const stack_tree *r;
+    placement *p;
+    double run_seconds;
+} making;
+
+static uint32_t module_of(placement *p, const trace_module *m) {
+    size_t i = 0;
+    if (!m || !m->build_id[0]) return UINT32_MAX;
+    while (i < p->modules && strcmp(p->module[i]->build_id, m->build_id) != 0) i++;
+    if (i == PLACEMENT_MODULES) return UINT32_MAX;
+    p->module[i] = m;
+    if (i == p->modules) p->modules++;
+    return (uint32_t)i;
+}
+
+static void look(making *m, item *i, uint32_t at) {
+    const trace *t = m->r->t;
+    uint64_t address = trace_stack_address(t, at);
+    const trace_module *module = at ? trace_module_of(t, trace_stack_image(t, at), address - 1) : NULL;
+    i->at = at;
+    i->module = module_of(m->p, module);
+    i->offset = module ? address - module->base : 0;
+}
+
+static int by_frame(const void *a, const void *b) {
+    const item *x = a, *y = b;
+    if (x->module != y->module) return x->module < y->module ? -1 : 1;
+    return (x->offset > y->offset) - (x->offset < y->offset);
+}
+
+/* Its number; 0: objects of this life stay where they are. */
+static uint32_t epoch_of(placement *p, placement_epoch e) {
+    size_t i = 0;
+    if (e.life == LIFE_SHORT) return 0;
+    while (i < p->epochs && memcmp(&p->epoch[i], &e, sizeof e) != 0) i++;
+    if (i == PLACEMENT_EPOCHS) return 0;
+    p->epoch[i] = e;
+    if (i == p->epochs) p->epochs++;
+    return (uint32_t)i + 1;
+}
+
+static placement_epoch life_of(const turn_site *s) {
+    return (placement_epoch){s->life, s->turn_stack, s->turns_later};
+}
+
+/* Of all of them together: the same life, or that of the mean. *differ: whether they have several. */
+static uint32_t epoch_of_all(making *m, const item *items, size_t count, bool *differ) {
+    turn_site all = {0};
+    placement_epoch first = life_of(items[0].site);
+    *differ = false;
+    for (size_t i = 0; i < count; i++) {
+        placement_epoch e = life_of(items[i].site);
+        *differ |= memcmp(&e, &first, sizeof e) != 0;
+        turn_site_add(&all, items[i].site);
+    }
+    if (*differ) first = (placement_epoch){lives_of_mean(&all, m->run_seconds), 0, 0};
+    return epoch_of(m->p, first);
+}
+
+/* Nodes for items whose frames are looked at, beneath a parent whose own objects go to `epoch`. false: there is no room
+   for all. */
+static bool divide(making *m, item *items, size_t count, uint32_t parent, uint32_t epoch, unsigned depth) {
+    placement *p = m->p;
+    bool all = true;
+    qsort(items, count, sizeof *items, by_frame);
+    for (size_t i = 0, end; i < count; i = end) {
+        bool differ;
+        for (end = i + 1; end < count && by_frame(&items[i], &items[end]) == 0;) end++;
+        uint32_t own = epoch_of_all(m, items + i, end - i, &differ);
+        if (items[i].module == UINT32_MAX || (own == epoch && !differ)) continue;
+        if (p->nodes == PLACEMENT_NODES) return false;
+        size_t node = p->nodes++;
+        p->node[node] = (placement_node){parent, items[i].module, items[i].offset, own};
+        if (differ && depth < PLACEMENT_DEPTH) {
+            for (size_t k = i; k < end; k++) look(m, &items[k], trace_stack_caller(m->r->t, items[k].at));
+            all &= divide(m, items + i, end - i, (uint32_t)node + 1, own, depth + 1);
+        }
+        if (own == epoch && p->nodes == node + 1) p->nodes--; /* it says nothing */
+    }
+    return all;
+}
+
+/* Those that no node is in. */
+static void drop_modules(placement *p) {
+    uint32_t number[PLACEMENT_MODULES] = {0};
+    size_t kept = 0;
+    for (size_t i = 0; i < p->nodes; i++) number[p->node[i].module] = 1;
+    for (size_t i = 0; i < p->modules; i++) {
+        if (!number[i]) continue;
+        p->module[kept] = p->module[i];
+        number[i] = (uint32_t)kept++;
+    }
+    p->modules = kept;
+    for (size_t i = 0; i < p->nodes; i++) p->node[i].module = number[p->node[i].module];
+}
+
+static bool counts(const turn_site *s, const turn_site *all) {
+    return s->objects && s->stack &&
+           ((double)s->objects > LEAST_SHARE * (double)all->objects || s->byte_seconds > LEAST_SHARE * all->byte_seconds);
+}
+
+placement *placement_make(const stack_tree *r, const turn_site *site, uint64_t duration_ns) {
+    placement *p = calloc(1, sizeof *p);
+    item *items = calloc(r->nodes, sizeof *items);
+    turn_site all = {0};
+    size_t count = 0;
+    if (p) p->node = calloc(PLACEMENT_NODES, sizeof *p->node);
+    if (!items || !p || !p->node) {
+        free(items);
+        placement_free(p);
+        return NULL;
+    }
+    making m = {r, p, (double)duration_ns * 1e-9};
+    for (uint32_t i = 1; i < r->nodes; i++) turn_site_add(&all, &site[i]);
+    for (uint32_t i = 1; i < r->nodes; i++) {
+        if (!counts(&site[i], &all)) continue;
+        items[count] = (item){.site = &site[i]};
+        look(&m, &items[count++], i);
+        if (site[i].life == LIFE_SHORT) continue;
+        p->objects += site[i].objects;
+        p->bytes += site[i].bytes;
+    }
+    if (count) (void)divide(&m, items, count, 0, 0, 1);
+    drop_modules(p);
+    free(items);
+    return p;
+}
+
+void placement_free(placement *p) {
+    if (p) free(p->node);
+    free(p);
+}
