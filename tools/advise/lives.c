@@ -136,19 +136,17 @@ void generations_tell(const generations *g, turns *out, const stack_tree *r, con
 
 /* ---- rows -------------------------------------------------------------------------------------------------------- */
 
-turn_life lives_of_mean(const turn_site *site, double run_seconds) {
-    double mean = site->objects ? site->life_seconds / (double)site->objects : 0;
-    return mean >= run_seconds / 3 ? LIFE_RUN : mean >= run_seconds / 50 ? LIFE_CACHE : LIFE_SHORT;
-}
-
 void lives_classify(turns *out) {
     double all = (double)out->duration_ns * 1e-9;
     for (size_t i = 0; i < out->sites; i++) {
         turn_site *site = &out->site[i];
+        double mean = site->objects ? site->life_seconds / (double)site->objects : 0;
         if (!site->objects || !site->stack || site->is_covered)
             site->life = LIFE_SHORT;
+        else if (site->turns_later)
+            site->life = LIFE_GENERATION;
         else
-            site->life = site->turns_later ? LIFE_GENERATION : lives_of_mean(site, all);
+            site->life = mean >= all / 3 ? LIFE_RUN : mean >= all / 50 ? LIFE_CACHE : LIFE_SHORT;
     }
 }
 
@@ -205,6 +203,7 @@ void turn_site_add(turn_site *to, const turn_site *from) {
     to->objects += from->objects;
     to->bytes += from->bytes;
     to->live += from->live;
+    to->late += from->late;
     to->live_bytes += from->live_bytes;
     to->life_seconds += from->life_seconds;
     to->byte_seconds += from->byte_seconds;

@@ -26,7 +26,6 @@ void generations_tell(const generations *g, turns *out, const stack_tree *r, con
 
 /* Fill life, named, row_of and, of escapes, freed_named; one row for those of the same call behind the same wrappers.
    false: no memory. */
-turn_life lives_of_mean(const turn_site *site, double run_seconds);
 void lives_classify(turns *out);
 bool lives_merge(turns *out, const stack_tree *r, const bool *is_wrapper);
 

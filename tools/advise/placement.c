@@ -1,6 +1,6 @@
 #include "advise/placement.h"
 
-#include "advise/lives.h"
+#include "elf/elf.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -18,6 +18,7 @@ typedef struct item {
 
 typedef struct making {
     const stack_tree *r;
+    bool *is_copy; /* by function: libtslab-malloc stands in for it */
     placement *p;
     double run_seconds;
 } making;
@@ -41,6 +42,39 @@ static void look(making *m, item *i, uint32_t at) {
     i->offset = module ? address - module->base : 0;
 }
 
+static int by_address(const void *a, const void *b) {
+    const elf_place *x = a, *y = b;
+    return (x->address > y->address) - (x->address < y->address);
+}
+
+/* libc's strdup and its like, which libtslab-malloc has of its own: their callers are the sites. false: no memory. */
+static bool find_copies(making *m) {
+    const stack_tree *r = m->r;
+    elf_place *place = calloc(r->function_count + 1, sizeof *place);
+    m->is_copy = calloc(r->function_count + 1, sizeof *m->is_copy);
+    for (size_t i = 0; place && m->is_copy && i < trace_module_count(r->t); i++) {
+        const trace_module *of = trace_module_at(r->t, i);
+        const char *slash = strrchr(of->path, '/');
+        size_t count = 0;
+        if (!slash || strcmp(slash, "/libc.so.6") != 0) continue;
+        for (size_t k = 1; k < r->function_count; k++)
+            if (r->functions[k].module == i + 1)
+                place[count++] = (elf_place){r->functions[k].start - of->base, NULL};
+        qsort(place, count, sizeof *place, by_address);
+        elf_functions(of->path, place, count);
+        for (size_t k = 1; k < r->function_count; k++) {
+            const elf_place key = {r->functions[k].start - of->base, NULL};
+            const elf_place *found =
+                r->functions[k].module == i + 1 ? bsearch(&key, place, count, sizeof *place, by_address) : NULL;
+            const char *name = found && found->name ? found->name + strspn(found->name, "_") : "";
+            m->is_copy[k] |= strcmp(name, "strdup") == 0 || strcmp(name, "strndup") == 0 || strcmp(name, "wcsdup") == 0;
+        }
+        for (size_t k = 0; k < count; k++) free(place[k].name);
+    }
+    free(place);
+    return place && m->is_copy;
+}
+
 static int by_frame(const void *a, const void *b) {
     const item *x = a, *y = b;
     if (x->module != y->module) return x->module < y->module ? -1 : 1;
@@ -58,22 +92,26 @@ static uint32_t epoch_of(placement *p, placement_epoch e) {
     return (uint32_t)i + 1;
 }
 
-static placement_epoch life_of(const turn_site *s) {
-    return (placement_epoch){s->life, s->turn_stack, s->turns_later};
+static placement_epoch life_of(const making *m, const turn_site *s) {
+    double mean = s->life_seconds / (double)s->objects;
+    if (mean < m->run_seconds / 50) return (placement_epoch){LIFE_SHORT, 0, 0, 0};
+    if (s->turns_later) return (placement_epoch){LIFE_GENERATION, 0, s->turn_stack, s->turns_later};
+    if ((s->live + s->late) * 2 >= s->objects) return (placement_epoch){LIFE_RUN, 0, 0, 0};
+    unsigned share = mean >= m->run_seconds / 4 ? 1 : mean >= m->run_seconds / 16 ? 2 : 3;
+    return (placement_epoch){LIFE_CACHE, share, 0, 0};
 }
 
-/* Of all of them together: the same life, or that of the mean. *differ: whether they have several. */
+/* Of all of them together. *differ: whether they have several. */
 static uint32_t epoch_of_all(making *m, const item *items, size_t count, bool *differ) {
     turn_site all = {0};
-    placement_epoch first = life_of(items[0].site);
+    placement_epoch first = life_of(m, items[0].site);
     *differ = false;
     for (size_t i = 0; i < count; i++) {
-        placement_epoch e = life_of(items[i].site);
+        placement_epoch e = life_of(m, items[i].site);
         *differ |= memcmp(&e, &first, sizeof e) != 0;
         turn_site_add(&all, items[i].site);
     }
-    if (*differ) first = (placement_epoch){lives_of_mean(&all, m->run_seconds), 0, 0};
-    return epoch_of(m->p, first);
+    return epoch_of(m->p, *differ ? life_of(m, &all) : first);
 }
 
 /* Nodes for items whose frames are looked at, beneath a parent whose own objects go to `epoch`. false: there is no room
@@ -123,24 +161,27 @@ placement *placement_make(const stack_tree *r, const turn_site *site, uint64_t d
     item *items = calloc(r->nodes, sizeof *items);
     turn_site all = {0};
     size_t count = 0;
+    making m = {.r = r, .p = p, .run_seconds = (double)duration_ns * 1e-9};
     if (p) p->node = calloc(PLACEMENT_NODES, sizeof *p->node);
-    if (!items || !p || !p->node) {
+    if (!items || !p || !p->node || !find_copies(&m)) {
+        free(m.is_copy);
         free(items);
         placement_free(p);
         return NULL;
     }
-    making m = {r, p, (double)duration_ns * 1e-9};
     for (uint32_t i = 1; i < r->nodes; i++) turn_site_add(&all, &site[i]);
     for (uint32_t i = 1; i < r->nodes; i++) {
         if (!counts(&site[i], &all)) continue;
         items[count] = (item){.site = &site[i]};
-        look(&m, &items[count++], i);
-        if (site[i].life == LIFE_SHORT) continue;
+        uint32_t caller = m.is_copy[r->function[i]] ? trace_stack_caller(r->t, i) : 0;
+        look(&m, &items[count++], caller ? caller : i);
+        if (life_of(&m, &site[i]).life == LIFE_SHORT) continue;
         p->objects += site[i].objects;
         p->bytes += site[i].bytes;
     }
     if (count) (void)divide(&m, items, count, 0, 0, 1);
     drop_modules(p);
+    free(m.is_copy);
     free(items);
     return p;
 }

@@ -22,8 +22,11 @@ typedef struct placement_node {
     uint32_t epoch;  /* for objects that no child has, from 1; 0: the process's */
 } placement_node;
 
+/* Objects that die at about the same time share one. Run: at the end of the program, as most of the site. Cache: after
+   the same share of the run, in powers of 4. */
 typedef struct placement_epoch {
     turn_life life;
+    unsigned share;      /* of a cache */
     uint32_t turn_stack; /* of a generation */
     unsigned turns_later;
 } placement_epoch;

@@ -9,7 +9,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { STEP = 1 << 16 /* events between two calls of progress */, ESCAPE_SLOTS = 1 << 14 };
+enum {
+    STEP = 1 << 16, /* events between two calls of progress */
+    LATE = 1000,
+    ESCAPE_SLOTS = 1 << 14
+};
 
 /* Open addressing; objects 0: empty. */
 typedef struct escape_rows {
@@ -231,7 +235,7 @@ static void count_rounds(reading *r, const trace_event *e) {
 }
 
 static bool read_deaths(reading *r) {
-    uint64_t events = 0;
+    uint64_t events = 0, births = 0;
     trace_event e;
     r->pass++;
     if (!trace_rewind(r->t) || !rounds_make(&r->rounds, &r->tree, trace_thread_count(r->t), r->found.watched))
@@ -241,7 +245,10 @@ static bool read_deaths(reading *r) {
     while (trace_next(r->t, &e)) {
         tell(r, ++events);
         rounds_step(&r->rounds, e.thread, e.stack, e.time_ns);
-        if (e.kind == TRACE_FREE && e.object && !e.scope) count_rounds(r, &e);
+        births += e.kind == TRACE_ALLOC;
+        if (e.kind != TRACE_FREE || !e.object || e.scope) continue;
+        count_rounds(r, &e);
+        if (!r->turn_of && births >= r->out->births - r->out->births / LATE) r->out->site[e.birth_stack].late++;
     }
     bool done = !r->rounds.no_memory;
     rounds_free(&r->rounds);

@@ -81,6 +81,7 @@ typedef struct turn_site {
     uint64_t rounds;                           /* how many these are */
     bool is_covered;                           /* they die in the turns of the first boundary */
     uint64_t objects, bytes, live, live_bytes; /* live: at the end of the trace */
+    uint64_t late;                             /* died when all but a thousandth was born: the program cleans up */
     double life_seconds;                       /* of all objects together; of live ones to the end */
     double byte_seconds;
 } turn_site;
