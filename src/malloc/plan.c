@@ -7,8 +7,8 @@
 
 #include <dlfcn.h>
 #include <elf.h>
-#include <limits.h>
 #include <errno.h>
+#include <limits.h>
 #include <link.h>
 #include <string.h>
 
@@ -70,23 +70,26 @@ static EpochId epoch_of(const ts_plan_entry *e, const void *called_at) {
     }
 #endif
     (void)called_at;
-    return epochs[epoch];
+    return ts_is_captured() ? EPOCH_NONE : epochs[epoch];
 }
 
-/* The program may have closed the epoch, or the thread can have no heap. */
-void *ts_plan_serve(const ts_plan_entry *e, size_t alignment, size_t size, bool zero, const void *called_at) {
-    const EpochId epoch = epoch_of(e, called_at);
+TS_ALWAYS_INLINE void *serve(EpochId epoch, size_t alignment, size_t size, bool zero) {
     SlabAllocator *allocator = ts_target_allocator(&ts_process);
-    if (epoch == EPOCH_NONE || ts_is_captured()) return NULL;
-    if (TS_LIKELY(alignment <= 16 && !zero)) {
-        void *p = slab_malloc_epoch(allocator, size, epoch);
-        if (TS_LIKELY(p != NULL)) return p;
-    }
+    if (epoch == EPOCH_NONE) return NULL;
     int before = errno;
-    void *p = alignment <= 16 ? slab_calloc_epoch(allocator, 1, size, epoch)
-                              : slab_aligned_epoch(allocator, alignment, size, epoch);
-    if (!p) errno = before;
+    void *p = alignment > 16 ? slab_aligned_epoch(allocator, alignment, size, epoch)
+              : zero         ? slab_calloc_epoch(allocator, 1, size, epoch)
+                             : slab_malloc_epoch(allocator, size, epoch);
+    if (TS_UNLIKELY(!p)) errno = before; /* the program has closed the epoch, or the thread can have no heap */
     return p;
+}
+
+void *ts_plan_malloc(const ts_plan_entry *e, size_t size, const void *called_at) {
+    return serve(epoch_of(e, called_at), 16, size, false);
+}
+
+void *ts_plan_alloc(const ts_plan_entry *e, size_t alignment, size_t size, bool zero, const void *called_at) {
+    return serve(epoch_of(e, called_at), alignment, size, zero);
 }
 
 /* ---- modules ----------------------------------------------------------------------------------------------------- */

@@ -58,11 +58,20 @@ TS_ALWAYS_INLINE const ts_plan_entry *ts_plan_find(uint64_t key) {
     }
 }
 
-/* An object of a call whose address has an entry; NULL: the process's epoch has to. errno: as it was then. */
-void *ts_plan_serve(const ts_plan_entry *e, size_t alignment, size_t size, bool zero, const void *called_at);
+/* An object of a call whose address has that entry; NULL: the process's epoch has to. errno stays. */
+void *ts_plan_malloc(const ts_plan_entry *e, size_t size, const void *called_at);
+void *ts_plan_alloc(const ts_plan_entry *e, size_t alignment, size_t size, bool zero, const void *called_at);
 
 /* In a function that allocates: returns the object, if the plan has an epoch for it. alignment: a power of two. */
-#define TS_PLANNED(alignment, size, zero)                                                                           do {                                                                                                                const ts_plan_entry *entry_ = ts_plan_find(ts_plan_caller(TS_CALLED_AT()));                                     void *p_ = TS_UNLIKELY(entry_ != NULL) ? ts_plan_serve(entry_, alignment, size, zero, TS_CALLED_AT()) :                                                  NULL;                                                                  if (p_) return p_;                                                                                          } while (0)
+#define TS_PLANNED(alignment, size, zero)                                                                  \
+    do {                                                                                                   \
+        const ts_plan_entry *entry_ = ts_plan_find(ts_plan_caller(TS_CALLED_AT()));                        \
+        void *p_ = NULL;                                                                                   \
+        if (TS_UNLIKELY(entry_ != NULL))                                                                   \
+            p_ = (alignment) > 16 || (zero) ? ts_plan_alloc(entry_, alignment, size, zero, TS_CALLED_AT()) \
+                                            : ts_plan_malloc(entry_, size, TS_CALLED_AT());                \
+        if (TS_UNLIKELY(p_ != NULL)) return p_;                                                            \
+    } while (0)
 
 /* At load, once there is a target. */
 void ts_plan_start(void);

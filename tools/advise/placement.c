@@ -11,8 +11,8 @@
 /* A stack that allocates, and how far it is looked up. */
 typedef struct item {
     const turn_site *site;
-    uint32_t at;       /* node of the frame; 0: the stack has ended */
-    uint32_t module;   /* of placement.module; UINT32_MAX: code in no file, or in one without a build id */
+    uint32_t at;     /* node of the frame; 0: the stack has ended */
+    uint32_t module; /* of placement.module; UINT32_MAX: code in no file, or in one without a build id */
     uint64_t offset;
 } item;
 
@@ -58,8 +58,7 @@ static bool find_copies(making *m) {
         size_t count = 0;
         if (!slash || strcmp(slash, "/libc.so.6") != 0) continue;
         for (size_t k = 1; k < r->function_count; k++)
-            if (r->functions[k].module == i + 1)
-                place[count++] = (elf_place){r->functions[k].start - of->base, NULL};
+            if (r->functions[k].module == i + 1) place[count++] = (elf_place){r->functions[k].start - of->base, NULL};
         qsort(place, count, sizeof *place, by_address);
         elf_functions(of->path, place, count);
         for (size_t k = 1; k < r->function_count; k++) {
@@ -153,7 +152,8 @@ static void drop_modules(placement *p) {
 
 static bool counts(const turn_site *s, const turn_site *all) {
     return s->objects && s->stack &&
-           ((double)s->objects > LEAST_SHARE * (double)all->objects || s->byte_seconds > LEAST_SHARE * all->byte_seconds);
+           ((double)s->objects > LEAST_SHARE * (double)all->objects ||
+            s->byte_seconds > LEAST_SHARE * all->byte_seconds);
 }
 
 placement *placement_make(const stack_tree *r, const turn_site *site, uint64_t duration_ns) {

@@ -1,7 +1,7 @@
 /*
- * Which call sites get epochs of their own in the process's malloc (`tslab run --plan`): a tree of return addresses, the
- * call of malloc first. A node's children are the calls of its function. It goes as deep as it has to, to tell sites
- * apart whose objects live differently long; one malloc behind a wrapper has a level for the wrapper.
+ * Which call sites get epochs of their own in the process's malloc (`tslab run --plan`): a tree of return addresses,
+ * the call of malloc first. A node's children are the calls of its function. It goes as deep as it has to, to tell
+ * sites apart whose objects live differently long; a malloc behind a wrapper has a level for the wrapper.
  */
 #ifndef ADVISE_PLACEMENT_H
 #define ADVISE_PLACEMENT_H

@@ -1,6 +1,8 @@
 #include "advise/show.h"
 
 #include "advise/choose.h"
+#include "advise/hint.h"
+#include "advise/placement.h"
 #include "common/text.h"
 
 #include <inttypes.h>
@@ -375,6 +377,12 @@ static void put_lives(const advice *a, FILE *out) {
             fputs("; not worth it alone\n", out);
         }
     }
+    const placement *p = a->turns->placement;
+    if (p->nodes == 0) return;
+    fprintf(out,
+            "\nEpochs for %" PRIu64 " objects that live long, without a change of the program:\n"
+            "  tslab advise --json %s > PLAN\n  tslab run --plan PLAN PROGRAM\n",
+            p->objects, a->path);
 }
 
 static void put_costs(const turn_costs *c, FILE *out) {

@@ -133,13 +133,22 @@ typedef struct common {
 /* Operands behind opcodes that say nothing of the CFA. false: an opcode that does, in another way, or is not known. */
 static bool skip(cursor *c, unsigned op) {
     switch (op) {
-    case 0x00: return true;                                            /* nop */
-    case 0x06: case 0x07: case 0x08: case 0x2e: take_leb(c, false); return true; /* restore, undefined, same, args */
-    case 0x05: case 0x09: case 0x11: case 0x14: case 0x15: case 0x2f:  /* offset, register, val_offset */
+    case 0x00: return true; /* nop */
+    case 0x06:
+    case 0x07:
+    case 0x08:
+    case 0x2e: take_leb(c, false); return true; /* restore, undefined, same, args */
+    case 0x05:
+    case 0x09:
+    case 0x11:
+    case 0x14:
+    case 0x15:
+    case 0x2f: /* where a register is saved */
         take_leb(c, false);
         take_leb(c, false);
         return true;
-    case 0x10: case 0x16: { /* expressions of other registers */
+    case 0x10:
+    case 0x16: { /* expressions of other registers */
         take_leb(c, false);
         uint64_t bytes = take_leb(c, false);
         if (c->bad || bytes > (size_t)(c->end - c->at)) return false;

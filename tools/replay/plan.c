@@ -1,55 +1,28 @@
 #include "replay/plan.h"
 
 #include "advise/costs.h"
+#include "common/json.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 /* ---- the file ---------------------------------------------------------------------------------------------------- */
 
-/* Behind the text's closing quote; NULL: it has none. out has as much of the text as it can hold. */
-static const char *read_text(const char *at, char *out, size_t bytes) {
-    size_t n = 0;
-    for (; *at && *at != '"'; at++) {
-        if (*at == '\\' && at[1]) at++;
-        if (n + 1 < bytes) out[n++] = *at;
-    }
-    out[n] = 0;
-    return *at ? at + 1 : NULL;
-}
-
-/* The address of the first element of `boundaries`: a key of the object at depth 2, in the list of that name. NULL, or
-   what is wrong. */
-static const char *read_address(const char *at, char *out, size_t bytes) {
-    char text[ADVICE_PLAIN], list[16] = "";
-    unsigned depth = 0;
-    bool is_address = false;
-    while (at && *at) {
-        const char c = *at++;
-        if (c == '{' || c == '[') depth++;
-        if (c == '}' || c == ']') depth--;
-        if (c != '"') continue;
-        at = read_text(at, text, sizeof text);
-        if (is_address && at) return snprintf(out, bytes, "%s", text), NULL;
-        while (at && (*at == ' ' || *at == '\n')) at++;
-        if (!at || *at != ':') continue;
-        if (depth == 1) snprintf(list, sizeof list, "%.15s", text);
-        is_address = depth == 3 && strcmp(list, "boundaries") == 0 && strcmp(text, "address") == 0;
-    }
-    return !at || depth ? "the plan is cut off: its text ends too early"
-                        : "no boundary in the plan: it is not of tslab advise --json, or its verdict is none";
+static bool take_address(void *arg, const char *path, const char *value) {
+    replay_plan *p = arg;
+    if (strcmp(path, "boundaries.0.address") != 0) return true;
+    snprintf(p->address, sizeof p->address, "%s", value);
+    return false;
 }
 
 const char *plan_read(replay_plan *p, const char *path) {
-    FILE *file = fopen(path, "r");
-    char *text = NULL;
-    size_t room = 0;
-    const bool read_it = file && getdelim(&text, &room, 0, file) > 0;
-    const char *wrong = read_it ? read_address(text, p->address, sizeof p->address) : "the plan cannot be read";
-    free(text);
-    if (file) (void)fclose(file);
-    return wrong;
+    p->address[0] = 0;
+    const char *wrong = json_read(path, take_address, p);
+    if (p->address[0]) return NULL;
+    if (!wrong) return "no boundary in the plan: it is not of tslab advise --json, or its verdict is none";
+    return access(path, R_OK) == 0 ? "the plan is cut off, or no JSON" : "the plan cannot be read";
 }
 
 /* ---- the trace --------------------------------------------------------------------------------------------------- */

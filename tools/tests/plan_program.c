@@ -1,8 +1,8 @@
 /*
- * What plan_test.py records, and runs by the plan. Each object begins with the name of its site. With libtslab-malloc as
- * the malloc the program says at its end how many objects of each site are in which epoch: EPOCH/SITE COUNT.
+ * What plan_test.py records, and runs by the plan. Each object begins with the name of its site. With libtslab-malloc
+ * as the malloc the program says at its end how many objects of each site are in which epoch: EPOCH/SITE COUNT.
  *
- *     LIBRARY ROUNDS [threads] [fork] [close]    each round keeps an object of each site, and has some that die in it
+ *     LIBRARY ROUNDS [threads | fork | close]    each round keeps an object of each site, and has some that die in it
  *
  * LIBRARY is loaded late, and calls the wrapper from functions without names. close: the epochs of the plan are closed
  * before the last round.
@@ -116,7 +116,8 @@ static void *rounds(void *arg) {
 }
 
 int main(int argc, char **argv) {
-    void *library = argc > 2 ? dlopen(argv[1], RTLD_NOW) : NULL, *symbol = library ? dlsym(library, "library_take") : NULL;
+    void *library = argc > 2 ? dlopen(argv[1], RTLD_NOW) : NULL,
+         *symbol = library ? dlsym(library, "library_take") : NULL;
     if (!symbol) return 2;
     memcpy(&library_take, &symbol, sizeof library_take);
     unsigned long n = strtoul(argv[2], NULL, 10);

@@ -42,8 +42,7 @@ static bool is_number(const char *text, uint64_t most, uint64_t *out) {
 }
 
 static bool take_module(plan *p, size_t i, const char *key, const char *value) {
-    if (strcmp(key, "path") == 0)
-        return snprintf(p->module[i].path, PATH_MAX, "%s", value) < PATH_MAX && *value == '/';
+    if (strcmp(key, "path") == 0) return snprintf(p->module[i].path, PATH_MAX, "%s", value) < PATH_MAX && *value == '/';
     if (strcmp(key, "build_id") != 0) return true;
     return snprintf(p->module[i].id, FRAMES_ID, "%s", value) < FRAMES_ID &&
            strspn(value, "0123456789abcdef") == strlen(value) && *value && strlen(value) % 2 == 0;
@@ -97,13 +96,12 @@ static bool is_whole(plan *p) {
         if (!p->module[i].path[0] || !p->module[i].id[0])
             return snprintf(p->wrong, sizeof p->wrong, "modules.%zu lacks its path or build_id", i), false;
     for (size_t i = 0; i < p->sites; i++)
-        if (p->site[i].given != 0xf)
-            return snprintf(p->wrong, sizeof p->wrong, "sites.%zu lacks a key", i), false;
+        if (p->site[i].given != 0xf) return snprintf(p->wrong, sizeof p->wrong, "sites.%zu lacks a key", i), false;
     if (p->sites == 0) snprintf(p->wrong, sizeof p->wrong, "it names no sites: no object of the program lives long");
     return p->sites != 0;
 }
 
-/* ---- the machine's files ------------------------------------------------------------------------------------------ */
+/* ---- the machine's files ----------------------------------------------------------------------------------------- */
 
 /* -1: done; else an exit code. */
 static int look_at(plan *p, size_t number) {

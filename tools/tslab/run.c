@@ -39,7 +39,8 @@ static void help(FILE *to) {
           "  --stacks BYTES   samples a call stack every so many bytes allocated (TSLAB_SAMPLE_STACKS); 512K if not "
           "given,\n"
           "                   by which `tslab doctor PID` says who holds what; 0: none, which is faster\n"
-          "  --plan FILE      objects of sites that live long, as `tslab advise --json` has written it of a recording of\n"
+          "  --plan FILE      objects of sites that live long, as `tslab advise --json` has written it of a recording "
+          "of\n"
           "                   the program, get epochs of their own. Not with --hard\n"
           "\n"
           "Programs that are linked statically, or have more rights than who starts them, keep their own malloc.\n"
@@ -97,11 +98,16 @@ static const setting SETTINGS[] = {{"TSLAB_HTTP", NULL, is_address, address_want
                                    {"TSLAB_HARDEN", "1", are_parts, parts_wanted},
                                    {"TSLAB_ON_MISUSE", "report", NULL, NULL},
                                    {"TSLAB_ON_MISUSE", "abort", NULL, NULL}};
-static const struct option KNOWN[] = {{"http", required_argument, NULL, 0},   {"retain", required_argument, NULL, 1},
-                                      {"budget", required_argument, NULL, 2}, {"stacks", required_argument, NULL, 3},
-                                      {"poison", no_argument, NULL, 4},       {"hard", optional_argument, NULL, 5},
-                                      {"report", no_argument, NULL, 6},       {"abort", no_argument, NULL, 7},
-                                      {"plan", required_argument, NULL, 'p'}, {"help", no_argument, NULL, 'h'},
+static const struct option KNOWN[] = {{"http", required_argument, NULL, 0},
+                                      {"retain", required_argument, NULL, 1},
+                                      {"budget", required_argument, NULL, 2},
+                                      {"stacks", required_argument, NULL, 3},
+                                      {"poison", no_argument, NULL, 4},
+                                      {"hard", optional_argument, NULL, 5},
+                                      {"report", no_argument, NULL, 6},
+                                      {"abort", no_argument, NULL, 7},
+                                      {"plan", required_argument, NULL, 'p'},
+                                      {"help", no_argument, NULL, 'h'},
                                       {NULL, 0, NULL, 0}};
 
 /* Applies option k. -1: done; else an exit code. */
