@@ -59,10 +59,10 @@ static void add(unsigned number, uint64_t base) {
     ts_store_release(&e->key, key); /* partner: ts_plan_find */
 }
 
-static EpochId epoch_of(const ts_plan_entry *e, const void *called_at) {
+TS_ALWAYS_INLINE EpochId epoch_of(const ts_plan_entry *e, const void *called_at) {
     uint8_t epoch = e->epoch;
 #ifdef TS_SEES_CALLERS
-    while (e->up != 0) {
+    while (TS_UNLIKELY(e->up != 0)) {
         called_at = (const char *)called_at + e->up;
         e = ts_plan_find(key_of(e->node, ts_plan_caller(called_at)));
         if (!e) break;
@@ -70,26 +70,20 @@ static EpochId epoch_of(const ts_plan_entry *e, const void *called_at) {
     }
 #endif
     (void)called_at;
-    return ts_is_captured() ? EPOCH_NONE : epochs[epoch];
-}
-
-TS_ALWAYS_INLINE void *serve(EpochId epoch, size_t alignment, size_t size, bool zero) {
-    SlabAllocator *allocator = ts_target_allocator(&ts_process);
-    if (epoch == EPOCH_NONE) return NULL;
-    int before = errno;
-    void *p = alignment > 16 ? slab_aligned_epoch(allocator, alignment, size, epoch)
-              : zero         ? slab_calloc_epoch(allocator, 1, size, epoch)
-                             : slab_malloc_epoch(allocator, size, epoch);
-    if (TS_UNLIKELY(!p)) errno = before; /* the program has closed the epoch, or the thread can have no heap */
-    return p;
+    return epochs[epoch];
 }
 
 void *ts_plan_malloc(const ts_plan_entry *e, size_t size, const void *called_at) {
-    return serve(epoch_of(e, called_at), 16, size, false);
+    const EpochId epoch = epoch_of(e, called_at);
+    if (epoch == EPOCH_NONE || ts_is_captured()) return NULL;
+    return slab_malloc_epoch(ts_target_allocator(&ts_process), size, epoch);
 }
 
 void *ts_plan_alloc(const ts_plan_entry *e, size_t alignment, size_t size, bool zero, const void *called_at) {
-    return serve(epoch_of(e, called_at), alignment, size, zero);
+    SlabAllocator *allocator = ts_target_allocator(&ts_process);
+    const EpochId epoch = epoch_of(e, called_at);
+    if (epoch == EPOCH_NONE || ts_is_captured()) return NULL;
+    return zero ? slab_calloc_epoch(allocator, 1, size, epoch) : slab_aligned_epoch(allocator, alignment, size, epoch);
 }
 
 /* ---- modules ----------------------------------------------------------------------------------------------------- */

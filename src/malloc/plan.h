@@ -58,7 +58,8 @@ TS_ALWAYS_INLINE const ts_plan_entry *ts_plan_find(uint64_t key) {
     }
 }
 
-/* An object of a call whose address has that entry; NULL: the process's epoch has to. errno stays. */
+/* An object of a call whose address has that entry; NULL: the process's epoch has to. That may be as the program has
+   closed the plan's, or the thread can have no heap; then errno says so, also if the call succeeds by the other. */
 void *ts_plan_malloc(const ts_plan_entry *e, size_t size, const void *called_at);
 void *ts_plan_alloc(const ts_plan_entry *e, size_t alignment, size_t size, bool zero, const void *called_at);
 

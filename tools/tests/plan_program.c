@@ -2,10 +2,11 @@
  * What plan_test.py records, and runs by the plan. Each object begins with the name of its site. With libtslab-malloc
  * as the malloc the program says at its end how many objects of each site are in which epoch: EPOCH/SITE COUNT.
  *
- *     LIBRARY ROUNDS [threads | fork | close]    each round keeps an object of each site, and has some that die in it
+ *     LIBRARY ROUNDS [threads | fork | close | array]    each round keeps an object of each site, and has some that die
+ *                                                        in it
  *
  * LIBRARY is loaded late, and calls the wrapper from functions without names. close: the epochs of the plan are closed
- * before the last round.
+ * before the last round. array: also by a wrapper whose frame has no constant size.
  */
 #define _GNU_SOURCE
 #include <tslab/stats.h>
@@ -52,6 +53,19 @@ NOINLINE static void *outer_wrapper(size_t bytes) {
     void *p = wrapper(bytes);
     done++;
     return p;
+}
+
+NOINLINE static void *array_wrapper(size_t bytes) {
+    volatile char array[bytes + done % 64];
+    array[0] = 1;
+    void *p = malloc(bytes + (size_t)array[0]);
+    done++;
+    return p;
+}
+
+NOINLINE static void by_array(void) {
+    (void)name(array_wrapper(100), "array kept");
+    for (unsigned i = 0; i < BURST; i++) free(name(array_wrapper(100), "array dying"));
 }
 
 static void keep(void) {
@@ -133,6 +147,8 @@ int main(int argc, char **argv) {
         int status = 1;
         if (child > 0) return waitpid(child, &status, 0) == child ? WEXITSTATUS(status) : 3;
         (void)rounds(&n);
+    } else if (strcmp(how, "array") == 0) {
+        for (unsigned long i = 0; i < n; i++) by_array();
     } else if (strcmp(how, "close") == 0) {
         for_each_epoch(close_planned);
         (void)rounds(&n);

@@ -148,6 +148,19 @@ class Plan(unittest.TestCase):
         self.assertEqual((answer.returncode, answer.stdout), (126, ""))
         self.assertIn("/nowhere.plan: No such file", answer.stderr)
 
+    @unittest.skipIf(KEPT == DIRECT, "callers of callers are seen on x86-64 only")
+    def test_a_frame_of_no_constant_size_is_told(self):
+        trace = os.path.join(WORK, "array.trace")
+        subprocess.run([TSLAB, "record", "-o", trace, "--", PROGRAM, LIBRARY, str(ROUNDS), "array"], check=True,
+                       capture_output=True, env=ENVIRONMENT)
+        plan = written(subprocess.run([TSLAB, "advise", "--json", trace], capture_output=True, text=True, env=ENVIRONMENT).stdout)
+        answer = tslab("run", "--plan", plan, PROGRAM, LIBRARY, str(ROUNDS), "array")
+        self.assertEqual(answer.returncode, 0, answer.stderr)
+        self.assertRegex(answer.stderr, "^tslab run: the callers of 1 of [0-9]+ sites are not looked at")
+        self.assertIn(f"/twice {ROUNDS}\n", answer.stdout)
+        (place,) = [line for line in answer.stdout.splitlines() if "/array kept" in line]
+        self.assertTrue(place.endswith(f" {ROUNDS}"), place)
+
     def test_not_in_the_hard_mode(self):
         answer = tslab("run", "--hard", "--plan", PLAN, "echo", "runs")
         self.assertEqual((answer.returncode, answer.stdout), (2, ""))
