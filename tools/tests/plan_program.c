@@ -2,11 +2,14 @@
  * What plan_test.py records, and runs by the plan. Each object begins with the name of its site. With libtslab-malloc
  * as the malloc the program says at its end how many objects of each site are in which epoch: EPOCH/SITE COUNT.
  *
- *     LIBRARY ROUNDS [threads | fork | close | array]    each round keeps an object of each site, and has some that die
- *                                                        in it
+ *     LIBRARY ROUNDS [threads | fork | close | domain | array | unload]
  *
- * LIBRARY is loaded late, and calls the wrapper from functions without names. close: the epochs of the plan are closed
- * before the last round. array: also by a wrapper whose frame has no constant size.
+ * Each round keeps an object of each site, and has some that die in it.
+ *
+ * LIBRARY is loaded late, and calls the wrapper from functions without names.
+ * close: the epochs of the plan are closed before the last rounds. domain: the last rounds are in a domain that
+ * captures. unload: the library is closed; ends with 10 if it is still there, else with 11. array: also by a wrapper
+ * whose frame has no constant size.
  */
 #define _GNU_SOURCE
 #include <tslab/stats.h>
@@ -25,6 +28,8 @@
 #pragma weak slab_epochs
 #pragma weak slab_stats_epoch_sized
 #pragma weak epoch_close
+#pragma weak epoch_domain_create_ex
+#pragma weak epoch_domain_enter
 extern SlabAllocator *slab_malloc_allocator(void);
 
 #define NOINLINE __attribute__((noinline))
@@ -147,6 +152,14 @@ int main(int argc, char **argv) {
         int status = 1;
         if (child > 0) return waitpid(child, &status, 0) == child ? WEXITSTATUS(status) : 3;
         (void)rounds(&n);
+    } else if (strcmp(how, "domain") == 0) {
+        EpochDomain *domain = epoch_domain_create_ex(slab_malloc_allocator(), "captured", EPOCH_DOMAIN_CAPTURE);
+        if (!domain) return 3;
+        epoch_domain_enter(domain);
+        (void)rounds(&n);
+    } else if (strcmp(how, "unload") == 0) {
+        dlclose(library);
+        return dlopen(argv[1], RTLD_NOW | RTLD_NOLOAD) ? 10 : 11;
     } else if (strcmp(how, "array") == 0) {
         for (unsigned long i = 0; i < n; i++) by_array();
     } else if (strcmp(how, "close") == 0) {

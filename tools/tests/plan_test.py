@@ -89,6 +89,19 @@ class Plan(unittest.TestCase):
             self.assertEqual(sorted(found[site].values()), [ROUNDS, ROUNDS], site)
             self.assertIn("malloc", found[site])
 
+    def test_a_domain_that_captures_comes_first(self):
+        found = self.places("domain")
+        for site in KEPT:
+            self.assertEqual(sorted(found[site].values()), [ROUNDS, ROUNDS], site)
+            self.assertIn("captured", found[site])
+        self.assertEqual(found["dying"], {"captured": 20})
+
+    @unittest.skipIf(KEPT == DIRECT, "the library has no sites")
+    def test_a_library_with_sites_stays(self):
+        arguments = (PROGRAM, LIBRARY, "2", "unload")
+        self.assertEqual(tslab("run", *arguments).returncode, 11)
+        self.assertEqual(tslab("run", "--plan", PLAN, *arguments).returncode, 10)
+
     def test_copies_are_their_callers_sites(self):
         files = {os.path.realpath(m["path"]) for m in advice()["modules"]}
         self.assertIn(os.path.realpath(PROGRAM), files)
