@@ -124,12 +124,13 @@ static int is_module(struct dl_phdr_info *info, size_t bytes, void *arg) {
     return s->found;
 }
 
-/* open: libc's dlopen, or NULL while the program's own libraries are the only ones. It makes the module stay. */
+/* open: libc's dlopen, or NULL while the program's own libraries are the only ones. The module stays, as what
+   it returns is never closed. */
 static void place(unsigned number, void *(*open)(const char *, int)) {
     search s = {.number = number};
     (void)dl_iterate_phdr(is_module, &s);
     if (!s.found) return;
-    if (open && s.path[0] && !open(s.path, RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE)) return;
+    if (open && s.path[0] && !open(s.path, RTLD_LAZY | RTLD_NOLOAD)) return;
     if (atomic_exchange(&modules[number].placed, true)) return;
     for (unsigned i = 1; i <= node_count; i++)
         if (nodes[i].module == number) add(i, s.base);

@@ -87,7 +87,10 @@ static void keep(void) {
 NOINLINE static void burst(bool stays) {
     void *p[BURST];
     for (unsigned i = 0; i < BURST; i++)
-        p[i] = name(i % 2 ? outer_wrapper(100) : library_take(1, wrapper, 100), "dying");
+        p[i] = name(i % 3 == 0   ? outer_wrapper(100)
+                    : i % 3 == 1 ? library_take(1, wrapper, 100)
+                                 : library_take(0, outer_wrapper, 100), /* by the call that keeps those of "library" */
+                    "dying");
     for (unsigned i = 0; i < BURST && !stays; i++) free(p[i]);
 }
 
