@@ -140,7 +140,7 @@ static void put_placement(const advice *a, FILE *out) {
     fputs(",\n \"modules\": [", out);
     for (size_t i = 0; i < p->modules; i++) {
         fprintf(out, "%s\n  {\"path\": ", i ? "," : "");
-        put_quoted(p->module[i]->path, out);
+        text_put_quoted(p->module[i]->path, out);
         fprintf(out, ", \"build_id\": \"%s\"}", p->module[i]->build_id);
     }
     fputs("],\n \"epochs\": [", out);
