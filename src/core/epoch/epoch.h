@@ -96,6 +96,7 @@ ts_epoch *ts_epoch_make(ts_allocator *allocator, const char *label, unsigned fla
 EpochId ts_epoch_open(ts_allocator *allocator, uintptr_t token, const char *label, unsigned flags, unsigned first);
 /* For an epoch that is not a domain's. Where many epochs are closed and hold objects, as those that leak do, new ones
    start small: so what stays of them is no block with bins, which takes a page. */
+#define TS_EPOCH_MANY_DRAIN 64u
 static inline unsigned ts_epoch_first(const ts_allocator *allocator) {
     return ts_load_relaxed(&allocator->draining) >= TS_EPOCH_MANY_DRAIN ? TS_FIRST_SMALL : TS_FIRST_USUAL;
 }

@@ -15,9 +15,6 @@
 
 #include <tslab/tslab.h>
 
-/* So many closed epochs that hold objects are many: their program leaks. */
-#define TS_EPOCH_MANY_DRAIN 64u
-
 typedef struct ts_settings {
     size_t retain_bytes;
     int reclaim_policy;

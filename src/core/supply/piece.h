@@ -10,9 +10,11 @@
 
 /* Pieces that a growing scope gets before it gets units; a long one counts as two. */
 #define TS_PIECES_OF_BLOCK 8u
-/* As many of a block that starts small while many closed epochs hold objects. All of its pieces are long. So an object
-   that leaks keeps 1 KiB of its epoch, and the other pieces serve the next epochs. */
+/* As many of a block that starts small while TS_LEAKING_EPOCHS closed ones hold objects. All of its pieces are long.
+   So an object that leaks keeps 1 KiB of its epoch, and the other pieces serve the next epochs. A program that only frees
+   late seldom has so many, and units are faster. */
 #define TS_PIECES_OF_LEAKING 64u
+#define TS_LEAKING_EPOCHS 256u
 /* The first slab of a scope is a unit if the thread retains one. Else it is a piece, with two exceptions. The first
    TS_PIECES_AFTER times it is a unit, because few lifetimes are open. One in TS_PIECES_UNIT_EVERY is a unit, too: a
    thread with one scope after the other retains that unit for all that come.
@@ -38,7 +40,7 @@ TS_ALWAYS_INLINE bool ts_scope_begins_small(const ts_scope_block *block) {
 /* Whether the block is of an epoch that may leak. */
 TS_ALWAYS_INLINE bool ts_scope_may_leak(const ts_scope_block *block) {
     return (block->b.slow & TS_SLOW_ALWAYS) &&
-           ts_load_relaxed(&block->b.share->allocator->draining) >= TS_EPOCH_MANY_DRAIN;
+           ts_load_relaxed(&block->b.share->allocator->draining) >= TS_LEAKING_EPOCHS;
 }
 /* Whether a piece for an object of `bytes` bytes is a long one. */
 TS_ALWAYS_INLINE bool ts_scope_takes_long(const ts_scope_block *block, size_t bytes) {
