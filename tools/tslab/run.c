@@ -39,7 +39,7 @@ static void help(FILE *to) {
           "  --stacks BYTES   samples a call stack every so many bytes allocated (TSLAB_SAMPLE_STACKS); 512K if not "
           "given,\n"
           "                   by which `tslab doctor PID` says who holds what; 0: none, which is faster\n"
-          "  --plan FILE      objects of sites that live long, as `tslab advise --json` has written it of a recording "
+          "  --plan FILE      objects of sites that live long, as tslab advise --json has written it of a recording "
           "of\n"
           "                   the program, get epochs of their own. Not with --hard\n"
           "\n"

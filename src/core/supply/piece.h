@@ -11,8 +11,8 @@
 /* Pieces that a growing scope gets before it gets units; a long one counts as two. */
 #define TS_PIECES_OF_BLOCK 8u
 /* As many of a block that starts small while TS_LEAKING_EPOCHS closed ones hold objects. All of its pieces are long.
-   So an object that leaks keeps 1 KiB of its epoch, and the other pieces serve the next epochs. A program that only frees
-   late seldom has so many, and units are faster. */
+   So an object that leaks keeps 1 KiB of its epoch, and the other pieces serve the next epochs. A program that only
+   frees late seldom has so many, and units are faster. */
 #define TS_PIECES_OF_LEAKING 64u
 #define TS_LEAKING_EPOCHS 256u
 /* The first slab of a scope is a unit if the thread retains one. Else it is a piece, with two exceptions. The first
