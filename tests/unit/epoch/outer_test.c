@@ -102,21 +102,27 @@ static bool cannot(void) {
 }
 
 /* All tests have one process, so the first one fills the NEAR units for all. */
+static EpochId filler;
+static SlabAllocator *of_filler;
+
+/* Uses up the units below that number, down to single ones. */
+static void fill_below(uint32_t unit) {
+    const char *border = ts_region.part[TS_NORMAL].base + (uint64_t)unit * TS_UNIT_BYTES;
+    for (size_t bytes = 32 * MIB; bytes > 0;) {
+        char *p = slab_malloc_epoch(of_filler, bytes, filler);
+        assert_non_null(p);
+        if (p < border) continue;
+        assert_true(slab_free(of_filler, p));
+        (void)slab_trim(of_filler);
+        bytes = bytes > 16384 ? bytes / 2 : 0;
+    }
+}
+
 static void fill_near(void) {
-    static EpochId filler;
-    static SlabAllocator *of_filler;
     if (of_filler) return;
     of_filler = slab_allocator_create();
     filler = epoch_open(of_filler, "filler", EPOCH_CHURN);
-    size_t bytes = 32 * MIB;
-    while (bytes > 0) {
-        void *p = slab_malloc_epoch(of_filler, bytes, filler);
-        assert_non_null(p);
-        if (!is_outer(p)) continue;
-        assert_true(slab_free(of_filler, p));
-        (void)slab_trim(of_filler);
-        bytes = bytes > 16384 ? bytes / 2 : 0; /* the rest below the end */
-    }
+    fill_below(TS_NEAR_UNITS);
 }
 
 /* Of more than four million units, so not often. */
@@ -365,6 +371,29 @@ static void both_kinds(void **state) {
     assert_true(epoch_destroy(allocator, filling));
 }
 
+/* The head of a bin's list has 24 bits in one word and the rest in another: from 256 GiB on the rest counts. */
+static void behind_a_quarter_of_a_tib(void **state) {
+    (void)state;
+    if (cannot()) skip();
+    fill_below((uint32_t)1 << TS_HEAD_LOW_BITS);
+    for (unsigned i = 0; i < SIZES * EACH; i++) make(i);
+    unsigned char *p[2000];
+    for (unsigned i = 0; i < 2000; i++) {
+        SlabHandle handle;
+        assert_non_null(p[i] = alloc_obj_epoch(allocator, 3000, epoch, &handle));
+        assert_ptr_equal(slab_handle_get(allocator, handle), p[i]);
+        memset(p[i], (int)i, 3000);
+    }
+    const ts_part *n = &ts_region.part[TS_NORMAL];
+    assert_true(ts_entry_of(n, p[1999]) >> TS_ENTRY_UNIT_SHIFT >= (uint32_t)1 << TS_HEAD_LOW_BITS);
+    for (unsigned turn = 0; turn < 2; turn++)
+        for (unsigned i = turn; i < 2000; i += 2) {
+            assert_true(p[i][0] == (i & 255) && p[i][2999] == (i & 255));
+            assert_true(slab_free(allocator, p[i]) && !slab_free(allocator, p[i]));
+        }
+    for (unsigned i = 0; i < SIZES * EACH; i++) free_one(i);
+}
+
 /* Their bytes are with a keeper (spill/spill.h): every call answers as before, and a free meanwhile counts. */
 static void spilled(void **state) {
     static keeper k;
@@ -488,6 +517,7 @@ int main(void) {
         WITH(threads_exchange),
         WITH(both_kinds),
         WITH(spilled),
+        WITH(behind_a_quarter_of_a_tib),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
