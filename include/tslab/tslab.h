@@ -226,6 +226,8 @@ TSLAB_API void *slab_aligned_epoch(SlabAllocator *allocator, size_t alignment, s
     TSLAB_SIZE(3);
 /* Resizes an object, which stays in its epoch. It may move; then its alignment is 16, as with realloc of C.
    pointer NULL: slab_malloc. size 0: the smallest object.
+   Cost: in a scope the last object of the thread there grows and shrinks where it is. Any other one that grows is
+   copied, and its old place is used again with the whole slab only: small steps take the sum of all sizes.
    On failure NULL, and the old object is untouched: EINVAL not a live object of this allocator, ESTALE it would have
    to move and its epoch is closed, ENOMEM. */
 TSLAB_API void *slab_realloc(SlabAllocator *allocator, void *pointer, size_t size) TSLAB_USED TSLAB_SIZE(3);

@@ -229,7 +229,7 @@ static void price(choice *x, const turn_costs *costs) {
     double escaped = (double)(t->births - t->covered);
     t->saved_ns = (double)t->covered * (costs->malloc_free - costs->scope_alloc) - (double)t->count * costs->domain -
                   escaped * costs->malloc_free / 2;
-    /* More rounds than calls: calls that follow each other with nothing between are seen as one, so it may be either. */
+    /* More rounds than calls: calls that follow each other with nothing between are seen as one. It may be either. */
     t->is_loop = t->count > x->calls + x->calls / 20 + 1 && (x->has_beginning || x->is_entry || !x->is_edge);
 }
 
@@ -238,8 +238,8 @@ static bool is_near(uint64_t a, uint64_t b) {
     return most - least <= most / 20 + 1;
 }
 
-/* Of one function: the cut in whose rounds most objects die; of near ones that whose rounds are calls, or that with more
-   turns, as a cut between the ends of turns covers as much, and its rounds are no turns. */
+/* Of one function: the cut in whose rounds most objects die; of near ones that whose rounds are calls, or that with
+   more turns, as a cut between the ends of turns covers as much, and its rounds are no turns. */
 static bool is_better(const choice *x, const choice *y) {
     const turn *a = &x->turn, *b = &y->turn;
     uint64_t most = a->covered > b->covered ? a->covered : b->covered;

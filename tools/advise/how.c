@@ -18,11 +18,10 @@ const char *advice_kind(const advice *a, size_t i) {
     const turn *t = &a->turns->best[i];
     spot s = advice_spot(a, t->stack);
     if (!t->is_loop) return "each call is";
-    return is_in_loop(&s) ? "each round of the loop around this line is"
-                                                     : "from one call there to the next is";
+    return is_in_loop(&s) ? "each round of the loop around this line is" : "from one call there to the next is";
 }
 
-/* main.c:954 (parse, inlined into main), or the address of the call in its file */
+/* FILE:LINE (INLINED, inlined into FUNCTION), or the address of the call in its module. */
 static void put_call(const advice *a, uint32_t stack, FILE *out) {
     spot s = advice_spot(a, stack);
     const uint64_t address = trace_stack_address(a->t, stack) - 1;
@@ -100,9 +99,10 @@ static void put_second_step(const advice *a, size_t of, FILE *out) {
     }
     if (rest && shown) fprintf(out, "                    and %" PRIu64 " more\n", rest);
     if (t->births > t->covered)
-        fputs("                Then let the escapees be allocated outside of the domain (docs/advise.md), and leave\n"
-              "                EPOCH_DOMAIN_DRAIN out.\n",
-              out);
+        fputs(
+            "                Then let the escapees be allocated outside of the domain (docs/libraries.md), and leave\n"
+            "                EPOCH_DOMAIN_DRAIN out.\n",
+            out);
 }
 
 void advice_put_how(const advice *a, size_t i, FILE *out) {

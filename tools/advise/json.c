@@ -98,15 +98,17 @@ static void put_turn_json(const advice *a, size_t i, FILE *out) {
     else
         fputs("null", out);
     fprintf(out, ", \"cut\": %s, \"ns_saved_captured_per_turn\": ",
-            !t->is_loop ? "null" : t->at_end ? "\"behind\"" : "\"before\"");
+            !t->is_loop ? "null"
+            : t->at_end ? "\"behind\""
+                        : "\"before\"");
     double captured;
     if (advice_saved_captured(a, t, &captured))
         fprintf(out, "%.1f", captured / each);
     else
         fputs("null", out);
     put_entries(a, t, out);
-    fprintf(out, ",\n   \"escaped_objects\": %" PRIu64 ", \"at_destroy\": \"%s\", \"escapees\": [", t->births - t->covered,
-            advice_at_destroy(a, i));
+    fprintf(out, ",\n   \"escaped_objects\": %" PRIu64 ", \"at_destroy\": \"%s\", \"escapees\": [",
+            t->births - t->covered, advice_at_destroy(a, i));
     unsigned shown = 0;
     for (size_t k = 0; k < a->escapes; k++) {
         if (a->escape[k].turn != i) continue;

@@ -345,8 +345,8 @@ static void put_turn(const advice *a, size_t i, FILE *out) {
     fprintf(out, "       %" PRIu64 " turns of %.1f objects and ", t->count, (double)t->births / each);
     advice_put_size((double)t->bytes / each, out);
     if (t->reallocs) fprintf(out, ", with %.1f reallocs", (double)t->reallocs / each);
-    fprintf(out, "; %.1f %% of all allocations; %.2f %% of them escape\n",
-            advice_per_cent(t->births, a->turns->births), advice_per_cent(t->births - t->covered, t->births));
+    fprintf(out, "; %.1f %% of all allocations; %.2f %% of them escape\n", advice_per_cent(t->births, a->turns->births),
+            advice_per_cent(t->births - t->covered, t->births));
     put_saving(a, t, out);
     if (t->parent >= 0) fprintf(out, "       lies within %d.\n", t->parent + 1);
     put_escapes(a, i, out);
@@ -357,7 +357,8 @@ static void put_lives(const advice *a, FILE *out) {
     for (size_t i = 0; i < a->lives && i < SHOWN_SITES; i++) {
         const turn_site *s = &a->life[i];
         const double saved = advice_saved_by_epoch(a, s);
-        if (i == 0) fputs("\nLong lives, which hold the memory around them unless they have an epoch of their own:\n", out);
+        if (i == 0)
+            fputs("\nLong lives, which hold the memory around them unless they have an epoch of their own:\n", out);
         fprintf(out, "  %-10s  %" PRIu64 " objects, ", advice_life(s), s->objects);
         advice_put_size((double)s->bytes, out);
         fputs(", ", out);

@@ -30,7 +30,7 @@ typedef struct reading {
     rounds rounds; /* of the reading at hand */
     void (*progress)(double);
     unsigned pass;
-    int *turn_of;        /* by candidate cut, while escapes are read; -1: none */
+    int *turn_of; /* by candidate cut, while escapes are read; -1: none */
     escape_rows escape, freed;
     bool *leaf; /* by node: a stack of an allocation or free ends there */
     generations generations;

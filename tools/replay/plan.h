@@ -10,9 +10,9 @@
 
 typedef struct replay_plan {
     char address[ADVICE_PLAIN]; /* of the function, as advise has it: MODULE+0xADDRESS */
-    uint32_t node;     /* the site that cuts turns; 0: there is no plan */
-    uint32_t caller;   /* the function is left when its visits end */
-    bool at_end;       /* a turn goes from end to end of the site's visits */
+    uint32_t node;              /* the site that cuts turns; 0: there is no plan */
+    uint32_t caller;            /* the function is left when its visits end */
+    bool at_end;                /* a turn goes from end to end of the site's visits */
     stack_tree tree;
     bool *watched; /* by node */
 } replay_plan;

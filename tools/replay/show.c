@@ -67,14 +67,17 @@ void replay_text(const replay *r, FILE *out) {
     fprintf(out,
             ": %" PRIu64 " mallocs, %" PRIu64 " frees, %" PRIu64 " reallocs of %u thread%s; at most %.2f MB live, "
             "%.2f at the end\n",
-            d->allocs, d->frees, d->reallocs, d->threads, d->threads == 1 ? "" : "s",
-            (double)d->live_peak_bytes / 1e6, (double)d->live_end_bytes / 1e6);
+            d->allocs, d->frees, d->reallocs, d->threads, d->threads == 1 ? "" : "s", (double)d->live_peak_bytes / 1e6,
+            (double)d->live_end_bytes / 1e6);
     if (r->plan_path)
         fprintf(out,
                 "planned: tslab with a domain for each of %" PRIu64 " turns of %s, and without %" PRIu64 " frees\n",
                 r->planned_ops.turns, r->plan.address, r->planned_ops.dropped);
-    if (r->plan_path) fputs("captured: with domains that capture there, and each free: the lines of tslab advise\n", out);
-    fprintf(out, "%u round%s; medians, and the lowest and highest\n\nTime in ms, without the player's own %.2f; CPU time of all threads\n",
+    if (r->plan_path)
+        fputs("captured: with domains that capture there, and each free: the lines of tslab advise\n", out);
+    fprintf(out,
+            "%u round%s; medians, and the lowest and highest\n\nTime in ms, without the player's own %.2f; CPU time of "
+            "all threads\n",
             r->rounds, r->rounds == 1 ? "" : "s", r->player_ns / 1e6);
     for (unsigned i = 0; i < r->count; i++) put_allocator(&r->allocator[i], out);
     fputs("\nOne call in ns:  malloc                             free\n"

@@ -11,7 +11,7 @@ typedef struct replay {
     const trace *t;
     const char *path;
     decoded ops, captured_ops, planned_ops; /* the last two: where there is a plan */
-    const char *plan_path;    /* NULL: none */
+    const char *plan_path;                  /* NULL: none */
     replay_plan plan;
     unsigned rounds, count;
     run_allocator allocator[RUN_ALLOCATORS];

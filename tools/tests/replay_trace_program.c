@@ -1,7 +1,7 @@
 /*
- * Writes a trace whose live bytes are known, for replay_test.py: `replay_trace FILE [turns [COMMAND]]`. Thread 1 allocates 20000
- * objects of 1000 bytes, and thread 2 frees each even one after the next was allocated. Thread 1 resizes half of the
- * odd ones to 5000 bytes, and frees all but the last ten. With `turns`: a trace with a boundary.
+ * Writes a trace whose live bytes are known, for replay_test.py: `replay_trace FILE [turns [COMMAND]]`. Thread 1
+ * allocates 20000 objects of 1000 bytes, and thread 2 frees each even one after the next was allocated. Thread 1
+ * resizes half of the odd ones to 5000 bytes, and frees all but the last ten. With `turns`: a trace with a boundary.
  * COMMAND: the command line that the trace has.
  */
 #include "trace/writer.h"

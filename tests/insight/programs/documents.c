@@ -1,5 +1,5 @@
-/* A converter that keeps its last document until the next one begins: each is freed in the middle of a call, between the
-   reset and the reading. So the call is no turn. */
+/* A converter that keeps its last document until the next one begins: each is freed in the middle of a call, between
+   the reset and the reading. So the call is no turn. */
 #include "common.h"
 
 enum { DOCUMENTS = 3000, NODES = 60 };
