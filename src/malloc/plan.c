@@ -16,13 +16,12 @@ enum {
     EPOCHS = 16,
     MODULES = 64,
     NODES = 1024, /* tools/tslab/plan.c writes no more */
-    ID_BYTES = 32,
-    UP_MOST = 1 << 16
+    ID_BYTES = 32
 };
 
 typedef struct node {
     uint64_t offset; /* of the return address, as the file has it */
-    uint32_t up;     /* 0: no callers are looked at */
+    uint16_t up, saved;
     uint16_t parent; /* number of a node before; 0: this is the call of malloc */
     uint8_t module, epoch;
 } node;
@@ -54,6 +53,7 @@ static void add(unsigned number, uint64_t base) {
     while (atomic_exchange_explicit(&ts_plan_table[at % TS_PLAN_SLOTS].claimed, true, memory_order_relaxed)) at++;
     ts_plan_entry *e = &ts_plan_table[at % TS_PLAN_SLOTS];
     e->up = n->up;
+    e->saved = n->saved;
     e->node = (uint16_t)number;
     e->epoch = n->epoch;
     ts_store_release(&e->key, key); /* partner: ts_plan_find */
@@ -62,9 +62,11 @@ static void add(unsigned number, uint64_t base) {
 TS_ALWAYS_INLINE EpochId epoch_of(const ts_plan_entry *e, const void *called_at) {
     uint8_t epoch = e->epoch;
 #ifdef TS_SEES_CALLERS
+    const uintptr_t *pointer = *(const uintptr_t *const *)called_at, *place = (const uintptr_t *)called_at + 1;
     while (TS_UNLIKELY(e->up != 0)) {
-        called_at = (const char *)called_at + e->up;
-        e = ts_plan_find(key_of(e->node, ts_plan_caller(called_at)));
+        place = (e->up & 1 ? pointer : place) + e->up / sizeof *place;
+        if (e->saved) pointer = *(const uintptr_t *const *)(place - e->saved / sizeof *place);
+        e = ts_plan_find(key_of(e->node, *place));
         if (!e) break;
         epoch = e->epoch;
     }
@@ -145,7 +147,7 @@ void ts_plan_follow(void *(*open)(const char *, int)) {
 
 /* ---- the text ---------------------------------------------------------------------------------------------------- */
 
-/* 1;EPOCH,EPOCH;BUILD-ID,BUILD-ID;PARENT.MODULE.OFFSET.UP.EPOCH,... in hexadecimal numbers, each list with a comma
+/* 1;EPOCH,EPOCH;BUILD-ID,BUILD-ID;PARENT.MODULE.OFFSET.UP.SAVED.EPOCH,... in hexadecimal numbers, each list with a comma
    behind each element. Epochs are numbered from 1, modules from 0. */
 
 static int digit_of(char c) {
@@ -194,12 +196,13 @@ static bool take_modules(const char **text) {
 }
 
 static bool take_nodes(const char **text) {
-    for (uint64_t parent, number, offset, up, epoch; **text;) {
+    for (uint64_t parent, number, offset, up, saved, epoch; **text;) {
         if (node_count == NODES || !take(text, '.', node_count, &parent) || !take(text, '.', UINT8_MAX, &number) ||
-            !take(text, '.', UINT64_MAX, &offset) || !take(text, '.', UP_MOST, &up) ||
-            !take(text, ',', epoch_count, &epoch) || number >= module_count)
+            !take(text, '.', UINT64_MAX, &offset) || !take(text, '.', UINT16_MAX, &up) ||
+            !take(text, '.', UINT16_MAX, &saved) || !take(text, ',', epoch_count, &epoch) || number >= module_count)
             return false;
-        nodes[++node_count] = (node){offset, (uint32_t)up, (uint16_t)parent, (uint8_t)number, (uint8_t)epoch};
+        nodes[++node_count] =
+            (node){offset, (uint16_t)up, (uint16_t)saved, (uint16_t)parent, (uint8_t)number, (uint8_t)epoch};
     }
     return true;
 }

@@ -5,8 +5,8 @@
  * nothing of this.
  *
  * A site is a chain of return addresses, the call of malloc first. The plan is a tree of them: a node's children are
- * the calls of its function. The return address of a node's caller stands on the stack `up` bytes above the node's own.
- * The tool has found that out by the unwind tables of the file.
+ * the calls of its function. The return address of a node's caller stands on the stack `up` bytes above the node's own,
+ * or above the frame pointer. The tool has found that out by the unwind tables of the file.
  *
  * Invariants
  *  1. A plan decides where an object lies, and nothing else: each is freed, resized and checked as ever. So a wrong
@@ -26,12 +26,12 @@
 
 #ifdef TSLAB_MALLOC_PLAN
 
-/* The place of the call's return address on the stack. Where that is not known: the address itself, and the plan knows
-   no callers of callers. */
+/* Where the call's return address stands on the stack: behind the caller's frame pointer. Elsewhere: the address itself,
+   and the plan knows no callers of callers. */
 #if defined(__x86_64__)
 #define TS_SEES_CALLERS 1
-#define TS_CALLED_AT() ((const void *)((void *const *)__builtin_dwarf_cfa() - 1))
-TS_ALWAYS_INLINE uint64_t ts_plan_caller(const void *called_at) { return *(const uintptr_t *)called_at; }
+#define TS_CALLED_AT() __builtin_frame_address(0)
+TS_ALWAYS_INLINE uint64_t ts_plan_caller(const void *called_at) { return ((const uintptr_t *)called_at)[1]; }
 #else
 #define TS_CALLED_AT() __builtin_return_address(0)
 TS_ALWAYS_INLINE uint64_t ts_plan_caller(const void *called_at) { return (uintptr_t)called_at; }
@@ -39,7 +39,7 @@ TS_ALWAYS_INLINE uint64_t ts_plan_caller(const void *called_at) { return (uintpt
 
 typedef struct ts_plan_entry {
     _Atomic uint64_t key; /* 0: not written */
-    uint32_t up;          /* 0: no callers are looked at */
+    uint16_t up, saved;   /* as in a frames_step (tools/common/frames.h); up 0: no callers are looked at */
     uint16_t node;
     uint8_t epoch;
     _Atomic bool claimed; /* by the thread that writes it. No lock: a child of fork would wait for it for ever */

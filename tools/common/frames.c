@@ -1,8 +1,8 @@
 /*
- * The unwind tables (.eh_frame) of a file, as the System V ABI of x86-64 has them: for each function the rule by which
- * the frame's end, the CFA, follows from a register. Where that is the stack pointer the distance is constant: the CFA
- * is `offset` above the stack pointer before the call, whose return address is 8 below; the function's own is 8 below
- * the CFA.
+ * The unwind tables (.eh_frame) of a file, as the System V ABI of x86-64 has them: for each place in a function the rule
+ * by which the frame's end, the CFA, follows from a register, and where the caller's rbp is. The CFA is `offset` above
+ * the stack pointer before the call, whose return address is 8 below; or above rbp. The function's own return address
+ * is 8 below the CFA.
  */
 #include "common/frames.h"
 
@@ -119,42 +119,39 @@ static uint64_t take_leb(cursor *c, bool is_signed) {
     return value;
 }
 
-enum { RSP = 7, PCREL_SDATA4 = 0x1b }; /* in the numbers of DWARF */
+enum { RBP = 6, RSP = 7, WORD = 8, PCREL_SDATA4 = 0x1b }; /* in the numbers of DWARF */
 
 /* The rule of one place in a function, and what a CIE says of all of its functions. */
 typedef struct rule {
     uint64_t reg, offset;
+    uint64_t saved; /* rbp of the caller: so many bytes below the CFA; 0: it is unchanged */
 } rule;
 typedef struct common {
     cursor program;
     uint64_t code_align;
 } common;
 
-/* Operands behind opcodes that say nothing of the CFA. false: an opcode that does, in another way, or is not known. */
+/* Operands behind opcodes of other registers. false: of rbp, or an opcode that is not known. */
 static bool skip(cursor *c, unsigned op) {
+    uint64_t bytes;
     switch (op) {
-    case 0x00: return true; /* nop */
-    case 0x06:
+    case 0x00: return true;                     /* nop */
+    case 0x2e: return take_leb(c, false), true; /* bytes of arguments */
+    case 0x06:                                  /* restored, not known, or unchanged */
     case 0x07:
-    case 0x08:
-    case 0x2e: take_leb(c, false); return true; /* restore, undefined, same, args */
-    case 0x05:
+    case 0x08: return take_leb(c, false) != RBP;
+    case 0x05: /* saved somewhere */
     case 0x09:
     case 0x11:
     case 0x14:
-    case 0x15:
-    case 0x2f: /* where a register is saved */
-        take_leb(c, false);
-        take_leb(c, false);
-        return true;
-    case 0x10:
-    case 0x16: { /* expressions of other registers */
-        take_leb(c, false);
-        uint64_t bytes = take_leb(c, false);
+    case 0x15: return take_leb(c, false) != RBP && (take_leb(c, false), true);
+    case 0x10: /* by an expression */
+    case 0x16:
+        if (take_leb(c, false) == RBP) return false;
+        bytes = take_leb(c, false);
         if (c->bad || bytes > (size_t)(c->end - c->at)) return false;
         c->at += bytes;
         return true;
-    }
     default: return false;
     }
 }
@@ -166,11 +163,16 @@ static bool run(cursor c, const common *of, uint64_t target, rule *now) {
     uint64_t at = 0;
     while (c.at < c.end && !c.bad) {
         unsigned op = (unsigned)take(&c, 1), low = op & 0x3f;
-        uint64_t advance = 0;
+        uint64_t advance = 0, offset;
         switch (op & 0xc0 ? op & 0xc0 : op) {
         case 0x40: advance = low; break;
-        case 0x80: take_leb(&c, false); break; /* offset of a register */
-        case 0xc0: break;                      /* restore of a register */
+        case 0x80:
+            offset = take_leb(&c, false) * WORD;
+            if (low == RBP) now->saved = offset;
+            break;
+        case 0xc0:
+            if (low == RBP) now->saved = 0;
+            break;
         case 0x02: advance = take(&c, 1); break;
         case 0x03: advance = take(&c, 2); break;
         case 0x04: advance = take(&c, 4); break;
@@ -216,7 +218,7 @@ static bool read_common(const frames *f, size_t at, common *out) {
     for (size_t i = 0; i < sizeof augmentation; i++)
         if ((augmentation[i] = (char)take(&c, 1)) == 0) break;
     out->code_align = take_leb(&c, false);
-    take_leb(&c, true);
+    if (take_leb(&c, true) != -(uint64_t)WORD) return false;
     take_leb(&c, false); /* the register of the return address */
     if (augmentation[0] != 'z' || augmentation[sizeof augmentation - 1]) return false;
     const unsigned char *behind = NULL;
@@ -246,11 +248,11 @@ static bool read_function(const frames *f, cursor c, size_t place, uint64_t addr
     uint64_t more = take_leb(&c, false);
     if (c.bad || more > (size_t)(c.end - c.at)) return false;
     c.at += more;
-    *out = (rule){UINT64_MAX, 0};
+    *out = (rule){UINT64_MAX, 0, 0};
     return run(of.program, &of, UINT64_MAX, out) && run(c, &of, address - start, out);
 }
 
-uint32_t frames_up(const frames *f, uint64_t return_address) {
+frames_step frames_above(const frames *f, uint64_t return_address) {
 #ifdef __x86_64__
     const unsigned char *table = f->bytes + f->table;
     for (size_t at = 0; at + 8 <= f->table_bytes;) {
@@ -259,11 +261,15 @@ uint32_t frames_up(const frames *f, uint64_t return_address) {
         rule r;
         if (length == 0 || length > (size_t)(c.end - c.at)) break;
         c.end = c.at + length;
-        if (read_function(f, c, at, return_address - 1, &r))
-            return r.reg == RSP && r.offset < (1u << 16) ? (uint32_t)r.offset : 0;
         at += 4 + (size_t)length;
+        if (!read_function(f, c, (size_t)(c.at - 4 - table), return_address - 1, &r)) continue;
+        if ((r.reg != RSP && r.reg != RBP) || r.offset < 2 * WORD - (r.reg == RSP) * WORD || r.offset % WORD != 0 ||
+            r.offset > UINT16_MAX || r.saved > UINT16_MAX || r.saved == WORD)
+            break;
+        uint64_t up = r.reg == RSP ? r.offset : (r.offset - WORD) | 1;
+        return (frames_step){(uint16_t)up, (uint16_t)(r.saved ? r.saved - WORD : 0)};
     }
 #endif
     (void)f, (void)return_address;
-    return 0;
+    return (frames_step){0, 0};
 }

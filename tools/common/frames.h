@@ -15,8 +15,13 @@ frames *frames_open(const char *path);
 void frames_close(frames *f);
 /* In hexadecimal digits; "": it has none. */
 const char *frames_build_id(const frames *f);
-/* The bytes from the place on the stack of this return address, in a function that is called, to that of the
-   function's own. 0: they are not constant, or the file does not say (x86-64 only). */
-uint32_t frames_up(const frames *f, uint64_t return_address);
+/* From the place on the stack of a return address to that of the function's own that it lies in, both as the call
+   leaves them: `up` bytes above the first, or above the frame pointer (rbp) if its lowest bit is set. The caller's frame
+   pointer is `saved` bytes below the second, or unchanged if that is 0. up 0: not known (x86-64 only), or not
+   constant. */
+typedef struct frames_step {
+    uint16_t up, saved;
+} frames_step;
+frames_step frames_above(const frames *f, uint64_t return_address);
 
 #endif

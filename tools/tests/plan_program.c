@@ -2,14 +2,14 @@
  * What plan_test.py records, and runs by the plan. Each object begins with the name of its site. With libtslab-malloc
  * as the malloc the program says at its end how many objects of each site are in which epoch: EPOCH/SITE COUNT.
  *
- *     LIBRARY ROUNDS [threads | fork | close | domain | array | unload]
+ *     LIBRARY ROUNDS [threads | fork | close | domain | array | realigned | unload]
  *
  * Each round keeps an object of each site, and has some that die in it.
  *
  * LIBRARY is loaded late, and calls the wrapper from functions without names.
  * close: the epochs of the plan are closed before the last rounds. domain: the last rounds are in a domain that
  * captures. unload: the library is closed; ends with 10 if it is still there, else with 11. array: also by a wrapper
- * whose frame has no constant size.
+ * whose frame has no constant size. realigned: by one whose frame is not where its caller's ends.
  */
 #define _GNU_SOURCE
 #include <tslab/stats.h>
@@ -68,9 +68,18 @@ NOINLINE static void *array_wrapper(size_t bytes) {
     return p;
 }
 
-NOINLINE static void by_array(void) {
-    (void)name(array_wrapper(100), "array kept");
-    for (unsigned i = 0; i < BURST; i++) free(name(array_wrapper(100), "array dying"));
+NOINLINE static void *realigned_wrapper(size_t bytes) {
+    volatile _Alignas(64) char array[64];
+    array[0] = 1;
+    void *p = malloc(bytes + (size_t)array[0]);
+    done++;
+    return p;
+}
+
+NOINLINE static void by_other(void *(*wrap)(size_t)) {
+    (void)name(wrap(100), "other kept");
+    for (unsigned i = 0; i < BURST; i++) free(name(wrap(100), "other dying"));
+    (void)name(wrap(100), "other kept");
 }
 
 static void keep(void) {
@@ -163,8 +172,8 @@ int main(int argc, char **argv) {
     } else if (strcmp(how, "unload") == 0) {
         dlclose(library);
         return dlopen(argv[1], RTLD_NOW | RTLD_NOLOAD) ? 10 : 11;
-    } else if (strcmp(how, "array") == 0) {
-        for (unsigned long i = 0; i < n; i++) by_array();
+    } else if (strcmp(how, "array") == 0 || strcmp(how, "realigned") == 0) {
+        for (unsigned long i = 0; i < n; i++) by_other(*how == 'a' ? array_wrapper : realigned_wrapper);
     } else if (strcmp(how, "close") == 0) {
         for_each_epoch(close_planned);
         (void)rounds(&n);

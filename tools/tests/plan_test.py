@@ -12,7 +12,6 @@ import unittest
 
 TOOLS = os.path.abspath(sys.argv[1])
 TSLAB = os.path.join(TOOLS, "tslab")
-PROGRAM = os.path.join(TOOLS, "tools_plan")
 (LIBRARY,) = [os.path.join(TOOLS, name) for name in ("libtools_stripped.so",)]
 WORK = tempfile.mkdtemp(prefix="tslab-plan-")
 TRACE, PLAN = os.path.join(WORK, "known.trace"), os.path.join(WORK, "known.plan")
@@ -40,15 +39,17 @@ def written(plan):
 
 
 class Plan(unittest.TestCase):
+    PROGRAM = os.path.join(TOOLS, "tools_plan")
+
     @classmethod
     def setUpClass(cls):
-        subprocess.run([TSLAB, "record", "-o", TRACE, "--", PROGRAM, LIBRARY, str(ROUNDS)], check=True, capture_output=True,
+        subprocess.run([TSLAB, "record", "-o", TRACE, "--", cls.PROGRAM, LIBRARY, str(ROUNDS)], check=True, capture_output=True,
                        env=ENVIRONMENT)
         with open(PLAN, "w") as file:
             subprocess.run([TSLAB, "advise", "--json", TRACE], stdout=file, env=ENVIRONMENT)
 
     def places(self, *how, plan=PLAN):
-        answer = tslab("run", *(["--plan", plan] if plan else []), PROGRAM, LIBRARY, str(ROUNDS), *how)
+        answer = tslab("run", *(["--plan", plan] if plan else []), self.PROGRAM, LIBRARY, str(ROUNDS), *how)
         self.assertEqual((answer.returncode, answer.stderr), (0, ""), answer.stdout)
         found = collections.defaultdict(dict)
         for line in answer.stdout.splitlines():
@@ -98,13 +99,13 @@ class Plan(unittest.TestCase):
 
     @unittest.skipIf(KEPT == DIRECT, "the library has no sites")
     def test_a_library_with_sites_stays(self):
-        arguments = (PROGRAM, LIBRARY, "2", "unload")
+        arguments = (self.PROGRAM, LIBRARY, "2", "unload")
         self.assertEqual(tslab("run", *arguments).returncode, 11)
         self.assertEqual(tslab("run", "--plan", PLAN, *arguments).returncode, 10)
 
     def test_copies_are_their_callers_sites(self):
         files = {os.path.realpath(m["path"]) for m in advice()["modules"]}
-        self.assertIn(os.path.realpath(PROGRAM), files)
+        self.assertIn(os.path.realpath(self.PROGRAM), files)
         self.assertFalse([f for f in files if "libc.so" in f], files)
 
     def test_another_program_runs_as_ever(self):
@@ -128,14 +129,14 @@ class Plan(unittest.TestCase):
         text = tslab("run", "--plan", PLAN, "sh", "-c", 'echo "$TSLAB_PLAN"').stdout.strip()
         version, epochs, ids, sites = text.split(";")
         other = ";".join((version, epochs, "".join("11" * (len(i) // 2) + "," for i in ids.split(",")[:-1]), sites))
-        answer = tslab("run", "--plan", PLAN, "env", f"TSLAB_PLAN={other}", PROGRAM, LIBRARY, str(ROUNDS))
+        answer = tslab("run", "--plan", PLAN, "env", f"TSLAB_PLAN={other}", self.PROGRAM, LIBRARY, str(ROUNDS))
         self.assertEqual((answer.returncode, answer.stderr), (0, ""))
         self.assertNotIn("malloc: ", answer.stdout)
         self.assertIn(f"malloc/direct {ROUNDS}\n", answer.stdout)
 
     def test_a_variable_that_is_no_plan_is_told(self):
-        for text in ("2;;;", "1", "1;a", "1;a,;zz,;", "1;a,;00,;0.0.0.0", "1;a,;00,;1.0.0.0.0,", "1;a,;00,;0.1.0.0.0,",
-                     "1;a,;00,;0.0.0.0.2,", "1;a,;00,;0.0.0.10001.1,", "1;" + "a,", "1;" + "a" * 30 + ",;;"):
+        for text in ("2;;;", "1", "1;a", "1;a,;zz,;", "1;a,;00,;0.0.0.0.0", "1;a,;00,;1.0.0.0.0.0,", "1;a,;00,;0.1.0.0.0.0,",
+                     "1;a,;00,;0.0.0.0.0.2,", "1;a,;00,;0.0.0.10000.0.1,", "1;" + "a,", "1;" + "a" * 30 + ",;;"):
             answer = tslab("run", "--plan", PLAN, "env", f"TSLAB_PLAN={text}", "echo", "runs")
             self.assertEqual((answer.returncode, answer.stdout), (0, "runs\n"), text)
             self.assertIn("TSLAB_PLAN is no plan", answer.stderr, text)
@@ -162,22 +163,33 @@ class Plan(unittest.TestCase):
         self.assertIn("/nowhere.plan: No such file", answer.stderr)
 
     @unittest.skipIf(KEPT == DIRECT, "callers of callers are seen on x86-64 only")
-    def test_a_frame_of_no_constant_size_is_told(self):
-        trace = os.path.join(WORK, "array.trace")
-        subprocess.run([TSLAB, "record", "-o", trace, "--", PROGRAM, LIBRARY, str(ROUNDS), "array"], check=True,
-                       capture_output=True, env=ENVIRONMENT)
-        plan = written(subprocess.run([TSLAB, "advise", "--json", trace], capture_output=True, text=True, env=ENVIRONMENT).stdout)
-        answer = tslab("run", "--plan", plan, PROGRAM, LIBRARY, str(ROUNDS), "array")
-        self.assertEqual(answer.returncode, 0, answer.stderr)
+    def test_frames_of_any_size(self):
+        for how in ("array", "realigned"):
+            trace = os.path.join(WORK, how + ".trace")
+            subprocess.run([TSLAB, "record", "-o", trace, "--", self.PROGRAM, LIBRARY, str(ROUNDS), how], check=True,
+                           capture_output=True, env=ENVIRONMENT)
+            advised = subprocess.run([TSLAB, "advise", "--json", trace], capture_output=True, text=True, env=ENVIRONMENT)
+            answer = tslab("run", "--plan", written(advised.stdout), self.PROGRAM, LIBRARY, str(ROUNDS), how)
+            self.assertEqual((answer.returncode, answer.stderr), (0, ""))
+            self.assertRegex(answer.stdout, f"malloc: run [0-9]/other kept {2 * ROUNDS}\n")
+
+    @unittest.skipIf(KEPT == DIRECT, "callers of callers are seen on x86-64 only")
+    def test_a_frame_that_cannot_be_followed_is_told(self):
+        plan = advice()
+        parent = next(site["caller_of"] for site in plan["sites"] if site["caller_of"])
+        plan["sites"][parent - 1]["return_address"] = "0x1"
+        answer = tslab("run", "--plan", written(plan), "echo", "runs")
+        self.assertEqual((answer.returncode, answer.stdout), (0, "runs\n"))
         self.assertRegex(answer.stderr, "^tslab run: the callers of 1 of [0-9]+ sites are not looked at")
-        self.assertIn(f"/twice {ROUNDS}\n", answer.stdout)
-        (place,) = [line for line in answer.stdout.splitlines() if "/array kept" in line]
-        self.assertTrue(place.endswith(f" {ROUNDS}"), place)
 
     def test_not_in_the_hard_mode(self):
         answer = tslab("run", "--hard", "--plan", PLAN, "echo", "runs")
         self.assertEqual((answer.returncode, answer.stdout), (2, ""))
         self.assertIn("--plan and the hard mode", answer.stderr)
+
+
+class WithFramePointers(Plan):
+    PROGRAM = os.path.join(TOOLS, "tools_plan_pointers")
 
 
 try:

@@ -16,7 +16,7 @@ enum { MODULES = 64, EPOCHS = 16, SITES = 1024, LABEL = 20 };
 
 typedef struct site {
     uint64_t caller_of, module, address, epoch;
-    uint32_t up;
+    frames_step step;
     unsigned given; /* a bit for each of its keys */
     bool is_parent;
 } site;
@@ -115,7 +115,7 @@ static int look_at(plan *p, size_t number) {
                            *own ? own : "none", id);
     }
     for (size_t i = 0; code < 0 && i < p->sites; i++)
-        if (p->site[i].is_parent && p->site[i].module == number) p->site[i].up = frames_up(f, p->site[i].address);
+        if (p->site[i].is_parent && p->site[i].module == number) p->site[i].step = frames_above(f, p->site[i].address);
     frames_close(f);
     return code;
 }
@@ -132,8 +132,8 @@ static int hand_over(const plan *p) {
     n += (size_t)snprintf(text + n, most - n, ";");
     for (size_t i = 0; i < p->sites; i++) {
         const site *s = &p->site[i];
-        n += (size_t)snprintf(text + n, most - n, "%" PRIx64 ".%" PRIx64 ".%" PRIx64 ".%" PRIx32 ".%" PRIx64 ",",
-                              s->caller_of, s->module, s->address, s->up, s->epoch);
+        n += (size_t)snprintf(text + n, most - n, "%" PRIx64 ".%" PRIx64 ".%" PRIx64 ".%x.%x.%" PRIx64 ",",
+                              s->caller_of, s->module, s->address, s->step.up, s->step.saved, s->epoch);
     }
     int code = setenv("TSLAB_PLAN", text, 1) == 0 ? -1 : launch_fail(EXIT_CANNOT, "%s", strerror(errno));
     free(text);
@@ -154,10 +154,11 @@ int plan_apply(const char *file) {
     int code = -1;
     for (size_t i = 0; code < 0 && i < p->modules; i++) code = look_at(p, i);
     size_t lost = 0;
-    for (size_t i = 0; i < p->sites; i++) lost += p->site[i].is_parent && p->site[i].up == 0;
+    for (size_t i = 0; i < p->sites; i++) lost += p->site[i].is_parent && p->site[i].step.up == 0;
     if (code < 0 && lost)
-        (void)launch_fail(0, "the callers of %zu of %zu sites are not looked at: their frames have no constant size",
-                          lost, p->sites);
+        (void)launch_fail(
+            0, "the callers of %zu of %zu sites are not looked at: the unwind tables do not say where they stand", lost,
+            p->sites);
     if (code < 0) code = hand_over(p);
     free(p);
     return code;
