@@ -147,7 +147,7 @@ void ts_plan_follow(void *(*open)(const char *, int)) {
 
 /* ---- the text ---------------------------------------------------------------------------------------------------- */
 
-/* 1;EPOCH,EPOCH;BUILD-ID,BUILD-ID;PARENT.MODULE.OFFSET.UP.SAVED.EPOCH,... in hexadecimal numbers, each list with a comma
+/* 1;EPOCH,EPOCH;BUILD-ID,BUILD-ID;PARENT.MODULE.OFFSET.UP.SAVED.EPOCH,... in hexadecimal numbers; a comma
    behind each element. Epochs are numbered from 1, modules from 0. */
 
 static int digit_of(char c) {

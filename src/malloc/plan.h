@@ -26,8 +26,8 @@
 
 #ifdef TSLAB_MALLOC_PLAN
 
-/* Where the call's return address stands on the stack: behind the caller's frame pointer. Elsewhere: the address itself,
-   and the plan knows no callers of callers. */
+/* Where the call's return address stands on the stack: behind the caller's frame pointer. Elsewhere: the address
+   itself, and the plan knows no callers of callers. */
 #if defined(__x86_64__)
 #define TS_SEES_CALLERS 1
 #define TS_CALLED_AT() __builtin_frame_address(0)

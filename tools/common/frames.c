@@ -1,8 +1,8 @@
 /*
- * The unwind tables (.eh_frame) of a file, as the System V ABI of x86-64 has them: for each place in a function the rule
- * by which the frame's end, the CFA, follows from a register, and where the caller's rbp is. The CFA is `offset` above
- * the stack pointer before the call, whose return address is 8 below; or above rbp. The function's own return address
- * is 8 below the CFA.
+ * The unwind tables (.eh_frame) of a file, as the System V ABI of x86-64 has them: for each place in a function the
+ * rule by which the frame's end, the CFA, follows from a register, and where the caller's rbp is. The CFA is `offset`
+ * above rbp, or above the stack pointer before the call, whose return address is 8 below that. The function's own
+ * return address is 8 below the CFA.
  */
 #include "common/frames.h"
 
