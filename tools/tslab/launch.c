@@ -41,7 +41,8 @@ static bool is_loadable(const char *name) {
 
 /* The library by its path, if it is at one of the places; else by its name. -1: done; else an exit code. */
 int launch_find_library(const char *name, char out[PATH_MAX]) {
-    static const char *const places[] = {("../" TSLAB_LIBRARY_DIR), "../src/malloc", "../src/http", "../src/record"};
+    static const char *const places[] = {("../" TSLAB_LIBRARY_DIR), ("../" TSLAB_LIBRARY_DIR "/tslab"), "../src/malloc",
+                                         "../src/http", "../src/record"};
     char self[PATH_MAX];
     ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
     self[n > 0 ? n : 0] = 0;

@@ -154,8 +154,7 @@ int command_run(int argc, char **argv) {
         return launch_fail(EXIT_USAGE, "--plan and the hard mode do not go together: it places objects by itself");
     int code = plan ? plan_apply(plan) : -1;
     if (code < 0)
-        code = launch_find_library(
-            plan ? "libtslab-malloc-plan.so." TSLAB_SOVERSION : "libtslab-malloc.so." TSLAB_SOVERSION, library);
+        code = launch_find_library(plan ? "libtslab-malloc-plan.so" : "libtslab-malloc.so." TSLAB_SOVERSION, library);
     if (code >= 0) return code;
     /* The page has a thread anyway; memory then goes back while the program rests, too. The stacks tell which code
        holds it. */
