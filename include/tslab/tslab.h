@@ -98,12 +98,13 @@ typedef enum SlabReclaimPolicy {
 
 /*
  * Transparent huge pages, process-wide: the first allocator that does not have the default decides.
- * They make large scopes faster, but resident memory can then exceed committed memory. More: man 3 tslab, OPTIONS.
+ * They make large heaps faster, but resident memory can then exceed committed memory: by default by 2 MiB, and only
+ * where a process grows above 20 MiB. More: docs/huge-pages.md.
  */
 typedef enum SlabHugePages {
-    SLAB_HUGE_DEFAULT = 0, /* none, even if the system gives them unasked, as long as no other allocator asks */
-    SLAB_HUGE_ON = 1,      /* ask for them; where the system has none, or none left, pages are small */
-    SLAB_HUGE_OFF = 2,     /* none, also if another allocator asks for them later */
+    SLAB_HUGE_DEFAULT = 0, /* by density: for new memory of a process that grows, and uses most of what it takes */
+    SLAB_HUGE_ON = 1,      /* ask for them for all memory; where the system has none, or none left, pages are small */
+    SLAB_HUGE_OFF = 2,     /* none, even if the system gives them unasked, or another allocator asks later */
 } SlabHugePages;
 
 /*

@@ -377,9 +377,14 @@ ts_allocator *ts_allocator_make(const ts_settings *settings) {
                    !settings->retain_given && settings->reclaim_policy == SLAB_RECLAIM_BUDGET);
     ts_table_publish(a, id);
     if (settings->sample_rate) ts_store_relaxed(&ts_sample_rate, settings->sample_rate);
+    if (settings->guard_spans) { /* guards would split the mappings of what is asked for, for good */
+        ts_huge_give();
+        ts_huge_leave_to_program();
+    }
     if (settings->huge_pages != SLAB_HUGE_DEFAULT) {
         static _Atomic uint32_t advised; /* process-wide: the first allocator with a wish decides */
         if (!atomic_exchange(&advised, 1)) {
+            ts_huge_leave_to_program();
             for (unsigned part = 0; part < TS_PARTS; part++) {
                 size_t bytes = ts_part_bytes(part, ts_region_part_end(part));
                 if (bytes) ts_os->huge_pages(ts_region.part[part].base, bytes, settings->huge_pages == SLAB_HUGE_ON);

@@ -156,11 +156,12 @@ TS_ENTRY static void *resize_object(uintptr_t token, void *p, size_t alignment, 
     int before = errno;
     if (shrinking && (stays(&object, size) || !is_active(object.epoch))) return resized(&object, size, object.bytes);
     /* A sample of its stack has the bytes that were allocated (stacks.h): there, another object is. */
-    if (!shrinking && object.kind == TS_COUNT_SPAN && !object.care_of->care &&
-        !ts_load_relaxed(&object.care_of->sampled) &&
-        ts_span_grow(ts_allocator_find(token), object.unit, object.word, size))
-        return p;
-    void *q = move_object(token, &object, alignment, size);
+    ts_huge_set_growing(!shrinking);
+    bool grown = !shrinking && object.kind == TS_COUNT_SPAN && !object.care_of->care &&
+                 !ts_load_relaxed(&object.care_of->sampled) &&
+                 ts_span_grow(ts_allocator_find(token), object.unit, object.word, size);
+    void *q = grown ? p : move_object(token, &object, alignment, size);
+    ts_huge_set_growing(false);
     if (q || shrinking) errno = before; /* no memory for a smaller one is no refusal */
     return q || !shrinking ? q : resized(&object, size, object.bytes);
 }

@@ -88,7 +88,8 @@ static int advise_range(void *at, size_t bytes, int advice) { return madvise(at,
 
 /* Set before any range has huge pages, and stays. relaxed: a thread that has been handed such a range sees it. */
 static _Atomic bool any_huge_pages;
-static _Atomic uintptr_t huge_from, huge_end; /* all that was given them lies between; written before that */
+/* All that is asked for as huge pages lies between; written before that. No end: nothing is. */
+static _Atomic uintptr_t huge_from, huge_end;
 
 static bool advise_pages(void *at, size_t bytes, int advice) {
     int before = errno;
@@ -96,11 +97,14 @@ static bool advise_pages(void *at, size_t bytes, int advice) {
 }
 
 static void linux_huge_pages(void *at, size_t bytes, bool on) {
+    uintptr_t from = (uintptr_t)at, end = from + bytes, first = ts_load_relaxed(&huge_from);
     if (on) {
-        uintptr_t from = (uintptr_t)at, end = from + bytes, first = ts_load_relaxed(&huge_from);
         if (first == 0 || from < first) ts_store_relaxed(&huge_from, from);
         if (end > ts_load_relaxed(&huge_end)) ts_store_relaxed(&huge_end, end);
         ts_store_relaxed(&any_huge_pages, true);
+    } else if (from <= first && end >= ts_load_relaxed(&huge_end)) {
+        ts_store_relaxed(&huge_end, 0);
+        ts_store_relaxed(&huge_from, 0);
     }
     (void)advise_pages(at, bytes, on ? MADV_HUGEPAGE : MADV_NOHUGEPAGE);
 }

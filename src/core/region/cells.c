@@ -16,10 +16,12 @@ static uint32_t take_of_cell(_Atomic uint64_t *place) {
     return 0;
 }
 
+/* From the front: a huge page is used up before the next one is touched. A hint: a cell may change meanwhile. */
 uint32_t ts_cells_take(ts_pool *pool) {
-    uint32_t unit = 0;
-    for (unsigned i = 0; i < TS_POOL_CELLS && !unit; i++) unit = take_of_cell(&pool->cell[i]);
-    return unit;
+    uint64_t a = ts_load_relaxed(&pool->cell[0]), b = ts_load_relaxed(&pool->cell[1]);
+    unsigned front = ts_cell_units(b) != 0 && ts_cell_first(b) < ts_cell_first(a);
+    uint32_t unit = take_of_cell(&pool->cell[front]);
+    return unit ? unit : take_of_cell(&pool->cell[!front]);
 }
 
 bool ts_cells_want(const ts_pool *pool) {

@@ -54,10 +54,11 @@ bool ts_pool_grow(ts_pool *pool, uint32_t count, uint32_t seen) {
         ts_lock_release(&pool->grow_lock);
         return true;
     }
-    uint32_t tail = free_at_end(pool, high);
+    uint32_t tail = free_at_end(pool, high), wanted = count;
     count = count > tail ? count - tail : 1;
     uint32_t got = grow_by(pool->part, high, count);
     if (got) {
+        ts_huge_grown(pool, ts_region.part[pool->part].first_unit + high, got, wanted);
         ts_lock_acquire(&pool->lock);
         ts_store_release(&pool->high, high + got); /* release: partner of ts_pool_highest */
         (void)ts_extents_give(&pool->free, ts_region.part[pool->part].first_unit + high, got);

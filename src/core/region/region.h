@@ -331,6 +331,7 @@ static inline uint32_t ts_far_units(uint64_t units) {
 /* The rest of this door: units without memory, lines, records of fixed size, and NUMA homes. */
 #include "region/chunk.h"
 #include "region/home.h"
+#include "region/huge.h"
 #include "region/lines.h"
 #include "region/pool.h"
 #include "region/table.h"

@@ -96,6 +96,7 @@ bool ts_purge_pages(ts_allocator *allocator, const char *begin, const char *end)
     if (from >= to) return true;
     ts_fetch_add_relaxed(&allocator->madvise_calls, 1);
     TS_PROBE2(slab__purge, from, (uint64_t)(to - from));
+    ts_huge_give();
     if (!ts_os->purge((void *)from, to - from)) {
         ts_fetch_add_relaxed(&allocator->madvise_failures, 1);
         return false;

@@ -282,6 +282,7 @@ uint32_t ts_slab_acquire_churn(ts_heap *heap, ts_share *share, unsigned cls, uns
             ts_purge_owed(TS_PURGE_STEP);
             return ts_fail(ENOMEM);
         }
+        if (unit && *fresh && ts_class_bytes[cls] > TS_QUARTER_BYTES) ts_huge_note_loose(1);
         if (!unit || ts_slab_reset_churn(unit, cls)) return unit;
         ts_allocator_retire(share->allocator, unit);
     }

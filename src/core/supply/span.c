@@ -196,6 +196,7 @@ uint32_t ts_slab_acquire_large(ts_share *share, unsigned cls, unsigned home, boo
         *fresh = unit == 0;
         if (!unit) unit = ts_units_take_fresh(allocator, TS_NORMAL, home, units, 1);
         if (!unit) return 0;
+        if (*fresh) ts_huge_note_loose(units);
         ts_slab_at(unit)->allocator = ts_allocator_index(allocator);
         if (ts_slab_reset_churn(unit, cls)) return unit;
         ts_slab_retire(allocator, unit, units);
@@ -229,6 +230,7 @@ uint32_t ts_span_acquire(ts_allocator *allocator, ts_share *share, unsigned part
         *fresh = false;
         if (!unit) {
             unit = ts_units_take_fresh(allocator, part, home, units, align_units);
+            if (unit && part == TS_NORMAL) ts_huge_note_loose(units);
             *fresh = ts_pool_is_zero();
         } else if (TS_UNLIKELY(allocator->care)) {
             written = ts_care_check(allocator->care, ts_unit_address(unit), ts_units_bytes(unit, units));

@@ -1,6 +1,6 @@
 /*
- * Huge pages: none without a request; some for a program that asks; and a purged part of one goes back at once. The
- * test reads the kernel's own counts.
+ * Huge pages: none for a small program; some for one that grows (unit/region/huge has when), or that asks; and a purged
+ * part of one goes back at once. The test reads the kernel's own counts.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
@@ -15,6 +15,9 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #define MIB ((size_t)1 << 20)
 #define HUGE_BYTES (2 * MIB)
@@ -77,6 +80,8 @@ static uint64_t count_of(const char *name) {
     return count;
 }
 
+static size_t resident_bytes(void) { return (size_t)ts_os_native.resident_bytes(); }
+
 /* ---- tests ------------------------------------------------------------------------------------------------- */
 
 static void *filled(SlabAllocator *allocator, size_t bytes) {
@@ -91,13 +96,65 @@ static void *filled(SlabAllocator *allocator, size_t bytes) {
     return first;
 }
 
-static void default_refuses(void *argument) {
+static void default_refuses_small(void *argument) {
     (void)argument;
     SlabAllocator *allocator = slab_allocator_create();
     const void *p = filled(allocator, 4 * HUGE_BYTES);
     mapping m = look_at(p, 4096), all = look_at(p, 4 * HUGE_BYTES);
     SUP_CHECK(m.refused && !m.asked && all.huge_bytes == 0, "nobody asked, and there are %zu bytes in huge pages",
               all.huge_bytes);
+}
+
+#define GROWN_BYTES (32 * HUGE_BYTES)
+
+static bool gives_some(uint64_t failed_before) {
+    return strcmp(setting(), "never") != 0 && count_of("thp_fault_fallback") == failed_before;
+}
+
+static ts_os_table table;
+static uint64_t standing_ns(void) { return 1; }
+
+/* On a machine on which no huge page takes long (huge.h, 4). */
+static SlabAllocator *created(void) {
+    table = ts_os_native;
+    table.cpu_ns = standing_ns;
+    ts_os = &table;
+    return slab_allocator_create();
+}
+
+/* A program that grows has some; a child of fork, too, and it gives all back, as the parent does. Once memory went back
+   nothing is asked for any more. */
+static void default_grows(void *argument) {
+    (void)argument;
+    uint64_t failed = count_of("thp_fault_fallback");
+    SlabAllocator *allocator = created();
+    const void *p = filled(allocator, GROWN_BYTES);
+    mapping m = look_at(p, GROWN_BYTES);
+    SUP_CHECK(m.asked && (!gives_some(failed) || m.huge_bytes > 0), "it grows, and %zu bytes are in huge pages",
+              m.huge_bytes);
+    SUP_CHECK(look_at(p, 4096).refused, "what it had before it grew is asked for, too");
+    pid_t child = fork();
+    if (child == 0) p = filled(allocator, GROWN_BYTES);
+    m = look_at(p, GROWN_BYTES);
+    SUP_CHECK(m.asked && (!gives_some(failed) || m.huge_bytes > 0), "with a child of fork");
+    slab_allocator_free(allocator);
+    m = look_at(p, 2 * GROWN_BYTES);
+    SUP_CHECK(!m.asked && m.refused && m.huge_bytes == 0, "%zu bytes are not given back", m.huge_bytes);
+    if (child == 0) _exit(0);
+    int status;
+    SUP_CHECK(child > 0 && waitpid(child, &status, 0) == child && status == 0, "the child failed");
+}
+
+static void default_where_forbidden(void *argument) {
+    (void)argument;
+    SUP_CHECK(prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0) == 0, "prctl");
+    SlabAllocator *allocator = created();
+    size_t before = resident_bytes();
+    const void *p = filled(allocator, GROWN_BYTES);
+    mapping m = look_at(p, GROWN_BYTES);
+    SUP_CHECK(m.huge_bytes == 0, "%zu bytes in huge pages", m.huge_bytes);
+    SUP_CHECK(resident_bytes() - before < GROWN_BYTES + GROWN_BYTES / 8, "more is resident than was touched");
+    slab_allocator_free(allocator);
 }
 
 static void on_asks(void *argument) {
@@ -118,7 +175,9 @@ static void off_decides(void *argument) {
     const SlabOptions off = {.size = sizeof off, .huge_pages = SLAB_HUGE_OFF};
     const SlabOptions on = {.size = sizeof on, .huge_pages = SLAB_HUGE_ON};
     SlabAllocator *first = slab_allocator_create_ex(&off), *second = slab_allocator_create_ex(&on);
-    SUP_CHECK(first && second && look_at(filled(second, 4096), 4096).refused, "asked for after all");
+    const void *p = filled(second, GROWN_BYTES);
+    SUP_CHECK(first && second && look_at(p, GROWN_BYTES).refused && !look_at(p, GROWN_BYTES).asked,
+              "asked for after all");
 }
 
 static void in_a_child(void (*fn)(void *)) {
@@ -134,9 +193,19 @@ static void in_a_child(void (*fn)(void *)) {
     assert_int_equal(status, 0);
 }
 
-static void none_unless_asked_for(void **state) {
+static void none_for_a_small_program(void **state) {
     (void)state;
-    in_a_child(default_refuses);
+    in_a_child(default_refuses_small);
+}
+
+static void some_for_who_grows(void **state) {
+    (void)state;
+    in_a_child(default_grows);
+}
+
+static void none_where_forbidden(void **state) {
+    (void)state;
+    in_a_child(default_where_forbidden);
 }
 
 static void some_for_who_asks(void **state) {
@@ -194,10 +263,9 @@ static void parts_go_back(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(none_unless_asked_for),
-        cmocka_unit_test(some_for_who_asks),
-        cmocka_unit_test(who_decides_first),
-        cmocka_unit_test(parts_go_back),
+        cmocka_unit_test(none_for_a_small_program), cmocka_unit_test(some_for_who_grows),
+        cmocka_unit_test(none_where_forbidden),     cmocka_unit_test(some_for_who_asks),
+        cmocka_unit_test(who_decides_first),        cmocka_unit_test(parts_go_back),
     };
     return cmocka_run_group_tests_name("os.huge_pages", tests, NULL, NULL);
 }

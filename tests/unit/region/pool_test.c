@@ -367,27 +367,30 @@ static void cells_are_around(void *argument) {
     enum { PAGE = 8 };
     (void)argument;
     make_region();
-    uint32_t unit[200], first, count;
-    for (int i = 0; i < 65; i++)
-        SUP_CHECK((unit[i] = ts_pool_take(TS_NORMAL, 1, 1)) == (i < 64 ? (uint32_t)i + 1 : 129), "%d", i);
-    SUP_CHECK(ts_pool_used_units() == 65, "used");
-    first = 129, count = 1; /* 65 to 128 are in one cell, 130 to 192 in the other */
+    uint32_t unit, first, count;
+    for (uint32_t i = 1; i <= 192; i++) {
+        if (i == 130) ts_pool_give(65, 64);
+        SUP_CHECK((unit = ts_pool_take(TS_NORMAL, 1, 1)) == i, "unit %u, not %u", unit, i);
+    }
+    ts_pool_give(130, 6);
+    SUP_CHECK(ts_pool_used_units() == 122, "used");
+    first = 129, count = 1; /* 65 to 128 are in one cell, 193 to 256 in the other */
     ts_pool_take_around(&first, &count, PAGE);
     SUP_CHECK(first == 128 && count == PAGE, "%u and %u", first, count);
-    SUP_CHECK(ts_pool_used_units() == 64 + PAGE, "used");
+    SUP_CHECK(ts_pool_used_units() == 121 + PAGE, "used");
     ts_pool_check();
     ts_pool_give(first, count);
-    SUP_CHECK(ts_pool_used_units() == 64, "used");
+    SUP_CHECK((unit = ts_pool_take(TS_NORMAL, 1, 1)) == 193, "unit %u", unit); /* 65 to 128 are in a cell again */
     first = 64, count = 1; /* 57 to 63 are in use, so the page lacks more than the units behind it */
     ts_pool_take_around(&first, &count, PAGE);
     SUP_CHECK(first == 64 && count == PAGE, "%u and %u", first, count);
     ts_pool_give(64, PAGE);
-    SUP_CHECK((unit[0] = ts_pool_take(TS_NORMAL, 1, 1)) != 0, "cells have units again");
-    SUP_CHECK(ts_pool_take_at(unit[0] + 1, 100, 101), "what both cells have, and the run behind them");
+    SUP_CHECK((unit = ts_pool_take(TS_NORMAL, 1, 1)) == 194, "unit %u", unit); /* 64 to 127 are */
+    SUP_CHECK(ts_pool_take_at(64, 72, 135), "what a cell has, and the run behind it");
     ts_pool_check();
-    ts_pool_give(unit[0] + 1, 100);
-    ts_pool_give(unit[0], 1);
+    ts_pool_give(64, 72);
     ts_pool_give(1, 63);
+    ts_pool_give(136, 59);
     ts_pool_check();
     SUP_CHECK(ts_pool_used_units() == 0, "units are left");
     exhaust(TS_NORMAL);
