@@ -98,8 +98,8 @@ typedef enum SlabReclaimPolicy {
 
 /*
  * Transparent huge pages, process-wide: the first allocator that does not have the default decides.
- * They make large heaps faster, but resident memory can then exceed committed memory: by default by 2 MiB, and only
- * where a process grows above 20 MiB. More: docs/huge-pages.md.
+ * They make large heaps faster, but then pages are resident that the program never touched: by default only where a
+ * process grows above 20 MiB, mostly by small objects. More: docs/huge-pages.md.
  */
 typedef enum SlabHugePages {
     SLAB_HUGE_DEFAULT = 0, /* by density: for new memory of a process that grows, and uses most of what it takes */
