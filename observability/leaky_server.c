@@ -3,9 +3,12 @@
  *
  *     leaky_server SECONDS [LEAKING_HANDLER [open]]     0 to 9; none: -1
  *
- * Each request is an epoch labelled with its handler, which is closed, and the leaking handler forgets to free an object. With
- * "open" nothing is ever closed: each request is a domain, created, entered, exited and destroyed. The leaking handler leaves early now and
- * then, without destroying its domain, and an epoch labelled `cache` that stays open gets an object each time and loses none. Says "leaks from now on" when the first object is forgotten. What it shows comes from TSLAB_HTTP and TSLAB_SHM.
+ * Each request is an epoch labelled with its handler, which is closed, and the leaking handler forgets to free an
+ * object. With
+ * "open" nothing is ever closed: each request is a domain, created, entered, exited and destroyed. The leaking handler
+ * leaves early now and then, without destroying its domain, and an epoch labelled `cache` that stays open gets an
+ * object each time and loses none. Says "leaks from now on" when the first object is forgotten. What it shows comes
+ * from TSLAB_HTTP and TSLAB_SHM.
  */
 #include <tslab/stats.h>
 #include <tslab/tslab.h>

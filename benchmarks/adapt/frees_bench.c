@@ -4,8 +4,8 @@
  *     frees_bench xml|lua|json malloc|frees|keep [ROUNDS]      for instructions: callgrind of two counts of rounds
  *     frees_bench --smoke                                      each once
  *
- * malloc: the C library's, each object freed. frees: in a scope, each object freed by the library. keep: in a scope, and
- * the library's frees do nothing (xml, json: the tree is dropped; lua: no lua_close()).
+ * malloc: the C library's, each object freed. frees: in a scope, each object freed by the library. keep: in a scope,
+ * and the library's frees do nothing (xml, json: the tree is dropped; lua: no lua_close()).
  */
 #include <tslab/adapt.h>
 

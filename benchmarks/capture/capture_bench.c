@@ -1,11 +1,11 @@
 /*
- * A server that handles requests by a library as it is installed (tests/malloc/libraries): by plain malloc, or each request in a domain
- * that captures. usage: PROGRAM plain|drain|drop REQUESTS
+ * A server that handles requests by a library as it is installed (tests/malloc/libraries): by plain malloc, or each
+ * request in a domain that captures. usage: PROGRAM plain|drain|drop REQUESTS
  *   plain  the library frees what it has allocated
  *   drain  the same, inside of a domain: what the library keeps lives on
  *   drop   inside of a domain, and nothing is freed: the domain's end frees it
- * One line: requests a second, the 99.9th percentile of a request in us, and KiB that are resident after the requests. Built with
- * CAPTURE_LINKED for the latter two.
+ * One line: requests a second, the 99.9th percentile of a request in us, and KiB that are resident after the requests.
+ * Built with CAPTURE_LINKED for the latter two.
  */
 #include "bench_clock.h"
 #include "bench_hist.h"

@@ -1,7 +1,8 @@
 /*
  * Ends of epochs beside threads that allocate and free without pause, more of them than there are processors.
  *
- *     close_bench [--threads N] [--calls N] [--pause US] [--csv FILE] [--quick] [--smoke]      8 threads, 2,000 calls, 1,000 us
+ *     close_bench [--threads N] [--calls N] [--pause US] [--csv FILE] [--quick] [--smoke]      8 threads, 2,000 calls,
+ *     1,000 us
  *
  * One line for each kind of end: epoch_advance, epoch_close, epoch_destroy, epoch_domain_reset and slab_trim. `raw` is
  * the time of the call on the clock. `net` is less the time that the calling thread stood in the run queue

@@ -1,8 +1,8 @@
 /*
- * Large objects: one of the live ones, at random, is freed and another one of a random size allocated in its place. First the
- * calls alone, then with the first byte of every page written, as a buffer that is used: there memory that went back to the
- * system and came again is paid for. peak_per_byte is the resident memory of the process at its peak, above that at its
- * start, over the bytes of the objects that live at once.
+ * Large objects: one of the live ones, at random, is freed and another one of a random size allocated in its place.
+ * First the calls alone, then with the first byte of every page written, as a buffer that is used: there memory that
+ * went back to the system and came again is paid for. peak_per_byte is the resident memory of the process at its peak,
+ * above that at its start, over the bytes of the objects that live at once.
  */
 #include "core_bench.h"
 

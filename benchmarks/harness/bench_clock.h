@@ -3,8 +3,8 @@
  *
  * bench_now_ns     CLOCK_MONOTONIC; for anything that lasts longer than some tens of microseconds.
  * bench_tick_*     the cheapest counter the processor has; bench_clock_calibrate says how long a tick is. On x86 it is
- *                  rdtsc, fenced so that the operation between begin and end is neither started early nor finished late;
- *                  on AArch64 the virtual counter; elsewhere the clock.
+ *                  rdtsc, fenced so that the operation between begin and end is neither started early nor finished
+ *                  late; on AArch64 the virtual counter; elsewhere the clock.
  */
 #ifndef BENCH_CLOCK_H
 #define BENCH_CLOCK_H

@@ -1,6 +1,6 @@
 /*
- * A histogram of durations in ticks, or nanoseconds: one bucket per tick up to BENCH_HIST_EXACT, 128 buckets to each power of two
- * above (each 0.8 % wide at most), and the largest value itself. 115 KiB. Owner: one thread at a time.
+ * A histogram of durations in ticks, or nanoseconds: one bucket per tick up to BENCH_HIST_EXACT, 128 buckets to each
+ * power of two above (each 0.8 % wide at most), and the largest value itself. 115 KiB. Owner: one thread at a time.
  *
  * Many processors count ticks in steps: AMD's TSC advances by 26 or so every 10 ns. A duration between two
  * steps is then seen as the one or the other, in proportion to how near it is, so a percentile is

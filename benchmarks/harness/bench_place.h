@@ -1,6 +1,6 @@
 /*
- * Where results go: a file that is whole or not there, written under another name beside it and renamed when it is complete;
- * or a device or a pipe, which is written to as it is.
+ * Where results go: a file that is whole or not there, written under another name beside it and renamed when it is
+ * complete; or a device or a pipe, which is written to as it is.
  */
 #ifndef BENCH_PLACE_H
 #define BENCH_PLACE_H

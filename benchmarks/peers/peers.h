@@ -1,7 +1,7 @@
 /*
- * The allocator under test. Every benchmark program is built twice from the same sources: with BENCH_PEER_TSLAB defined, linked to
- * temporal-slab's shared library; and without, for malloc. The latter measures libc's malloc, or another one that is preloaded:
- * peer_become() starts it again so. All calls go through the dynamic linker.
+ * The allocator under test. Every benchmark program is built twice from the same sources: with BENCH_PEER_TSLAB
+ * defined, linked to temporal-slab's shared library; and without, for malloc. The latter measures libc's malloc, or
+ * another one that is preloaded: peer_become() starts it again so. All calls go through the dynamic linker.
  *
  * PEER_HAS_DOMAINS is 1 where a scope of objects can be dropped in one call.
  */
@@ -64,7 +64,8 @@ peer_identity peer_identify(void);
 const char *peer_name(void);
 /* Returns in a process whose allocator is the one of that name. For this it starts the program again with the newest library of
    build/peers preloaded (benchmarks/peers/newest.sh; another folder: BENCH_PEERS), or with the system's. Dies with
-   BENCH_EXIT_USAGE where there is neither, and with BENCH_EXIT_FAILED where libc's is wanted and another one preloaded. */
+   BENCH_EXIT_USAGE where there is neither, and with BENCH_EXIT_FAILED where libc's is wanted and another one preloaded.
+   */
 void peer_become(const char *name, char **argv);
 
 /* Opens the objects that the allocator needs. For tslab: an allocator with the default options and a churn epoch. */

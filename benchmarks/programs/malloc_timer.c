@@ -1,9 +1,11 @@
 /*
- * Preloaded before an allocator, or before none: how long each malloc, calloc and realloc of a program takes. A call during which its
- * thread has lost its processor is left out: its time is the scheduler's. Told by the kernel, which takes a thread's restartable
- * sequence away whenever the thread is preempted; without that (glibc before 2.35, an old kernel) nothing is left out.
+ * Preloaded before an allocator, or before none: how long each malloc, calloc and realloc of a program takes. A call
+ * during which its thread has lost its processor is left out: its time is the scheduler's. Told by the kernel, which
+ * takes a thread's restartable sequence away whenever the thread is preempted; without that (glibc before 2.35, an old
+ * kernel) nothing is left out.
  *
- * At the end of the program a line goes to the file that MALLOC_TIMER names: calls, calls left out, then the median, the 99.9th and the
+ * At the end of the program a line goes to the file that MALLOC_TIMER names: calls, calls left out, then the median,
+ * the 99.9th and the
  * 99.99th percentile, and the longest, in ns.
  */
 #include "bench_clock.h"

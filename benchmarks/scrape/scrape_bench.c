@@ -3,8 +3,8 @@
  *
  *     scrape_bench [THREADS [EPOCHS]]     1 thread, 1,000 labelled epochs beside the requests
  *
- * First line: the port. Then it answers each line with one: the requests so far, and in nanoseconds the processor time of
- * the process, that of its threads which serve no requests, and the clock.
+ * First line: the port. Then it answers each line with one: the requests so far, and in nanoseconds the processor time
+ * of the process, that of its threads which serve no requests, and the clock.
  */
 #include <tslab/http.h>
 

@@ -11,8 +11,8 @@
  *   floor        the loop of the churn without the allocator: the cost of clock, interrupts and scheduler on this
  *                machine, in twenty blocks between the cycles of the churn, and in one before the others.
  *
- * Every operation is timed on its own; the median of the floor is subtracted. Each object is written to, behind the clock
- * but for `written`. ops_per_sec is measured apart, without the clock in the loop.
+ * Every operation is timed on its own; the median of the floor is subtracted. Each object is written to, behind the
+ * clock but for `written`. ops_per_sec is measured apart, without the clock in the loop.
  *
  * Fragmentation: the sizes of size_mix.h, and each one as the allocator rounds it up. Space: the kernel's count per
  * object, metadata included. Each part runs in a process of its own.

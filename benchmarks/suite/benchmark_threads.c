@@ -7,9 +7,10 @@
  *   epochs same     all threads allocate in one epoch
  *   epochs separate each thread in its own (only where there are epochs)
  *
- * An operation is an allocation or a free; each object is written to. A trial has two halves: one without a clock in the
- * loop (throughput, and the allocator's counters of locks and retries), one with every operation timed (percentiles, less the median cost
- * of the clock). Of batches only the allocations are timed, as in those. Every combination runs in a process of its own.
+ * An operation is an allocation or a free; each object is written to. A trial has two halves: one without a clock in
+ * the loop (throughput, and the allocator's counters of locks and retries), one with every operation timed
+ * (percentiles, less the median cost of the clock). Of batches only the allocations are timed, as in those. Every
+ * combination runs in a process of its own.
  */
 #include "bench_clock.h"
 #include "suite.h"

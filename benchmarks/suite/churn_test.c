@@ -14,10 +14,12 @@
  *
  * With temporal-slab the program fails (exit 1) if
  *
- *   - live bytes of two cool-downs differ, or committed bytes by more than a slab of 16 KiB once the retain budget has settled,
+ *   - live bytes of two cool-downs differ, or committed bytes by more than a slab of 16 KiB once the retain budget has
+ *   settled,
  *     which may take ten phase shifts,
  *   - more is committed than the need of the objects that live on and the retain budget,
- *   - of a spike less than 85 % is back as soon as it is over, or less than 96 % after a second of calls or when asked for
+ *   - of a spike less than 85 % is back as soon as it is over, or less than 96 % after a second of calls or when asked
+ *   for
  *     (only with a pressure of 256 MiB and more: the budget is a larger part of less),
  *   - resident memory grows by more than 50 % in any of the four parts.
  */

@@ -1,7 +1,7 @@
 /*
- * big_answers: a server at rest gets a burst. Eight threads each build one answer of 2 MB: a tree of some 14,000 JSON objects,
- * printed and freed. Then all is quiet. The memory that the process keeps then is the figure; the threads wait for
- * work, as a server's do.
+ * big_answers: a server at rest gets a burst. Eight threads each build one answer of 2 MB: a tree of some 14,000 JSON
+ * objects, printed and freed. Then all is quiet. The memory that the process keeps then is the figure; the threads wait
+ * for work, as a server's do.
  *
  * temporal-slab: the default allocator as it is, and a domain for each answer.
  */

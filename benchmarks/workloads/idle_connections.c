@@ -1,10 +1,11 @@
 /*
- * idle_connections: a server with a thousand connections. At first one request comes after the other; these are timed. Then every
- * connection has a request at the same time. The requests end, the connections stay, idle. The memory that the process
- * keeps then is the figure.
+ * idle_connections: a server with a thousand connections. At first one request comes after the other; these are timed.
+ * Then every connection has a request at the same time. The requests end, the connections stay, idle. The memory that
+ * the process keeps then is the figure.
  *
- * A connection has 1.5 KB that live as long as it, a request some 60 KB that die with it. malloc puts both side by side.
- * temporal-slab: all connections share one churn epoch, and each request has a domain. The option `background` is on, as in a server.
+ * A connection has 1.5 KB that live as long as it, a request some 60 KB that die with it. malloc puts both side by
+ * side. temporal-slab: all connections share one churn epoch, and each request has a domain. The option `background` is
+ * on, as in a server.
  */
 #include <stdlib.h>
 #include <string.h>

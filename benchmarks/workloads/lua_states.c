@@ -1,8 +1,8 @@
 /*
  * lua_states: a request makes a Lua state, runs a script in it, and drops the state.
  *
- * malloc: lua_close() frees object by object. temporal-slab: the state allocates in a domain, whose end drops the state without
- * lua_close(). Lua's own garbage collection runs in both.
+ * malloc: lua_close() frees object by object. temporal-slab: the state allocates in a domain, whose end drops the state
+ * without lua_close(). Lua's own garbage collection runs in both.
  */
 #include <stdlib.h>
 #include <string.h>

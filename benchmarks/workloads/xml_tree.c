@@ -1,9 +1,9 @@
 /*
  * xml_tree: a request parses an XML document with libxml2, walks its tree, and prints it again.
  *
- * malloc: the tree is freed as libxml2 does it, node by node. temporal-slab: xmlMemSetup() makes the library allocate in the
- * request's domain, whose end frees the tree without a walk. The library starts (xmlInitParser) outside of any domain,
- * so memory that it keeps for the whole process is not the first request's.
+ * malloc: the tree is freed as libxml2 does it, node by node. temporal-slab: xmlMemSetup() makes the library allocate
+ * in the request's domain, whose end frees the tree without a walk. The library starts (xmlInitParser) outside of any
+ * domain, so memory that it keeps for the whole process is not the first request's.
  */
 #include <stdlib.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 /*
  * APR's allocators: blocks of whole pages for those that cut them up by themselves, as the buckets of httpd do. Blocks
- * of all allocators lie in one churn epoch. A freed block goes back to temporal-slab at once, so an allocator keeps none,
- * and max_free has nothing to bound; the retain budget of temporal-slab takes its place.
+ * of all allocators lie in one churn epoch. A freed block goes back to temporal-slab at once, so an allocator keeps
+ * none, and max_free has nothing to bound; the retain budget of temporal-slab takes its place.
  */
 #include "pool.h"
 

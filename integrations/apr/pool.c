@@ -32,7 +32,8 @@ static bool is_live(apr_pool_t *pool) { return pool->self == pool || slab_free(t
 static uint64_t this_thread(void) {
     static _Atomic uint64_t last;
     static _Thread_local uint64_t number;
-    if (!number) number = atomic_fetch_add_explicit(&last, 1, memory_order_relaxed) + 1; /* nothing hangs on the order */
+    if (!number)
+        number = atomic_fetch_add_explicit(&last, 1, memory_order_relaxed) + 1; /* nothing hangs on the order */
     return number;
 }
 

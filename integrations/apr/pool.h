@@ -6,9 +6,9 @@
  * APR's pools go from thread to thread: another thread allocates by the epoch's id, and ends the domain by
  * epoch_domain_end(), both of which any thread may do. A pool that another thread clears gets a new domain.
  *
- * What the pool hands out is cut from chunks, which are the objects that temporal-slab counts: APR never frees a part of
- * a pool, so a check of each part would find nothing. (An object for each apr_palloc() cost httpd 17 % more instructions
- * a request; chunks cost 6 %.)
+ * What the pool hands out is cut from chunks, which are the objects that temporal-slab counts: APR never frees a part
+ * of a pool, so a check of each part would find nothing. (An object for each apr_palloc() cost httpd 17 % more
+ * instructions a request; chunks cost 6 %.)
  *
  * As in APR, one thread at a time uses a pool. The lists of children have the lock of the parent's apr_allocator_t.
  */

@@ -1,12 +1,14 @@
 /*
- * What the files of libtslab-talloc share. A chunk is an object of talloc: a header of 80 bytes, and the object behind it.
+ * What the files of libtslab-talloc share. A chunk is an object of talloc: a header of 80 bytes, and the object behind
+ * it.
  *
  * HOMES. A top-level context and all that is allocated below it have a home: the record from which their memory comes.
  * The first objects of a home lie in an epoch that all homes share, as most contexts stay small. With its 64th object a
  * home gets a domain of its own, which has the name of the context.
  *
  * END IN ONE STEP. A home ends in one step, without a look at its objects, when its root is freed and
- *   1. no object has come to the tree from another home or left it, nor is there a reference to another home or from one
+ *   1. no object has come to the tree from another home or left it, nor is there a reference to another home or from
+ *   one
  *      (mixed is false), and
  *   2. no object but the root has a destructor (careful is 0).
  * Otherwise the tree is walked as talloc walks it. A home lives as long as a chunk names it (live).

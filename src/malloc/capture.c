@@ -15,9 +15,9 @@
 #include <sys/auxv.h>
 #endif
 
-_Thread_local const ts_target *ts_target_now;
-_Atomic(const ts_target *) ts_target_usual;
-static _Thread_local ts_target own; /* of the innermost domain that captures */
+_Thread_local const tm_target *tm_target_now;
+_Atomic(const tm_target *) tm_target_usual;
+static _Thread_local tm_target own; /* of the innermost domain that captures */
 static _Thread_local unsigned suspended;
 
 /* ---- the loader -------------------------------------------------------------------------------------------------- */
@@ -57,30 +57,30 @@ static bool is_loader(const void *caller) {
    */
 
 static void follow(void) {
-    bool captured = suspended == 0 && ts_target_allocator(&own);
-    ts_target_now = captured ? &own : NULL;
+    bool captured = suspended == 0 && tm_target_allocator(&own);
+    tm_target_now = captured ? &own : NULL;
     if (captured) ts_private_elsewhere();
 }
 
 static void changed(SlabAllocator *allocator, EpochId epoch) {
     static _Atomic uint32_t entered;
-    if (allocator && !ts_load_relaxed(&entered) && !atomic_exchange(&entered, 1)) ts_runtimes_start();
+    if (allocator && !ts_load_relaxed(&entered) && !atomic_exchange(&entered, 1)) tm_runtimes_start();
     ts_store_relaxed(&own.epoch, epoch);
     atomic_store_explicit(&own.allocator, allocator, memory_order_relaxed);
     follow();
 }
 
-void ts_capture_suspend(void) {
+void tm_capture_suspend(void) {
     suspended++;
     follow();
 }
 
-void ts_capture_resume(void) {
+void tm_capture_resume(void) {
     suspended--;
     follow();
 }
 
-void ts_capture_start(void) {
+void tm_capture_start(void) {
 #ifdef HAS_LOADER
     uintptr_t base = (uintptr_t)getauxval(AT_BASE);
     (void)dl_iterate_phdr(find_both, (void *)base);
@@ -88,12 +88,12 @@ void ts_capture_start(void) {
     ts_private_capture(changed);
 }
 
-void *ts_capture_alloc(size_t alignment, size_t size, bool zero, const void *caller) {
-    const ts_target *target = ts_target_now;
-    SlabAllocator *allocator = ts_target_allocator(target);
-    EpochId epoch = ts_target_epoch(target);
+void *tm_capture_alloc(size_t alignment, size_t size, bool zero, const void *caller) {
+    const tm_target *target = tm_target_now;
+    SlabAllocator *allocator = tm_target_allocator(target);
+    EpochId epoch = tm_target_epoch(target);
     int before = errno;
-    bool is_process = is_loader(caller) || ts_is_runtimes(caller);
+    bool is_process = is_loader(caller) || tm_is_runtimes(caller);
     errno = 0;
     if (is_process) return NULL;
     void *p;

@@ -6,28 +6,28 @@
  * caller's address; and while a dlopen is under way, which runs constructors, nothing is captured. Memory that the
  * runtimes of C and C++ allocate for themselves is the process's too (runtime.h, handed.c).
  */
-#ifndef TS_MALLOC_CAPTURE_H
-#define TS_MALLOC_CAPTURE_H
+#ifndef TM_MALLOC_CAPTURE_H
+#define TM_MALLOC_CAPTURE_H
 
 #include "malloc/process.h"
 
 /* NULL: the process's; or the thread's own target. Written by the thread itself. */
-extern TS_HIDDEN _Thread_local const ts_target *ts_target_now;
+extern TS_HIDDEN _Thread_local const tm_target *tm_target_now;
 /* What it is where the usual way serves: NULL; in the hard mode what it never is. */
-extern TS_HIDDEN _Atomic(const ts_target *) ts_target_usual;
+extern TS_HIDDEN _Atomic(const tm_target *) tm_target_usual;
 
-TS_ALWAYS_INLINE bool ts_is_unusual(void) { return TS_UNLIKELY(ts_target_now != ts_load_relaxed(&ts_target_usual)); }
-TS_ALWAYS_INLINE bool ts_is_captured(void) { return ts_target_now != NULL; }
+TS_ALWAYS_INLINE bool tm_is_unusual(void) { return TS_UNLIKELY(tm_target_now != ts_load_relaxed(&tm_target_usual)); }
+TS_ALWAYS_INLINE bool tm_is_captured(void) { return tm_target_now != NULL; }
 
 /* In the domain, if it takes the object and the caller is neither the loader nor a runtime; NULL with errno 0: the
    process's target has to. NULL with another errno: that is the answer. alignment: a power of two. */
-void *ts_capture_alloc(size_t alignment, size_t size, bool zero, const void *caller);
+void *tm_capture_alloc(size_t alignment, size_t size, bool zero, const void *caller);
 
 /* Between the two this thread's calls are not captured. Nests. */
-void ts_capture_suspend(void);
-void ts_capture_resume(void);
+void tm_capture_suspend(void);
+void tm_capture_resume(void);
 
 /* Once, before there is a domain that captures. */
-void ts_capture_start(void);
+void tm_capture_start(void);
 
 #endif

@@ -2,8 +2,8 @@
  * The operators of C++ (cxx.c), and what they need of the program's C++ library: looked up when it is needed where this
  * library is loaded (cxx_shared.c), bound by the linker where it is linked statically (cxx_static.c).
  */
-#ifndef TS_MALLOC_CXX_H
-#define TS_MALLOC_CXX_H
+#ifndef TM_MALLOC_CXX_H
+#define TM_MALLOC_CXX_H
 
 #include "base/base.h"
 #include "malloc/entry.h"
@@ -24,9 +24,9 @@
 #define ALIGNED "St11align_val_t"
 /* In an archive an operator gives way to the program's own. */
 #ifdef TSLAB_MALLOC_STATIC
-#define NAMED(name) __asm__(name) TS_EXPORT __attribute__((weak))
+#define NAMED(name) __asm__(name) TM_EXPORT __attribute__((weak))
 #else
-#define NAMED(name) __asm__(name) TS_EXPORT
+#define NAMED(name) __asm__(name) TM_EXPORT
 #endif
 /* A handler, and bad_alloc, pass through. */
 #define THROWS __attribute__((noinline, cold)) /* compiled with -fexceptions */
@@ -37,7 +37,7 @@
  * one of their forms with an alignment, of its own, what would call it does so here. The forms that a program replaces
  * are seen when this library is loaded; written there, and constant then.
  */
-typedef struct ts_cxx_operators {
+typedef struct tm_cxx_operators {
     void *(*allocate)(size_t);
     void *(*allocate_array)(size_t);
     void *(*allocate_aligned)(size_t, size_t);
@@ -46,12 +46,12 @@ typedef struct ts_cxx_operators {
     void (*release_array)(void *);
     void (*release_aligned)(void *, size_t);
     void (*release_array_aligned)(void *, size_t);
-} ts_cxx_operators;
-extern TS_HIDDEN ts_cxx_operators ts_cxx_replaced; /* NULL: it is this library's */
+} tm_cxx_operators;
+extern TS_HIDDEN tm_cxx_operators tm_cxx_replaced; /* NULL: it is this library's */
 
-typedef void (*ts_cxx_handler)(void);
-ts_cxx_handler ts_cxx_current_handler(void);
+typedef void (*tm_cxx_handler)(void);
+tm_cxx_handler tm_cxx_current_handler(void);
 /* Does not return. */
-void ts_cxx_throw_bad_alloc(void);
+void tm_cxx_throw_bad_alloc(void);
 
 #endif

@@ -29,14 +29,14 @@ TS_COLD static void *of_library(const char *name) {
     return symbol;
 }
 
-ts_cxx_handler ts_cxx_current_handler(void) {
-    ts_cxx_handler (*get)(void);
+tm_cxx_handler tm_cxx_current_handler(void) {
+    tm_cxx_handler (*get)(void);
     void *symbol = of_library("_ZSt15get_new_handlerv");
     memcpy(&get, &symbol, sizeof get);
     return symbol ? get() : NULL;
 }
 
-THROWS void ts_cxx_throw_bad_alloc(void) {
+THROWS void tm_cxx_throw_bad_alloc(void) {
     void (*function)(void);
     void *symbol = of_library("_ZSt17__throw_bad_allocv");
     memcpy(&function, &symbol, sizeof function);
@@ -59,20 +59,20 @@ static void find_replaced(const char *name, const void *own, void *function) {
 
 TS_AT_LOAD static void find_all_replaced(void) {
     Dl_info self;
-    if (!dladdr((const void *)&ts_cxx_replaced, &self)) return;
-    find_replaced(NEW, self.dli_fbase, &ts_cxx_replaced.allocate);
-    find_replaced(NEW_ARRAY, self.dli_fbase, &ts_cxx_replaced.allocate_array);
-    find_replaced(NEW ALIGNED, self.dli_fbase, &ts_cxx_replaced.allocate_aligned);
-    find_replaced(NEW_ARRAY ALIGNED, self.dli_fbase, &ts_cxx_replaced.allocate_array_aligned);
-    find_replaced(DELETE, self.dli_fbase, &ts_cxx_replaced.release);
-    find_replaced(DELETE_ARRAY, self.dli_fbase, &ts_cxx_replaced.release_array);
-    find_replaced(DELETE ALIGNED, self.dli_fbase, &ts_cxx_replaced.release_aligned);
-    find_replaced(DELETE_ARRAY ALIGNED, self.dli_fbase, &ts_cxx_replaced.release_array_aligned);
+    if (!dladdr((const void *)&tm_cxx_replaced, &self)) return;
+    find_replaced(NEW, self.dli_fbase, &tm_cxx_replaced.allocate);
+    find_replaced(NEW_ARRAY, self.dli_fbase, &tm_cxx_replaced.allocate_array);
+    find_replaced(NEW ALIGNED, self.dli_fbase, &tm_cxx_replaced.allocate_aligned);
+    find_replaced(NEW_ARRAY ALIGNED, self.dli_fbase, &tm_cxx_replaced.allocate_array_aligned);
+    find_replaced(DELETE, self.dli_fbase, &tm_cxx_replaced.release);
+    find_replaced(DELETE_ARRAY, self.dli_fbase, &tm_cxx_replaced.release_array);
+    find_replaced(DELETE ALIGNED, self.dli_fbase, &tm_cxx_replaced.release_aligned);
+    find_replaced(DELETE_ARRAY ALIGNED, self.dli_fbase, &tm_cxx_replaced.release_array_aligned);
 }
 
-static bool is_array_replaced(void) { return ts_cxx_replaced.allocate || ts_cxx_replaced.allocate_array; }
+static bool is_array_replaced(void) { return tm_cxx_replaced.allocate || tm_cxx_replaced.allocate_array; }
 static bool is_aligned_array_replaced(void) {
-    return ts_cxx_replaced.allocate_aligned || ts_cxx_replaced.allocate_array_aligned;
+    return tm_cxx_replaced.allocate_aligned || tm_cxx_replaced.allocate_array_aligned;
 }
 
 /* ---- what may not throw ------------------------------------------------------------------------------------------ */
@@ -80,7 +80,7 @@ static bool is_aligned_array_replaced(void) {
 /* Without a handler the answer is known, unless the program has operators of its own. */
 TS_COLD static void *new_failed_nothrow(const char *name, size_t size, const void *nothrow) {
     new_nothrow function;
-    void *symbol = ts_cxx_current_handler() || ts_cxx_replaced.allocate || ts_cxx_replaced.allocate_array
+    void *symbol = tm_cxx_current_handler() || tm_cxx_replaced.allocate || tm_cxx_replaced.allocate_array
                        ? of_library(name)
                        : NULL;
     memcpy(&function, &symbol, sizeof function);
@@ -89,31 +89,31 @@ TS_COLD static void *new_failed_nothrow(const char *name, size_t size, const voi
 TS_COLD static void *new_failed_aligned_nothrow(const char *name, size_t size, size_t alignment, const void *nothrow) {
     new_aligned_nothrow function;
     void *symbol = NULL;
-    bool other = ts_cxx_replaced.allocate_aligned || ts_cxx_replaced.allocate_array_aligned;
-    if (ts_is_pow2(alignment) && (other || ts_cxx_current_handler())) symbol = of_library(name);
+    bool other = tm_cxx_replaced.allocate_aligned || tm_cxx_replaced.allocate_array_aligned;
+    if (ts_is_pow2(alignment) && (other || tm_cxx_current_handler())) symbol = of_library(name);
     memcpy(&function, &symbol, sizeof function);
     return symbol ? function(size, alignment, nothrow) : NULL;
 }
 
 void *cxx_new_nothrow(size_t size, const void *nothrow) NAMED(NEW NOTHROW);
 void *cxx_new_nothrow(size_t size, const void *nothrow) {
-    if (TS_UNLIKELY(ts_cxx_replaced.allocate != NULL)) return new_failed_nothrow(NEW NOTHROW, size, nothrow);
-    void *p = ts_malloc(size, TS_BY_NEW);
+    if (TS_UNLIKELY(tm_cxx_replaced.allocate != NULL)) return new_failed_nothrow(NEW NOTHROW, size, nothrow);
+    void *p = tm_malloc(size, TM_BY_NEW);
     return TS_LIKELY(p != NULL) ? p : new_failed_nothrow(NEW NOTHROW, size, nothrow);
 }
 
 void *cxx_new_array_nothrow(size_t size, const void *nothrow) NAMED(NEW_ARRAY NOTHROW);
 void *cxx_new_array_nothrow(size_t size, const void *nothrow) {
     if (TS_UNLIKELY(is_array_replaced())) return new_failed_nothrow(NEW_ARRAY NOTHROW, size, nothrow);
-    void *p = ts_malloc(size, TS_BY_NEW_ARRAY);
+    void *p = tm_malloc(size, TM_BY_NEW_ARRAY);
     return TS_LIKELY(p != NULL) ? p : new_failed_nothrow(NEW_ARRAY NOTHROW, size, nothrow);
 }
 
 void *cxx_new_aligned_nothrow(size_t size, size_t alignment, const void *nothrow) NAMED(NEW ALIGNED NOTHROW);
 void *cxx_new_aligned_nothrow(size_t size, size_t alignment, const void *nothrow) {
-    if (TS_UNLIKELY(ts_cxx_replaced.allocate_aligned != NULL))
+    if (TS_UNLIKELY(tm_cxx_replaced.allocate_aligned != NULL))
         return new_failed_aligned_nothrow(NEW ALIGNED NOTHROW, size, alignment, nothrow);
-    void *p = ts_is_pow2(alignment) ? ts_malloc_aligned(alignment, size, TS_BY_NEW) : NULL;
+    void *p = ts_is_pow2(alignment) ? tm_malloc_aligned(alignment, size, TM_BY_NEW) : NULL;
     return TS_LIKELY(p != NULL) ? p : new_failed_aligned_nothrow(NEW ALIGNED NOTHROW, size, alignment, nothrow);
 }
 
@@ -122,6 +122,6 @@ void *cxx_new_array_aligned_nothrow(size_t size, size_t alignment, const void *n
 void *cxx_new_array_aligned_nothrow(size_t size, size_t alignment, const void *nothrow) {
     if (TS_UNLIKELY(is_aligned_array_replaced()))
         return new_failed_aligned_nothrow(NEW_ARRAY ALIGNED NOTHROW, size, alignment, nothrow);
-    void *p = ts_is_pow2(alignment) ? ts_malloc_aligned(alignment, size, TS_BY_NEW_ARRAY) : NULL;
+    void *p = ts_is_pow2(alignment) ? tm_malloc_aligned(alignment, size, TM_BY_NEW_ARRAY) : NULL;
     return TS_LIKELY(p != NULL) ? p : new_failed_aligned_nothrow(NEW_ARRAY ALIGNED NOTHROW, size, alignment, nothrow);
 }

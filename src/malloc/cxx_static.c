@@ -9,12 +9,12 @@
 #include <stdlib.h>
 
 /* std::get_new_handler() and std::__throw_bad_alloc() */
-extern ts_cxx_handler get_handler(void) __asm__("_ZSt15get_new_handlerv");
+extern tm_cxx_handler get_handler(void) __asm__("_ZSt15get_new_handlerv");
 extern void throw_bad_alloc(void) __asm__("_ZSt17__throw_bad_allocv");
 
-ts_cxx_handler ts_cxx_current_handler(void) { return get_handler(); }
+tm_cxx_handler tm_cxx_current_handler(void) { return get_handler(); }
 
-THROWS void ts_cxx_throw_bad_alloc(void) {
+THROWS void tm_cxx_throw_bad_alloc(void) {
     throw_bad_alloc();
     abort();
 }
@@ -23,7 +23,7 @@ THROWS void ts_cxx_throw_bad_alloc(void) {
    own. */
 #define OPERATOR(result, name, symbol, ...)          \
     extern result name(__VA_ARGS__) __asm__(symbol); \
-    extern TS_HIDDEN result own_##name(__VA_ARGS__) __asm__("ts_own" symbol)
+    extern TS_HIDDEN result own_##name(__VA_ARGS__) __asm__("tm_own" symbol)
 OPERATOR(void *, allocate, NEW, size_t);
 OPERATOR(void *, allocate_array, NEW_ARRAY, size_t);
 OPERATOR(void *, allocate_aligned, NEW ALIGNED, size_t, size_t);
@@ -36,7 +36,7 @@ OPERATOR(void, release_array_aligned, DELETE_ARRAY ALIGNED, void *, size_t);
 
 TS_AT_LOAD static void find_all_replaced(void) {
 #define FIND(name) \
-    if (name != own_##name) ts_cxx_replaced.name = name
+    if (name != own_##name) tm_cxx_replaced.name = name
     FIND(allocate);
     FIND(allocate_array);
     FIND(allocate_aligned);

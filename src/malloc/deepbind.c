@@ -33,7 +33,7 @@ static _Atomic(open_function) real_dlopen; /* the same value from every thread *
 static open_function find_dlopen(void) {
     open_function function = ts_load_relaxed(&real_dlopen);
     if (TS_LIKELY(function != NULL)) return function;
-    void *symbol = ts_malloc_next("dlopen");
+    void *symbol = tm_malloc_next("dlopen");
     memcpy(&function, &symbol, sizeof function);
     ts_store_relaxed(&real_dlopen, function);
     return function;
@@ -142,10 +142,10 @@ TS_COLD static void *open_deep(open_function function, const char *file, int mod
     walk w = {0};
     Dl_info self;
     (void)dl_iterate_phdr(count, &w.from);
-    ts_capture_suspend(); /* constructors are not a domain's */
+    tm_capture_suspend(); /* constructors are not a domain's */
     void *handle = function(file, mode);
-    ts_capture_resume();
-    ts_plan_follow(function);
+    tm_capture_resume();
+    tm_plan_follow(function);
     if (!handle || !dladdr((const void *)&real_dlopen, &self)) return handle;
     /* Not where the program has a malloc of its own before ours. */
     w.own = function(self.dli_fname, RTLD_LAZY | RTLD_NOLOAD);
@@ -195,25 +195,25 @@ TS_COLD static void *open_deep_for(const void *caller, open_function function, c
 
 /* A library's constructors, and its link map, are not a domain's. */
 TS_COLD static void *open_suspended(open_function function, const char *file, int mode) {
-    ts_capture_suspend();
+    tm_capture_suspend();
     void *handle = function(file, mode);
-    ts_capture_resume();
+    tm_capture_resume();
     return handle;
 }
 
 #if defined(__GNUC__) && !defined(__clang__)
 __attribute__((optimize("O2"))) /* the jumps */
 #endif
-TS_EXPORT void *
+TM_EXPORT void *
 dlopen(const char *file, int mode) {
     open_function function = find_dlopen();
     if (TS_UNLIKELY(mode & RTLD_DEEPBIND) && file)
         return strchr(file, '/') ? open_deep(function, file, mode)
-                                 : open_deep_for(TS_CALLED_FROM(), function, file, mode);
+                                 : open_deep_for(TM_CALLED_FROM(), function, file, mode);
     /* What its own search does not find is left to the caller's. */
-    if (TS_HAS_PLAN || ts_is_captured()) {
+    if (TM_HAS_PLAN || tm_is_captured()) {
         void *handle = open_suspended(function, file, mode);
-        ts_plan_follow(function);
+        tm_plan_follow(function);
         if (handle) return handle;
     }
     return function(file, mode);

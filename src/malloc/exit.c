@@ -8,14 +8,14 @@
 
 #include <stdlib.h>
 
-TS_MALLOC_NEXT(int, __cxa_atexit, (void (*fn)(void *), void *arg, void *object))
-TS_MALLOC_NEXT(int, __cxa_at_quick_exit, (void (*fn)(void *), void *object))
-TS_MALLOC_NEXT(int, on_exit, (void (*fn)(int, void *), void *arg))
+TM_MALLOC_NEXT(int, __cxa_atexit, (void (*fn)(void *), void *arg, void *object))
+TM_MALLOC_NEXT(int, __cxa_at_quick_exit, (void (*fn)(void *), void *object))
+TM_MALLOC_NEXT(int, on_exit, (void (*fn)(int, void *), void *arg))
 
-TS_EXPORT int __cxa_atexit(void (*fn)(void *), void *arg, void *object);
+TM_EXPORT int __cxa_atexit(void (*fn)(void *), void *arg, void *object);
 int __cxa_atexit(void (*fn)(void *), void *arg, void *object) { return next___cxa_atexit()(fn, arg, object); }
 
-TS_EXPORT int __cxa_at_quick_exit(void (*fn)(void *), void *object);
+TM_EXPORT int __cxa_at_quick_exit(void (*fn)(void *), void *object);
 int __cxa_at_quick_exit(void (*fn)(void *), void *object) { return next___cxa_at_quick_exit()(fn, object); }
 
-TS_EXPORT int on_exit(void (*fn)(int, void *), void *arg) { return next_on_exit()(fn, arg); }
+TM_EXPORT int on_exit(void (*fn)(int, void *), void *arg) { return next_on_exit()(fn, arg); }

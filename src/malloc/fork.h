@@ -8,10 +8,10 @@
  *  2. libc takes the lock of stdio's list of files behind all handlers. A thread that has it waits for a file, and a
  *     thread that has a file allocates. It is recursive, so the fork takes it before ours too.
  */
-#ifndef TS_MALLOC_FORK_H
-#define TS_MALLOC_FORK_H
+#ifndef TM_MALLOC_FORK_H
+#define TM_MALLOC_FORK_H
 
 /* Before the first fork of a process with an allocator. */
-void ts_malloc_fork_start(void);
+void tm_malloc_fork_start(void);
 
 #endif

@@ -21,7 +21,7 @@
 #endif
 
 /* 1: memory has gone back. Memory for the padding is retained anyway, or comes back by itself. */
-TS_EXPORT_EXTRA int malloc_trim(size_t padding);
+TM_EXPORT_EXTRA int malloc_trim(size_t padding);
 int malloc_trim(size_t padding) {
     SlabAllocator *allocator = slab_malloc_allocator();
     (void)padding;
@@ -30,21 +30,21 @@ int malloc_trim(size_t padding) {
 
 /* 1, as glibc's, which says so of parameters that it does not know, too. None has a meaning here; options are the
    library's own (tslab.h). */
-TS_EXPORT_EXTRA int mallopt(int parameter, int value);
+TM_EXPORT_EXTRA int mallopt(int parameter, int value);
 int mallopt(int parameter, int value) {
     (void)parameter, (void)value;
     return 1;
 }
 
 #if !defined(TSLAB_MALLOC_STATIC) || defined(__GLIBC__)
-TS_EXPORT int __libc_mallopt(int parameter, int value);
+TM_EXPORT int __libc_mallopt(int parameter, int value);
 int __libc_mallopt(int parameter, int value) { return mallopt(parameter, value); }
 #endif
 
 static bool figures(SlabGlobalStats *stats) {
     SlabAllocator *allocator = slab_malloc_allocator();
     if (!allocator || !slab_stats_global(allocator, stats)) return false;
-    size_t beside = ts_is_hard() ? ts_hard_beside_bytes() : 0;
+    size_t beside = tm_is_hard() ? tm_hard_beside_bytes() : 0;
     stats->live_bytes -= beside < stats->live_bytes ? beside : stats->live_bytes;
     return true;
 }
@@ -78,16 +78,16 @@ static struct mallinfo clipped_figures(void) {
     return info;
 }
 
-TS_EXPORT_EXTRA struct mallinfo mallinfo(void) { return clipped_figures(); }
+TM_EXPORT_EXTRA struct mallinfo mallinfo(void) { return clipped_figures(); }
 
-TS_EXPORT struct mallinfo __libc_mallinfo(void);
+TM_EXPORT struct mallinfo __libc_mallinfo(void);
 struct mallinfo __libc_mallinfo(void) {
     return clipped_figures();
 }
 #endif
 
 #ifdef HAS_MALLINFO2
-TS_EXPORT_EXTRA struct mallinfo2 mallinfo2(void) {
+TM_EXPORT_EXTRA struct mallinfo2 mallinfo2(void) {
     sums s = sum();
     struct mallinfo2 info;
     memset(&info, 0, sizeof info);
@@ -100,7 +100,7 @@ TS_EXPORT_EXTRA struct mallinfo2 mallinfo2(void) {
 #endif
 
 /* The statistics as text, on standard error. */
-TS_EXPORT_EXTRA void malloc_stats(void);
+TM_EXPORT_EXTRA void malloc_stats(void);
 void malloc_stats(void) {
     SlabAllocator *allocator = slab_malloc_allocator();
     if (!allocator) return;
@@ -115,7 +115,7 @@ void malloc_stats(void) {
 }
 
 /* As glibc's, with one heap that has the figures of all. */
-TS_EXPORT_EXTRA int malloc_info(int options, FILE *stream);
+TM_EXPORT_EXTRA int malloc_info(int options, FILE *stream);
 int malloc_info(int options, FILE *stream) {
     SlabGlobalStats stats;
     if (options != 0) return EINVAL;

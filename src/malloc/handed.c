@@ -24,39 +24,39 @@
 
 /* By the first malloc of the process, as libc does it. A part of libc that is a library of its own keeps its copies. */
 static void *room_for(size_t bytes, const void *caller) {
-    bool keeps = TS_UNLIKELY(ts_is_captured()) && ts_is_runtimes(caller);
-    if (keeps) ts_capture_suspend();
+    bool keeps = TS_UNLIKELY(tm_is_captured()) && tm_is_runtimes(caller);
+    if (keeps) tm_capture_suspend();
     void *p = malloc(bytes);
-    if (keeps) ts_capture_resume();
+    if (keeps) tm_capture_resume();
     return p;
 }
 
 /* By the call of the function here, as libc's copy is called in a plan (tools/advise/placement.c). */
 TS_ALWAYS_INLINE void *planned_room(size_t bytes) {
     (void)bytes;
-    TS_PLANNED(16, bytes, false);
+    TM_PLANNED(16, bytes, false);
     return NULL;
 }
 
 TS_ALWAYS_INLINE char *copy(const char *text, size_t bytes) {
     char *p = planned_room(bytes + 1);
-    if (!p) p = room_for(bytes + 1, TS_CALLED_FROM());
+    if (!p) p = room_for(bytes + 1, TM_CALLED_FROM());
     if (!p) return NULL;
     p[bytes] = 0;
     return memcpy(p, text, bytes);
 }
 
-TS_EXPORT char *strdup(const char *text) { return copy(text, strlen(text)); }
-TS_EXPORT char *__strdup(const char *text);
+TM_EXPORT char *strdup(const char *text) { return copy(text, strlen(text)); }
+TM_EXPORT char *__strdup(const char *text);
 char *__strdup(const char *text) { return copy(text, strlen(text)); }
-TS_EXPORT char *strndup(const char *text, size_t most) { return copy(text, strnlen(text, most)); }
-TS_EXPORT char *__strndup(const char *text, size_t most);
+TM_EXPORT char *strndup(const char *text, size_t most) { return copy(text, strnlen(text, most)); }
+TM_EXPORT char *__strndup(const char *text, size_t most);
 char *__strndup(const char *text, size_t most) { return copy(text, strnlen(text, most)); }
 
-TS_EXPORT wchar_t *wcsdup(const wchar_t *text) {
+TM_EXPORT wchar_t *wcsdup(const wchar_t *text) {
     size_t bytes = (wcslen(text) + 1) * sizeof *text;
     wchar_t *p = planned_room(bytes);
-    if (!p) p = room_for(bytes, TS_CALLED_FROM());
+    if (!p) p = room_for(bytes, TM_CALLED_FROM());
     return p ? memcpy(p, text, bytes) : NULL;
 }
 
@@ -67,24 +67,24 @@ TS_EXPORT wchar_t *wcsdup(const wchar_t *text) {
 TS_COLD static void *move(void *p, const void *caller) {
     if (!p) return NULL;
     int error = errno;
-    size_t bytes = ts_process_usable(p); /* 0: of another malloc, which the program has before this one */
-    void *q = bytes ? ts_capture_alloc(16, bytes, false, caller) : NULL;
+    size_t bytes = tm_process_usable(p); /* 0: of another malloc, which the program has before this one */
+    void *q = bytes ? tm_capture_alloc(16, bytes, false, caller) : NULL;
     errno = error;
     if (!q) return p;
     memcpy(q, p, bytes);
     free(p);
     return q;
 }
-#define HANDED(p) (TS_UNLIKELY(ts_is_captured()) ? move((p), TS_CALLED_FROM()) : (p))
+#define HANDED(p) (TS_UNLIKELY(tm_is_captured()) ? move((p), TM_CALLED_FROM()) : (p))
 
-TS_MALLOC_NEXT(int, vasprintf, (char **out, const char *format, va_list arguments))
-TS_MALLOC_NEXT(int, __vasprintf_chk, (char **out, int flag, const char *format, va_list arguments))
-TS_MALLOC_NEXT(ssize_t, __getdelim, (char **line, size_t *bytes, int delimiter, FILE *file))
-TS_MALLOC_NEXT(char *, getcwd, (char *buffer, size_t bytes))
-TS_MALLOC_NEXT(char *, get_current_dir_name, (void))
-TS_MALLOC_NEXT(char *, realpath, (const char *path, char *buffer))
-TS_MALLOC_NEXT(char *, canonicalize_file_name, (const char *path))
-TS_MALLOC_NEXT(char *, tempnam, (const char *directory, const char *prefix))
+TM_MALLOC_NEXT(int, vasprintf, (char **out, const char *format, va_list arguments))
+TM_MALLOC_NEXT(int, __vasprintf_chk, (char **out, int flag, const char *format, va_list arguments))
+TM_MALLOC_NEXT(ssize_t, __getdelim, (char **line, size_t *bytes, int delimiter, FILE *file))
+TM_MALLOC_NEXT(char *, getcwd, (char *buffer, size_t bytes))
+TM_MALLOC_NEXT(char *, get_current_dir_name, (void))
+TM_MALLOC_NEXT(char *, realpath, (const char *path, char *buffer))
+TM_MALLOC_NEXT(char *, canonicalize_file_name, (const char *path))
+TM_MALLOC_NEXT(char *, tempnam, (const char *directory, const char *prefix))
 
 #define PRINTED(call, last)          \
     va_list arguments;               \
@@ -94,19 +94,19 @@ TS_MALLOC_NEXT(char *, tempnam, (const char *directory, const char *prefix))
     if (n >= 0) *out = HANDED(*out); \
     return n
 
-TS_EXPORT int asprintf(char **out, const char *format, ...) {
+TM_EXPORT int asprintf(char **out, const char *format, ...) {
     PRINTED(next_vasprintf()(out, format, arguments), format);
 }
-TS_EXPORT int __asprintf_chk(char **out, int flag, const char *format, ...);
+TM_EXPORT int __asprintf_chk(char **out, int flag, const char *format, ...);
 int __asprintf_chk(char **out, int flag, const char *format, ...) {
     PRINTED(next___vasprintf_chk()(out, flag, format, arguments), format);
 }
-TS_EXPORT int vasprintf(char **out, const char *format, va_list arguments) {
+TM_EXPORT int vasprintf(char **out, const char *format, va_list arguments) {
     int n = next_vasprintf()(out, format, arguments);
     if (n >= 0) *out = HANDED(*out);
     return n;
 }
-TS_EXPORT int __vasprintf_chk(char **out, int flag, const char *format, va_list arguments);
+TM_EXPORT int __vasprintf_chk(char **out, int flag, const char *format, va_list arguments);
 int __vasprintf_chk(char **out, int flag, const char *format, va_list arguments) {
     int n = next___vasprintf_chk()(out, flag, format, arguments);
     if (n >= 0) *out = HANDED(*out);
@@ -120,25 +120,25 @@ TS_ALWAYS_INLINE ssize_t read_line(char **line, size_t *bytes, int delimiter, FI
     if (is_new) *line = HANDED(*line);
     return n;
 }
-TS_EXPORT ssize_t getline(char **line, size_t *bytes, FILE *file) { return read_line(line, bytes, '\n', file); }
-TS_EXPORT ssize_t getdelim(char **line, size_t *bytes, int delimiter, FILE *file) {
+TM_EXPORT ssize_t getline(char **line, size_t *bytes, FILE *file) { return read_line(line, bytes, '\n', file); }
+TM_EXPORT ssize_t getdelim(char **line, size_t *bytes, int delimiter, FILE *file) {
     return read_line(line, bytes, delimiter, file);
 }
-TS_EXPORT ssize_t __getdelim(char **line, size_t *bytes, int delimiter, FILE *file) {
+TM_EXPORT ssize_t __getdelim(char **line, size_t *bytes, int delimiter, FILE *file) {
     return read_line(line, bytes, delimiter, file);
 }
 
-TS_EXPORT char *getcwd(char *buffer, size_t bytes) {
+TM_EXPORT char *getcwd(char *buffer, size_t bytes) {
     char *p = next_getcwd()(buffer, bytes);
     return buffer ? p : HANDED(p);
 }
-TS_EXPORT char *realpath(const char *path, char *buffer) {
+TM_EXPORT char *realpath(const char *path, char *buffer) {
     char *p = next_realpath()(path, buffer);
     return buffer ? p : HANDED(p);
 }
-TS_EXPORT char *get_current_dir_name(void) { return HANDED(next_get_current_dir_name()()); }
-TS_EXPORT char *canonicalize_file_name(const char *path) { return HANDED(next_canonicalize_file_name()(path)); }
-TS_EXPORT char *tempnam(const char *directory, const char *prefix) { return HANDED(next_tempnam()(directory, prefix)); }
+TM_EXPORT char *get_current_dir_name(void) { return HANDED(next_get_current_dir_name()()); }
+TM_EXPORT char *canonicalize_file_name(const char *path) { return HANDED(next_canonicalize_file_name()(path)); }
+TM_EXPORT char *tempnam(const char *directory, const char *prefix) { return HANDED(next_tempnam()(directory, prefix)); }
 
 /* ---- directories ------------------------------------------------------------------------------------------------- */
 
@@ -150,10 +150,10 @@ TS_COLD static void *move_all(void *list, int entries, const void *caller) {
 
 /* SCANNED(NAME, ENTRY, PARAMETERS, ARGUMENTS): the list is the parameter `list`. */
 #define SCANNED(name, parameters, given)                                                           \
-    TS_MALLOC_NEXT(int, name, parameters)                                                          \
-    TS_EXPORT int name parameters {                                                                \
+    TM_MALLOC_NEXT(int, name, parameters)                                                          \
+    TM_EXPORT int name parameters {                                                                \
         int n = next_##name() given;                                                               \
-        if (n >= 0 && TS_UNLIKELY(ts_is_captured())) *list = move_all(*list, n, TS_CALLED_FROM()); \
+        if (n >= 0 && TS_UNLIKELY(tm_is_captured())) *list = move_all(*list, n, TM_CALLED_FROM()); \
         return n;                                                                                  \
     }
 #define FUNCTIONS(type) int (*filter)(const struct type *), int (*compare)(const struct type **, const struct type **)

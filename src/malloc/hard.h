@@ -41,36 +41,36 @@
  * Objects of a domain that captures, and those of the core's own functions, are not touched: they have what the core
  * checks.
  */
-#ifndef TS_MALLOC_HARD_H
-#define TS_MALLOC_HARD_H
+#ifndef TM_MALLOC_HARD_H
+#define TM_MALLOC_HARD_H
 
 #include "malloc/process.h"
 
 /* The process's allocator in this mode; NULL: the mode is off, or there is none yet. Released after all else. */
-extern TS_HIDDEN ts_target ts_hard;
+extern TS_HIDDEN tm_target tm_hard;
 
-TS_ALWAYS_INLINE bool ts_is_hard(void) { return ts_target_allocator(&ts_hard) != NULL; }
+TS_ALWAYS_INLINE bool tm_is_hard(void) { return tm_target_allocator(&tm_hard) != NULL; }
 
 /* Once. parts: a ts_harden. false: no memory. */
-bool ts_hard_start(SlabAllocator *allocator, EpochId epoch, uint32_t parts);
+bool tm_hard_start(SlabAllocator *allocator, EpochId epoch, uint32_t parts);
 
 /* alignment: a power of two. NULL with errno: ESTALE or EINVAL as slab_malloc_epoch, or ENOMEM. */
-void *ts_hard_alloc(size_t alignment, size_t size, bool zero, ts_kind kind);
+void *tm_hard_alloc(size_t alignment, size_t size, bool zero, tm_kind kind);
 
 /* What became of a pointer. OTHER: it is no object of this layer, and nothing was done. */
-typedef enum ts_hard_answer { TS_HARD_DONE, TS_HARD_REFUSED, TS_HARD_OTHER } ts_hard_answer;
+typedef enum tm_hard_answer { TM_HARD_DONE, TM_HARD_REFUSED, TM_HARD_OTHER } tm_hard_answer;
 
 /* A size or an alignment that the program gives with a free is wrong. */
-void ts_hard_tell_size(const char *call, const void *p, const char *why);
+void tm_hard_tell_size(const char *call, const void *p, const char *why);
 
-/* call: the name of the function. size: TS_SIZE_UNKNOWN, or what the program says it is. */
-ts_hard_answer ts_hard_free(const char *call, void *p, ts_kind kind, size_t size);
+/* call: the name of the function. size: TM_SIZE_UNKNOWN, or what the program says it is. */
+tm_hard_answer tm_hard_free(const char *call, void *p, tm_kind kind, size_t size);
 /* *result: NULL with errno ENOMEM, or the object. size: not 0. */
-ts_hard_answer ts_hard_realloc(void *p, size_t size, void **result);
+tm_hard_answer tm_hard_realloc(void *p, size_t size, void **result);
 /* Bytes that the core takes for live and the program does not have: those around objects, and objects that wait. They
    are of a moment ago. */
-size_t ts_hard_beside_bytes(void);
+size_t tm_hard_beside_bytes(void);
 /* DONE: a live object of this layer, of *bytes. Else *bytes is 0; REFUSED: one that is no longer live. */
-ts_hard_answer ts_hard_usable(const void *p, size_t *bytes);
+tm_hard_answer tm_hard_usable(const void *p, size_t *bytes);
 
 #endif

@@ -53,7 +53,7 @@ static size_t region_bytes, page;
 static _Atomic uint64_t waiting[PLACES]; /* offset of an object in the region; 0: none */
 static _Atomic int64_t waiting_bytes;
 
-bool ts_hard_large_start(void) {
+bool tm_hard_large_start(void) {
     region = ts_private_region(&region_bytes);
     page = (size_t)sysconf(_SC_PAGESIZE);
     void *p = mmap(NULL, (region_bytes / GROUP_BYTES + 1) * sizeof(record), PROT_READ | PROT_WRITE,
@@ -68,13 +68,13 @@ static record *record_of(const void *p) {
     return offset < region_bytes ? &records[offset / GROUP_BYTES] : NULL;
 }
 
-static uint64_t state_for(const void *p, ts_kind kind) {
+static uint64_t state_for(const void *p, tm_kind kind) {
     return (uint64_t)((const char *)p - region) << STATE_SHIFT | (uint64_t)kind << 1;
 }
 static bool is_of(uint64_t state, const void *p) {
     return state != 0 && state >> STATE_SHIFT == (uint64_t)((const char *)p - region);
 }
-static ts_kind kind_of(uint64_t state) { return (ts_kind)(state >> 1 & 3); }
+static tm_kind kind_of(uint64_t state) { return (tm_kind)(state >> 1 & 3); }
 
 static char *guard_behind(const record *r, const char *p) {
     return (char *)(uintptr_t)ts_align_up((uintptr_t)p + ts_load_relaxed(&r->size), page);
@@ -89,7 +89,7 @@ static record *record_at_home(const char *home) {
     return r && ts_load_acquire(&r->state) != 0 && ts_load_relaxed(&r->home) == home ? r : NULL;
 }
 
-bool ts_hard_is_large(const char *home) { return record_at_home(home) != NULL; }
+bool tm_hard_is_large(const char *home) { return record_at_home(home) != NULL; }
 
 /* ---- allocation -------------------------------------------------------------------------------------------------- */
 
@@ -97,8 +97,8 @@ bool ts_hard_is_large(const char *home) { return record_at_home(home) != NULL; }
 static size_t front_bytes(size_t alignment) { return alignment > page ? alignment : page; }
 
 static char *take_span(size_t alignment, size_t bytes, bool zero) {
-    SlabAllocator *allocator = ts_target_allocator(&ts_hard);
-    EpochId epoch = ts_target_epoch(&ts_hard);
+    SlabAllocator *allocator = tm_target_allocator(&tm_hard);
+    EpochId epoch = tm_target_epoch(&tm_hard);
     if (alignment <= TS_PRIVATE_UNIT && page <= TS_PRIVATE_UNIT) /* which knows whether the memory is clear */
         return zero ? slab_calloc_epoch(allocator, 1, bytes, epoch) : slab_malloc_epoch(allocator, bytes, epoch);
     char *home = slab_aligned_epoch(allocator, alignment > page ? alignment : page, bytes, epoch);
@@ -108,10 +108,10 @@ static char *take_span(size_t alignment, size_t bytes, bool zero) {
 static _Atomic bool stays_accessible; /* the process ends, and looks at all that lives */
 static _Atomic uint32_t hiding;       /* threads that may be making something inaccessible */
 
-/* Only with guards is anything inaccessible. The order of the two is that of ts_hard_large_keep_accessible turned
+/* Only with guards is anything inaccessible. The order of the two is that of tm_hard_large_keep_accessible turned
    around, and all are seq_cst: so either this thread sees that all is to stay, or is seen there. */
 static bool protect(char *at, size_t bytes, int access) {
-    if (!ts_hard_has(TS_HARDEN_GUARD)) return true;
+    if (!tm_hard_has(TS_HARDEN_GUARD)) return true;
     if (access != PROT_NONE) return mprotect(at, bytes, access) == 0;
     (void)atomic_fetch_add(&hiding, 1);
     bool done = atomic_load(&stays_accessible) || mprotect(at, bytes, access) == 0;
@@ -119,10 +119,10 @@ static bool protect(char *at, size_t bytes, int access) {
     return done;
 }
 
-bool ts_hard_looks_at_all(void) { return atomic_load(&stays_accessible); }
+bool tm_hard_looks_at_all(void) { return atomic_load(&stays_accessible); }
 
 /* In a child of fork a thread that is no more may seem to be hiding for ever. */
-bool ts_hard_large_keep_accessible(void) {
+bool tm_hard_large_keep_accessible(void) {
     atomic_store(&stays_accessible, true);
     for (int i = 0; i < 1000 && atomic_load(&hiding) != 0; i++) (void)sched_yield();
     return atomic_load(&hiding) == 0;
@@ -137,17 +137,17 @@ static void make_guards(char *home, char *from, char *to, char *end) {
 }
 
 static void draw(char *at, size_t bytes) {
-    if (ts_hard_has(TS_HARDEN_CANARY)) ts_hard_draw(at, bytes);
+    if (tm_hard_has(TS_HARDEN_CANARY)) tm_hard_draw(at, bytes);
 }
 
 /* more: room to grow, a multiple of the page; else 0. */
-static char *alloc(size_t alignment, size_t size, size_t more, bool zero, ts_kind kind) {
+static char *alloc(size_t alignment, size_t size, size_t more, bool zero, tm_kind kind) {
     if (alignment < 16) alignment = 16;
     size_t front = front_bytes(alignment), room = ts_align_up(size, page);
     ts_private_place place;
     char *home = take_span(alignment, front + room + more + page, zero);
     if (!home) return NULL;
-    if (!ts_private_find(ts_target_allocator(&ts_hard), home, &place)) abort(); /* see alloc_span (hard.c) */
+    if (!ts_private_find(tm_target_allocator(&tm_hard), home, &place)) abort(); /* see alloc_span (hard.c) */
     int error = errno;
     char *from = home + front, *to = from + room;
     char *p = more ? from : from + (((size_t)(to - from) - size) & ~(alignment - 1));
@@ -159,16 +159,16 @@ static char *alloc(size_t alignment, size_t size, size_t more, bool zero, ts_kin
     ts_store_release(&r->state, state_for(p, kind) | WAITS);
     ts_store_release(&record_of(home)->object, p);
     make_guards(home, from, to, home + place.bytes);
-    draw(p - ts_hard_canary_bytes((size_t)(p - from)), ts_hard_canary_bytes((size_t)(p - from)));
-    draw(p + size, ts_hard_canary_bytes((size_t)(to - p) - size));
-    ts_hard_add_around(place.bytes, size);
+    draw(p - tm_hard_canary_bytes((size_t)(p - from)), tm_hard_canary_bytes((size_t)(p - from)));
+    draw(p + size, tm_hard_canary_bytes((size_t)(to - p) - size));
+    tm_hard_add_around(place.bytes, size);
     /* release: a thread that finds the state reads the record */
     ts_store_release(&r->state, state_for(p, kind));
     errno = error;
     return p;
 }
 
-void *ts_hard_large_alloc(size_t alignment, size_t size, bool zero, ts_kind kind) {
+void *tm_hard_large_alloc(size_t alignment, size_t size, bool zero, tm_kind kind) {
     return alloc(alignment, size, 0, zero, kind);
 }
 
@@ -184,7 +184,7 @@ static size_t release(uint64_t offset) {
     /* Refused, it stays as it is for ever: nobody can use it. */
     if (protect(home, bytes, PROT_READ | PROT_WRITE)) {
         ts_store_release(&r->state, 0);
-        (void)slab_free(ts_target_allocator(&ts_hard), home);
+        (void)slab_free(tm_target_allocator(&tm_hard), home);
     }
     errno = error;
     return bytes;
@@ -202,41 +202,41 @@ static size_t leave(unsigned place, uint64_t offset) {
 
 static void wait(const record *r, const char *p) {
     int64_t bytes = (int64_t)ts_load_relaxed(&r->bytes);
-    if (!ts_hard_has(TS_HARDEN_QUARANTINE)) {
+    if (!tm_hard_has(TS_HARDEN_QUARANTINE)) {
         (void)release((uint64_t)(p - region));
         return;
     }
-    unsigned place = (unsigned)ts_hard_random();
+    unsigned place = (unsigned)tm_hard_random();
     (void)atomic_fetch_add_explicit(&waiting_bytes, bytes, memory_order_relaxed);
     (void)leave(place, (uint64_t)(p - region));
     /* All others, before the one that has just come. */
     for (unsigned i = 1; i < PLACES && ts_load_relaxed(&waiting_bytes) > LIMIT; i++) (void)leave(place + i, 0);
 }
 
-size_t ts_hard_large_wait_less(size_t bytes) {
-    unsigned place = (unsigned)ts_hard_random();
+size_t tm_hard_large_wait_less(size_t bytes) {
+    unsigned place = (unsigned)tm_hard_random();
     size_t sum = 0;
     for (unsigned i = 0; i < PLACES && sum < bytes; i++) sum += leave(place + i, 0);
     return sum;
 }
 
-size_t ts_hard_large_waiting_bytes(void) {
+size_t tm_hard_large_waiting_bytes(void) {
     int64_t bytes = ts_load_relaxed(&waiting_bytes);
     return bytes > 0 ? (size_t)bytes : 0;
 }
 
 static const char *fault_of(const record *r, const char *p) {
-    if (!ts_hard_has(TS_HARDEN_CANARY)) return NULL;
-    size_t front = ts_hard_canary_bytes((uintptr_t)p & (page - 1));
+    if (!tm_hard_has(TS_HARDEN_CANARY)) return NULL;
+    size_t front = tm_hard_canary_bytes((uintptr_t)p & (page - 1));
     size_t size = ts_load_relaxed(&r->size);
-    size_t behind = ts_hard_canary_bytes((size_t)(guard_behind(r, p) - p) - size);
-    if (!ts_hard_is_drawn(p + size, behind)) return "the bytes behind it are overwritten";
-    return ts_hard_is_drawn(p - front, front) ? NULL : "the bytes before it are overwritten";
+    size_t behind = tm_hard_canary_bytes((size_t)(guard_behind(r, p) - p) - size);
+    if (!tm_hard_is_drawn(p + size, behind)) return "the bytes behind it are overwritten";
+    return tm_hard_is_drawn(p - front, front) ? NULL : "the bytes before it are overwritten";
 }
 
-const char *ts_hard_large_fault(const char *home) {
+const char *tm_hard_large_fault(const char *home) {
     const record *r = record_at_home(home);
-    uint64_t state = r ? ts_load_seq(&r->state) : 0; /* partner: ts_hard_large_resize */
+    uint64_t state = r ? ts_load_seq(&r->state) : 0; /* partner: tm_hard_large_resize */
     if (state == 0 || (state & WAITS)) return NULL;
     const char *fault = fault_of(r, region + (state >> STATE_SHIFT));
     /* acquire fence: a thread that frees it changes the state before it touches the bytes */
@@ -254,48 +254,48 @@ static void make_inaccessible(const record *r, char *p) {
 }
 
 /* Invariant 1. OTHER: no large object begins there. */
-static ts_hard_answer take(const char *call, void *p, uint64_t *state, const char *refusal) {
+static tm_hard_answer take(const char *call, void *p, uint64_t *state, const char *refusal) {
     record *r = record_of(p);
     /* acquire: partner of the release in alloc */
     *state = r ? ts_load_acquire(&r->state) : 0;
-    if (!is_of(*state, p)) return TS_HARD_OTHER;
+    if (!is_of(*state, p)) return TM_HARD_OTHER;
     uint64_t live = *state;
     if ((live & WAITS) || !atomic_compare_exchange_strong_explicit(&r->state, &live, live | WAITS, memory_order_seq_cst,
                                                                    memory_order_relaxed))
-        return ts_hard_refuse(call, p, refusal);
-    return TS_HARD_DONE;
+        return tm_hard_refuse(call, p, refusal);
+    return TM_HARD_DONE;
 }
 
-static void look_at_taken(const char *call, char *p, ts_kind kind, ts_kind own, size_t size) {
+static void look_at_taken(const char *call, char *p, tm_kind kind, tm_kind own, size_t size) {
     const record *r = record_of(p);
     const char *fault = fault_of(r, p);
-    if (fault) ts_hard_tell(call, p, fault);
-    ts_hard_compare(call, p, kind, own, size, ts_load_relaxed(&r->size));
+    if (fault) tm_hard_tell(call, p, fault);
+    tm_hard_compare(call, p, kind, own, size, ts_load_relaxed(&r->size));
 }
 
-void ts_hard_large_end(void *p) {
+void tm_hard_large_end(void *p) {
     const record *r = record_of(p);
-    ts_hard_add_around(ts_load_relaxed(&r->size), ts_load_relaxed(&r->bytes));
+    tm_hard_add_around(ts_load_relaxed(&r->size), ts_load_relaxed(&r->bytes));
     make_inaccessible(r, p);
     wait(r, p);
 }
 
-ts_hard_answer ts_hard_large_free(const char *call, void *p, ts_kind kind, size_t size) {
+tm_hard_answer tm_hard_large_free(const char *call, void *p, tm_kind kind, size_t size) {
     uint64_t state;
-    ts_hard_answer answer = take(call, p, &state, "freed already");
-    if (answer != TS_HARD_DONE) return answer;
+    tm_hard_answer answer = take(call, p, &state, "freed already");
+    if (answer != TM_HARD_DONE) return answer;
     look_at_taken(call, p, kind, kind_of(state), size);
-    ts_hard_large_end(p);
-    return TS_HARD_DONE;
+    tm_hard_large_end(p);
+    return TM_HARD_DONE;
 }
 
-ts_hard_answer ts_hard_large_usable(const void *p, size_t *bytes) {
+tm_hard_answer tm_hard_large_usable(const void *p, size_t *bytes) {
     const record *r = record_of(p);
     uint64_t state = r ? ts_load_acquire(&r->state) : 0;
-    if (!is_of(state, p)) return TS_HARD_OTHER;
-    if (state & WAITS) return TS_HARD_REFUSED;
+    if (!is_of(state, p)) return TM_HARD_OTHER;
+    if (state & WAITS) return TM_HARD_REFUSED;
     *bytes = ts_load_relaxed(&r->size);
-    return TS_HARD_DONE;
+    return TM_HARD_DONE;
 }
 
 /* ---- realloc ----------------------------------------------------------------------------------------------------- */
@@ -320,42 +320,42 @@ static bool resize_here(record *r, char *p, size_t size) {
     size_t was = ts_load_relaxed(&r->size);
     char *last = ts_load_relaxed(&r->home) + ts_load_relaxed(&r->bytes) - page;
     char *before = guard_behind(r, p), *after = (char *)(uintptr_t)ts_align_up((uintptr_t)p + size, page);
-    if (size < TS_HARD_LARGE_BYTES || size < was / 2 || size > (size_t)(last - p) || after > last) return false;
+    if (size < TM_HARD_LARGE_BYTES || size < was / 2 || size > (size_t)(last - p) || after > last) return false;
     if (!move_guard(before, after)) return false;
     if (size > was)
-        memset(p + was, 0, ts_hard_canary_bytes((size_t)(before - p) - was));
+        memset(p + was, 0, tm_hard_canary_bytes((size_t)(before - p) - was));
     else
         memset(p + size, 0, (size_t)((after < before ? after : p + was) - p) - size);
-    draw(p + size, ts_hard_canary_bytes((size_t)(after - p) - size));
+    draw(p + size, tm_hard_canary_bytes((size_t)(after - p) - size));
     ts_store_relaxed(&r->size, size);
-    ts_hard_add_around(was, size);
+    tm_hard_add_around(was, size);
     return true;
 }
 
-ts_hard_answer ts_hard_large_take(const char *call, void *p, size_t *bytes) {
+tm_hard_answer tm_hard_large_take(const char *call, void *p, size_t *bytes) {
     uint64_t state;
-    ts_hard_answer answer = take(call, p, &state, "freed already, or never given out");
-    if (answer != TS_HARD_DONE) return answer;
-    look_at_taken(call, p, TS_BY_MALLOC, kind_of(state), TS_SIZE_UNKNOWN);
+    tm_hard_answer answer = take(call, p, &state, "freed already, or never given out");
+    if (answer != TM_HARD_DONE) return answer;
+    look_at_taken(call, p, TM_BY_MALLOC, kind_of(state), TM_SIZE_UNKNOWN);
     *bytes = ts_load_relaxed(&record_of(p)->size);
-    return TS_HARD_DONE;
+    return TM_HARD_DONE;
 }
 
 /* release: as in alloc */
-void ts_hard_large_give_back(void *p) {
+void tm_hard_large_give_back(void *p) {
     record *r = record_of(p);
     ts_store_release(&r->state, ts_load_relaxed(&r->state) & ~WAITS);
 }
 
-bool ts_hard_large_resize(void *p, size_t size) {
-    if (ts_hard_looks_at_all()) return false; /* as in resize_here (hard.c) */
+bool tm_hard_large_resize(void *p, size_t size) {
+    if (tm_hard_looks_at_all()) return false; /* as in resize_here (hard.c) */
     if (!resize_here(record_of(p), p, size)) return false;
-    ts_hard_large_give_back(p);
+    tm_hard_large_give_back(p);
     return true;
 }
 
 /* As the core does: an object that grows bit by bit moves once in a while. */
-void *ts_hard_large_alloc_growing(size_t size) {
-    char *p = alloc(16, size, ts_align_up(size / 4, page), false, TS_BY_MALLOC);
-    return p ? p : alloc(16, size, 0, false, TS_BY_MALLOC);
+void *tm_hard_large_alloc_growing(size_t size) {
+    char *p = alloc(16, size, ts_align_up(size / 4, page), false, TM_BY_MALLOC);
+    return p ? p : alloc(16, size, 0, false, TM_BY_MALLOC);
 }

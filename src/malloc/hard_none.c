@@ -21,7 +21,7 @@ static size_t range_bytes;
 static _Atomic uint32_t *states; /* a word for each place: its kind + 1, or 0 */
 static _Atomic uint32_t cursor;
 
-bool ts_hard_none_start(void) {
+bool tm_hard_none_start(void) {
     size_t region, bytes = MOST_BYTES;
     (void)ts_private_region(&region);
     while (bytes > LEAST_BYTES && bytes > region / 64) bytes /= 2;
@@ -35,7 +35,7 @@ bool ts_hard_none_start(void) {
     return true;
 }
 
-bool ts_hard_is_none(const void *p) { return (uintptr_t)p - (uintptr_t)range < range_bytes; }
+bool tm_hard_is_none(const void *p) { return (uintptr_t)p - (uintptr_t)range < range_bytes; }
 
 static _Atomic uint32_t *state_of(const void *p) {
     uintptr_t offset = (uintptr_t)p - (uintptr_t)range;
@@ -43,7 +43,7 @@ static _Atomic uint32_t *state_of(const void *p) {
 }
 
 /* The range begins on a page. */
-void *ts_hard_none_alloc(size_t alignment, ts_kind kind) {
+void *tm_hard_none_alloc(size_t alignment, tm_kind kind) {
     uint32_t step = alignment <= 16 ? 1 : (uint32_t)(alignment / 16);
     if (alignment > 4096) return NULL;
     for (unsigned i = 0; i < TRIES; i++) {
@@ -55,16 +55,16 @@ void *ts_hard_none_alloc(size_t alignment, ts_kind kind) {
     return NULL;
 }
 
-bool ts_hard_none_is_live(const void *p) {
+bool tm_hard_none_is_live(const void *p) {
     _Atomic uint32_t *state = state_of(p);
     return state && ts_load_relaxed(state) != 0;
 }
 
-ts_hard_answer ts_hard_none_free(const char *call, void *p, ts_kind kind, size_t size) {
-    if (!ts_hard_is_none(p)) return TS_HARD_OTHER;
+tm_hard_answer tm_hard_none_free(const char *call, void *p, tm_kind kind, size_t size) {
+    if (!tm_hard_is_none(p)) return TM_HARD_OTHER;
     _Atomic uint32_t *state = state_of(p);
     uint32_t was = state ? atomic_exchange_explicit(state, 0, memory_order_relaxed) : 0;
-    if (was == 0) return ts_hard_refuse(call, p, "freed already, or never given out");
-    ts_hard_compare(call, p, kind, (ts_kind)(was - 1), size, 0);
-    return TS_HARD_DONE;
+    if (was == 0) return tm_hard_refuse(call, p, "freed already, or never given out");
+    tm_hard_compare(call, p, kind, (tm_kind)(was - 1), size, 0);
+    return TM_HARD_DONE;
 }

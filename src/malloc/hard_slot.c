@@ -11,45 +11,45 @@
 
 static bool has_words; /* constant after the start: the core looks at nothing that is free */
 
-void ts_hard_slot_start(SlabAllocator *allocator) { has_words = !ts_private_fills(allocator); }
+void tm_hard_slot_start(SlabAllocator *allocator) { has_words = !ts_private_fills(allocator); }
 
 static uint64_t free_word(char *home, size_t bytes, uint32_t use) {
-    return ts_hard_word(ts_hard_name(home, bytes), ts_hard_fields(TS_HARD_FREE, TS_BY_MALLOC, use));
+    return tm_hard_word(tm_hard_name(home, bytes), tm_hard_fields(TM_HARD_FREE, TM_BY_MALLOC, use));
 }
 
-static uint32_t use_of(const void *p) { return ts_private_use(p) % TS_HARD_USES; }
+static uint32_t use_of(const void *p) { return ts_private_use(p) % TM_HARD_USES; }
 
 /* ---- allocation -------------------------------------------------------------------------------------------------- */
 
 /* Whether the slot has a word of this use of its slab, in which all slots get one with the first. */
 static bool is_of_use(char *home, size_t bytes, uint32_t use) {
-    uint64_t word = ts_hard_load(ts_hard_word_at(home, bytes));
+    uint64_t word = tm_hard_load(tm_hard_word_at(home, bytes));
     ts_private_place place;
     if (word == free_word(home, bytes, use)) return true;
-    return ts_hard_is_word(ts_hard_name(home, bytes), word) && ts_hard_state_of(word) <= TS_HARD_WAITS &&
-           ts_private_find(ts_target_allocator(&ts_hard), home, &place);
+    return tm_hard_is_word(tm_hard_name(home, bytes), word) && tm_hard_state_of(word) <= TM_HARD_WAITS &&
+           ts_private_find(tm_target_allocator(&tm_hard), home, &place);
 }
 
-void ts_hard_free_slot(char *home, size_t bytes, uint32_t use) {
+void tm_hard_free_slot(char *home, size_t bytes, uint32_t use) {
     /* release fence: a thread that sees the word, or that the core has the slot, sees it clear. Partner: the acquires
        in is_written */
     atomic_thread_fence(memory_order_release);
-    ts_hard_store(ts_hard_word_at(home, bytes), free_word(home, bytes, use));
+    tm_hard_store(tm_hard_word_at(home, bytes), free_word(home, bytes, use));
 }
 
 /* Invariant 4, of a slot that is the core's. */
 static void make_free(char *home, size_t bytes, uint32_t use) {
     ts_private_place place;
     /* An object of the core's own functions, which has no word. */
-    if (ts_private_find(ts_target_allocator(&ts_hard), home, &place)) return;
-    if (!ts_hard_is_clear(home, bytes - TS_HARD_WORD_BYTES)) memset(home, 0, bytes - TS_HARD_WORD_BYTES);
-    ts_hard_free_slot(home, bytes, use);
+    if (ts_private_find(tm_target_allocator(&tm_hard), home, &place)) return;
+    if (!tm_hard_is_clear(home, bytes - TM_HARD_WORD_BYTES)) memset(home, 0, bytes - TM_HARD_WORD_BYTES);
+    tm_hard_free_slot(home, bytes, use);
 }
 
 /* Whether its page went back to the system, or it is as if it did: its word reads as zero, as all of a free slot
    does. */
 static bool is_given_back(char *home, size_t bytes) {
-    return ts_hard_load(ts_hard_word_at(home, bytes)) == 0 && ts_hard_is_clear(home, bytes - TS_HARD_WORD_BYTES);
+    return tm_hard_load(tm_hard_word_at(home, bytes)) == 0 && tm_hard_is_clear(home, bytes - TM_HARD_WORD_BYTES);
 }
 
 /* Bytes of the slots of a slab (slab/class.h: SHORT and PAIR classes). */
@@ -61,72 +61,72 @@ static size_t all_slots(size_t bytes) {
 /* The slot at home has not the word of one that is free in this use of its slab. So it is the first of it, or its page
    went back, or it was written to. */
 TS_COLD static void begin_use(char *home, size_t bytes, uint32_t use) {
-    char *unit = home - ts_hard_in_unit(home), *end = unit + all_slots(bytes);
+    char *unit = home - tm_hard_in_unit(home), *end = unit + all_slots(bytes);
     bool begun = false;
     for (char *slot = unit; slot < end && !begun; slot += bytes) begun = slot != home && is_of_use(slot, bytes, use);
-    if (begun && !is_given_back(home, bytes)) ts_hard_tell_written("malloc", home);
+    if (begun && !is_given_back(home, bytes)) tm_hard_tell_written("malloc", home);
     for (char *slot = unit; slot < end && !begun; slot += bytes)
         if (slot != home) make_free(slot, bytes, use);
-    memset(home, 0, bytes - TS_HARD_WORD_BYTES);
+    memset(home, 0, bytes - TM_HARD_WORD_BYTES);
 }
 
 /* It is clear from now on, and so is the word before it. */
 static void look_at_free(char *home, size_t bytes, uint32_t use) {
     bool known = has_words;
-    if (known && TS_UNLIKELY(ts_hard_load(ts_hard_word_at(home, bytes)) != free_word(home, bytes, use))) {
+    if (known && TS_UNLIKELY(tm_hard_load(tm_hard_word_at(home, bytes)) != free_word(home, bytes, use))) {
         begin_use(home, bytes, use);
-    } else if (TS_UNLIKELY(!ts_hard_is_clear(home, bytes - TS_HARD_WORD_BYTES))) {
-        if (known) ts_hard_tell_written("malloc", home);
-        memset(home, 0, bytes - TS_HARD_WORD_BYTES);
+    } else if (TS_UNLIKELY(!tm_hard_is_clear(home, bytes - TM_HARD_WORD_BYTES))) {
+        if (known) tm_hard_tell_written("malloc", home);
+        memset(home, 0, bytes - TM_HARD_WORD_BYTES);
     }
 }
 
 /* Of the first slot of a slab. */
 static char *begin_behind_front(char *home) {
-    char *p = home + TS_HARD_FRONT_BYTES;
-    ts_hard_store(ts_hard_front_of(p), ts_hard_word(p, TS_HARD_FRONT));
+    char *p = home + TM_HARD_FRONT_BYTES;
+    tm_hard_store(tm_hard_front_of(p), tm_hard_word(p, TM_HARD_FRONT));
     return p;
 }
 
-void *ts_hard_begin_slot(char *home, size_t bytes, size_t size, ts_kind kind) {
+void *tm_hard_begin_slot(char *home, size_t bytes, size_t size, tm_kind kind) {
     look_at_free(home, bytes, has_words ? use_of(home) : 0);
-    char *p = TS_UNLIKELY(ts_hard_in_unit(home) == 0) ? begin_behind_front(home) : home;
-    size_t slack = bytes - TS_HARD_WORD_BYTES - (size_t)(p - home) - size;
-    ts_hard_store(ts_hard_word_at(home, bytes), ts_hard_word(p, ts_hard_fields(TS_HARD_LIVE, kind, slack)));
+    char *p = TS_UNLIKELY(tm_hard_in_unit(home) == 0) ? begin_behind_front(home) : home;
+    size_t slack = bytes - TM_HARD_WORD_BYTES - (size_t)(p - home) - size;
+    tm_hard_store(tm_hard_word_at(home, bytes), tm_hard_word(p, tm_hard_fields(TM_HARD_LIVE, kind, slack)));
     /* release fence: a thread that has read bytes of the canary or of the object reads this word too. Partner of the
-       acquire fence in ts_hard_is_written_behind. */
+       acquire fence in tm_hard_is_written_behind. */
     atomic_thread_fence(memory_order_release);
-    ts_hard_draw_behind(p + size, slack);
-    ts_hard_add_around(bytes, size);
+    tm_hard_draw_behind(p + size, slack);
+    tm_hard_add_around(bytes, size);
     return p;
 }
 
 /* It waits as if it were freed: so it is not the next to be allocated again. */
-void ts_hard_pass_over(char *home, size_t bytes) {
+void tm_hard_pass_over(char *home, size_t bytes) {
     uint32_t use = use_of(home);
     look_at_free(home, bytes, use);
-    char *p = ts_hard_name(home, bytes) == home ? home : begin_behind_front(home);
-    ts_hard_store(ts_hard_word_at(home, bytes), ts_hard_word(p, ts_hard_fields(TS_HARD_WAITS, TS_BY_MALLOC, 0)));
-    const ts_hard_waiting waiting = {.p = p, .bytes = bytes, .use = use, .span = false};
-    ts_hard_wait(&waiting);
+    char *p = tm_hard_name(home, bytes) == home ? home : begin_behind_front(home);
+    tm_hard_store(tm_hard_word_at(home, bytes), tm_hard_word(p, tm_hard_fields(TM_HARD_WAITS, TM_BY_MALLOC, 0)));
+    const tm_hard_waiting waiting = {.p = p, .bytes = bytes, .use = use, .span = false};
+    tm_hard_wait(&waiting);
 }
 
 /* ---- neighbours -------------------------------------------------------------------------------------------------- */
 
-bool ts_hard_is_word_before(const char *home, size_t bytes) {
-    size_t offset = ts_hard_in_unit(home);
+bool tm_hard_is_word_before(const char *home, size_t bytes) {
+    size_t offset = tm_hard_in_unit(home);
     if (!has_words || offset < bytes || offset % bytes != 0) return true;
     char *before = (char *)(uintptr_t)home - bytes;
-    uint64_t word = ts_hard_load(ts_hard_word_at(before, bytes));
-    return word == 0 || ts_hard_is_word(ts_hard_name(before, bytes), word);
+    uint64_t word = tm_hard_load(tm_hard_word_at(before, bytes));
+    return word == 0 || tm_hard_is_word(tm_hard_name(before, bytes), word);
 }
 
 /* Where an overrun comes to first. */
 static bool is_clear_before_word(char *slot, size_t bytes) {
-    size_t most = bytes - TS_HARD_WORD_BYTES;
+    size_t most = bytes - TM_HARD_WORD_BYTES;
     uint64_t any = 0;
-    if (most > TS_HARD_CANARY_BYTES) most = TS_HARD_CANARY_BYTES;
-    for (size_t i = 0; i < most; i += sizeof any) any |= ts_hard_load((ts_hard_place *)(void *)(slot + i));
+    if (most > TM_HARD_CANARY_BYTES) most = TM_HARD_CANARY_BYTES;
+    for (size_t i = 0; i < most; i += sizeof any) any |= tm_hard_load((tm_hard_place *)(void *)(slot + i));
     return any == 0;
 }
 
@@ -136,21 +136,21 @@ static bool is_clear_before_word(char *slot, size_t bytes) {
 TS_COLD static bool is_written(char *slot, size_t bytes, uint64_t word) {
     ts_private_place place;
     uint64_t life = ts_private_life(slot); /* with acquire, as the fence */
-    bool lives = ts_private_find(ts_target_allocator(&ts_hard), slot, &place);
-    bool free_before = ts_hard_load(ts_hard_word_at(slot, bytes)) == word;
+    bool lives = ts_private_find(tm_target_allocator(&tm_hard), slot, &place);
+    bool free_before = tm_hard_load(tm_hard_word_at(slot, bytes)) == word;
     atomic_thread_fence(memory_order_acquire);
     bool clear = is_clear_before_word(slot, bytes);
-    /* acquire fence: partner of the release fence in ts_hard_begin_slot */
+    /* acquire fence: partner of the release fence in tm_hard_begin_slot */
     atomic_thread_fence(memory_order_acquire);
     return !lives && free_before && !clear && ts_private_life(slot) == life &&
-           ts_hard_load(ts_hard_word_at(slot, bytes)) == word;
+           tm_hard_load(tm_hard_word_at(slot, bytes)) == word;
 }
 
-bool ts_hard_is_written_behind(const char *home, size_t bytes, uint32_t use) {
+bool tm_hard_is_written_behind(const char *home, size_t bytes, uint32_t use) {
     char *next = (char *)(uintptr_t)home + bytes;
     size_t last = bytes > TS_PRIVATE_UNIT / 2 ? bytes : TS_PRIVATE_UNIT - bytes; /* no slot begins behind */
-    if (!has_words || ts_hard_in_unit(home) + bytes > last) return false;
-    uint64_t word = ts_hard_load(ts_hard_word_at(next, bytes));
-    if (TS_LIKELY(ts_hard_state_of(word) != TS_HARD_FREE) || word != free_word(next, bytes, use)) return false;
+    if (!has_words || tm_hard_in_unit(home) + bytes > last) return false;
+    uint64_t word = tm_hard_load(tm_hard_word_at(next, bytes));
+    if (TS_LIKELY(tm_hard_state_of(word) != TM_HARD_FREE) || word != free_word(next, bytes, use)) return false;
     return !is_clear_before_word(next, bytes) && is_written(next, bytes, word);
 }

@@ -26,7 +26,7 @@
 typedef struct shard {
     _Atomic int64_t bytes; /* of what waits; less for a moment, while a word is in nobody's place */
     _Atomic int64_t
-        around; /* what its threads have added to that of ts_hard_add_around: only the sum of all says something */
+        around; /* what its threads have added to that of tm_hard_add_around: only the sum of all says something */
     TS_ALIGNED(64) _Atomic uint64_t places[PLACES];
 } shard;
 
@@ -35,9 +35,9 @@ static _Atomic uint32_t threads;
 static _Thread_local uint32_t own; /* shard + 1; 0: none yet */
 static _Thread_local uint64_t random_state;
 
-uint64_t ts_hard_random(void) {
+uint64_t tm_hard_random(void) {
     uint64_t x = random_state;
-    if (TS_UNLIKELY(x == 0)) x = (ts_hard_secret[0] ^ (uintptr_t)&random_state * UINT64_C(0xd1342543de82ef95)) | 1;
+    if (TS_UNLIKELY(x == 0)) x = (tm_hard_secret[0] ^ (uintptr_t)&random_state * UINT64_C(0xd1342543de82ef95)) | 1;
     x ^= x >> 12;
     x ^= x << 25;
     x ^= x >> 27;
@@ -50,30 +50,30 @@ static shard *of_thread(void) {
     return &shards[own - 1];
 }
 
-void ts_hard_add_around(size_t more, size_t less) {
+void tm_hard_add_around(size_t more, size_t less) {
     (void)atomic_fetch_add_explicit(&of_thread()->around, (int64_t)more - (int64_t)less, memory_order_relaxed);
 }
 
-size_t ts_hard_beside_bytes(void) {
+size_t tm_hard_beside_bytes(void) {
     int64_t sum = 0;
     for (unsigned k = 0; k < SHARDS; k++) sum += ts_load_relaxed(&shards[k].around);
-    return (sum > 0 ? (size_t)sum : 0) + ts_hard_waiting_bytes() + ts_hard_large_waiting_bytes();
+    return (sum > 0 ? (size_t)sum : 0) + tm_hard_waiting_bytes() + tm_hard_large_waiting_bytes();
 }
 
 static char *region; /* constant after the start */
 
-void ts_hard_wait_start(void) {
+void tm_hard_wait_start(void) {
     size_t bytes;
     region = ts_private_region(&bytes);
 }
 
-static uint64_t pack(const ts_hard_waiting *object) {
+static uint64_t pack(const tm_hard_waiting *object) {
     return (uint64_t)(object->p - region) / 16 << PLACE_SHIFT | (uint64_t)object->use << USE_SHIFT |
            (uint64_t)(object->bytes / 16) << SIXTEENTHS_SHIFT | object->span;
 }
 
-static ts_hard_waiting unpack(uint64_t word) {
-    ts_hard_waiting object = {.p = region + (size_t)(word >> PLACE_SHIFT) * 16, .span = (word & 1) != 0};
+static tm_hard_waiting unpack(uint64_t word) {
+    tm_hard_waiting object = {.p = region + (size_t)(word >> PLACE_SHIFT) * 16, .span = (word & 1) != 0};
     uint32_t sixteenths = (uint32_t)word >> SIXTEENTHS_SHIFT;
     if (!object.span) {
         object.use = (uint32_t)word >> USE_SHIFT;
@@ -88,23 +88,23 @@ static ts_hard_waiting unpack(uint64_t word) {
 static size_t exchange(shard *s, uint64_t place, uint64_t word) {
     uint64_t before = atomic_exchange_explicit(&s->places[place], word, memory_order_acq_rel);
     if (!before) return 0;
-    ts_hard_waiting object = unpack(before);
-    ts_hard_release(&object);
+    tm_hard_waiting object = unpack(before);
+    tm_hard_release(&object);
     return object.bytes;
 }
 
-void ts_hard_wait(const ts_hard_waiting *object) {
-    if (TS_UNLIKELY(!ts_hard_has(TS_HARDEN_QUARANTINE))) {
-        ts_hard_release(object);
+void tm_hard_wait(const tm_hard_waiting *object) {
+    if (TS_UNLIKELY(!tm_hard_has(TS_HARDEN_QUARANTINE))) {
+        tm_hard_release(object);
         return;
     }
     shard *s = of_thread();
-    uint64_t place = ts_hard_random() % PLACES;
+    uint64_t place = tm_hard_random() % PLACES;
     size_t left = exchange(s, place, pack(object));
     int64_t change = (int64_t)object->bytes - (int64_t)left;
     int64_t bytes = atomic_fetch_add_explicit(&s->bytes, change, memory_order_relaxed) + change;
     if (TS_LIKELY(bytes <= LIMIT)) return;
-    uint64_t from = ts_hard_random();
+    uint64_t from = tm_hard_random();
     for (unsigned i = 0; i < PLACES && bytes > LIMIT; i++) {
         uint64_t other = (from + i) % PLACES;
         if (other == place || ts_load_relaxed(&s->places[other]) == 0) continue;
@@ -113,8 +113,8 @@ void ts_hard_wait(const ts_hard_waiting *object) {
     }
 }
 
-size_t ts_hard_wait_less(size_t bytes) {
-    uint64_t from = ts_hard_random();
+size_t tm_hard_wait_less(size_t bytes) {
+    uint64_t from = tm_hard_random();
     size_t sum = 0;
     for (uint64_t i = 0; i < SHARDS * PLACES && sum < bytes; i++) {
         shard *s = &shards[(from + i) / PLACES % SHARDS];
@@ -127,20 +127,20 @@ size_t ts_hard_wait_less(size_t bytes) {
     return sum;
 }
 
-size_t ts_hard_waiting_bytes(void) {
+size_t tm_hard_waiting_bytes(void) {
     int64_t sum = 0;
     for (unsigned k = 0; k < SHARDS; k++) sum += ts_load_relaxed(&shards[k].bytes);
     return sum > 0 ? (size_t)sum : 0;
 }
 
 /* Other threads may go on: they look at the objects that they take meanwhile. */
-void ts_hard_wait_look(void) {
+void tm_hard_wait_look(void) {
     for (unsigned k = 0; k < SHARDS; k++) {
         for (unsigned i = 0; i < PLACES; i++) {
             uint64_t word = atomic_exchange_explicit(&shards[k].places[i], 0, memory_order_acq_rel);
             if (!word) continue;
-            ts_hard_waiting object = unpack(word);
-            ts_hard_look(&object);
+            tm_hard_waiting object = unpack(word);
+            tm_hard_look(&object);
             /* It stays: memory is the system's in a moment. */
             (void)atomic_exchange_explicit(&shards[k].places[i], word, memory_order_acq_rel);
         }

@@ -48,7 +48,7 @@ TS_COLD static bool find(void) {
     return true;
 }
 
-void ts_libc_heap_start(void) { (void)find(); }
+void tm_libc_heap_start(void) { (void)find(); }
 
 /* Whether the system can read so many bytes. It copies a signal set of 8 bytes before it refuses the rest of the
    call. */
@@ -125,7 +125,7 @@ static bool is_there(const void *p) {
     return has_own_mapping(at) || (is_of_arena(at) && has_arena());
 }
 
-bool ts_libc_heap_free(void *p) {
+bool tm_libc_heap_free(void *p) {
     int error = errno;
     bool here = is_there(p);
     if (here) libc.free(p);
@@ -133,7 +133,7 @@ bool ts_libc_heap_free(void *p) {
     return here;
 }
 
-size_t ts_libc_heap_usable(const void *p) {
+size_t tm_libc_heap_usable(const void *p) {
     int error = errno;
     size_t bytes = is_there(p) ? libc.usable((void *)(uintptr_t)p) : 0;
     errno = error;
@@ -142,8 +142,8 @@ size_t ts_libc_heap_usable(const void *p) {
 
 #else
 
-void ts_libc_heap_start(void) {}
-bool ts_libc_heap_free(void *p) { return (void)p, false; }
-size_t ts_libc_heap_usable(const void *p) { return (void)p, (size_t)0; }
+void tm_libc_heap_start(void) {}
+bool tm_libc_heap_free(void *p) { return (void)p, false; }
+size_t tm_libc_heap_usable(const void *p) { return (void)p, (size_t)0; }
 
 #endif

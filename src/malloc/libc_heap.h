@@ -7,17 +7,17 @@
  * where the system can. Objects that libc has put elsewhere, as where brk gave nothing, are answered like any pointer
  * that is nobody's.
  */
-#ifndef TS_MALLOC_LIBC_HEAP_H
-#define TS_MALLOC_LIBC_HEAP_H
+#ifndef TM_MALLOC_LIBC_HEAP_H
+#define TM_MALLOC_LIBC_HEAP_H
 
 #include <stdbool.h>
 #include <stddef.h>
 
 /* Once, when the library is loaded: a sandbox may forbid its questions to the system later. */
-void ts_libc_heap_start(void);
+void tm_libc_heap_start(void);
 /* false: nothing was done, as it is not there. */
-bool ts_libc_heap_free(void *p);
+bool tm_libc_heap_free(void *p);
 /* 0: it is not there. */
-size_t ts_libc_heap_usable(const void *p);
+size_t tm_libc_heap_usable(const void *p);
 
 #endif

@@ -15,7 +15,7 @@
 /* Holds nothing. Retained memory goes back first: large objects may be in it. In a child of vfork that is the parent's
    memory, which loses a little time by it. */
 static void follow(pid_t pid, int resource, uint64_t bytes, uint64_t none) {
-    SlabAllocator *allocator = ts_process_allocator();
+    SlabAllocator *allocator = tm_process_allocator();
     if (bytes == none || !allocator || (pid != 0 && pid != getpid())) return;
     if (resource == RLIMIT_DATA) ts_private_limit_data();
     if (resource != RLIMIT_AS) return;
@@ -33,8 +33,8 @@ static int set(int resource, const void *limit) {
     if (error == 0 && limit) follow(0, resource, ((const struct rlimit *)limit)->rlim_cur, RLIM_INFINITY);
     return error;
 }
-TS_EXPORT int setrlimit(__rlimit_resource_t resource, const struct rlimit *limit) { return set((int)resource, limit); }
-TS_EXPORT int setrlimit64(__rlimit_resource_t resource, const struct rlimit64 *limit) {
+TM_EXPORT int setrlimit(__rlimit_resource_t resource, const struct rlimit *limit) { return set((int)resource, limit); }
+TM_EXPORT int setrlimit64(__rlimit_resource_t resource, const struct rlimit64 *limit) {
     return set((int)resource, limit);
 }
 
@@ -46,7 +46,7 @@ TS_EXPORT int setrlimit64(__rlimit_resource_t resource, const struct rlimit64 *l
 
 /* ISO C has no conversion of a pointer to a function's. */
 static bool find(const char *name, void *function) {
-    void *symbol = ts_malloc_next(name);
+    void *symbol = tm_malloc_next(name);
     memcpy(function, &symbol, sizeof symbol);
     if (!symbol) errno = ENOSYS;
     return symbol != NULL;
@@ -59,28 +59,28 @@ static void has_set_64(pid_t pid, int resource, const struct rlimit64 *limit) {
     if (limit) follow(pid, resource, limit->rlim_cur, RLIM64_INFINITY);
 }
 
-TS_EXPORT int setrlimit(__rlimit_resource_t resource, const struct rlimit *limit) {
+TM_EXPORT int setrlimit(__rlimit_resource_t resource, const struct rlimit *limit) {
     int (*next)(__rlimit_resource_t, const struct rlimit *);
     if (!find("setrlimit", &next) || next(resource, limit) != 0) return -1;
     has_set(0, (int)resource, limit);
     return 0;
 }
 
-TS_EXPORT int setrlimit64(__rlimit_resource_t resource, const struct rlimit64 *limit) {
+TM_EXPORT int setrlimit64(__rlimit_resource_t resource, const struct rlimit64 *limit) {
     int (*next)(__rlimit_resource_t, const struct rlimit64 *);
     if (!find("setrlimit64", &next) || next(resource, limit) != 0) return -1;
     has_set_64(0, (int)resource, limit);
     return 0;
 }
 
-TS_EXPORT int prlimit(pid_t pid, __rlimit_resource_t resource, const struct rlimit *limit, struct rlimit *old) {
+TM_EXPORT int prlimit(pid_t pid, __rlimit_resource_t resource, const struct rlimit *limit, struct rlimit *old) {
     int (*next)(pid_t, __rlimit_resource_t, const struct rlimit *, struct rlimit *);
     if (!find("prlimit", &next) || next(pid, resource, limit, old) != 0) return -1;
     has_set(pid, (int)resource, limit);
     return 0;
 }
 
-TS_EXPORT int prlimit64(pid_t pid, __rlimit_resource_t resource, const struct rlimit64 *limit, struct rlimit64 *old) {
+TM_EXPORT int prlimit64(pid_t pid, __rlimit_resource_t resource, const struct rlimit64 *limit, struct rlimit64 *old) {
     int (*next)(pid_t, __rlimit_resource_t, const struct rlimit64 *, struct rlimit64 *);
     if (!find("prlimit64", &next) || next(pid, resource, limit, old) != 0) return -1;
     has_set_64(pid, (int)resource, limit);

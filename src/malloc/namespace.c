@@ -46,8 +46,8 @@ static int call(long number, long first, long second) {
     return error ? -1 : 0;
 }
 
-TS_EXPORT int unshare(int flags);
+TM_EXPORT int unshare(int flags);
 int unshare(int flags) { return call(SYS_unshare, flags, 0); }
 
-TS_EXPORT int setns(int file, int type);
+TM_EXPORT int setns(int file, int type);
 int setns(int file, int type) { return call(SYS_setns, file, type); }

@@ -10,7 +10,7 @@
 #include <link.h>
 #include <stddef.h>
 
-void *ts_malloc_next(const char *name) {
+void *tm_malloc_next(const char *name) {
     static const char here;
     Dl_info mine, found;
     struct link_map *map = NULL;

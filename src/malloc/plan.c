@@ -38,7 +38,7 @@ static module modules[MODULES];
 static unsigned node_count, module_count, epoch_count;
 static EpochId epochs[EPOCHS + 1]; /* [0]: the process's */
 
-ts_plan_entry ts_plan_table[TS_PLAN_SLOTS];
+tm_plan_entry tm_plan_table[TM_PLAN_SLOTS];
 
 /* ---- the table -------------------------------------------------------------------------------------------------- */
 
@@ -49,24 +49,24 @@ static uint64_t key_of(uint64_t parent, uint64_t address) { return address ^ par
 static void add(unsigned number, uint64_t base) {
     const node *n = &nodes[number];
     uint64_t key = key_of(n->parent, base + n->offset);
-    uint32_t at = ts_plan_slot(key);
-    while (atomic_exchange_explicit(&ts_plan_table[at % TS_PLAN_SLOTS].claimed, true, memory_order_relaxed)) at++;
-    ts_plan_entry *e = &ts_plan_table[at % TS_PLAN_SLOTS];
+    uint32_t at = tm_plan_slot(key);
+    while (atomic_exchange_explicit(&tm_plan_table[at % TM_PLAN_SLOTS].claimed, true, memory_order_relaxed)) at++;
+    tm_plan_entry *e = &tm_plan_table[at % TM_PLAN_SLOTS];
     e->up = n->up;
     e->saved = n->saved;
     e->node = (uint16_t)number;
     e->epoch = n->epoch;
-    ts_store_release(&e->key, key); /* partner: ts_plan_find */
+    ts_store_release(&e->key, key); /* partner: tm_plan_find */
 }
 
-TS_ALWAYS_INLINE EpochId epoch_of(const ts_plan_entry *e, const void *called_at) {
+TS_ALWAYS_INLINE EpochId epoch_of(const tm_plan_entry *e, const void *called_at) {
     uint8_t epoch = e->epoch;
-#ifdef TS_SEES_CALLERS
+#ifdef TM_SEES_CALLERS
     const uintptr_t *pointer = *(const uintptr_t *const *)called_at, *place = (const uintptr_t *)called_at + 1;
     while (TS_UNLIKELY(e->up != 0)) {
         place = (e->up & 1 ? pointer : place) + e->up / sizeof *place;
         if (e->saved) pointer = *(const uintptr_t *const *)(place - e->saved / sizeof *place);
-        e = ts_plan_find(key_of(e->node, *place));
+        e = tm_plan_find(key_of(e->node, *place));
         if (!e) break;
         epoch = e->epoch;
     }
@@ -75,16 +75,16 @@ TS_ALWAYS_INLINE EpochId epoch_of(const ts_plan_entry *e, const void *called_at)
     return epochs[epoch];
 }
 
-void *ts_plan_malloc(const ts_plan_entry *e, size_t size, const void *called_at) {
+void *tm_plan_malloc(const tm_plan_entry *e, size_t size, const void *called_at) {
     const EpochId epoch = epoch_of(e, called_at);
-    if (epoch == EPOCH_NONE || ts_is_captured()) return NULL;
-    return slab_malloc_epoch(ts_target_allocator(&ts_process), size, epoch);
+    if (epoch == EPOCH_NONE || tm_is_captured()) return NULL;
+    return slab_malloc_epoch(tm_target_allocator(&tm_process), size, epoch);
 }
 
-void *ts_plan_alloc(const ts_plan_entry *e, size_t alignment, size_t size, bool zero, const void *called_at) {
-    SlabAllocator *allocator = ts_target_allocator(&ts_process);
+void *tm_plan_alloc(const tm_plan_entry *e, size_t alignment, size_t size, bool zero, const void *called_at) {
+    SlabAllocator *allocator = tm_target_allocator(&tm_process);
     const EpochId epoch = epoch_of(e, called_at);
-    if (epoch == EPOCH_NONE || ts_is_captured()) return NULL;
+    if (epoch == EPOCH_NONE || tm_is_captured()) return NULL;
     return zero ? slab_calloc_epoch(allocator, 1, size, epoch) : slab_aligned_epoch(allocator, alignment, size, epoch);
 }
 
@@ -138,7 +138,7 @@ static void place(unsigned number, void *(*open)(const char *, int)) {
         if (nodes[i].module == number) add(i, s.base);
 }
 
-void ts_plan_follow(void *(*open)(const char *, int)) {
+void tm_plan_follow(void *(*open)(const char *, int)) {
     int error = errno;
     for (unsigned i = 0; i < module_count; i++)
         if (!ts_load_relaxed(&modules[i].placed)) place(i, open);
@@ -207,9 +207,9 @@ static bool take_nodes(const char **text) {
     return true;
 }
 
-void ts_plan_start(void) {
+void tm_plan_start(void) {
     const char *text = ts_private_plan();
-    SlabAllocator *allocator = ts_target_allocator(&ts_process);
+    SlabAllocator *allocator = tm_target_allocator(&tm_process);
     if (!text || !allocator) return; /* none is in the hard mode */
     bool is_good = take(&text, ';', 1, &(uint64_t){0}) && take_epochs(&text, allocator) && take_modules(&text) &&
                    take_nodes(&text);
@@ -218,5 +218,5 @@ void ts_plan_start(void) {
         slab_message("tslab: TSLAB_PLAN is no plan of this version of tslab run; ignored");
         return;
     }
-    ts_plan_follow(NULL);
+    tm_plan_follow(NULL);
 }

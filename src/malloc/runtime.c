@@ -55,7 +55,7 @@ FUNCTIONS(X)
 /* The unwinder sorts its tables with memory of malloc when it is first asked. */
 extern const void *find_entry(void *pc, void *bases[3]) __asm__("_Unwind_Find_FDE") __attribute__((weak));
 
-bool ts_is_runtimes(const void *caller) {
+bool tm_is_runtimes(const void *caller) {
 #define X(name, symbol) name,
     const char *const functions[] = {FUNCTIONS(X)};
 #undef X
@@ -64,9 +64,9 @@ bool ts_is_runtimes(const void *caller) {
     return false;
 }
 
-void ts_runtimes_start(void) {
+void tm_runtimes_start(void) {
     void *bases[3];
-    if (find_entry) (void)find_entry((void *)(uintptr_t)ts_is_runtimes, bases);
+    if (find_entry) (void)find_entry((void *)(uintptr_t)tm_is_runtimes, bases);
 }
 
 #else
@@ -201,13 +201,13 @@ static const module *add(const void *caller) {
 }
 
 TS_COLD static const module *add_uncaptured(const void *caller) {
-    ts_capture_suspend();
+    tm_capture_suspend();
     const module *m = add(caller);
-    ts_capture_resume();
+    tm_capture_resume();
     return m;
 }
 
-bool ts_is_runtimes(const void *caller) {
+bool tm_is_runtimes(const void *caller) {
     if (!caller || is_in(&plain, caller)) return false;
     const module *m = find(caller);
     if (!m) m = add_uncaptured(caller);
@@ -219,7 +219,7 @@ bool ts_is_runtimes(const void *caller) {
 }
 
 /* Those that are there already: a later look takes the loader's lock. */
-void ts_runtimes_start(void) {
+void tm_runtimes_start(void) {
     const char *const of_each[] = {"fopen", "__cxa_allocate_exception", "_ZNSt13runtime_errorC1EPKc"};
     for (unsigned i = 0; i < sizeof of_each / sizeof *of_each; i++) {
         void *function = dlsym(RTLD_DEFAULT, of_each[i]);

@@ -6,8 +6,8 @@
  * The function that asks tells: the caller's address is compared with the bounds of libc and of those functions. Some
  * libraries allocate for themselves alone. Nothing of this is on a path outside of such domains.
  */
-#ifndef TS_MALLOC_RUNTIME_H
-#define TS_MALLOC_RUNTIME_H
+#ifndef TM_MALLOC_RUNTIME_H
+#define TM_MALLOC_RUNTIME_H
 
 #include "base/base.h"
 
@@ -15,8 +15,8 @@
 
 /* Whether the memory that is asked for from there is a runtime's own. Not while the loader's lock is held by a thread
    that waits for this one: a library of C++ that was loaded since is looked at. */
-bool ts_is_runtimes(const void *caller);
+bool tm_is_runtimes(const void *caller);
 /* Once, while nothing is captured. */
-void ts_runtimes_start(void);
+void tm_runtimes_start(void);
 
 #endif

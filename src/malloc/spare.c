@@ -107,7 +107,7 @@ static uint32_t take(uint32_t cls) {
     return granule ? granule - 1 + FIRST_GRANULES : 0;
 }
 
-void *ts_spare_alloc(size_t alignment, size_t size) {
+void *tm_spare_alloc(size_t alignment, size_t size) {
     size_t more = alignment <= GRANULE ? GRANULE : alignment; /* the mark, or up to the alignment behind it */
     uint32_t cls = 0;
     if (size > RANGE_BYTES || more > RANGE_BYTES) {
@@ -130,7 +130,7 @@ void *ts_spare_alloc(size_t alignment, size_t size) {
     return p;
 }
 
-bool ts_spare_owns(const void *p) { return granule_of(p) != 0; }
+bool tm_spare_owns(const void *p) { return granule_of(p) != 0; }
 
 /* The mark of a live object; NULL: it is none. *granule: of the object. */
 static mark *live(const void *p, uint32_t *granule) {
@@ -140,7 +140,7 @@ static mark *live(const void *p, uint32_t *granule) {
     return ts_load_acquire(&m->state) == (LIVE ^ *granule) ? m : NULL;
 }
 
-bool ts_spare_free(void *p) {
+bool tm_spare_free(void *p) {
     uint32_t granule;
     mark *m = live(p, &granule);
     if (!m) return false;
@@ -152,7 +152,7 @@ bool ts_spare_free(void *p) {
     return true;
 }
 
-size_t ts_spare_usable(const void *p) {
+size_t tm_spare_usable(const void *p) {
     uint32_t granule;
     const mark *m = live(p, &granule);
     if (!m) return 0;

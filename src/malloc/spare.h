@@ -14,19 +14,19 @@
  *  4. Before each object lies its mark, in the granule before it. An object is live while its mark says so; the thread
  *     that changes that to free has freed it, and no other has.
  */
-#ifndef TS_MALLOC_SPARE_H
-#define TS_MALLOC_SPARE_H
+#ifndef TM_MALLOC_SPARE_H
+#define TM_MALLOC_SPARE_H
 
 #include <stdbool.h>
 #include <stddef.h>
 
 /* alignment: a power of two. NULL with errno ENOMEM. */
-void *ts_spare_alloc(size_t alignment, size_t size);
+void *tm_spare_alloc(size_t alignment, size_t size);
 /* Whether p is in the spare's memory, at the start of an object or not. */
-bool ts_spare_owns(const void *p);
+bool tm_spare_owns(const void *p);
 /* false: not a live object of the spare. */
-bool ts_spare_free(void *p);
+bool tm_spare_free(void *p);
 /* 0: not a live object of the spare. */
-size_t ts_spare_usable(const void *p);
+size_t tm_spare_usable(const void *p);
 
 #endif

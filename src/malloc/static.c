@@ -12,28 +12,28 @@
 
 /* A function of each file that has names of libc's: c.c, glibc.c, thread.c. And what the core uses for call stacks if
    the program has it. */
-const ts_part ts_static_parts[] = {
-    (ts_part)malloc,      (ts_part)malloc_usable_size, (ts_part)pthread_create,
+const tm_part tm_static_parts[] = {
+    (tm_part)malloc,      (tm_part)malloc_usable_size, (tm_part)pthread_create,
 #if defined(__GLIBC__)
-    (ts_part)malloc_trim, (ts_part)backtrace,
+    (tm_part)malloc_trim, (tm_part)backtrace,
 #endif
 };
 
 #if defined(__GLIBC__)
 
 /* What fork and the end of a thread ask of glibc's malloc. The core has handlers of its own for both. */
-TS_EXPORT void __malloc_fork_lock_parent(void);
+TM_EXPORT void __malloc_fork_lock_parent(void);
 void __malloc_fork_lock_parent(void) {}
-TS_EXPORT void __malloc_fork_unlock_parent(void);
+TM_EXPORT void __malloc_fork_unlock_parent(void);
 void __malloc_fork_unlock_parent(void) {}
-TS_EXPORT void __malloc_fork_unlock_child(void);
+TM_EXPORT void __malloc_fork_unlock_child(void);
 void __malloc_fork_unlock_child(void) {}
-TS_EXPORT void __malloc_arena_thread_freeres(void);
+TM_EXPORT void __malloc_arena_thread_freeres(void);
 void __malloc_arena_thread_freeres(void) {}
 
 /* glibc's second names. */
 #define SECOND(result, name, first, parameters, arguments) \
-    TS_EXPORT result name parameters;                      \
+    TM_EXPORT result name parameters;                      \
     result name parameters { first arguments; }
 SECOND(void *, __malloc, return malloc, (size_t size), (size))
 SECOND(void *, __calloc, return calloc, (size_t n, size_t size), (n, size))

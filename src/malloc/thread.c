@@ -7,7 +7,7 @@
 #define _GNU_SOURCE
 #include "malloc/entry.h"
 
-#ifdef TS_SEES_THREADS
+#ifdef TM_SEES_THREADS
 
 #include "api/api.h"
 
@@ -50,7 +50,7 @@ static _Atomic(create_function) real_create; /* the same value from every thread
 static create_function find_create(void) {
     create_function function = ts_load_relaxed(&real_create);
     if (TS_LIKELY(function != NULL)) return function;
-    void *symbol = ts_malloc_next("pthread_create");
+    void *symbol = tm_malloc_next("pthread_create");
     memcpy(&function, &symbol, sizeof function);
     ts_store_relaxed(&real_create, function);
     return function;
@@ -63,12 +63,12 @@ static int create(pthread_t *thread, const pthread_attr_t *attributes, void *(*r
 
 #endif
 
-TS_EXPORT int pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*run)(void *), void *arg) {
-    ts_capture_suspend();
+TM_EXPORT int pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*run)(void *), void *arg) {
+    tm_capture_suspend();
     int error = create(thread, attributes, run, arg);
-    if (TS_UNLIKELY(error == EAGAIN) && ts_private_is_data_limited() && slab_trim(ts_process_allocator()) > 0)
+    if (TS_UNLIKELY(error == EAGAIN) && ts_private_is_data_limited() && slab_trim(tm_process_allocator()) > 0)
         error = create(thread, attributes, run, arg); /* what is retained counts against the limit that a stack does */
-    ts_capture_resume();
+    tm_capture_resume();
     if (error == 0) ts_private_thread_made();
     return error;
 }

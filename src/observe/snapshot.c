@@ -254,12 +254,12 @@ static void prefetch_epoch(uint32_t i, uint32_t high) {
    */
 static void add_left(const ts_allocator *a, ts_snapshot *out) {
     for (const ts_heap *h = ts_heaps(); h; h = h->next) {
-        const ts_block *lists[] = {ts_load_acquire(&h->condemned), ts_load_acquire(&h->ending)};
+        const ts_block *lists[] = {ts_load_acquire(&h->inbox), ts_load_acquire(&h->ending)};
         for (unsigned i = 0; i < 2; i++) {
             const ts_block *b = lists[i];
             for (unsigned n = 0; b && n < LEFT_LOOKS; n++) {
                 uintptr_t left = ts_load_acquire(&b->left);
-                bool counts = (left & TS_LEFT_DEAD) && ts_load_relaxed(&b->allocator) == ts_load_relaxed(&a->token);
+                bool counts = (left & TS_POST_END) && ts_load_relaxed(&b->allocator) == ts_load_relaxed(&a->token);
                 uint64_t slabs = ts_load_relaxed(&b->slabs);
                 if (counts) out->left_units += slabs - ts_least(ts_block_pieces(b), slabs);
                 b = (const ts_block *)(left & ~TS_LEFT_MARKS);

@@ -34,7 +34,7 @@ static bool is_own(const void *frame) {
     return (uintptr_t)frame > (uintptr_t)__start_tslab_entry && (uintptr_t)frame <= (uintptr_t)__stop_tslab_entry;
 }
 
-static ts_stacks_keep_fn keep;
+static ts_stacks_sample_fn keep;
 
 bool ts_stacks_start(void) {
     static _Atomic uint32_t prepared;
@@ -55,7 +55,7 @@ bool ts_stacks_start(void) {
         ts_os_unmap(at, all);
     else
         ts_stack_totals_start(at + bytes);
-    ts_store_release(&ts_stacks_keep, keep); /* partner: ts_stacks_take */
+    ts_store_release(&ts_stacks_keep, keep); /* partner: ts_stacks_sample */
     return true;
 }
 

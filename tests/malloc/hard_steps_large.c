@@ -9,8 +9,8 @@
 
 #include "hard_steps_parts.h"
 
-#define ts_hard_is_drawn(at, bytes) (hard_step(), (ts_hard_is_drawn)(at, bytes))
-#define ts_hard_draw(at, bytes) (hard_step(), (ts_hard_draw)(at, bytes))
+#define tm_hard_is_drawn(at, bytes) (hard_step(), (tm_hard_is_drawn)(at, bytes))
+#define tm_hard_draw(at, bytes) (hard_step(), (tm_hard_draw)(at, bytes))
 #define mprotect(at, bytes, access) (hard_step(), (mprotect)(at, bytes, access))
 #define madvise(at, bytes, advice) (hard_step(), (madvise)(at, bytes, advice))
 

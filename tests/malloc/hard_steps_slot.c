@@ -6,6 +6,6 @@
 
 #include "hard_steps_parts.h"
 
-#define ts_hard_load(at) (hard_step(), (ts_hard_load)(at))
+#define tm_hard_load(at) (hard_step(), (tm_hard_load)(at))
 
 #include "malloc/hard_slot.c"

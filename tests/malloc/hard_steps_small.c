@@ -7,10 +7,10 @@
 
 #include "hard_steps_parts.h"
 
-#define ts_hard_load(at) (hard_step(), (ts_hard_load)(at))
-#define ts_hard_load_seq(at) (hard_step(), (ts_hard_load_seq)(at))
-#define ts_hard_change(at, from, to) (hard_step(), (ts_hard_change)(at, from, to))
-#define ts_hard_is_drawn_wide(at, bytes) (hard_step(), (ts_hard_is_drawn_wide)(at, bytes))
-#define ts_hard_draw(at, bytes) (hard_step(), (ts_hard_draw)(at, bytes))
+#define tm_hard_load(at) (hard_step(), (tm_hard_load)(at))
+#define tm_hard_load_seq(at) (hard_step(), (tm_hard_load_seq)(at))
+#define tm_hard_change(at, from, to) (hard_step(), (tm_hard_change)(at, from, to))
+#define tm_hard_is_drawn_wide(at, bytes) (hard_step(), (tm_hard_is_drawn_wide)(at, bytes))
+#define tm_hard_draw(at, bytes) (hard_step(), (tm_hard_draw)(at, bytes))
 
 #include "malloc/hard.c"

@@ -15,7 +15,7 @@
 #include <string.h>
 
 /* The hard mode's calls of the rest of the library. */
-void *ts_process_alloc_rest(size_t alignment, size_t size, bool zero, ts_kind kind) {
+void *tm_process_alloc_rest(size_t alignment, size_t size, bool zero, tm_kind kind) {
     (void)alignment, (void)size, (void)zero, (void)kind;
     return NULL;
 }
@@ -55,7 +55,7 @@ static const call calls[] = {
 
 typedef struct outcome {
     const call *call;
-    ts_hard_answer answer;
+    tm_hard_answer answer;
     void *result;
 } outcome;
 
@@ -66,16 +66,16 @@ static outcome first, second;
 static void run(outcome *o) {
     o->result = NULL;
     if (o->call->to)
-        o->answer = ts_hard_realloc(object, o->call->to(object_bytes), &o->result);
+        o->answer = tm_hard_realloc(object, o->call->to(object_bytes), &o->result);
     else
-        o->answer = ts_hard_free("free", object, TS_BY_MALLOC, TS_SIZE_UNKNOWN);
+        o->answer = tm_hard_free("free", object, TM_BY_MALLOC, TM_SIZE_UNKNOWN);
     if (!o->call->empties) return;
-    (void)ts_hard_wait_less(SIZE_MAX);
-    (void)ts_hard_large_wait_less(SIZE_MAX);
+    (void)tm_hard_wait_less(SIZE_MAX);
+    (void)tm_hard_large_wait_less(SIZE_MAX);
 }
 static void run_second(void) { run(&second); }
 
-static bool has_ended_object(const outcome *o) { return o->answer == TS_HARD_DONE && o->result != object; }
+static bool has_ended_object(const outcome *o) { return o->answer == TM_HARD_DONE && o->result != object; }
 
 /* The object's copy in another place. */
 static void end_moved(const outcome *o) {
@@ -84,7 +84,7 @@ static void end_moved(const outcome *o) {
     size_t bytes = o->call->to(object_bytes);
     for (size_t i = 0; i < bytes && i < object_bytes - 1; i++) /* the other may have made it less by one */
         SUP_CHECK(p[i] == 7, "%s has moved other bytes than the object's, at %zu", o->call->name, i);
-    SUP_CHECK(ts_hard_free("free", o->result, TS_BY_MALLOC, bytes) == TS_HARD_DONE, "what %s made", o->call->name);
+    SUP_CHECK(tm_hard_free("free", o->result, TM_BY_MALLOC, bytes) == TM_HARD_DONE, "what %s made", o->call->name);
 }
 
 /* ---- messages: both calls are crimes of one kind, and none writes beyond an object ------------------------------- */
@@ -100,7 +100,7 @@ static void listen(const char *text, size_t bytes, void *unused) {
 /* false: the first has fewer steps. */
 static bool at_step(const struct kind *kind, unsigned step) {
     object_bytes = kind->size;
-    object = ts_hard_alloc(kind->alignment, object_bytes, false, TS_BY_MALLOC);
+    object = tm_hard_alloc(kind->alignment, object_bytes, false, TM_BY_MALLOC);
     SUP_CHECK(object != NULL, "no memory");
     memset(object, 7, object_bytes);
     steps_left = step;
@@ -112,11 +112,11 @@ static bool at_step(const struct kind *kind, unsigned step) {
     unsigned ends = (unsigned)has_ended_object(&first) + has_ended_object(&second);
     const char *one = first.call->name, *other = second.call->name;
     SUP_CHECK(ends <= 1, "%zu bytes, step %u: %s and %s both had it", object_bytes, step, one, other);
-    SUP_CHECK(first.answer == TS_HARD_DONE || second.answer == TS_HARD_DONE, "%zu bytes, step %u: neither %s nor %s",
+    SUP_CHECK(first.answer == TM_HARD_DONE || second.answer == TM_HARD_DONE, "%zu bytes, step %u: neither %s nor %s",
               object_bytes, step, one, other);
     end_moved(&first);
     end_moved(&second);
-    bool lives = ts_hard_free("free", object, TS_BY_MALLOC, TS_SIZE_UNKNOWN) == TS_HARD_DONE;
+    bool lives = tm_hard_free("free", object, TM_BY_MALLOC, TM_SIZE_UNKNOWN) == TM_HARD_DONE;
     SUP_CHECK(lives == (ends == 0), "%zu bytes, step %u: %s, and %s meanwhile: it %s", object_bytes, step, one, other,
               lives ? "lives" : "is gone");
     return met;
@@ -130,7 +130,7 @@ static bool is_taken, was_taken;
 
 static void take_neighbour(void) {
     for (int i = 0; i < 1000; i++) {
-        char *p = ts_hard_alloc(16, object_bytes, false, TS_BY_MALLOC);
+        char *p = tm_hard_alloc(16, object_bytes, false, TM_BY_MALLOC);
         SUP_CHECK(p != NULL, "no memory");
         memset(p, 7, object_bytes);
         is_taken = was_taken = p == neighbour;
@@ -140,12 +140,12 @@ static void take_neighbour(void) {
 }
 
 static void let_all_go(void) {
-    (void)ts_hard_wait_less(SIZE_MAX);
-    (void)ts_hard_large_wait_less(SIZE_MAX);
+    (void)tm_hard_wait_less(SIZE_MAX);
+    (void)tm_hard_large_wait_less(SIZE_MAX);
 }
 
 static void end_neighbour(void) {
-    (void)ts_hard_free("free", neighbour, TS_BY_MALLOC, TS_SIZE_UNKNOWN);
+    (void)tm_hard_free("free", neighbour, TM_BY_MALLOC, TM_SIZE_UNKNOWN);
     let_all_go();
     is_taken = false;
 }
@@ -161,7 +161,7 @@ static void make_neighbours(size_t slot) {
     char *p[100];
     object = NULL;
     for (int i = 0; i < 100; i++) {
-        SUP_CHECK((p[i] = ts_hard_alloc(16, object_bytes, false, TS_BY_MALLOC)) != NULL, "no memory");
+        SUP_CHECK((p[i] = tm_hard_alloc(16, object_bytes, false, TM_BY_MALLOC)) != NULL, "no memory");
         memset(p[i], 7, object_bytes);
         if (i == 0 || object || p[i] != p[i - 1] + slot) continue;
         object = p[i - 1];
@@ -169,9 +169,9 @@ static void make_neighbours(size_t slot) {
     }
     SUP_CHECK(object != NULL, "no two objects lie side by side");
     for (int i = 0; i < 100; i++)
-        if (p[i] != object && p[i] != neighbour) (void)ts_hard_free("free", p[i], TS_BY_MALLOC, TS_SIZE_UNKNOWN);
+        if (p[i] != object && p[i] != neighbour) (void)tm_hard_free("free", p[i], TM_BY_MALLOC, TM_SIZE_UNKNOWN);
     let_all_go();
-    (void)ts_hard_free("free", neighbour, TS_BY_MALLOC, TS_SIZE_UNKNOWN);
+    (void)tm_hard_free("free", neighbour, TM_BY_MALLOC, TM_SIZE_UNKNOWN);
     let_all_go();
 }
 
@@ -183,7 +183,7 @@ static bool meet_neighbour(size_t size, size_t slot, unsigned step, unsigned unt
     gap = until_freed;
     was_taken = false;
     meanwhile = take_neighbour_for_a_while;
-    SUP_CHECK(ts_hard_free("free", object, TS_BY_MALLOC, TS_SIZE_UNKNOWN) == TS_HARD_DONE, "free");
+    SUP_CHECK(tm_hard_free("free", object, TM_BY_MALLOC, TM_SIZE_UNKNOWN) == TM_HARD_DONE, "free");
     bool met = meanwhile == NULL;
     meanwhile = NULL;
     if (is_taken) end_neighbour();
@@ -206,20 +206,20 @@ static unsigned meet_at_all_steps(size_t size, size_t slot) {
 static bool look(void *home, size_t bytes, void *unused) {
     (void)unused;
     if (object < (char *)home || object >= (char *)home + bytes) return true;
-    const char *fault = ts_hard_fault_of_live(home);
+    const char *fault = tm_hard_fault_of_live(home);
     SUP_CHECK(fault == NULL, "%zu bytes, freed while it was looked at: %s", object_bytes, fault);
     return false;
 }
 
 static bool meet_look(const struct kind *kind, EpochId epoch, unsigned step) {
     object_bytes = kind->size;
-    object = ts_hard_alloc(kind->alignment, object_bytes, false, TS_BY_MALLOC);
+    object = tm_hard_alloc(kind->alignment, object_bytes, false, TM_BY_MALLOC);
     SUP_CHECK(object != NULL, "no memory");
     memset(object, 7, object_bytes);
     second.call = &calls[step % 2]; /* it waits, or is the core's */
     steps_left = step / 2;
     meanwhile = run_second;
-    (void)slab_walk(ts_target_allocator(&ts_hard), epoch, look, NULL);
+    (void)slab_walk(tm_target_allocator(&tm_hard), epoch, look, NULL);
     bool met = meanwhile == NULL;
     meanwhile = NULL;
     if (!met) run_second();
@@ -231,11 +231,11 @@ static void make_another(void) {
     char *passed_over[100];
     unsigned count = 0;
     do {
-        char *p = passed_over[count++] = ts_hard_alloc(16, object_bytes, false, TS_BY_MALLOC);
+        char *p = passed_over[count++] = tm_hard_alloc(16, object_bytes, false, TM_BY_MALLOC);
         SUP_CHECK(p != NULL && count < 100, "the place is not used again");
         memset(p, 7, object_bytes);
     } while (passed_over[count - 1] != object);
-    while (--count > 0) (void)ts_hard_free("free", passed_over[count - 1], TS_BY_MALLOC, TS_SIZE_UNKNOWN);
+    while (--count > 0) (void)tm_hard_free("free", passed_over[count - 1], TM_BY_MALLOC, TM_SIZE_UNKNOWN);
     let_all_go();
 }
 
@@ -248,7 +248,7 @@ static void end_for_another(void) {
 
 static bool meet_look_at_another(size_t size, EpochId epoch, unsigned step, unsigned until_made) {
     object_bytes = size;
-    object = ts_hard_alloc(16, object_bytes, false, TS_BY_MALLOC);
+    object = tm_hard_alloc(16, object_bytes, false, TM_BY_MALLOC);
     SUP_CHECK(object != NULL, "no memory");
     memset(object, 7, object_bytes);
     second.call = &calls[1];
@@ -256,7 +256,7 @@ static bool meet_look_at_another(size_t size, EpochId epoch, unsigned step, unsi
     gap = until_made;
     was_taken = false;
     meanwhile = end_for_another;
-    (void)slab_walk(ts_target_allocator(&ts_hard), epoch, look, NULL);
+    (void)slab_walk(tm_target_allocator(&tm_hard), epoch, look, NULL);
     bool met = meanwhile == NULL;
     meanwhile = NULL;
     if (met || !was_taken) run_second();
@@ -278,14 +278,14 @@ static char *grown;
 static void shrink_again(void) {
     outcome back = {.call = NULL};
     if (grown != object) return;
-    back.answer = ts_hard_realloc(object, object_bytes, &back.result);
-    SUP_CHECK(back.answer == TS_HARD_DONE, "resize");
+    back.answer = tm_hard_realloc(object, object_bytes, &back.result);
+    SUP_CHECK(back.answer == TM_HARD_DONE, "resize");
     object = grown = back.result;
 }
 
 static void grow(void) {
     void *result;
-    SUP_CHECK(ts_hard_realloc(object, object_bytes + 8, &result) == TS_HARD_DONE && result, "resize");
+    SUP_CHECK(tm_hard_realloc(object, object_bytes + 8, &result) == TM_HARD_DONE && result, "resize");
     memset(result, 7, object_bytes + 8);
     grown = result;
     was_taken = true;
@@ -295,17 +295,17 @@ static void grow(void) {
 
 static bool meet_look_at_resized(size_t size, EpochId epoch, unsigned step, unsigned until_back) {
     object_bytes = size;
-    object = grown = ts_hard_alloc(16, object_bytes, false, TS_BY_MALLOC);
+    object = grown = tm_hard_alloc(16, object_bytes, false, TM_BY_MALLOC);
     SUP_CHECK(object != NULL, "no memory");
     memset(object, 7, object_bytes);
     steps_left = step;
     gap = until_back;
     was_taken = false;
     meanwhile = grow;
-    (void)slab_walk(ts_target_allocator(&ts_hard), epoch, look, NULL);
+    (void)slab_walk(tm_target_allocator(&tm_hard), epoch, look, NULL);
     bool met = meanwhile == NULL;
     meanwhile = NULL;
-    SUP_CHECK(ts_hard_free("free", grown, TS_BY_MALLOC, TS_SIZE_UNKNOWN) == TS_HARD_DONE, "free");
+    SUP_CHECK(tm_hard_free("free", grown, TM_BY_MALLOC, TM_SIZE_UNKNOWN) == TM_HARD_DONE, "free");
     let_all_go();
     return met;
 }
@@ -326,9 +326,9 @@ static char *aligned;
 static void end_for_aligned(void) {
     char *const span = object - 16;
     run_second();
-    if (second.answer != TS_HARD_DONE) return; /* the first had it */
+    if (second.answer != TM_HARD_DONE) return; /* the first had it */
     for (int i = 0; i < 1000; i++) {
-        aligned = ts_hard_alloc(4096, object_bytes, false, TS_BY_MALLOC);
+        aligned = tm_hard_alloc(4096, object_bytes, false, TM_BY_MALLOC);
         SUP_CHECK(aligned != NULL, "no memory");
         memset(aligned, 7, object_bytes);
         if (aligned == span + 4096) return;
@@ -338,7 +338,7 @@ static void end_for_aligned(void) {
 
 static bool meet_aligned(unsigned step) {
     object_bytes = 20000;
-    object = ts_hard_alloc(16, object_bytes, false, TS_BY_MALLOC);
+    object = tm_hard_alloc(16, object_bytes, false, TM_BY_MALLOC);
     SUP_CHECK(object != NULL, "no memory");
     memset(object, 7, object_bytes);
     aligned = NULL;
@@ -351,7 +351,7 @@ static bool meet_aligned(unsigned step) {
     meanwhile = NULL;
     for (size_t i = 0; aligned && i < object_bytes; i++)
         SUP_CHECK(aligned[i] == 7, "step %u: an object of another place was cleared, at %zu", step, i);
-    if (aligned) SUP_CHECK(ts_hard_free("free", aligned, TS_BY_MALLOC, object_bytes) == TS_HARD_DONE, "aligned");
+    if (aligned) SUP_CHECK(tm_hard_free("free", aligned, TM_BY_MALLOC, object_bytes) == TM_HARD_DONE, "aligned");
     let_all_go();
     return met;
 }
@@ -362,8 +362,8 @@ int main(void) {
     EpochId epoch = epoch_open(allocator, "hard", EPOCH_CHURN);
     first.call = second.call = &calls[0];
     slab_set_message_sink(listen, NULL);
-    SUP_CHECK(ts_hard_start(allocator, epoch, TS_HARDEN_CANARY | TS_HARDEN_QUARANTINE | TS_HARDEN_GUARD),
-              "ts_hard_start");
+    SUP_CHECK(tm_hard_start(allocator, epoch, TS_HARDEN_CANARY | TS_HARDEN_QUARANTINE | TS_HARDEN_GUARD),
+              "tm_hard_start");
     unsigned met = 0;
     for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++)
         for (size_t i = 0; i < sizeof calls / sizeof *calls; i++)
@@ -380,7 +380,7 @@ int main(void) {
     (void)meet_at_all_steps(1000, 1024);
     for (step = 0; meet_aligned(step);) step++;
     SUP_CHECK(step > 3, "%u steps of the free", step);
-    SUP_CHECK(ts_hard_large_keep_accessible(), "nobody hides anything");
+    SUP_CHECK(tm_hard_large_keep_accessible(), "nobody hides anything");
     for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++) {
         for (step = 0; meet_look(&kinds[k], epoch, step);) step++;
         SUP_CHECK(step > 4, "%zu bytes: %u steps of the look", object_bytes, step);

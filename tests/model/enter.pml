@@ -384,7 +384,7 @@ proctype thread(byte p) {
     do
     :: n < OPS ->
        n++;
-       /* ts_domain_take_returned: in every call off the usual paths */
+       /* ts_domain_collect_returned: in every call off the usual paths */
        if
        :: returned[p] -> returned[p] = false; keep_own()
        :: true

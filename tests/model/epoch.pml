@@ -202,7 +202,7 @@ proctype owner() {
           fi;
           in_op = false;
           if
-          :: drained -> it = id; finish(it) /* ts_epoch_settle */
+          :: drained -> it = id; finish(it) /* ts_epoch_run_deferred */
           :: else -> skip
           fi;
           drained = false

@@ -80,7 +80,7 @@ inline hold(h) {
     od
 }
 
-/* ts_heap_call */
+/* ts_heap_notify */
 inline call_heap(h) { called[h] = true; hold(h) }
 
 /* drop, list_if_unused */
@@ -152,7 +152,7 @@ inline drain(h, visitor) {
 
 inline end_block(h) { atomic { assert(blocks[h] && !ends); blocks[h] = false; ends++ } }
 
-inline end_condemned(h) {
+inline end_posted(h) {
     if
     :: atomic { condemned[h] -> condemned[h] = false }
        end_block(h)
@@ -160,10 +160,10 @@ inline end_condemned(h) {
     fi
 }
 
-/* ts_heap_work_off */
+/* ts_heap_run_posted */
 inline work_off(h) {
     called[h] = false;
-    end_condemned(h);
+    end_posted(h);
     drain(h, state[h] == LIVE)
 }
 
@@ -187,7 +187,7 @@ inline drop(h) {
     od
 }
 
-/* ts_settle_now, ts_foreign_drain_for */
+/* ts_run_deferred, ts_foreign_drain_for */
 inline settle() {
     do
     :: todo != NONE ->
@@ -215,7 +215,7 @@ inline settle() {
 inline exit_thread(h) {
     enter(h);
     drain(h, false);
-    end_condemned(h);
+    end_posted(h);
     leave(h);
     LOCK(locked[h]);
     state[h] = ABANDONED;
@@ -229,15 +229,15 @@ inline exit_thread(h) {
 inline slow_operation(h) {
     enter(h);
     drain(h, false);
-    end_condemned(h);
+    end_posted(h);
     leave(h);
     if
-    :: called[h] -> enter(h); called[h] = false; end_condemned(h); drain(h, false); leave(h) /* ts_heap_answer */
+    :: called[h] -> enter(h); called[h] = false; end_posted(h); drain(h, false); leave(h) /* ts_heap_drain_inbox */
     :: else -> skip
     fi
 }
 
-/* ts_epoch_give_up, ts_block_give_up; ts_orphans_pass_on */
+/* ts_epoch_disown, ts_block_disown; ts_orphans_pass_on */
 inline give_up() {
     LOCK(epoch_locked);
     if

@@ -133,7 +133,7 @@ inline flush_if_shut() {
     fi
 }
 
-/* At the end of each call that is no usual one: ts_heap_answer. */
+/* At the end of each call that is no usual one: ts_heap_drain_inbox. */
 inline answer() {
     if
     :: calls > 0 ->
@@ -306,7 +306,7 @@ inline hold(call) {
     atomic { seen = 0; seen_answers = 0; call = false }
 }
 
-/* ts_heap_call */
+/* ts_heap_notify */
 inline call_heap() {
     atomic { calls = (calls == 3 -> 1 : calls + 1); again = true };
     hold(again)
@@ -324,7 +324,7 @@ inline flush() {
     atomic { r = 0; s = 0 }
 }
 
-/* ts_heap_work_off, by another thread that holds the heap */
+/* ts_heap_run_posted, by another thread that holds the heap */
 inline work_off() {
     assert(mem[LIST] == 0); /* the holder of the heap walks its lists; fork copies them */
     atomic { calls = 0; answers = (answers + 1) % 4 };

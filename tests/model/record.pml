@@ -76,7 +76,7 @@ again: skip
     od
 }
 
-/* ts_allocator_find, ts_heap_share; later ts_heap_drop_dead_shares. Or ts_settle_now. */
+/* ts_allocator_find, ts_heap_share; later ts_heap_drop_dead_shares. Or ts_run_deferred. */
 proctype user() {
     byte token, seen, taken;
     bool mine;
@@ -98,7 +98,7 @@ proctype user() {
              assert(token == era); /* a share of another use, on its list */
              if
              :: atomic { left > 0 && !queued && !zombie -> left--; retained++; queued = true }
-             :: atomic { !queued -> taken = retained; retained = 0 }; /* ts_settle_now */
+             :: atomic { !queued -> taken = retained; retained = 0 }; /* ts_run_deferred */
                 atomic { retained = retained + taken; taken = 0 }
              :: true
              fi

@@ -115,7 +115,7 @@ inline work_off() {
     fi
 }
 
-/* ts_foreign_take_off, by the holder of the heap */
+/* ts_foreign_drain_closing, by the holder of the heap */
 inline take_off() {
     if
     :: alive && foreign && lent -> take_out()

@@ -23,8 +23,8 @@ static bool check_condemned(ts_check *check, const ts_heap *heap, const ts_block
                 heap->id);
         uintptr_t marks = ts_load_relaxed(&b->left) & TS_LEFT_MARKS;
         REQUIRE(marks != 0, "heap %u: a block on the list of those that are left is not marked", heap->id);
-        if (!(marks & TS_LEFT_DEAD)) {
-            REQUIRE(!(marks & TS_LEFT_SHUT) || ts_load_relaxed(&b->open_id) == TS_ID_NEVER,
+        if (!(marks & TS_POST_END)) {
+            REQUIRE(!(marks & TS_POST_FLUSH) || ts_load_relaxed(&b->open_id) == TS_ID_NEVER,
                     "heap %u: a block that is left is open", heap->id);
             REQUIRE(ts_load_relaxed(&b->heap) == heap, "heap %u: a block that is left is another's", heap->id);
             continue;
@@ -97,9 +97,9 @@ bool ts_check_heaps(ts_check *check, bool forked) {
                 (void *)h->tls);
         REQUIRE(!h->listed_free || (state == TS_HEAP_ABANDONED && !ts_heap_first_block(h)),
                 "heap %u is free and in use", h->id);
-        waiting += state == TS_HEAP_ABANDONED && !h->listed_free && !h->is_home;
+        waiting += state == TS_HEAP_ABANDONED && !h->listed_free && !h->is_threadless;
         if (h->tls && !check_tls(check, h)) return false;
-        if (!check_condemned(check, h, ts_load_relaxed(&h->condemned)) ||
+        if (!check_condemned(check, h, ts_load_relaxed(&h->inbox)) ||
             !check_condemned(check, h, ts_load_relaxed(&h->ending)))
             return false;
         if (!check_scopes(check, h) || !ts_check_heap(check, h)) return false;

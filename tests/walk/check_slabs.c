@@ -225,7 +225,7 @@ static bool collect(ts_check *check, const ts_churn_block *block, unsigned cls, 
             "class %u: a block that is closing has %u slots in its magazine and word", cls, out->count);
     /* Nobody would flush it. Blocks that are handed over wait with theirs for the next thread. */
     const ts_heap *heap = ts_load_relaxed(&block->b.heap);
-    REQUIRE(ts_load_relaxed(&heap->state) != TS_HEAP_ABANDONED || heap->is_home || out->count == 0,
+    REQUIRE(ts_load_relaxed(&heap->state) != TS_HEAP_ABANDONED || heap->is_threadless || out->count == 0,
             "class %u: a block of an ended thread has %u slots in its magazine and word", cls, out->count);
     return true;
 }

@@ -79,12 +79,12 @@ typedef struct ts_private_object {
 } ts_private_object;
 TS_PRIVATE bool ts_private_object_of(SlabAllocator *allocator, SlabHandle handle, ts_private_object *out);
 
-/* Registers the handlers of fork, if that is not done yet. `elders` takes locks that other threads may hold while
+/* Registers the handlers of fork, if that is not done yet. `outer_hooks` takes locks that other threads may hold while
    they wait for ours. It is called before ours are taken, and after ours were released. A fork of the only thread
    does not call it, nor does a fork inside of another one of that thread. */
 typedef enum ts_fork_when { TS_FORK_BEGINS, TS_FORK_PARENT, TS_FORK_CHILD } ts_fork_when;
-typedef void ts_fork_elders(ts_fork_when when);
-TS_PRIVATE void ts_private_fork_elders(ts_fork_elders *elders);
+typedef void ts_fork_outer_hooks(ts_fork_when when);
+TS_PRIVATE void ts_private_fork_outer_hooks(ts_fork_outer_hooks *outer_hooks);
 
 /* The process may have this much address space from this call on. Reserved addresses that were not used go back
    (shrink.c). */

@@ -127,7 +127,7 @@ int epoch_state(SlabAllocator *allocator, EpochId epoch) {
     int state = (int)ts_load_relaxed(&e->state);
     if (!ts_epoch_is_still(e, epoch)) return EPOCH_CLOSED;
     if (state != EPOCH_CLOSING) return state;
-    ts_epoch_settle(); /* what others have left to this thread may be all that is left in it */
+    ts_epoch_run_deferred(); /* what others have left to this thread may be all that is left in it */
     ts_epoch_finish(e, epoch);
     bool is_away = ts_load_acquire(&e->is_away);
     return !ts_epoch_find(a, epoch) ? EPOCH_CLOSED : is_away ? EPOCH_SPILLED : EPOCH_CLOSING;
@@ -258,8 +258,8 @@ size_t slab_trim(SlabAllocator *allocator) {
     uint64_t before = ts_load_relaxed(&a->madvise_bytes);
     if (ts_thread.heap) ts_heap_let_go(ts_thread.heap, a);
     ts_allocator_trim(a);
-    if (ts_thread.heap) ts_hollow_give(ts_thread.heap, a);
-    ts_epoch_settle();
+    if (ts_thread.heap) ts_hollow_purge(ts_thread.heap, a);
+    ts_epoch_run_deferred();
     ts_records_purge(true);
     size_t given = (size_t)(ts_load_relaxed(&a->madvise_bytes) - before);
     ts_allocator_unpin(a);
@@ -272,8 +272,8 @@ size_t slab_maintain(SlabAllocator *allocator, uint64_t max_ns) {
     uint64_t now = ts_os->wall_ns(), before = ts_load_relaxed(&a->madvise_bytes);
     ts_allocator_maintain(a, max_ns < UINT64_MAX - now ? now + max_ns : UINT64_MAX);
     ts_epoch_finish_over(a);
-    ts_decay_settle(max_ns < UINT64_MAX - now ? now + max_ns : UINT64_MAX);
-    ts_epoch_settle();
+    ts_decay_run(max_ns < UINT64_MAX - now ? now + max_ns : UINT64_MAX);
+    ts_epoch_run_deferred();
     size_t given = (size_t)(ts_load_relaxed(&a->madvise_bytes) - before);
     ts_allocator_unpin(a);
     return given;
@@ -301,7 +301,7 @@ bool slab_set_budget(SlabAllocator *allocator, size_t bytes) {
     if (units && ts_load_relaxed(&a->committed_units) > units) {
         ts_store_relaxed(&a->reserved_units, 0); /* it goes back with the rest */
         ts_allocator_trim(a);
-        ts_epoch_settle();
+        ts_epoch_run_deferred();
     }
     ts_allocator_unpin(a);
     return true;
@@ -309,7 +309,7 @@ bool slab_set_budget(SlabAllocator *allocator, size_t bytes) {
 
 void slab_thread_idle(void) {
     ts_heap *heap = ts_thread.heap;
-    if (heap) ts_domain_take_any_returned(heap);
+    if (heap) ts_domain_collect_any_returned(heap);
     if (heap) ts_heap_idle(heap);
-    ts_epoch_settle();
+    ts_epoch_run_deferred();
 }

@@ -85,7 +85,7 @@ TS_ENTRY void *slab_alloc_zero(size_t n, size_t size) {
     if (TS_UNLIKELY(__builtin_mul_overflow(n, size, &bytes))) return ts_fail_null(ENOMEM);
     size_t last = (bytes - 1) | 15;
     if (TS_UNLIKELY(last >= CLEARED_IN_PLACE)) return zero_other(bytes);
-    char *p = ts_take_innermost(&ts_thread, last, false, 0);
+    char *p = ts_alloc_innermost(&ts_thread, last, false, 0);
     return TS_LIKELY(p != NULL) ? clear_granules(p, p + last + 1) : zero_other(bytes);
 }
 
@@ -113,7 +113,7 @@ TS_ENTRY TS_NOINLINE static void *aligned_behind(size_t alignment, size_t size) 
 
 /* As slab_alloc, whose next object happens to lie right. */
 TS_ENTRY void *slab_alloc_aligned(size_t alignment, size_t size) {
-    void *p = ts_take_innermost(&ts_thread, (size - 1) | 15, true, alignment);
+    void *p = ts_alloc_innermost(&ts_thread, (size - 1) | 15, true, alignment);
     return TS_LIKELY(p != NULL) ? p : aligned_behind(alignment, size);
 }
 

@@ -17,7 +17,7 @@ TS_ALWAYS_INLINE SlabHandle new_handle(const ts_churn_block *block, const ts_bin
     const ts_part *region = &ts_region.part[TS_NORMAL];
     uint64_t entry = ts_entry_of(region, p);
     ts_slab *slab = ts_slab_in(region, entry >> TS_ENTRY_UNIT_SHIFT);
-    ts_keep_relaxed(&slab->handled, 1);
+    ts_store_relaxed_if_changed(&slab->handled, 1);
     uint32_t state = ts_load_relaxed(ts_entry_state(entry, ts_bin_is_fine(bin)));
     uint32_t generation = ts_load_relaxed(&slab->gen) + ts_state_generation(state);
     if (!near && ts_is_outer(ts_slab_unit(slab)))
@@ -31,7 +31,7 @@ TS_ALWAYS_INLINE SlabHandle new_handle(const ts_churn_block *block, const ts_bin
 TS_ALWAYS_INLINE uint64_t new_scope_handles(ts_scope_block *block) {
     uint32_t unit = ts_load_relaxed(&block->current);
     ts_slab *slab = ts_slab_at(unit);
-    ts_keep_relaxed(&slab->handled, 1); /* as in new_handle */
+    ts_store_relaxed_if_changed(&slab->handled, 1); /* as in new_handle */
     uint64_t handle = ts_handle_pack(ts_unit_of(unit), ts_load_relaxed(&slab->gen), 0, TS_COUNT_SCOPE);
     uint32_t region = ts_unit_of(unit) >> TS_MAX_UNITS_LOG2;
     if (TS_UNLIKELY(region != 0)) handle ^= ts_handle_low_of_region(region) ^ (handle & 255);
@@ -57,18 +57,18 @@ TS_ALWAYS_INLINE SlabHandle handle_of_new(ts_found found, size_t size, const voi
 /* Inside an operation, which ends here, as in the next. */
 TS_ENTRY TS_NOINLINE static void *alloc_obj_more(uintptr_t token, size_t size, EpochId epoch, SlabHandle *out,
                                                  ts_found found) {
-    void *p = TS_LIKELY(ts_is_found(found)) ? ts_take_more(&ts_thread, found, size) : NULL;
+    void *p = TS_LIKELY(ts_is_found(found)) ? ts_alloc_refill(&ts_thread, found, size) : NULL;
     if (TS_UNLIKELY(p == NULL)) {
         ts_op_end(&ts_thread);
         return ts_alloc_object(token, size, epoch, out);
     }
     *out = handle_of_new(found, size, p, false);
-    return ts_taken_object(&ts_thread, p);
+    return ts_alloc_done(&ts_thread, p);
 }
 
 TS_ENTRY TS_NOINLINE static void *alloc_obj_missed(uintptr_t token, size_t size, EpochId epoch, SlabHandle *out) {
     ts_found found = ts_find(&ts_thread, token, epoch);
-    void *p = ts_take_at_hand(found, size);
+    void *p = ts_alloc_cached(found, size);
     if (TS_UNLIKELY(p == NULL)) return alloc_obj_more(token, size, epoch, out, found);
     *out = handle_of_new(found, size, p, true);
     ts_op_end(&ts_thread);

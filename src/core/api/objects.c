@@ -30,8 +30,8 @@ TS_ENTRY TS_NOINLINE static void *malloc_epoch_slowly(uintptr_t token, size_t si
 }
 
 TS_ENTRY TS_NOINLINE static void *malloc_epoch_renewing(uintptr_t token, size_t size, EpochId epoch, ts_found found) {
-    void *p = ts_take_more(&ts_thread, found, size);
-    return TS_LIKELY(p != NULL) ? ts_taken_object(&ts_thread, p) : malloc_epoch_slowly(token, size, epoch);
+    void *p = ts_alloc_refill(&ts_thread, found, size);
+    return TS_LIKELY(p != NULL) ? ts_alloc_done(&ts_thread, p) : malloc_epoch_slowly(token, size, epoch);
 }
 
 /* The block has no object at hand, or there is no block, or the object is a large one. */
@@ -47,7 +47,7 @@ TS_ENTRY TS_NOINLINE static void *malloc_epoch_other(uintptr_t token, size_t siz
     const ts_share *share = TS_LIKELY(epoch != EPOCH_NONE) ? ts_find_share(tls, token) : NULL;
     ts_found found = {NULL, NULL};
     if (TS_LIKELY(share != NULL)) found = ts_find_block(tls, ts_share_key(share), epoch, false);
-    void *p = ts_take_at_hand(found, size);
+    void *p = ts_alloc_cached(found, size);
     if (TS_UNLIKELY(p == NULL)) return malloc_epoch_more(token, size, epoch, found);
     ts_op_end(tls);
     return p;
@@ -58,13 +58,13 @@ TS_ENTRY TS_NOINLINE static void *malloc_epoch_other(uintptr_t token, size_t siz
 TS_ENTRY TS_NOINLINE static void *malloc_epoch_missed(ts_bin *bin, size_t size, EpochId epoch) {
     ts_tls *tls = &ts_thread;
     if (bin) return malloc_epoch_more(ts_bound_token(tls), size, epoch, (ts_found){tls->block, NULL});
-    void *counted = ts_take_counted(tls, size, epoch);
+    void *counted = ts_alloc_counted(tls, size, epoch);
     if (counted) {
         ts_op_end(tls);
         return counted;
     }
     ts_found found = ts_find_block(tls, tls->share_key, epoch, true);
-    void *p = ts_take_at_hand(found, size);
+    void *p = ts_alloc_cached(found, size);
     if (TS_UNLIKELY(p == NULL)) return malloc_epoch_more(ts_bound_token(tls), size, epoch, found);
     ts_op_end(tls);
     return p;
@@ -80,7 +80,7 @@ TS_ENTRY void *slab_malloc_epoch(SlabAllocator *allocator, size_t size, EpochId 
     void *p = NULL;
     ts_bin *bin = NULL;
     if (TS_UNLIKELY(ts_is_other_relaxed_64(&tls->block->b.open_id, epoch))) {
-        if (TS_LIKELY(ts_is_relaxed_64(&tls->last->b.open_id, epoch))) p = ts_take_bytes(tls->last, size);
+        if (TS_LIKELY(ts_is_relaxed_64(&tls->last->b.open_id, epoch))) p = ts_alloc_bytes(tls->last, size);
         if (TS_UNLIKELY(p == NULL)) goto missed;
         ts_op_end(tls);
         return p;
@@ -101,7 +101,7 @@ missed:
 
 TS_ENTRY TS_NOINLINE static void *malloc_more(uintptr_t token, size_t size, ts_churn_block *block) {
     ts_tls *tls = &ts_thread;
-    void *p = TS_LIKELY(block != NULL) ? ts_take_more(tls, (ts_found){block, NULL}, size) : NULL;
+    void *p = TS_LIKELY(block != NULL) ? ts_alloc_refill(tls, (ts_found){block, NULL}, size) : NULL;
     ts_op_end(tls);
     return TS_LIKELY(p != NULL) ? p : ts_alloc_rolling(token, size);
 }
@@ -111,9 +111,9 @@ TS_ENTRY TS_NOINLINE static void *malloc_missed(uintptr_t token, size_t size) {
     ts_churn_block *block = ts_find_rolling(tls, token);
     void *p = NULL;
     if (TS_LIKELY(block != NULL))
-        p = ts_take_slot(block, size);
+        p = ts_alloc_slot(block, size);
     else if (ts_is_relaxed_64(&tls->counted->b.rolling, token) && !ts_is_other_relaxed_64(&tls->token, token))
-        p = ts_take_counted_slot(tls, tls->counted, size);
+        p = ts_alloc_counted_slot(tls, tls->counted, size);
     if (TS_UNLIKELY(p == NULL)) return malloc_more(token, size, block);
     ts_op_end(tls);
     return p;
@@ -125,7 +125,7 @@ TS_ENTRY void *slab_malloc(SlabAllocator *allocator, size_t size) {
     if (TS_UNLIKELY(ts_is_other_relaxed_64(&tls->token, ts_token(allocator))) ||
         TS_UNLIKELY(ts_load_relaxed(&tls->rolling->b.rolling) == 0))
         return malloc_missed(ts_token(allocator), size);
-    void *p = ts_take_slot(tls->rolling, size);
+    void *p = ts_alloc_slot(tls->rolling, size);
     if (TS_UNLIKELY(p == NULL)) return malloc_missed(ts_token(allocator), size);
     ts_op_end(tls);
     return p;
@@ -155,7 +155,7 @@ TS_ENTRY TS_NOINLINE static void *alloc_counted(size_t size) {
     if (TS_UNLIKELY(domain == NULL)) return alloc_slowly(size);
     ts_op_begin(tls);
     void *p = NULL;
-    if (!ts_is_other_relaxed_64(&tls->token, domain->allocator)) p = ts_take_counted(tls, size, domain->epoch);
+    if (!ts_is_other_relaxed_64(&tls->token, domain->allocator)) p = ts_alloc_counted(tls, size, domain->epoch);
     ts_op_end(tls);
     return p ? p : alloc_slowly(size);
 }
@@ -164,8 +164,8 @@ TS_ENTRY TS_NOINLINE static void *alloc_counted(size_t size) {
 TS_ENTRY TS_NOINLINE static void *alloc_renewing(size_t size) {
     ts_tls *tls = &ts_thread;
     ts_op_begin(tls);
-    void *p = ts_take_in_next_slab(tls, ts_load_relaxed(&tls->scope), size);
-    if (TS_LIKELY(p != NULL)) return ts_taken_object(tls, p);
+    void *p = ts_alloc_next_slab(tls, ts_load_relaxed(&tls->scope), size);
+    if (TS_LIKELY(p != NULL)) return ts_alloc_done(tls, p);
     ts_op_end(tls);
     return alloc_slowly(size);
 }
@@ -175,7 +175,7 @@ TS_ENTRY TS_NOINLINE static void *alloc_missed(size_t size) {
 }
 
 TS_ENTRY void *slab_alloc(size_t size) {
-    void *p = ts_take_innermost(&ts_thread, (size - 1) | 15, false, 0);
+    void *p = ts_alloc_innermost(&ts_thread, (size - 1) | 15, false, 0);
     return TS_LIKELY(p != NULL) ? p : alloc_missed(size);
 }
 

@@ -49,7 +49,7 @@ static void *malloc_large(const ts_share *share, size_t size) {
     ts_span_note note;
     if (share->care || ts_sample_is_news(ts_thread.heap) || size > PTRDIFF_MAX) return NULL;
     void *p = ts_span_alloc(share->allocator, ts_load_relaxed(&ts_kept_epoch), size, 16, &zero, &note);
-    ts_epoch_settle_noted();
+    ts_epoch_run_noted();
     errno = before;
     return p;
 }
@@ -60,7 +60,7 @@ TS_ENTRY TS_NOINLINE static void *malloc_counted(size_t size, ts_private_rest *r
     ts_tls *tls = &ts_thread;
     void *p = NULL;
     if (tls->private_counted && !ts_is_other_relaxed_64(&tls->token, ts_load_relaxed(&served)))
-        p = ts_take_counted(tls, size, ts_load_relaxed(&ts_kept_epoch));
+        p = ts_alloc_counted(tls, size, ts_load_relaxed(&ts_kept_epoch));
     ts_op_end(tls);
     return p ? p : rest(size, caller);
 }
@@ -68,8 +68,8 @@ TS_ENTRY TS_NOINLINE static void *malloc_counted(size_t size, ts_private_rest *r
 TS_ENTRY TS_NOINLINE static void *malloc_more(ts_churn_block *block, size_t size, ts_private_rest *rest,
                                               const void *caller) {
     ts_tls *tls = &ts_thread;
-    void *p = ts_take_more(tls, (ts_found){block, NULL}, size);
-    if (TS_LIKELY(p != NULL)) return ts_taken_object(tls, p);
+    void *p = ts_alloc_refill(tls, (ts_found){block, NULL}, size);
+    if (TS_LIKELY(p != NULL)) return ts_alloc_done(tls, p);
     ts_op_end(tls);
     if (size > TS_MAX_SLAB_BYTES) p = malloc_large(block->b.share, size);
     return p ? p : rest(size, caller);
@@ -83,7 +83,7 @@ TS_ENTRY TS_NOINLINE static void *malloc_missed(size_t size, ts_private_rest *re
 TS_ENTRY void *ts_private_malloc(size_t size, ts_private_rest *rest, const void *caller) {
     ts_tls *tls = &ts_thread;
     ts_op_begin(tls);
-    void *p = ts_take_slot(ts_load_relaxed(&tls->private_block), size);
+    void *p = ts_alloc_slot(ts_load_relaxed(&tls->private_block), size);
     if (TS_UNLIKELY(p == NULL)) return malloc_missed(size, rest, caller);
     ts_op_end(tls);
     return p;

@@ -59,13 +59,15 @@ static _Thread_local struct {
     uint32_t depth;         /* forks that this thread is inside of */
     uint32_t locked_at;     /* the depth of the one that takes the locks, from before the first to behind the last */
     bool is_child;          /* the process has come of one of them */
-    ts_fork_elders *elders; /* the function that this fork has called, and calls again; NULL: none */
+    ts_fork_outer_hooks *outer_hooks; /* the function that this fork has called, and calls again; NULL: none */
 } forking;
 
-static _Atomic(ts_fork_elders *) elders; /* of the process's malloc: locks that are taken before these (api.h) */
-static void call_elders(ts_fork_when when) {
-    if (when == TS_FORK_BEGINS) forking.elders = ts_load_relaxed(&elders); /* another thread may just set it */
-    if (forking.elders) forking.elders(when);
+static _Atomic(ts_fork_outer_hooks *)
+    outer_hooks; /* of the process's malloc: locks that are taken before these (api.h) */
+static void call_outer_hooks(ts_fork_when when) {
+    if (when == TS_FORK_BEGINS)
+        forking.outer_hooks = ts_load_relaxed(&outer_hooks); /* another thread may just set it */
+    if (forking.outer_hooks) forking.outer_hooks(when);
 }
 
 static void for_allocator_locks(ts_lock_fn *fn, bool retained) {
@@ -96,7 +98,7 @@ static void fork_prepare(void) {
     forking.depth++;
     if (forking.locked_at != 0 || ts_os_is_alone()) return;
     forking.locked_at = forking.depth;
-    call_elders(TS_FORK_BEGINS);
+    call_outer_hooks(TS_FORK_BEGINS);
     pthread_mutex_lock(&start_mutex);
     if (!hooks_made) return; /* nothing has been allocated yet */
     fork_allocators = ts_table_high(&ts_allocators);
@@ -113,7 +115,7 @@ static void release_all(ts_fork_when when, void (*of_heaps)(void)) {
         for_locks_before_heaps(ts_lock_release_for_fork);
     }
     pthread_mutex_unlock(&start_mutex);
-    call_elders(when);
+    call_outer_hooks(when);
     forking.locked_at = 0;
 }
 
@@ -170,9 +172,9 @@ TS_AT_LOAD static void register_fork(void) {
     if (!fork_registered) fork_registered = ts_os_register_fork(fork_prepare, fork_over, fork_child);
 }
 
-void ts_private_fork_elders(ts_fork_elders *function) {
+void ts_private_fork_outer_hooks(ts_fork_outer_hooks *function) {
     pthread_mutex_lock(&start_mutex);
-    ts_store_relaxed(&elders, function);
+    ts_store_relaxed(&outer_hooks, function);
     register_fork();
     pthread_mutex_unlock(&start_mutex);
 }
@@ -195,13 +197,13 @@ static void thread_exit(void *unused) {
     ts_domain_thread_ends();
     while (ts_thread.domain && ts_domain_exit(ts_thread.domain->domain)) {
     }
-    ts_domain_take_any_returned(mine);
+    ts_domain_collect_any_returned(mine);
     while (mine->spares[TS_TABLE_EPOCH] > 0)
         ts_table_free(&ts_epochs, mine->spare[TS_TABLE_EPOCH][--mine->spares[TS_TABLE_EPOCH]]);
     while (mine->spares[TS_TABLE_DOMAIN] > 0)
         ts_table_free(&ts_domains, mine->spare[TS_TABLE_DOMAIN][--mine->spares[TS_TABLE_DOMAIN]]);
     ts_heap_exit(mine);
-    ts_epoch_settle();
+    ts_epoch_run_deferred();
 }
 
 static bool calls_chosen; /* these two guarded by start_mutex */
@@ -252,7 +254,7 @@ static bool start_locked(void) {
     }
     if (!tables_made) {
         ts_allocators_init();
-        if (!ts_heap_init(&ts_cache_duties)) return false;
+        if (!ts_heap_init(&ts_cache_ops)) return false;
         ts_account_init(ts_epoch_account);
         ts_epoch_init();
         ts_domain_init();

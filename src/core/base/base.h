@@ -187,10 +187,10 @@ static inline bool ts_is_above_relaxed_32(const _Atomic uint32_t *p, uint32_t v)
 #endif
 
 /* Sets an owned word to v, without a store if it is v already, as its last use often left it. A path of hundreds of
-   instructions waits for its stores, and a compare that comes out as always costs next to nothing. ts_keep is for
-   words that are not atomic. */
-#define ts_keep_relaxed(p, v) (ts_load_relaxed(p) != (v) ? ts_store_relaxed(p, v) : (void)0)
-#define ts_keep(p, v) (*(p) != (v) ? (void)(*(p) = (v)) : (void)0)
+   instructions waits for its stores, and a compare that comes out as always costs next to nothing. ts_store_if_changed
+   is for words that are not atomic. */
+#define ts_store_relaxed_if_changed(p, v) (ts_load_relaxed(p) != (v) ? ts_store_relaxed(p, v) : (void)0)
+#define ts_store_if_changed(p, v) (*(p) != (v) ? (void)(*(p) = (v)) : (void)0)
 
 /* Adds to an owned word that only the statistics read. A build with TSLAB_UNCOUNTED leaves it out, to measure the
    cost of counting. Its statistics are wrong. */

@@ -147,7 +147,7 @@ TS_ALWAYS_INLINE char *ts_scope_append(ts_scope_block *block, uint32_t unit, ts_
     uint32_t second = block->head;
     if (piece && !second) block->b.share->firsts++; /* a unit that was not retained: add_slab in refill.c */
     TS_PROBE2(slab__new, at, (uint64_t)0);
-    ts_keep(&slab->prev, 0);
+    ts_store_if_changed(&slab->prev, 0);
     slab->next = second;
     if (second)
         ts_slab_at(second)->prev = unit;
@@ -158,8 +158,8 @@ TS_ALWAYS_INLINE char *ts_scope_append(ts_scope_block *block, uint32_t unit, ts_
     if (piece) ts_scope_count_piece(block, unit, 1);
     ts_store_relaxed(&block->current, unit);
     block->bits = ts_slab_scope_bits(unit);
-    ts_keep(&block->skipped, 0);
-    ts_keep(&block->b.handle, 0);
+    ts_store_if_changed(&block->skipped, 0);
+    ts_store_if_changed(&block->b.handle, 0);
     ts_store_relaxed(&block->limit, ts_bump_limit(at, ts_slab_bytes(unit)));
     uint64_t bump = ts_bump_word(at, (ts_load_relaxed(&block->allocs) & TS_ALLOCS_TURN) * TS_BUMP_TURN);
     /* release: as in ts_fast_bump */
@@ -189,7 +189,7 @@ TS_ALWAYS_INLINE char *ts_scope_next(ts_scope_block *block, size_t bytes, const 
     ts_assert(2, !last || ts_scope_current_allocs(block) != 0); /* so the last slab is not empty */
     uint32_t tag = ts_load_relaxed(&slab->tag);
     if (TS_UNLIKELY(ts_slab_kind(slab) != TS_KIND_SCOPE || tag >= TS_UNIT_ERA_MASK)) return NULL;
-    ts_keep(&slab->allocator, share->index); /* as in ts_share_take */
+    ts_store_if_changed(&slab->allocator, share->index); /* as in ts_share_take */
     /* handled is read after the claim, seq_cst: as in ts_slab_next_generation */
     if (TS_UNLIKELY(!ts_slab_claim_clean(unit) || ts_load_seq(&slab->handled))) return NULL;
     ts_assert(2, ts_load_relaxed(ts_unit_word(unit)) == 0);
@@ -205,7 +205,7 @@ TS_ALWAYS_INLINE char *ts_scope_next(ts_scope_block *block, size_t bytes, const 
     ts_scope_bits *bits = ts_slab_scope_bits(unit);
     ts_slab_clear_bits(bits, unit, piece, slab->free_count == 0);
     if (TS_UNLIKELY(slab->free_count != 0)) slab->free_count = 0;
-    ts_keep_relaxed(&slab->end, 0);
+    ts_store_relaxed_if_changed(&slab->end, 0);
     /* release, partner of the acquire in object.c: a look with a pointer of the last use that sees the new start does
        not take the old end for its own. The object of that pointer was freed, so any answer would do; this is the
        better one. */

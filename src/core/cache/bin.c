@@ -129,7 +129,7 @@ static void set_head(ts_bin *bin, uint32_t unit) {
     ts_assert(2, ts_load_relaxed(&ts_bin_block(bin)->b.key) >> TS_KEY_SHARE_SHIFT == 0 ||
                      ts_load_relaxed(&ts_bin_block(bin)->b.heap) == ts_thread.heap);
     bin->head_low = unit & (((uint32_t)1 << TS_HEAD_LOW_BITS) - 1);
-    ts_keep_relaxed(&bin->full, unit >> TS_HEAD_LOW_BITS << TS_FULL_BITS | ts_bin_full(bin));
+    ts_store_relaxed_if_changed(&bin->full, unit >> TS_HEAD_LOW_BITS << TS_FULL_BITS | ts_bin_full(bin));
 }
 
 static void add_full(ts_bin *bin, int by) {
@@ -231,7 +231,7 @@ static void take_out(ts_churn_block *block, ts_bin *bin, ts_slab *slab, uint32_t
     ts_block_gives(&block->b, units);
 }
 
-void ts_bin_take_out(ts_churn_block *block, ts_bin *bin, uint32_t unit) {
+void ts_bin_remove(ts_churn_block *block, ts_bin *bin, uint32_t unit) {
     take_out(block, bin, ts_slab_at(unit), unit);
     ts_note_drained(&block->b);
 }

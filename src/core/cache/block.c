@@ -321,7 +321,7 @@ void ts_block_rebuild(ts_heap *heap, ts_block *block) {
     }
 }
 
-static void end_condemned(ts_heap *heap, ts_block *block) {
+static void end_posted(ts_heap *heap, ts_block *block) {
     ts_allocator *allocator = block->share->allocator;
     ts_assert(2, ts_load_relaxed(&block->left) == 0);
     /* Another thread has passed the fence in ts_epoch_detach_blocks. This fence is for that count: a reader that
@@ -342,31 +342,31 @@ static void end_condemned(ts_heap *heap, ts_block *block) {
  *     and its memory does not go back.
  *  4. A close has the epoch pinned until its push is done, and the blocks are ended after the last unpin.
  *  5. A thread that leaves a block to be counted has the block's epoch, so the block is in the epoch's list until the
- *     push is done. No thread takes over a block that has marks (ts_epoch_take_over): it is on the list of the
+ *     push is done. No thread takes over a block that has marks (ts_epoch_adopt_block): it is on the list of the
  *     heap that it is in.
  */
 static ts_block *left_next(uintptr_t left) { return (ts_block *)(left & ~TS_LEFT_MARKS); }
 
 /* Pushes the blocks from `first` to `last`, which the caller has linked. */
 static void push_left(ts_heap *heap, ts_block *first, ts_block *last) {
-    ts_block *head = ts_load_relaxed(&heap->condemned);
+    ts_block *head = ts_load_relaxed(&heap->inbox);
     do {
         /* Marks that other threads add meanwhile stay. */
         uintptr_t left = ts_load_relaxed(&last->left);
         while (!ts_cas_seq(&last->left, &left, (left & TS_LEFT_MARKS) | (uintptr_t)head)) {
         }
-    } while (!ts_cas_seq(&heap->condemned, &head, first)); /* publishes the links */
+    } while (!ts_cas_seq(&heap->inbox, &head, first)); /* publishes the links */
 }
 
-static void leave(ts_heap *heap, ts_block *block, uintptr_t mark) {
+static void post(ts_heap *heap, ts_block *block, uintptr_t mark) {
     if (atomic_fetch_or_explicit(&block->left, mark, memory_order_seq_cst) == 0) push_left(heap, block, block);
 }
 
-void ts_heap_condemn(ts_heap *heap, ts_block *block) { leave(heap, block, TS_LEFT_DEAD); }
-void ts_heap_leave_shut(ts_heap *heap, ts_block *block) { leave(heap, block, TS_LEFT_SHUT); }
-void ts_heap_leave_uncounted(ts_heap *heap, ts_block *block) { leave(heap, block, TS_LEFT_COUNT); }
+void ts_heap_post_end(ts_heap *heap, ts_block *block) { post(heap, block, TS_POST_END); }
+void ts_heap_post_flush(ts_heap *heap, ts_block *block) { post(heap, block, TS_POST_FLUSH); }
+void ts_heap_post_count(ts_heap *heap, ts_block *block) { post(heap, block, TS_POST_COUNT); }
 
-void ts_heap_leave_list(ts_heap *heap, ts_block *block) {
+void ts_heap_post_list(ts_heap *heap, ts_block *block) {
     ts_block *last = block;
     for (ts_block *next; (next = left_next(ts_load_acquire(&last->left))) != NULL;) last = next;
     push_left(heap, block, last);
@@ -375,24 +375,24 @@ void ts_heap_leave_list(ts_heap *heap, ts_block *block) {
 /* Does the work of the first block of a list that was taken off the heap. Returns the next block. */
 static ts_block *end_left(ts_heap *heap, ts_block *block) {
     uintptr_t left = ts_exchange_seq(&block->left, 0);
-    if (left & TS_LEFT_DEAD) {
-        end_condemned(heap, block);
+    if (left & TS_POST_END) {
+        end_posted(heap, block);
     } else {
-        if (TS_UNLIKELY(left & TS_LEFT_COUNT)) ts_block_count(block);
+        if (TS_UNLIKELY(left & TS_POST_COUNT)) ts_block_count(block);
         ts_block_flush_if_shut(heap, block);
     }
     return left_next(left);
 }
 
-void ts_heap_end_condemned(ts_heap *heap) { ts_heap_end_condemned_some(heap, UINT_MAX); }
+void ts_heap_end_posted(ts_heap *heap) { ts_heap_end_posted_some(heap, UINT_MAX); }
 
-void ts_heap_end_condemned_some(ts_heap *heap, unsigned most) {
-    bool more = ts_load_seq(&heap->condemned) != NULL; /* seq_cst: against the last look of an exit */
+void ts_heap_end_posted_some(ts_heap *heap, unsigned most) {
+    bool more = ts_load_seq(&heap->inbox) != NULL; /* seq_cst: against the last look of an exit */
     if (TS_LIKELY(!more && !ts_load_relaxed(&heap->ending))) return;
     for (; most > 0; most--) {
         ts_block *block = ts_load_relaxed(&heap->ending);
         if (!block && more) {
-            block = ts_exchange_seq(&heap->condemned, NULL);
+            block = ts_exchange_seq(&heap->inbox, NULL);
             more = false;
         }
         if (!block) break;

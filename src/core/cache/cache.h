@@ -47,7 +47,7 @@ void ts_bin_give_word(ts_churn_block *block, ts_bin *bin);
 /* Puts a free slot back into its slab. */
 void ts_bin_give_slot(ts_churn_block *block, ts_bin *bin, uint64_t entry);
 /* Takes an empty slab that is lent (slab/lent.h) out of the bin. Caller holds the heap, and has the slab. */
-void ts_bin_take_out(ts_churn_block *block, ts_bin *bin, uint32_t unit);
+void ts_bin_remove(ts_churn_block *block, ts_bin *bin, uint32_t unit);
 /* Gives a slab of the bin to the share if it is empty. The first function also asks whether it is worth keeping.
    Caller holds the heap. */
 void ts_bin_release_if_empty(ts_churn_block *block, ts_bin *bin, uint32_t unit);
@@ -102,7 +102,7 @@ TS_ALWAYS_INLINE bool ts_scope_is_current_empty(const ts_scope_block *block) {
    Caller holds the heap. */
 bool ts_scope_free(ts_scope_block *block, uint32_t unit, uint32_t entry_in_unit);
 /* Takes an empty slab that is lent (slab/lent.h) out of the block. Caller holds the heap, and has the slab. */
-void ts_scope_take_out(ts_scope_block *block, uint32_t unit);
+void ts_scope_remove(ts_scope_block *block, uint32_t unit);
 /* Gives a slab to the share if all of its objects are freed, unless it is the current one. Caller holds the heap. */
 void ts_scope_release_if_empty(ts_scope_block *block, uint32_t unit);
 /* Objects ever allocated in this use of the block. Any thread. */
@@ -133,23 +133,23 @@ void ts_block_flush_if_shut(ts_heap *heap, ts_block *block);
 /* Makes the bins right from the state words alone. The block's thread vanished in a fork. */
 void ts_block_rebuild(ts_heap *heap, ts_block *block);
 
-/* ---- blocks with errands ------------------------------------------------------------------------ */
+/* ---- blocks with jobs ------------------------------------------------------------------------ */
 
 /* Leaves a block to its heap: to be ended, in which case the caller has pinned its allocator; to be flushed; or to be
-   counted, in which case the caller has its epoch. Followed by ts_heap_call. */
-void ts_heap_condemn(ts_heap *heap, ts_block *block);
-void ts_heap_leave_shut(ts_heap *heap, ts_block *block);
-void ts_heap_leave_uncounted(ts_heap *heap, ts_block *block);
-/* Does the errands of the blocks on the heap's list. Caller: the owner, or the holder of an ended thread's heap. */
-void ts_heap_end_condemned(ts_heap *heap);
+   counted, in which case the caller has its epoch. Followed by ts_heap_notify. */
+void ts_heap_post_end(ts_heap *heap, ts_block *block);
+void ts_heap_post_flush(ts_heap *heap, ts_block *block);
+void ts_heap_post_count(ts_heap *heap, ts_block *block);
+/* Does the jobs of the blocks on the heap's list. Caller: the owner, or the holder of an ended thread's heap. */
+void ts_heap_end_posted(ts_heap *heap);
 /* Does the work of `most` blocks at most: for one allocation. */
-void ts_heap_end_condemned_some(ts_heap *heap, unsigned most);
+void ts_heap_end_posted_some(ts_heap *heap, unsigned most);
 #define TS_CONDEMNED_WORK 8u
 /* Does the work of blocks that are off that list, linked by `left`. Caller holds the heap since after they were left.
    */
 void ts_heap_end_list(ts_heap *heap, ts_block *block);
 /* Puts such blocks back onto the list. */
-void ts_heap_leave_list(ts_heap *heap, ts_block *block);
+void ts_heap_post_list(ts_heap *heap, ts_block *block);
 
 /* ---- empty slabs -------------------------------------------------------------------------------- */
 
@@ -223,7 +223,7 @@ size_t ts_foreign_drain_some(ts_heap *heap, unsigned most);
 #define TS_FOREIGN_WORK 512u
 _Static_assert(TS_DRAINED > TS_FOREIGN_WORK / TS_FOREIGN_SLAB_WORK, "one round does not look at all epochs");
 /* Takes in one slab of a closing block, from any place of the queue. Caller holds the heap. */
-void ts_foreign_take_off(ts_heap *heap, uint32_t unit);
+void ts_foreign_drain_closing(ts_heap *heap, uint32_t unit);
 #define TS_FOREIGN_FLAGS_MET 16u             /* measured beside 8 and 32: docs/decisions.md */
 #define TS_FOREIGN_WORTH (2 * TS_UNIT_BYTES) /* bytes that make a round worth its while: churn_try in object/refill.c */
 /* Lends a slab to the calling thread, which is in its own heap. No thread hands the slab on until this thread gives
@@ -235,33 +235,33 @@ void ts_foreign_lent_back(ts_heap *heap);
 bool ts_foreign_all_freed(uint32_t unit, uint64_t word);
 /* Takes in the cross-thread frees of one slab. FOREIGN stays on, so the slab stays in its block. Caller holds the
    block's heap. */
-void ts_foreign_take_in(ts_block *block, uint32_t unit, uint64_t word);
+void ts_foreign_drain_slab(ts_block *block, uint32_t unit, uint64_t word);
 /* Pushes a slab that has FOREIGN on and is on no queue on the queue of the block's heap, as ts_foreign_lent_back
    does. */
 void ts_foreign_return(uint32_t unit);
 /* Whether a cross-thread free of the object is under way. word: the UNIT word of its slab. */
 bool ts_foreign_pending(uint32_t unit, uint64_t word, uint64_t entry);
 
-/* ---- errands, and what is due ----------------------------------------------------------------------------------- */
+/* ---- jobs, and what is due ----------------------------------------------------------------------------------- */
 
-/* Errands that are left to a heap, what a thread settles when it holds nothing, and the end of a thread. */
+/* Jobs that are left to a heap, what a thread settles when it holds nothing, and the end of a thread. */
 
 /* For ts_heap_init. */
-extern TS_HIDDEN const ts_heap_duties ts_cache_duties;
+extern TS_HIDDEN const ts_heap_op_table ts_cache_ops;
 
-/* ---- errands ------------------------------------------------------------------------------------ */
+/* ---- jobs ------------------------------------------------------------------------------------ */
 
-/* Whether errands wait for the heap's thread. A hint: others may be about to leave some. */
-static inline bool ts_heap_has_errands(const ts_heap *heap) {
-    return ts_heap_is_waited_for(heap) || ts_heap_is_called(heap) || ts_load_relaxed(&heap->unflushed) != 0;
+/* Whether jobs wait for the heap's thread. A hint: others may be about to leave some. */
+static inline bool ts_heap_has_posted(const ts_heap *heap) {
+    return ts_heap_is_waited_for(heap) || ts_heap_is_notified(heap) || ts_load_relaxed(&heap->unflushed) != 0;
 }
-/* Answers all errands of a heap that the caller holds: flushes and ends blocks, drains the queue. */
-void ts_heap_work_off(ts_heap *heap);
-/* Calls a heap to which an errand was left, and works it off. false: its thread, or its holder, does. */
-bool ts_heap_call_for(ts_heap *heap);
+/* Answers all jobs of a heap that the caller holds: flushes and ends blocks, drains the queue. */
+void ts_heap_run_posted(ts_heap *heap);
+/* Calls a heap to which a job was left, and works it off. false: its thread, or its holder, does. */
+bool ts_heap_notify_for(ts_heap *heap);
 /* Answers those of the calling thread's own heap, at the end of a call, in part; or of another heap that can be held
    at once. Holds nothing. */
-void ts_heap_answer(ts_heap *heap);
+void ts_heap_drain_inbox(ts_heap *heap);
 /* Answers those of any heap, and takes its retained units of that allocator. Holds nothing. */
 void ts_heap_visit(ts_heap *heap, ts_allocator *allocator);
 /* As ts_heap_visit, of a thread that rests. Its bins let go of empty slabs, too (ts_heap_shed). asks: its next call
@@ -286,28 +286,28 @@ void ts_heap_exit(void *heap);
 
 /* ---- notes for later ---------------------------------------------------------------------------- */
 
-/* A closing block of this thread holds nothing any more, perhaps: ts_epoch_settle looks at its epoch. */
+/* A closing block of this thread holds nothing any more, perhaps: ts_epoch_run_deferred looks at its epoch. */
 void ts_note_drained(ts_block *block);
 /* Drains the heaps that this thread noted, and pays what it owes (purge.h). Holds nothing, in no operation. */
-void ts_settle_now(uint64_t purge_units);
-static inline bool ts_settle_is_due(void) { return ts_thread.settle != NULL || ts_thread.drain != NULL; }
+void ts_run_deferred(uint64_t purge_units);
+static inline bool ts_deferred_is_due(void) { return ts_thread.settle != NULL || ts_thread.drain != NULL; }
 /* After an operation on objects: pays a bounded part. */
-static inline void ts_settle_pending(void) {
-    if (TS_UNLIKELY(ts_settle_is_due())) ts_settle_now(TS_PURGE_STEP);
+static inline void ts_run_deferred_pending(void) {
+    if (TS_UNLIKELY(ts_deferred_is_due())) ts_run_deferred(TS_PURGE_STEP);
 }
 /* Called at the end of a phase that released `units` units. Pays in proportion to them, or to the units that frees
    released before. */
-static inline void ts_settle_phase(uint64_t units) {
-    if (TS_LIKELY(!ts_settle_is_due())) return;
+static inline void ts_run_deferred_phase(uint64_t units) {
+    if (TS_LIKELY(!ts_deferred_is_due())) return;
     uint64_t released = ts_thread.released - ts_thread.phase_released;
     if (released < TS_PURGE_PHASE_UNITS) released = 0; /* so few by frees make no phase */
     ts_thread.phase_released = ts_thread.released;
     if (units > released) released = units;
-    ts_settle_now(released < 2 * TS_PURGE_LEAST_UNITS ? TS_PURGE_STEP : 2 * released);
+    ts_run_deferred(released < 2 * TS_PURGE_LEAST_UNITS ? TS_PURGE_STEP : 2 * released);
 }
 /* When the thread stops or rests: pays all. */
-static inline void ts_settle_all(void) {
-    if (TS_UNLIKELY(ts_settle_is_due())) ts_settle_now(UINT64_MAX);
+static inline void ts_run_deferred_all(void) {
+    if (TS_UNLIKELY(ts_deferred_is_due())) ts_run_deferred(UINT64_MAX);
 }
 
 /* ---- blocks without a thread ------------------------------------------------------------------------------------ */
@@ -316,12 +316,12 @@ static inline void ts_settle_all(void) {
  * Orphans: blocks that a thread gives up while it lives, with a domain that it hands over. The argument is in orphan.c.
  */
 
-typedef enum ts_given_up { TS_GIVEN_UP, TS_GIVEN_UP_NOT, TS_GIVEN_UP_NO_SHARE } ts_given_up;
+typedef enum ts_disowned { TS_GIVEN_UP, TS_GIVEN_UP_NOT, TS_GIVEN_UP_NO_SHARE } ts_disowned;
 /* Moves the block to a heap without a thread. The next thread that needs a block in its epoch takes it over.
    TS_GIVEN_UP_NOT: the block stays, because another thread holds one of the heaps. TS_GIVEN_UP_NO_SHARE: it stays,
    because that heap has no share of the allocator (ts_orphans_make_share). Caller: the block's thread, not inside its
    heap, with the epoch's lock, which keeps the epoch ACTIVE. */
-ts_given_up ts_block_give_up(ts_heap *heap, ts_block *block);
+ts_disowned ts_block_disown(ts_heap *heap, ts_block *block);
 /* After blocks were given up: takes in the cross-thread frees of before. Caller holds nothing. */
 void ts_orphans_pass_on(ts_heap *heap);
 /* Makes the share that TS_GIVEN_UP_NO_SHARE asks for, if there is none. false: no memory, or the allocator has ended.
@@ -336,14 +336,14 @@ bool ts_orphans_make_share(const ts_heap *heap, ts_allocator *allocator);
 /* Gives the hollow pages of the calling thread's COARSE churn slabs back to the system. The caller holds nothing, and
    has just emptied its magazines; it settles afterwards. Does nothing where pages have more than 4 KiB, and under
    care, which looks at free memory. */
-void ts_hollow_give(ts_heap *heap, ts_allocator *allocator);
+void ts_hollow_purge(ts_heap *heap, ts_allocator *allocator);
 
 /* The hollow pages of a slab of a closed and flushed block. word: its UNIT word, without flags. Any thread, holding
    nothing. The answer stays right until the word changes. */
 unsigned ts_hollow_closed_pages(uint32_t unit, uint64_t word);
 /* Gives these pages back, if the word has not changed. false: the system refuses. Caller is the thread of the heap,
    and holds nothing; it settles afterwards. */
-bool ts_hollow_give_closed(ts_heap *heap, ts_allocator *allocator, uint32_t unit, uint64_t word, unsigned pages);
+bool ts_hollow_purge_closed(ts_heap *heap, ts_allocator *allocator, uint32_t unit, uint64_t word, unsigned pages);
 
 /* ---- marks ------------------------------------------------------------------------------------------------------ */
 

@@ -61,7 +61,7 @@
  *
  * The owner of a block can change between 6 and 7, by adoption or by the exit of a thread. T pushes on the queue of
  * the heap that it has read. A thread that drains a queue passes a slab of another heap on to that heap's queue. T
- * makes sure that some thread does, before its call returns (push_on, ts_settle_now). Where that thread passes on a
+ * makes sure that some thread does, before its call returns (push_on, ts_run_deferred). Where that thread passes on a
  * slab of a closed epoch, it drains the other queue as well. So the slab goes back although T has not found it there.
  *
  * A closed epoch gives its slabs back with their last objects, whatever thread frees them, and whatever the owner does
@@ -107,7 +107,7 @@ static bool has_queued(const ts_heap *heap) {
 /* Calls once at least: another holder of the heap may have the pushed slab in its hands. It looks again when it drops
    the heap, because it was called. So does the heap's thread if it is in the middle of an operation. */
 void ts_foreign_drain_for(ts_heap *heap) {
-    while (ts_heap_call_for(heap) && ts_load_seq(&heap->state) == TS_HEAP_ABANDONED && has_queued(heap)) {
+    while (ts_heap_notify_for(heap) && ts_load_seq(&heap->state) == TS_HEAP_ABANDONED && has_queued(heap)) {
     }
 }
 
@@ -118,7 +118,7 @@ void ts_foreign_drain_for_all(void) {
 }
 
 /* The heap of a block. The block may have ended since it was found alive, and may have no heap, or no memory. */
-static ts_heap *block_home(const ts_block *block) {
+static ts_heap *block_owner(const ts_block *block) {
     ts_heap *heap = ts_load_seq(&block->heap); /* seq_cst: push_on */
     return TS_LIKELY(heap != NULL) ? heap : ts_heap_nobody;
 }
@@ -137,11 +137,11 @@ static void note_drain(ts_heap *heap) {
  *     thread's state sees where the block went before.
  *   - The heap's thread has given the block up, and may sleep. It writes the block's heap, and then drains
  *     (orphan.c); T pushes, and then reads the block's heap. One of the two sees the other (seq_cst).
- * Then T itself drains that heap, once T holds nothing (ts_settle_now), and passes the slab on.
+ * Then T itself drains that heap, once T holds nothing (ts_run_deferred), and passes the slab on.
  */
 static void push_on(ts_heap *heap, uint32_t unit, const ts_block *block) {
     push(heap, unit);
-    if (TS_LIKELY(ts_load_seq(&heap->state) != TS_HEAP_ABANDONED && block_home(block) == heap)) return;
+    if (TS_LIKELY(ts_load_seq(&heap->state) != TS_HEAP_ABANDONED && block_owner(block) == heap)) return;
     note_drain(heap);
 }
 
@@ -152,7 +152,7 @@ static void queue_slab(uint32_t unit, uint64_t u) {
         if (!ts_cas_seq(word, &now, u | TS_UNIT_FOREIGN)) continue;
         ts_block *block = ts_block_of_word(u);
         ts_nodes_queue(unit);
-        push_on(block_home(block), unit, block);
+        push_on(block_owner(block), unit, block);
         return;
     }
 }
@@ -174,7 +174,7 @@ void ts_foreign_lent_back(ts_heap *heap) {
 void ts_foreign_return(uint32_t unit) {
     /* It may be a zombie by now; its line has not changed. */
     const ts_block *block = ts_block_of_word(ts_load_acquire(ts_unit_word(unit)));
-    push_on(block_home(block), unit, block);
+    push_on(block_owner(block), unit, block);
 }
 
 ts_foreign_result ts_foreign_free(uint32_t unit, uint64_t entry, uintptr_t allocator, uint32_t generation,
@@ -264,9 +264,9 @@ void ts_foreign_give_closed(uint32_t unit, uint64_t entry) {
     ts_heap *heap = ts_load_acquire(&block->heap);
     if (!heap || heap == ts_thread.heap) return;
     if (ts_heap_hold(heap))
-        ts_foreign_take_off(heap, unit);
-    else if (ts_heap_call(heap)) /* its thread is in the middle of a call, and looks before it rests */
-        ts_heap_work_off(heap);
+        ts_foreign_drain_closing(heap, unit);
+    else if (ts_heap_notify(heap)) /* its thread is in the middle of a call, and looks before it rests */
+        ts_heap_run_posted(heap);
     else
         return;
     ts_heap_drop(heap);
@@ -348,7 +348,7 @@ static unsigned drain_slab(ts_block *block, uint32_t unit, uint64_t w, size_t *b
     return block->scope ? drain_scope(ts_scope(block), unit, w) : drain_churn(ts_churn(block), unit, w, bytes);
 }
 
-void ts_foreign_take_in(ts_block *block, uint32_t unit, uint64_t word) {
+void ts_foreign_drain_slab(ts_block *block, uint32_t unit, uint64_t word) {
     size_t bytes = 0;
     (void)drain_slab(block, unit, word, &bytes);
 }
@@ -388,7 +388,7 @@ static bool is_ending(const ts_heap *heap, const ts_block *block, uint64_t w) {
 
 /* Takes in other ending slabs on the way, so that they are not met again and again: as many as one call should pay
    for. */
-void ts_foreign_take_off(ts_heap *heap, uint32_t unit) {
+void ts_foreign_drain_closing(ts_heap *heap, uint32_t unit) {
     size_t bytes = 0;
     unsigned work = 0;
     if (!(ts_load_acquire(ts_unit_word(unit)) & TS_UNIT_FOREIGN)) return;
@@ -444,7 +444,7 @@ size_t ts_foreign_drain_some(ts_heap *heap, unsigned most) {
         uint64_t w = ts_load_acquire(ts_unit_word(unit));
         ts_block *block = ts_block_of_word(w);
         bool alive = is_alive(block, w);
-        ts_heap *owner = alive ? block_home(block) : heap;
+        ts_heap *owner = alive ? block_owner(block) : heap;
         if (owner != heap) {
             push_on(owner, unit, block);
             /* The thread that freed the last object of a closed epoch's slab may not have found the slab on that

@@ -282,9 +282,9 @@ TS_ALWAYS_INLINE bool ts_scope_empty(ts_heap *heap, ts_scope_block *block, const
     block->bits = NULL;
     ts_store_relaxed(&block->bump, 0);
     ts_store_relaxed(&block->allocs, 0);
-    ts_keep_relaxed(&block->frees, 0);
+    ts_store_relaxed_if_changed(&block->frees, 0);
     ts_store_relaxed(&block->bytes_allocated, 0); /* mostly it is not 0, but in a build that does not count */
-    ts_keep_relaxed(&block->bytes_freed, 0);
+    ts_store_relaxed_if_changed(&block->bytes_freed, 0);
     if (free)
         ts_block_set_free(heap, &block->b, true);
     else

@@ -12,7 +12,7 @@
  *     FOREIGN is set, as by a thread between 6 and 7 of foreign.c. Once the system has answered, the slab is queued, as
  *     that thread would do. To all other threads it looks like a slab with a cross-thread free under way.
  * In a closed block no thread claims anything any more. So any thread may give its pages back
- * (ts_hollow_give_closed), and lends the slab in that way, too. It acts like a thread that frees an object and has
+ * (ts_hollow_purge_closed), and lends the slab in that way, too. It acts like a thread that frees an object and has
  * not done 5 of foreign.c. Conclusions 3 and 4 there hold, whatever becomes of the slab: no thread gets its units
  * before it is off the queue. So the system call keeps no other thread waiting. A fork in the middle of it finds the
  * slab in heap->lent, and the child queues the slab (ts_heap_fork_child).
@@ -59,7 +59,7 @@ static unsigned purge(ts_allocator *allocator, const char *slab, unsigned pages)
 
 /* Gives back the hollow pages of one unit. false: the caller stops here. The system has refused, and will again, or
    another thread holds the heap. */
-static bool give_of(ts_heap *heap, ts_allocator *allocator, uint32_t unit) {
+static bool purge_of(ts_heap *heap, ts_allocator *allocator, uint32_t unit) {
     uint64_t word, now;
     if (!ts_heap_try_enter(heap)) return false; /* another thread holds it, and may have lost its processor */
     const ts_bin *bin = my_bin(heap, allocator, unit, &word);
@@ -127,21 +127,21 @@ static uint32_t next_hollow(const ts_heap *heap, const ts_allocator *allocator, 
     return 0;
 }
 
-/* false: as give_of. */
-static bool give_bin(ts_heap *heap, ts_allocator *allocator, const ts_bin *bin) {
+/* false: as purge_of. */
+static bool purge_bin(ts_heap *heap, ts_allocator *allocator, const ts_bin *bin) {
     look l = {.bin = bin};
     for (;;) {
         if (!ts_heap_try_enter(heap)) return false;
         uint32_t unit = next_hollow(heap, allocator, &l);
         ts_heap_leave(heap);
         if (!unit) return true;
-        if (!give_of(heap, allocator, unit)) return false;
+        if (!purge_of(heap, allocator, unit)) return false;
     }
 }
 
 /* Slabs with free slots come first in a bin: so the cost is that of these, and of the bins. Bins that come or go
    meanwhile may be missed. */
-void ts_hollow_give(ts_heap *heap, ts_allocator *allocator) {
+void ts_hollow_purge(ts_heap *heap, ts_allocator *allocator) {
     const ts_bin *bins[BINS];
     if (ts_os_page_bytes() != TS_SLAB_PAGE_BYTES || allocator->care) return;
     for (unsigned skip = 0, n = BINS; n == BINS; skip += n) {
@@ -149,7 +149,7 @@ void ts_hollow_give(ts_heap *heap, ts_allocator *allocator) {
         n = find_bins(heap, allocator, skip, bins);
         ts_heap_leave(heap);
         for (unsigned i = 0; i < n; i++)
-            if (!give_bin(heap, allocator, bins[i])) return;
+            if (!purge_bin(heap, allocator, bins[i])) return;
     }
 }
 
@@ -201,7 +201,7 @@ unsigned ts_hollow_closed_pages(uint32_t unit, uint64_t word) {
     return ~live & TS_SLAB_ALL_PAGES;
 }
 
-bool ts_hollow_give_closed(ts_heap *heap, ts_allocator *allocator, uint32_t unit, uint64_t word, unsigned pages) {
+bool ts_hollow_purge_closed(ts_heap *heap, ts_allocator *allocator, uint32_t unit, uint64_t word, unsigned pages) {
     if (!ts_heap_try_enter(heap)) return false;
     bool lent = ts_foreign_lend(heap, unit, word);
     ts_heap_leave(heap);

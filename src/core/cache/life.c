@@ -1,5 +1,5 @@
 /*
- * The life of a heap above its hand-over (ownership/heap.c): how the errands that others leave to it are done, what its
+ * The life of a heap above its hand-over (ownership/heap.c): how the jobs that others leave to it are done, what its
  * thread gives away when it rests or ends, and how other threads come for the memory that it retains.
  */
 /* Modelled in tests/model: hold, exit, orders. */
@@ -23,7 +23,7 @@ void ts_note_drained(ts_block *block) {
         ts_thread.drained_more = true;
 }
 
-void ts_settle_now(uint64_t purge_units) {
+void ts_run_deferred(uint64_t purge_units) {
     /* Draining can leave further notes: slabs that are passed on to another heap, units over the limit. */
     while (ts_thread.drain) {
         ts_heap *heap = ts_thread.drain;
@@ -38,40 +38,40 @@ void ts_settle_now(uint64_t purge_units) {
     ts_purge_owed(purge_units);
 }
 
-/* ---- errands ---------------------------------------------------------------------------------- */
+/* ---- jobs ---------------------------------------------------------------------------------- */
 
-/* The heap's thread lives, and is another. Errands that were left before the hold cannot be told from those that were
+/* The heap's thread lives, and is another. Jobs that were left before the hold cannot be told from those that were
    left since. So one more barrier runs, and then the thread is asked again whether it is in an operation that began
    before. */
 static void work_off_visited(ts_heap *heap) {
     /* Those that the owner has begun with were on the list before. */
     ts_heap_end_list(heap, ts_load_relaxed(&heap->ending));
     ts_store_relaxed(&heap->ending, NULL);
-    ts_block *left = ts_load_relaxed(&heap->condemned) ? ts_exchange_seq(&heap->condemned, NULL) : NULL;
+    ts_block *left = ts_load_relaxed(&heap->inbox) ? ts_exchange_seq(&heap->inbox, NULL) : NULL;
     if (!left) return;
     if (ts_os->barrier_all() && ts_heap_is_quiet(heap->tls)) {
         ts_heap_end_list(heap, left);
         return;
     }
-    ts_heap_leave_list(heap, left);
+    ts_heap_post_list(heap, left);
     atomic_fetch_add_explicit(&heap->revoked, TS_CALLED, memory_order_seq_cst);
-    ts_heap_call_thread(heap); /* `revoked` was written before that barrier */
+    ts_heap_notify_thread(heap); /* `revoked` was written before that barrier */
 }
 
-/* Before the errands are looked for. An errand that comes later is seen by the next answer. Caller holds the heap. */
+/* Before the jobs are looked for. A job that comes later is seen by the next answer. Caller holds the heap. */
 static void note_answer(ts_heap *heap) {
     ts_store_release(&heap->answers, ts_load_relaxed(&heap->answers) + 1);
     atomic_fetch_and_explicit(&heap->revoked, TS_REVOKED | TS_UNHOLDABLE, memory_order_seq_cst);
 }
 
-void ts_heap_work_off(ts_heap *heap) {
+void ts_heap_run_posted(ts_heap *heap) {
     note_answer(heap);
     if (heap != ts_thread.heap && ts_load_relaxed(&heap->state) == TS_HEAP_LIVE) {
         work_off_visited(heap);
         ts_foreign_drain(heap);
         return;
     }
-    ts_heap_end_condemned(heap);
+    ts_heap_end_posted(heap);
     if (TS_UNLIKELY(ts_load_relaxed(&heap->unflushed) != 0)) {
         ts_store_relaxed(&heap->unflushed, 0);
         for (ts_block *b = ts_heap_first_block(heap); b; b = ts_heap_next_block(b)) ts_block_flush_if_shut(heap, b);
@@ -79,9 +79,9 @@ void ts_heap_work_off(ts_heap *heap) {
     ts_foreign_drain(heap);
 }
 
-bool ts_heap_call_for(ts_heap *heap) {
-    if (!ts_heap_call(heap)) return false;
-    ts_heap_work_off(heap);
+bool ts_heap_notify_for(ts_heap *heap) {
+    if (!ts_heap_notify(heap)) return false;
+    ts_heap_run_posted(heap);
     ts_heap_drop(heap);
     return true;
 }
@@ -90,18 +90,18 @@ bool ts_heap_call_for(ts_heap *heap) {
 static void answer_own(ts_heap *heap) {
     if (!ts_heap_try_enter(heap)) return; /* its holder looks */
     note_answer(heap);
-    ts_heap_end_condemned_some(heap, TS_CONDEMNED_WORK);
+    ts_heap_end_posted_some(heap, TS_CONDEMNED_WORK);
     ts_foreign_drain_some(heap, TS_FOREIGN_WORK);
     bool more = ts_load_relaxed(&heap->ending) != NULL || ts_load_relaxed(&heap->backlog) != 0;
     if (TS_UNLIKELY(more)) atomic_fetch_add_explicit(&heap->revoked, TS_CALLED, memory_order_relaxed);
     ts_heap_leave(heap);
 }
 
-void ts_heap_answer(ts_heap *heap) {
+void ts_heap_drain_inbox(ts_heap *heap) {
     if (heap == ts_thread.heap) {
         answer_own(heap);
     } else if (ts_heap_hold(heap)) {
-        ts_heap_work_off(heap);
+        ts_heap_run_posted(heap);
         ts_heap_drop(heap);
     }
 }
@@ -111,15 +111,15 @@ void ts_heap_answer(ts_heap *heap) {
 static void ask_to_shed(ts_heap *heap) {
     if (heap == ts_thread.heap || ts_load_relaxed(&heap->state) != TS_HEAP_LIVE) return;
     ts_store_relaxed(&heap->asked_to_shed, 1);
-    ts_heap_call_thread(heap);
+    ts_heap_notify_thread(heap);
 }
 
 /* false: it could not be held, or more is left to be shed. */
 static bool visit_heap(ts_heap *heap, ts_allocator *allocator, bool sheds, bool asks) {
     bool visitor = heap != ts_thread.heap;
-    bool left = ts_heap_is_waited_for(heap) || ts_heap_is_called(heap);
-    if (!(left ? ts_heap_call(heap) : ts_heap_hold(heap))) return false;
-    ts_heap_work_off(heap);
+    bool left = ts_heap_is_waited_for(heap) || ts_heap_is_notified(heap);
+    if (!(left ? ts_heap_notify(heap) : ts_heap_hold(heap))) return false;
+    ts_heap_run_posted(heap);
     bool more = sheds && ts_heap_shed(heap, allocator);
     if (asks && !more) ask_to_shed(heap);
     /* Not in this thread's own heap: an allocation that found no memory, and so trims, may be using a share. */
@@ -141,7 +141,7 @@ bool ts_heap_visit_resting(ts_heap *heap, ts_allocator *allocator, bool asks) {
 static void let_go(ts_heap *heap, const ts_allocator *only) {
     uint64_t recycled = 0;
     ts_foreign_drain(heap);
-    ts_heap_end_condemned(heap);
+    ts_heap_end_posted(heap);
     /* All that drains comes first. A drain fills magazines of open blocks, and what it puts there after the flush would
        keep its slab. */
     for (unsigned flushes = 0; flushes < 2; flushes++)
@@ -162,11 +162,11 @@ static void let_go(ts_heap *heap, const ts_allocator *only) {
 }
 
 void ts_heap_let_go(ts_heap *heap, const ts_allocator *allocator) {
-    if (ts_heap_try_enter(heap)) { /* else its holder does the errands, and a moment's caches stay */
+    if (ts_heap_try_enter(heap)) { /* else its holder does the jobs, and a moment's caches stay */
         let_go(heap, allocator);
         ts_heap_leave(heap);
     }
-    ts_settle_all();
+    ts_run_deferred_all();
 }
 
 void ts_heap_idle(ts_heap *heap) {
@@ -174,8 +174,8 @@ void ts_heap_idle(ts_heap *heap) {
     let_go(heap, NULL);
     ts_heap_leave(heap);
     /* Its units went to each allocator it has a share of. Only this thread adds and drops shares. */
-    for (ts_share *s = heap->shares; s; s = s->heap_next) (void)ts_allocator_settle(s->allocator, UINT64_MAX);
-    ts_settle_all();
+    for (ts_share *s = heap->shares; s; s = s->heap_next) (void)ts_purge_to_limit(s->allocator, UINT64_MAX);
+    ts_run_deferred_all();
     ts_records_purge(false);
 }
 
@@ -198,8 +198,8 @@ void ts_heap_exit(void *arg) {
     ts_store_seq(&heap->state, TS_HEAP_ABANDONED);
     ts_fetch_add_relaxed(&ts_heaps_abandoned, 1);
     ts_foreign_drain(heap);
-    ts_heap_drop(heap); /* errands that were left meanwhile were called */
-    ts_settle_all();
+    ts_heap_drop(heap); /* jobs that were left meanwhile were called */
+    ts_run_deferred_all();
     ts_records_purge(false);
 }
 
@@ -211,7 +211,7 @@ static void collect(ts_allocator *allocator) {
        The record stays, for the caller has pinned it, or is ending it. */
     bool reads = ts_allocator_read_begin(allocator, ts_load_relaxed(&allocator->token));
     for (ts_heap *heap = ts_heaps(); heap; heap = heap->next)
-        if (!reads || heap == ts_thread.heap || ts_heap_has_errands(heap)) ts_heap_visit(heap, allocator);
+        if (!reads || heap == ts_thread.heap || ts_heap_has_posted(heap)) ts_heap_visit(heap, allocator);
     if (!reads) return;
     for (ts_share *s = ts_load_acquire(&allocator->shares); s; s = s->allocator_next) {
         bool retained = ts_share_retained_units(s) != 0;
@@ -256,4 +256,4 @@ static void rebuild(ts_heap *heap) {
     for (ts_block *b = ts_heap_first_block(heap); b; b = ts_heap_next_block(b)) ts_block_rebuild(heap, b);
 }
 
-const ts_heap_duties ts_cache_duties = {ts_heap_work_off, rebuild, ts_foreign_lent_back, scrape};
+const ts_heap_op_table ts_cache_ops = {ts_heap_run_posted, rebuild, ts_foreign_lent_back, scrape};

@@ -1,6 +1,6 @@
 /*
  * Maintenance. A thread RESTS if its counters are what they were at the last look: it has needed no slab since. Then
- * the memory that it retains goes to the allocator, and the errands that others left to it are done. A thread that
+ * the memory that it retains goes to the allocator, and the jobs that others left to it are done. A thread that
  * works is left alone.
  *
  * When it has rested for five and for ten seconds, its bins are looked at. The first look notes what was allocated.
@@ -63,7 +63,7 @@ static void look_at(ts_share *share) {
     uint32_t looks = ts_load_relaxed(&share->seen.sheds);
     if (since == 0) return;
     if (!is_to_shed(looks, since)) {
-        if (ts_heap_has_errands(heap) || ts_share_retained_units(share) != 0) ts_heap_visit(heap, share->allocator);
+        if (ts_heap_has_posted(heap) || ts_share_retained_units(share) != 0) ts_heap_visit(heap, share->allocator);
     } else if (ts_heap_visit_resting(heap, share->allocator, looks == SHEDS - 1)) {
         ts_fetch_add_relaxed(&share->seen.sheds, 1);
     }
@@ -127,7 +127,7 @@ void ts_allocator_maintain(ts_allocator *allocator, uint64_t until) {
     bool rest = all_rest(allocator);
     ts_allocator_read_end(allocator);
     ts_note_retained(allocator, 0);
-    while (ts_allocator_settle(allocator, STEP_UNITS) + ts_allocator_look(allocator, STEP_UNITS) != 0 &&
+    while (ts_purge_to_limit(allocator, STEP_UNITS) + ts_allocator_look(allocator, STEP_UNITS) != 0 &&
            !is_over(until)) {
     }
     while (rest && ts_purge_shared(allocator, ts_load_relaxed(&allocator->reserved_units), STEP_UNITS) != 0 &&

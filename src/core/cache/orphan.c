@@ -8,7 +8,7 @@
  * block is in two lists, or in none, when another thread looks for it. None of this happens.
  *  1. The thread gives the block up in a call of its own, so it is in no operation on it. It drops all hints that
  *     lead it there. A hint is believed by the id of the epoch, and the block keeps that id.
- *  2. The block changes its heap while both heaps are held, with its epoch's lock, as in ts_epoch_take_over. So a
+ *  2. The block changes its heap while both heaps are held, with its epoch's lock, as in ts_epoch_adopt_block. So a
  *     thread that has the epoch, and ends the block or counts it, finds the heap that has it. No fork comes between.
  *  3. A slab of the block may be on the old heap's queue. A drain of that queue passes it on (foreign.c). The old
  *     heap's thread may sleep from now on, so it drains before it returns (ts_orphans_pass_on). A thread that pushes
@@ -30,7 +30,7 @@ static _Atomic(ts_heap *) homes[HOMES]; /* each is made when it is needed, and c
 static ts_heap *home_of(const ts_heap *heap, bool make) {
     _Atomic(ts_heap *) *home = &homes[heap->id % HOMES];
     ts_heap *it = ts_load_acquire(home);
-    return it || !make ? it : ts_heap_make_home(home);
+    return it || !make ? it : ts_heap_make_threadless(home);
 }
 
 bool ts_orphans_make_share(const ts_heap *heap, ts_allocator *allocator) {
@@ -52,14 +52,14 @@ static void move(ts_heap *heap, ts_block *block, ts_share *share) {
     ts_heap_link(block);
 }
 
-ts_given_up ts_block_give_up(ts_heap *heap, ts_block *block) {
+ts_disowned ts_block_disown(ts_heap *heap, ts_block *block) {
     ts_heap *home = home_of(heap, false);
     if (!home) return TS_GIVEN_UP_NO_SHARE;
     if (!ts_heap_hold(home)) return TS_GIVEN_UP_NOT;
     ts_share *share = ts_heap_find_share(home, block->share->token);
-    ts_given_up answer = share ? TS_GIVEN_UP_NOT : TS_GIVEN_UP_NO_SHARE;
+    ts_disowned answer = share ? TS_GIVEN_UP_NOT : TS_GIVEN_UP_NO_SHARE;
     if (share && ts_heap_try_enter(heap)) {
-        /* A block that is left to this heap stays, as in ts_epoch_take_over. */
+        /* A block that is left to this heap stays, as in ts_epoch_adopt_block. */
         if (ts_load_relaxed(&block->left) == 0) {
             move(heap, block, share);
             answer = TS_GIVEN_UP;
@@ -74,5 +74,5 @@ void ts_orphans_pass_on(ts_heap *heap) {
     ts_heap_enter(heap);
     ts_foreign_drain(heap);
     ts_heap_leave(heap);
-    ts_settle_pending(); /* drains the heaps that got slabs */
+    ts_run_deferred_pending(); /* drains the heaps that got slabs */
 }

@@ -7,7 +7,7 @@
 #include "supply/supply.h"
 
 /* All of the slab's objects are freed, and no thread frees anything in it any more. */
-void ts_scope_take_out(ts_scope_block *block, uint32_t unit) {
+void ts_scope_remove(ts_scope_block *block, uint32_t unit) {
     const ts_slab *slab = ts_slab_at(unit);
     if (slab->prev)
         ts_slab_at(slab->prev)->next = slab->next;
@@ -32,7 +32,7 @@ static bool release_slab(ts_scope_block *block, uint32_t unit) {
     /* seq_cst: as in the release of a churn slab */
     while (!(w & TS_UNIT_FOREIGN)) {
         if (!ts_cas_seq(word, &w, 0)) continue;
-        ts_scope_take_out(block, unit);
+        ts_scope_remove(block, unit);
         ts_store_relaxed(&slab->u.last_word, w);
         if (ts_is_piece(unit))
             ts_share_keep_piece(block->b.share, unit);

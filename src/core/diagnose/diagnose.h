@@ -171,11 +171,11 @@ void ts_stacks_set_rate(ts_allocator *allocator, size_t bytes);
    of the allocator. errno is kept. Not in an operation, no lock held. */
 static inline void ts_stacks_count(ts_heap *heap, ts_share *share, EpochId epoch, void *p, size_t size, void *caller);
 /* begins: the distance to the next sample was not drawn before that object. */
-void ts_stacks_take(ts_heap *heap, ts_share *share, bool begins, EpochId epoch, void *p, size_t bytes, void *caller);
+void ts_stacks_sample(ts_heap *heap, ts_share *share, bool begins, EpochId epoch, void *p, size_t bytes, void *caller);
 /* Keeps the sample of an object. Set by src/observe before an allocator samples. */
-typedef void ts_stacks_keep_fn(ts_heap *heap, ts_allocator *allocator, EpochId epoch, const void *p, size_t bytes,
+typedef void ts_stacks_sample_fn(ts_heap *heap, ts_allocator *allocator, EpochId epoch, const void *p, size_t bytes,
                                void *caller);
-extern TS_HIDDEN _Atomic(ts_stacks_keep_fn *) ts_stacks_keep;
+extern TS_HIDDEN _Atomic(ts_stacks_sample_fn *) ts_stacks_keep;
 /* From the next thread on, the same numbers at every run; 0: not. For tests. */
 extern TS_HIDDEN _Atomic uint64_t ts_stacks_seed;
 
@@ -186,7 +186,7 @@ static inline void ts_stacks_count(ts_heap *heap, ts_share *share, EpochId epoch
     size_t bytes = ts_stacks_bytes(size);
     int64_t left = share->stack_left;
     share->stack_left = left - (int64_t)bytes;
-    if (TS_UNLIKELY(share->stack_left <= 0)) ts_stacks_take(heap, share, left == 0, epoch, p, bytes, caller);
+    if (TS_UNLIKELY(share->stack_left <= 0)) ts_stacks_sample(heap, share, left == 0, epoch, p, bytes, caller);
 }
 
 #endif

@@ -134,7 +134,7 @@ bool ts_object_of_handle(uintptr_t token, SlabHandle handle, ts_object *out) {
 SlabHandle ts_object_handle(uintptr_t token, const ts_object *object) {
     ts_object again;
     ts_slab *slab = ts_slab_at(object->unit);
-    ts_keep_relaxed(&slab->handled, 1);
+    ts_store_relaxed_if_changed(&slab->handled, 1);
     /* The note, then the second look; a reset changes the era or the word, then reads the note. A note that another
        thread has made needs the second look, too: the thread that resets may not have seen it. */
     atomic_thread_fence(memory_order_seq_cst);

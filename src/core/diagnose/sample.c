@@ -5,7 +5,7 @@
  *
  * Sampled stacks (observe/stacks.h): a thread counts the bytes down to its next sample, for each allocator
  * (share->stack_left). While an allocator samples, no hit allocates from its blocks (block->slow). So every allocation
- * misses, and is counted. Before the next sample it still takes an object at hand (ts_take_counted); the slow path has
+ * misses, and is counted. Before the next sample it still takes an object at hand (ts_alloc_counted); the slow path has
  * the rest. Frees keep their hits. While an allocator does not sample, no hit knows of it. Where that changes in a
  * running program (ts_stacks_set_rate), a turn of the process goes on, and each thread tells its own blocks when it
  * next takes the slow path (ts_sample_begin): so `slow` has one writer. The distance is then drawn anew, as the points
@@ -62,7 +62,7 @@ void ts_sample_add(ts_heap *heap, const ts_timing *timing, unsigned what) {
 
 /* ---- stacks ---------------------------------------------------------------------------------------------------- */
 
-_Atomic(ts_stacks_keep_fn *) ts_stacks_keep;
+_Atomic(ts_stacks_sample_fn *) ts_stacks_keep;
 _Atomic uint64_t ts_stacks_seed;
 
 void ts_stacks_set_rate(ts_allocator *allocator, size_t bytes) {
@@ -88,7 +88,7 @@ static int64_t draw(ts_heap *heap, const ts_allocator *allocator) {
     return bytes < (double)(INT64_MAX / 2) ? (int64_t)bytes + 1 : INT64_MAX / 2;
 }
 
-void ts_stacks_take(ts_heap *heap, ts_share *share, bool begins, EpochId epoch, void *p, size_t bytes, void *caller) {
+void ts_stacks_sample(ts_heap *heap, ts_share *share, bool begins, EpochId epoch, void *p, size_t bytes, void *caller) {
     ts_allocator *allocator = share->allocator;
     if (heap->stack_random == 0) heap->stack_random = seed(heap);
     if (begins) {

@@ -28,17 +28,17 @@ TS_ALWAYS_INLINE uint64_t begin_domain(ts_domain *d, ts_allocator *allocator, ui
                                        bool captures) {
     uint64_t id = ts_table_next_id(&ts_domains, d);
     atomic_thread_fence(memory_order_release); /* the last id went before any of these stores: ts_domain_is_still */
-    ts_keep_relaxed(&d->allocator, allocator);
-    ts_keep_relaxed(&d->token, token);
+    ts_store_relaxed_if_changed(&d->allocator, allocator);
+    ts_store_relaxed_if_changed(&d->token, token);
     /* release: a thread that finds the epoch here finds its record, too (ts_domain_lock) */
     ts_store_release(&d->epoch, epoch);
-    ts_keep_relaxed(&d->owner, owner);
-    ts_keep_relaxed(&d->shared, shared);
-    ts_keep_relaxed(&d->ends_epoch, (uint8_t)ends_epoch);
-    ts_keep_relaxed(&d->busy, 0);
-    ts_keep_relaxed(&d->captures, captures);
-    ts_keep_relaxed(&d->cleanups, NULL);
-    ts_keep_relaxed(&d->block, block);
+    ts_store_relaxed_if_changed(&d->owner, owner);
+    ts_store_relaxed_if_changed(&d->shared, shared);
+    ts_store_relaxed_if_changed(&d->ends_epoch, (uint8_t)ends_epoch);
+    ts_store_relaxed_if_changed(&d->busy, 0);
+    ts_store_relaxed_if_changed(&d->captures, captures);
+    ts_store_relaxed_if_changed(&d->cleanups, NULL);
+    ts_store_relaxed_if_changed(&d->block, block);
     if (shared) ts_store_relaxed(&d->guests, ts_guests_none(id)); /* it was LEFT before, so no thread adds to it */
     ts_table_publish(d, id);
     return id;
@@ -47,7 +47,7 @@ TS_ALWAYS_INLINE uint64_t begin_domain(ts_domain *d, ts_allocator *allocator, ui
 /* A free record. NULL: errno is ENOMEM. */
 static ts_domain *take_record(void) {
     ts_heap *heap = ts_heap_mine();
-    if (heap) ts_domain_take_any_returned(heap);
+    if (heap) ts_domain_collect_any_returned(heap);
     ts_domain *d = heap ? ts_heap_take_record(&ts_domains, TS_TABLE_DOMAIN) : NULL;
     return d ? d : ts_fail_null(ENOMEM);
 }
@@ -167,13 +167,13 @@ bool ts_domain_hand_over(uint64_t id) {
     ts_domain_fields f = ts_domain_read(id);
     if (!f.token) return ts_domain_refuse("epoch_domain_hand_over", id, NULL, EINVAL);
     ts_mark_drop_all(d, true);
-    ts_epoch_give_up(f.allocator, f.epoch);
+    ts_epoch_disown(f.allocator, f.epoch);
     /* release: partner of the acquire in take_own. It fails where the record has another use by now, because another
        thread can end a shared domain: then the owner is another one, or none. */
     uint64_t me = ts_thread.heap->serial;
     if (TS_UNLIKELY(ts_load_relaxed(&d->kin) != NULL)) {
         (void)ts_orphans_make_share(ts_thread.heap, f.allocator);
-        ts_tree_give_up(id, me);
+        ts_tree_disown(id, me);
         ts_orphans_pass_on(ts_thread.heap);
     }
     uint64_t owner = me;

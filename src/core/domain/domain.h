@@ -122,9 +122,9 @@ void *ts_domain_promote(uint64_t id, void *p);
 /* slab_alloc off its fast path, inside a domain. */
 void *ts_domain_alloc(size_t size);
 /* Takes back the records of this thread's domains that other threads have ended. */
-void ts_domain_take_returned(ts_heap *heap);
-static inline void ts_domain_take_any_returned(ts_heap *heap) {
-    if (TS_UNLIKELY(ts_load_relaxed(&heap->returned) != 0)) ts_domain_take_returned(heap); /* a hint */
+void ts_domain_collect_returned(ts_heap *heap);
+static inline void ts_domain_collect_any_returned(ts_heap *heap) {
+    if (TS_UNLIKELY(ts_load_relaxed(&heap->returned) != 0)) ts_domain_collect_returned(heap); /* a hint */
 }
 void ts_domain_fork_child(void);
 /* Shows the arguments of cleanups that have not run, under the lock of their epoch. It is for a tool that looks when

@@ -62,7 +62,7 @@ bool ts_domain_make_quiet(ts_domain *d) {
 }
 
 /* Leaves the end of a shared domain to another thread that is emptying it. Not for one of the cleanups that run. */
-bool ts_domain_leave_to_reset(ts_domain *d, uint64_t id) {
+bool ts_domain_defer_end(ts_domain *d, uint64_t id) {
     ts_epoch *epoch = ts_domain_lock(d);
     bool resets = ts_load_relaxed(&d->record.id) == id && ts_load_relaxed(&d->busy) == TS_RESETS &&
                   d->busy_by != ts_thread.heap->serial;
@@ -82,7 +82,7 @@ static void keep_own_record(ts_domain *d) {
         ts_heap_keep_record(&ts_domains, TS_TABLE_DOMAIN, d);
 }
 
-void ts_domain_take_returned(ts_heap *heap) {
+void ts_domain_collect_returned(ts_heap *heap) {
     /* acquire: partner of the release in ts_heap_return_record */
     uint32_t next = atomic_exchange_explicit(&heap->returned, 0, memory_order_acquire);
     while (next) {
@@ -204,7 +204,7 @@ TS_NOINLINE static bool destroy_other(uint64_t id) {
     ts_domain *d = ts_domain_mine(id, "epoch_domain_destroy");
     if (!d) return true;
     while (!ts_domain_make_busy(d, id, TS_ENDS)) {
-        if (ts_domain_leave_to_reset(d, id)) {
+        if (ts_domain_defer_end(d, id)) {
             ts_domain_leave_all(ts_thread.heap, id);
             return true;
         }
@@ -229,7 +229,7 @@ TS_ALWAYS_INLINE bool is_usual(const ts_domain *d, const ts_heap *heap) {
 TS_NOINLINE static bool finish_usual(ts_share *over, uint32_t slabs) {
     if (over) ts_share_overflow(over);
     ts_heap_leave(ts_thread.heap);
-    ts_epoch_settle_end(slabs);
+    ts_epoch_purge_after_end(slabs);
     ts_heap_limit_blocks(ts_thread.heap);
     return true;
 }
@@ -333,7 +333,7 @@ void ts_domain_fork_child(void) {
 
 /* At the end of a reset that retained this many units: no more than keep_bytes of them stay. Another thread may be
    ending the allocator. */
-TS_NOINLINE static void settle_reset(ts_allocator *allocator, uintptr_t token, uint64_t units, size_t keep_bytes) {
+TS_NOINLINE static void purge_after_reset(ts_allocator *allocator, uintptr_t token, uint64_t units, size_t keep_bytes) {
     uint64_t keep = keep_bytes / TS_UNIT_BYTES, excess = units > keep ? units - keep : 0, retained = 0;
     if (excess > 0 && ts_allocator_pin_use(allocator, token)) {
         if (ts_allocator_read_begin(allocator, token)) {
@@ -343,8 +343,8 @@ TS_NOINLINE static void settle_reset(ts_allocator *allocator, uintptr_t token, u
         ts_allocator_purge_to(allocator, retained > excess ? retained - excess : 0);
         ts_allocator_unpin(allocator);
     }
-    ts_settle_phase(units);
-    ts_epoch_settle();
+    ts_run_deferred_phase(units);
+    ts_epoch_run_deferred();
 }
 
 TS_NOINLINE static bool reset_other(uint64_t id, size_t keep_bytes) {
@@ -369,7 +369,7 @@ TS_NOINLINE static bool reset_other(uint64_t id, size_t keep_bytes) {
     errno = error;
     if (!done) return false;
     ts_domain_follow_innermost(ts_thread.heap);
-    settle_reset(allocator, token, units, keep_bytes);
+    purge_after_reset(allocator, token, units, keep_bytes);
     return true;
 }
 
@@ -394,7 +394,7 @@ bool ts_domain_reset(uint64_t id, size_t keep_bytes) {
     ts_epoch_release(epoch);
     (void)leave_usual(heap, share, over, slabs);
     if (TS_UNLIKELY(slabs > keep_bytes / TS_UNIT_BYTES))
-        settle_reset(share->allocator, share->token, slabs, keep_bytes);
+        purge_after_reset(share->allocator, share->token, slabs, keep_bytes);
     return true;
 }
 

@@ -78,7 +78,7 @@ static inline ts_epoch *ts_domain_lock(const ts_domain *d) {
 uint32_t ts_domain_level(void);
 
 /* Leaves the end of a shared domain to another thread that is emptying it. Not for one of the cleanups that run. */
-bool ts_domain_leave_to_reset(ts_domain *d, uint64_t id);
+bool ts_domain_defer_end(ts_domain *d, uint64_t id);
 /* Makes a domain busy. One thread at a time ends or empties it, and none from inside of its own cleanups. Only the
    thread that marked a MARKED domain gets it. */
 bool ts_domain_make_busy(ts_domain *d, uint64_t id, uint32_t how);

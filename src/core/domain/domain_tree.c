@@ -58,7 +58,7 @@ void ts_domain_end_children(uint64_t id, uint64_t after) {
         if (d && ts_domain_make_busy(d, leaf, TS_ENDS)) {
             ts_domain_finish(d, leaf);
         } else { /* another thread ends it, or empties it and then ends it */
-            if (d) (void)ts_domain_leave_to_reset(d, leaf);
+            if (d) (void)ts_domain_defer_end(d, leaf);
             ts_tree_detach(leaf);
         }
     }

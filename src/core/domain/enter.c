@@ -44,12 +44,12 @@ TS_NOINLINE void ts_domain_follow(ts_heap *heap, const ts_domain_scope *top) {
 }
 
 TS_ALWAYS_INLINE void push(ts_domain_scope *scope, uint64_t id, EpochId epoch, uintptr_t token, ts_scope_block *block) {
-    ts_keep(&scope->outer, ts_thread.domain);
+    ts_store_if_changed(&scope->outer, ts_thread.domain);
     scope->domain = id;
     scope->epoch = epoch;
-    ts_keep(&scope->allocator, token);
-    ts_keep(&scope->block, block);
-    ts_keep(&scope->captures, false);
+    ts_store_if_changed(&scope->allocator, token);
+    ts_store_if_changed(&scope->block, block);
+    ts_store_if_changed(&scope->captures, false);
     ts_thread.domain = scope;
 }
 
@@ -160,7 +160,7 @@ TS_NOINLINE static bool enter_slowly(uint64_t id) {
     ts_heap *heap = ts_heap_mine();
     if (!d) return ts_domain_refuse("epoch_domain_enter", id, NULL, EINVAL);
     if (!heap) return false;
-    ts_domain_take_any_returned(heap);
+    ts_domain_collect_any_returned(heap);
     bool shared = ts_load_relaxed(&d->shared), takes = false;
     while (!shared && !takes) {
         uint64_t owner = ts_tree_owner(d, id);
@@ -170,13 +170,13 @@ TS_NOINLINE static bool enter_slowly(uint64_t id) {
         bool again = owner == ts_domain_nobody(id) && may_be_taken(d, id);
         if (!takes && !again) return refuse_others(d, id);
     }
-    if (takes && TS_UNLIKELY(ts_load_relaxed(&d->kin) != NULL)) ts_tree_take_over(id, heap->serial);
+    if (takes && TS_UNLIKELY(ts_load_relaxed(&d->kin) != NULL)) ts_tree_adopt(id, heap->serial);
     EpochId epoch = ts_load_relaxed(&d->epoch);
     ts_scope_block *block = ts_load_relaxed(&d->block);
     uintptr_t token = ts_load_relaxed(&d->token);
     ts_allocator *allocator = ts_load_relaxed(&d->allocator);
     if (TS_UNLIKELY(!ts_domain_is_still(d, id))) return ts_domain_refuse("epoch_domain_enter", id, NULL, EINVAL);
-    if (takes) ts_epoch_take_up(heap, allocator, epoch);
+    if (takes) ts_epoch_adopt_blocks(heap, allocator, epoch);
     /* While a block of this thread is open in the epoch, the epoch is ACTIVE. */
     bool here = is_block_of(block, heap, epoch);
     if (!here) {

@@ -199,7 +199,7 @@ bool ts_mark_rewind(uint64_t id, SlabMark mark) {
         while (kin->marks != m) drop(&kin->marks, false); /* their anchors are gone */
     }
     (void)ts_domain_make_quiet(d); /* no thread leaves the end of such a domain to this one */
-    ts_epoch_settle();
+    ts_epoch_run_deferred();
     errno = done ? entry : EINVAL;
     return done;
 }

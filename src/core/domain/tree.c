@@ -198,12 +198,12 @@ bool ts_tree_may_go(uint64_t id) {
 static uint64_t nobody_of(const ts_domain *d) { return ts_domain_nobody(ts_load_relaxed(&d->record.id)); }
 
 /* The domain itself keeps its owner; the caller changes that. */
-void ts_tree_give_up(uint64_t id, uint64_t serial) {
+void ts_tree_disown(uint64_t id, uint64_t serial) {
     ts_lock_acquire(&ts_tree_lock);
     const ts_domain *root = ts_domain_find(id);
     for (ts_domain *d = root ? ts_tree_next(root, root) : NULL; d; d = ts_tree_next(root, d)) {
         uint64_t owner = serial;
-        (void)ts_epoch_give_up_blocks(ts_load_relaxed(&d->allocator), ts_load_relaxed(&d->epoch));
+        (void)ts_epoch_disown_blocks(ts_load_relaxed(&d->allocator), ts_load_relaxed(&d->epoch));
         /* release: as in ts_domain_hand_over */
         (void)atomic_compare_exchange_strong_explicit(&d->owner, &owner, nobody_of(d), memory_order_release,
                                                       memory_order_relaxed);
@@ -211,7 +211,7 @@ void ts_tree_give_up(uint64_t id, uint64_t serial) {
     ts_lock_release(&ts_tree_lock);
 }
 
-void ts_tree_take_over(uint64_t id, uint64_t serial) {
+void ts_tree_adopt(uint64_t id, uint64_t serial) {
     ts_lock_acquire(&ts_tree_lock);
     const ts_domain *root = ts_domain_find(id);
     for (ts_domain *d = root ? ts_tree_next(root, root) : NULL; d; d = ts_tree_next(root, d)) {

@@ -56,8 +56,8 @@ void ts_tree_unlink(ts_domain *d);
    has no parent. Second: the domains below it lose their owner. Third: the thread with this serial, which owns the
    domain, gets all domains below it that have no owner. */
 bool ts_tree_may_go(uint64_t domain);
-void ts_tree_give_up(uint64_t domain, uint64_t serial);
-void ts_tree_take_over(uint64_t domain, uint64_t serial);
+void ts_tree_disown(uint64_t domain, uint64_t serial);
+void ts_tree_adopt(uint64_t domain, uint64_t serial);
 /* The next domain of a walk through the tree of `root`, which begins there. Each comes after its parent. NULL: that was
    all. Caller has the lock since it found that `root` has not ended. */
 ts_domain *ts_tree_next(const ts_domain *root, const ts_domain *d);

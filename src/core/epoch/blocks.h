@@ -46,7 +46,7 @@ TS_ALWAYS_INLINE void ts_epoch_open_block(ts_block *block, EpochId id) {
 }
 
 static inline void ts_epoch_remember_scope(ts_heap *heap, ts_scope_block *block, const ts_epoch *epoch) {
-    ts_keep(&heap->scope_map[epoch->record.index % TS_HEAP_MAP], block);
+    ts_store_if_changed(&heap->scope_map[epoch->record.index % TS_HEAP_MAP], block);
 }
 static inline void ts_epoch_remember(ts_heap *heap, ts_block *block, const ts_epoch *epoch) {
     if (block->scope)
@@ -57,7 +57,7 @@ static inline void ts_epoch_remember(ts_heap *heap, ts_block *block, const ts_ep
 
 /* At the head of the epoch's list, before `first`. */
 TS_ALWAYS_INLINE void ts_epoch_list_block(ts_epoch *epoch, ts_block *block, ts_block *first) {
-    ts_keep_relaxed(&block->epoch_next, first);
+    ts_store_relaxed_if_changed(&block->epoch_next, first);
     ts_store_release(&epoch->blocks, block); /* written before it is found: ts_epoch_read_blocks */
 }
 
@@ -113,8 +113,8 @@ TS_ALWAYS_INLINE EpochId ts_epoch_begin(ts_epoch *epoch, ts_allocator *allocator
                                         const bool clean) {
     EpochId id = ts_table_next_id(&ts_epochs, epoch);
     atomic_thread_fence(memory_order_release); /* the last id is gone before any of these: ts_epoch_is_still */
-    ts_keep_relaxed(&epoch->flags, (uint8_t)flags);
-    ts_keep_relaxed(&epoch->allocator, allocator);
+    ts_store_relaxed_if_changed(&epoch->flags, (uint8_t)flags);
+    ts_store_relaxed_if_changed(&epoch->allocator, allocator);
     ts_store_relaxed(&epoch->open_since_ns, now);
     if (!clean && !epoch->clean) ts_epoch_clean(epoch);
     ts_store_relaxed(&epoch->state, EPOCH_ACTIVE);

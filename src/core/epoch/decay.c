@@ -74,13 +74,13 @@ static ts_block *due_block(uint64_t word, ts_allocator **allocator, uintptr_t *t
 }
 
 /* false: no more in this call. */
-static bool give_of(uint32_t unit, uint64_t word, unsigned *purges) {
+static bool purge_of(uint32_t unit, uint64_t word, unsigned *purges) {
     ts_allocator *allocator;
     uintptr_t token;
     if (!due_block(word, &allocator, &token)) return true;
     unsigned pages = ts_hollow_closed_pages(unit, word);
     if (pages == 0 || !allocator || !ts_allocator_pin_use(allocator, token)) return true;
-    bool more = allocator->care || ts_hollow_give_closed(ts_thread.heap, allocator, unit, word, pages);
+    bool more = allocator->care || ts_hollow_purge_closed(ts_thread.heap, allocator, unit, word, pages);
     ts_allocator_unpin(allocator);
     return ++*purges < PURGES_A_PIECE && more;
 }
@@ -113,7 +113,7 @@ static void piece(void) {
         uint64_t word =
             ts_load_acquire(ts_unit_word(unit)); /* acquire: partner of ts_bin_add, so that the block is there */
         looked += word != 0 && !(word & TS_UNIT_SPAN);
-        if (!give_of(unit, word, &purges)) {
+        if (!purge_of(unit, word, &purges)) {
             unit++;
             break;
         }
@@ -164,7 +164,7 @@ void ts_decay_look(void) {
     look_at_retained();
 }
 
-void ts_decay_settle(uint64_t until) {
+void ts_decay_run(uint64_t until) {
     uint64_t now = ts_os->coarse_ns();
     while (pass(now) && ts_os->wall_ns() < until) {
     }

@@ -55,8 +55,8 @@ static void end_detached(ts_allocator *allocator, ts_block *block) {
         return;
     }
     ts_allocator_pin(allocator);
-    ts_heap_condemn(heap, block);
-    if (!ts_heap_call_for(heap)) ts_fetch_add_relaxed(&allocator->left, 1);
+    ts_heap_post_end(heap, block);
+    if (!ts_heap_notify_for(heap)) ts_fetch_add_relaxed(&allocator->left, 1);
 }
 
 static void end_blocks(ts_allocator *allocator, ts_block *block) {
@@ -126,17 +126,17 @@ bool ts_epoch_destroy(ts_allocator *allocator, EpochId id) {
 void ts_epoch_destroy_locked(ts_epoch *epoch) {
     uint64_t released = ts_thread.released;
     kill_locked(epoch);
-    ts_epoch_settle_end(ts_thread.released - released);
+    ts_epoch_purge_after_end(ts_thread.released - released);
     if (TS_LIKELY(ts_thread.heap != NULL)) ts_heap_limit_blocks(ts_thread.heap);
-    ts_records_settle();
+    ts_records_run_deferred();
 }
 
-void ts_epoch_settle_end(uint64_t released) {
-    ts_settle_phase(released);
-    if (TS_UNLIKELY(ts_thread.heap && ts_heap_is_called(ts_thread.heap)))
-        ts_epoch_settle();
+void ts_epoch_purge_after_end(uint64_t released) {
+    ts_run_deferred_phase(released);
+    if (TS_UNLIKELY(ts_thread.heap && ts_heap_is_notified(ts_thread.heap)))
+        ts_epoch_run_deferred();
     else
-        ts_epoch_settle_noted();
+        ts_epoch_run_noted();
 }
 
 /* The thread that sets `flushed` holds the heap, so no slab is on its way into the block, and none comes later. The
@@ -224,7 +224,7 @@ static void finish_noted(void) {
         ts_epoch_finish(epoch, ts_load_acquire(&epoch->record.id));
     }
     if (ts_thread.heap) ts_heap_limit_blocks(ts_thread.heap);
-    ts_records_settle();
+    ts_records_run_deferred();
 }
 
 static bool is_noted(void) { return (ts_thread.drained_count | (unsigned)ts_thread.drained_more) != 0; }
@@ -232,15 +232,15 @@ static bool is_noted(void) { return (ts_thread.drained_count | (unsigned)ts_thre
 /* One call in this many reads the clock. */
 #define DECAY_EVERY 8u
 
-void ts_epoch_settle(void) {
+void ts_epoch_run_deferred(void) {
     ts_heap *heap = ts_thread.heap;
     do {
         /* Others have left work to this thread. Mostly it makes their epochs end. */
-        if (TS_UNLIKELY(heap && ts_heap_is_called(heap))) ts_heap_answer(heap);
+        if (TS_UNLIKELY(heap && ts_heap_is_notified(heap))) ts_heap_drain_inbox(heap);
         if (is_noted()) finish_noted();
         bool asked = heap && ts_load_relaxed(&heap->asked_to_shed) != 0;
         if (TS_UNLIKELY(++ts_thread.settled % DECAY_EVERY == 0) || TS_UNLIKELY(asked)) ts_decay_look();
-        ts_settle_pending();
+        ts_run_deferred_pending();
     } while (TS_UNLIKELY(is_noted())); /* an epoch that ended, or a heap without a thread, can have left more */
     if (TS_UNLIKELY(ts_thread.measured != 0)) ts_past_measure();
 }
@@ -268,8 +268,8 @@ void ts_epoch_unpin(ts_epoch *epoch) {
 static void flush_block(ts_allocator *allocator, ts_block *b, uint64_t *scanned, uint64_t *recycled) {
     ts_heap *heap = ts_load_acquire(&b->heap);
     if (!ts_heap_hold(heap)) {
-        ts_heap_leave_shut(heap, b);
-        if (!ts_heap_call_for(heap)) ts_fetch_add_relaxed(&allocator->left, 1);
+        ts_heap_post_flush(heap, b);
+        if (!ts_heap_notify_for(heap)) ts_fetch_add_relaxed(&allocator->left, 1);
         return;
     }
     /* The block was shut before the barrier of this hold. */
@@ -285,13 +285,13 @@ static void flush_block(ts_allocator *allocator, ts_block *b, uint64_t *scanned,
 
 /* Work that earlier ends have left to threads which are out of their operations by now, perhaps to rest. */
 static void take_left(void) {
-    if (ts_load_relaxed(&ts_heaps_called) == 0) return;
-    ts_store_relaxed(&ts_heaps_called, 0);
+    if (ts_load_relaxed(&ts_heaps_notified) == 0) return;
+    ts_store_relaxed(&ts_heaps_notified, 0);
     for (ts_heap *heap = ts_heaps(); heap; heap = heap->next)
-        if (heap != ts_thread.heap && ts_heap_is_called(heap)) ts_heap_answer(heap);
+        if (heap != ts_thread.heap && ts_heap_is_notified(heap)) ts_heap_drain_inbox(heap);
     /* A hint for the next close. A call that came meanwhile has set it, too. */
     for (const ts_heap *heap = ts_heaps(); heap; heap = heap->next)
-        if (ts_heap_is_called(heap)) ts_store_relaxed(&ts_heaps_called, 1);
+        if (ts_heap_is_notified(heap)) ts_store_relaxed(&ts_heaps_notified, 1);
 }
 
 static uint32_t in_kib(uint64_t bytes) { return bytes >> 10 < UINT32_MAX ? (uint32_t)(bytes >> 10) : UINT32_MAX; }
@@ -323,7 +323,7 @@ void ts_epoch_close_locked(ts_epoch *epoch) {
     uint64_t released = ts_thread.released;
     take_left();
     for (ts_block *b = blocks; b; b = ts_epoch_next_block(b)) flush_block(allocator, b, &scanned, &recycled);
-    ts_settle_phase(ts_thread.released - released);
+    ts_run_deferred_phase(ts_thread.released - released);
     uint64_t after = record ? ts_os->resident_bytes() : 0;
     ts_fetch_add_relaxed(&allocator->close_calls, 1);
     ts_fetch_add_relaxed(&allocator->close_scanned, scanned);
@@ -339,7 +339,7 @@ void ts_epoch_close_locked(ts_epoch *epoch) {
     ts_epoch_release(epoch);
     ts_epoch_unpin(epoch);
     if (ts_load_relaxed(&epoch->record.id) == id) ts_decay_note_closed();
-    ts_epoch_settle();
+    ts_epoch_run_deferred();
 }
 
 /* `blocks` come before those that are dying already. */
@@ -396,8 +396,8 @@ static bool is_listed(const ts_block *block) {
    It is not in the child. */
 static void end_left_behind(ts_heap *heap) {
     ts_block *next;
-    if ((ts_load_relaxed(&heap->condemned) || ts_load_relaxed(&heap->ending)) && ts_heap_hold(heap)) {
-        ts_heap_end_condemned(heap);
+    if ((ts_load_relaxed(&heap->inbox) || ts_load_relaxed(&heap->ending)) && ts_heap_hold(heap)) {
+        ts_heap_end_posted(heap);
         ts_heap_drop(heap);
     }
     for (ts_block *b = ts_heap_first_block(heap); b; b = next) {

@@ -144,9 +144,9 @@ static ts_block *find_or_take_over(ts_heap *heap, ts_share *share, ts_epoch *epo
         if (ts_load_relaxed(&b->heap) == heap && is_wanted(b, w)) return b;
         if (b == ts_thread.freed_in) left = b;
     }
-    if (left && is_wanted(left, w) && ts_epoch_take_over(heap, share, left, id)) return left;
+    if (left && is_wanted(left, w) && ts_epoch_adopt_block(heap, share, left, id)) return left;
     for (ts_block *b = ts_load_relaxed(&epoch->blocks); b; b = ts_epoch_next_block(b))
-        if (is_wanted(b, w) && ts_epoch_take_over(heap, share, b, id)) return b;
+        if (is_wanted(b, w) && ts_epoch_adopt_block(heap, share, b, id)) return b;
     return NULL;
 }
 

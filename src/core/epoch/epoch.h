@@ -203,9 +203,9 @@ void ts_epoch_describe(ts_text *line, EpochId id);
 /* Takes units of the epoch's account. If a limit refuses them, the empty slabs that this thread's bins keep in the
    epoch go back first. false with ENOMEM: a limit still refuses; a message says so, once a second at most. Holds
    nothing. */
-bool ts_limit_take(ts_account *account, uint64_t units, EpochId id);
+bool ts_limit_charge(ts_account *account, uint64_t units, EpochId id);
 /* The epoch's account, with a reference; NULL: it has none, or has ended. */
-ts_account *ts_limit_hold(ts_epoch *epoch, EpochId id);
+ts_account *ts_account_get(ts_epoch *epoch, EpochId id);
 /* The account that the epoch has at the moment, read without its lock; NULL: none. */
 ts_account *ts_epoch_account(const ts_epoch *epoch);
 /* false with errno: EINVAL no such epoch, ENOMEM. */
@@ -266,17 +266,17 @@ void ts_span_release_list(ts_allocator *allocator, uint32_t first);
 /* Blocks of an epoch that go from one thread to another (hand_over.c). */
 
 /* Moves a block of a heap without a thread to this thread's heap. Caller has the epoch's lock, and holds no heap. */
-bool ts_epoch_take_over(ts_heap *heap, ts_share *share, ts_block *block, EpochId id);
+bool ts_epoch_adopt_block(ts_heap *heap, ts_share *share, ts_block *block, EpochId id);
 /* The calling thread gives the epoch up to another thread. Its block ends if that holds nothing. Its other blocks wait
    for the next thread (cache/cache.h). */
-void ts_epoch_give_up(ts_allocator *allocator, EpochId id);
-/* The part of ts_epoch_give_up that may be done with the lock of the tree. ts_orphans_make_share comes before, if the
+void ts_epoch_disown(ts_allocator *allocator, EpochId id);
+/* The part of ts_epoch_disown that may be done with the lock of the tree. ts_orphans_make_share comes before, if the
    answer is TS_GIVEN_UP_NO_SHARE, and ts_orphans_pass_on after, both without that lock. TS_GIVEN_UP_NOT: there was
    nothing to give up. */
-ts_given_up ts_epoch_give_up_blocks(ts_allocator *allocator, EpochId id);
+ts_disowned ts_epoch_disown_blocks(ts_allocator *allocator, EpochId id);
 /* The calling thread owns an epoch that was given up. It gets the blocks that wait; others it takes over as it joins.
    */
-void ts_epoch_take_up(ts_heap *heap, ts_allocator *allocator, EpochId id);
+void ts_epoch_adopt_blocks(ts_heap *heap, ts_allocator *allocator, EpochId id);
 /* Takes over a block that an ended thread left in the epoch, if one has a free slot of the class and is not
    about as large as the block of this thread, or many such blocks wait. any: of any size, because there is no memory
    for a slab. */
@@ -304,15 +304,15 @@ void ts_epoch_finish(ts_epoch *epoch, EpochId id);
    last slab of such an epoch has noted it, but may not have come to it. Holds nothing. */
 void ts_epoch_finish_over(const ts_allocator *allocator);
 /* Does what this thread has noted: epochs that are drained, and retained memory beyond a limit. Holds nothing. */
-void ts_epoch_settle(void);
+void ts_epoch_run_deferred(void);
 static inline bool ts_epoch_is_anything_noted(void) {
     return ts_thread.drained_count != 0 || ts_thread.settle != NULL || ts_thread.drain != NULL;
 }
-static inline void ts_epoch_settle_noted(void) {
-    if (TS_UNLIKELY(ts_epoch_is_anything_noted())) ts_epoch_settle();
+static inline void ts_epoch_run_noted(void) {
+    if (TS_UNLIKELY(ts_epoch_is_anything_noted())) ts_epoch_run_deferred();
 }
 /* Called at the end of an epoch that released this many units. */
-void ts_epoch_settle_end(uint64_t released);
+void ts_epoch_purge_after_end(uint64_t released);
 /* The epoch is CLOSING, and nothing is left in it: it ends as soon as a call asks for its state. Takes no lock. */
 bool ts_epoch_is_over(const ts_epoch *epoch, EpochId id);
 /* Destroys all epochs of an allocator. */
@@ -327,7 +327,7 @@ void ts_decay_note_closed(void);
 /* Does a piece of the work that is due. Holds nothing. */
 void ts_decay_look(void);
 /* Does all of the work that is due, until that time by ts_os->wall_ns. Holds nothing. */
-void ts_decay_settle(uint64_t until);
+void ts_decay_run(uint64_t until);
 void ts_decay_fork_child(void);
 
 /* ---- epochs that have ended ------------------------------------------------------------------------------------- */

@@ -23,7 +23,7 @@ static bool has_free(const ts_block *block, unsigned cls) {
 
 /* The block changes its heap while the old one is held and its queue is empty. From then on a thread that drains the
    old heap's queue passes on each slab of the block that it finds. */
-bool ts_epoch_take_over(ts_heap *heap, ts_share *share, ts_block *block, EpochId id) {
+bool ts_epoch_adopt_block(ts_heap *heap, ts_share *share, ts_block *block, EpochId id) {
     ts_heap *old = ts_load_acquire(&block->heap);
     if (old == heap || ts_load_seq(&old->state) != TS_HEAP_ABANDONED) return false;
     if (!ts_heap_hold(old)) return false;
@@ -53,13 +53,13 @@ static void take_up(ts_heap *heap, ts_share *share, ts_epoch *epoch, EpochId id)
     bool bins = false;
     for (ts_block *b = ts_load_relaxed(&epoch->blocks); b; b = ts_epoch_next_block(b)) {
         const ts_heap *home = ts_load_relaxed(&b->heap);
-        if (!home->is_home || !ts_epoch_take_over(heap, share, b, id)) continue;
+        if (!home->is_threadless || !ts_epoch_adopt_block(heap, share, b, id)) continue;
         if (!(b->scope && bins)) ts_epoch_remember(heap, b, epoch);
         bins = bins || !b->scope;
     }
 }
 
-void ts_epoch_take_up(ts_heap *heap, ts_allocator *allocator, EpochId id) {
+void ts_epoch_adopt_blocks(ts_heap *heap, ts_allocator *allocator, EpochId id) {
     int before = errno;
     ts_share *share = ts_heap_share(heap, allocator);
     ts_epoch *epoch = share ? ts_epoch_find_active(allocator, id) : NULL;
@@ -104,7 +104,7 @@ bool ts_epoch_adopt(ts_heap *heap, ts_epoch *epoch, EpochId id, unsigned cls, bo
         if (others && !any) any = many_wait(heap, epoch);
         for (ts_block *b = ts_load_relaxed(&epoch->blocks); b && !adopted; b = ts_epoch_next_block(b)) {
             if ((ts_load_relaxed(&b->heap) == heap) != !others || !has_free(b, cls)) continue;
-            adopted = !others || ((any || !is_alike(mine, b)) && ts_epoch_take_over(heap, share, b, id));
+            adopted = !others || ((any || !is_alike(mine, b)) && ts_epoch_adopt_block(heap, share, b, id));
             if (adopted) ts_epoch_remember(heap, b, epoch);
         }
     }
@@ -125,35 +125,35 @@ TS_ALWAYS_INLINE void end_only_block(ts_epoch *epoch, ts_block *block) {
 
 /* The calling thread's blocks. Caller has the lock. TS_GIVEN_UP_NO_SHARE: there is no share for them; else whether any
    was given up. */
-static ts_given_up give_up_blocks(ts_epoch *epoch) {
+static ts_disowned disown_blocks(ts_epoch *epoch) {
     ts_heap *heap = ts_thread.heap;
-    ts_given_up any = TS_GIVEN_UP_NOT, up = TS_GIVEN_UP;
+    ts_disowned any = TS_GIVEN_UP_NOT, up = TS_GIVEN_UP;
     for (ts_block *b = ts_load_relaxed(&epoch->blocks); b && up == TS_GIVEN_UP; b = ts_epoch_next_block(b)) {
         if (ts_load_relaxed(&b->heap) != heap) continue;
-        up = ts_block_give_up(heap, b);
+        up = ts_block_disown(heap, b);
         if (up != TS_GIVEN_UP_NOT) any = up;
     }
     return any;
 }
 
-ts_given_up ts_epoch_give_up_blocks(ts_allocator *allocator, EpochId id) {
-    ts_given_up up = TS_GIVEN_UP_NOT;
+ts_disowned ts_epoch_disown_blocks(ts_allocator *allocator, EpochId id) {
+    ts_disowned up = TS_GIVEN_UP_NOT;
     ts_epoch *epoch = ts_epoch_find_locked(allocator, id);
     if (!epoch) return up;
     ts_block *block = ts_epoch_only_block(ts_thread.heap, epoch);
     if (block && ts_load_relaxed(&block->slabs) == 0 && ts_heap_try_enter(ts_thread.heap))
         end_only_block(epoch, block);
     else if (ts_epoch_is_active(epoch))
-        up = give_up_blocks(epoch);
+        up = disown_blocks(epoch);
     ts_epoch_release(epoch);
     return up;
 }
 
-void ts_epoch_give_up(ts_allocator *allocator, EpochId id) {
+void ts_epoch_disown(ts_allocator *allocator, EpochId id) {
     int before = errno;
-    ts_given_up up = ts_epoch_give_up_blocks(allocator, id);
+    ts_disowned up = ts_epoch_disown_blocks(allocator, id);
     if (up == TS_GIVEN_UP_NO_SHARE && ts_orphans_make_share(ts_thread.heap, allocator))
-        up = ts_epoch_give_up_blocks(allocator, id);
+        up = ts_epoch_disown_blocks(allocator, id);
     if (up == TS_GIVEN_UP) ts_orphans_pass_on(ts_thread.heap);
     errno = before;
 }

@@ -35,17 +35,17 @@ TS_COLD static void give_what_is_kept(EpochId id) {
     ts_heap_leave(heap);
 }
 
-bool ts_limit_take(ts_account *account, uint64_t units, EpochId id) {
+bool ts_limit_charge(ts_account *account, uint64_t units, EpochId id) {
     bool news;
-    if (TS_LIKELY(!ts_account_take(account, units, NULL))) return true;
+    if (TS_LIKELY(!ts_account_charge(account, units, NULL))) return true;
     give_what_is_kept(id);
-    const ts_account *full = ts_account_take(account, units, &news);
+    const ts_account *full = ts_account_charge(account, units, &news);
     if (TS_LIKELY(!full)) return true;
     if (news) tell(full);
     return ts_fail(ENOMEM);
 }
 
-ts_account *ts_limit_hold(ts_epoch *epoch, EpochId id) {
+ts_account *ts_account_get(ts_epoch *epoch, EpochId id) {
     if (TS_LIKELY(!ts_load_relaxed(&epoch->account))) return NULL;
     ts_epoch_acquire(epoch);
     ts_account *account = ts_load_relaxed(&epoch->record.id) == id ? ts_load_relaxed(&epoch->account) : NULL;
@@ -68,7 +68,7 @@ static bool leave_or_count(ts_block *block, ts_account *account) {
         return false;
     }
     if (ts_load_relaxed(&heap->state) == TS_HEAP_LOST) return false; /* nobody allocates there */
-    ts_heap_leave_uncounted(heap, block);
+    ts_heap_post_count(heap, block);
     return true;
 }
 
@@ -90,9 +90,9 @@ static void begin_account(ts_epoch *epoch, ts_account *account) {
     ts_epoch_release(epoch);
     for (ts_block *b = blocks; b;
          b = ts_epoch_next_block(b)) /* it is counted before its next slab but one (refill.c) */
-        if (ts_load_relaxed(&b->left) & TS_LEFT_COUNT) (void)ts_heap_call_for(ts_load_acquire(&b->heap));
+        if (ts_load_relaxed(&b->left) & TS_POST_COUNT) (void)ts_heap_notify_for(ts_load_acquire(&b->heap));
     ts_epoch_unpin(epoch);
-    ts_epoch_settle_noted();
+    ts_epoch_run_noted();
 }
 
 /* The account of an epoch, made if it has none, with a reference. NULL with errno. It waits for no allocation: a block

@@ -13,7 +13,7 @@
  *
  * With the option record_rss there are no brief records. The record of an epoch that was not closed gets the resident
  * memory before its end, and that after its end, each read when the thread that ends it holds nothing: no lock is held
- * across a read of /proc (ts_epoch_destroy, ts_epoch_settle).
+ * across a read of /proc (ts_epoch_destroy, ts_epoch_run_deferred).
  *
  * A ring is made when the first record comes, and goes with the share or the allocator (supply/share.c, record.c).
  * Without memory for a ring there are no records.

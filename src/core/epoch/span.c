@@ -72,7 +72,7 @@ static inline bool charge_units(const ts_allocator *allocator, ts_account *accou
     if (TS_LIKELY(account == NULL)) return true;
     if (allocator->settings.guard_spans) units = ts_span_guarded_units(part, units, align_units);
     *taken = ts_part_weight(part, units);
-    if (ts_limit_take(account, *taken, id)) return true;
+    if (ts_limit_charge(account, *taken, id)) return true;
     ts_account_unref(account);
     return false;
 }
@@ -112,7 +112,7 @@ TS_ALWAYS_INLINE void *alloc_in_part(const unsigned part, ts_allocator *allocato
     ts_share *share = ts_heap_share_now(heap, allocator);
     if (!share) return NULL;
     uint64_t taken;
-    ts_account *account = TS_LIKELY(!ts_load_relaxed(&epoch->account)) ? NULL : ts_limit_hold(epoch, id);
+    ts_account *account = TS_LIKELY(!ts_load_relaxed(&epoch->account)) ? NULL : ts_account_get(epoch, id);
     if (!charge_units(allocator, account, id, part, (uint32_t)units, (uint32_t)align_units, &taken)) return NULL;
     unsigned home = part == TS_FAR ? TS_HOME_ANY : ts_share_wanted_home(allocator, share, account);
     uint32_t unit =
@@ -171,7 +171,7 @@ TS_ALWAYS_INLINE void count_out(ts_epoch *epoch, ts_allocator *allocator, ts_sha
     uint64_t bytes = ts_load_relaxed(&slab->u.span.bytes), weight = ts_span_weight(slab);
     ts_add_owned(&epoch->span_bytes_freed, bytes);
     ts_add_owned(&epoch->span_units, 0u - (uint32_t)weight);
-    ts_account_give(ts_load_relaxed(&epoch->account), weight);
+    ts_account_uncharge(ts_load_relaxed(&epoch->account), weight);
     count_freed(allocator, share, bytes, weight);
 }
 
@@ -293,7 +293,7 @@ bool ts_span_grow(ts_allocator *allocator, uint32_t unit, uint64_t word, size_t 
     /* The free of the allocator ends this epoch before it gives the record back, and so comes later. */
     ts_allocator_pin(allocator);
     ts_epoch_release(epoch);
-    bool fresh, taken = grown && (!account || ts_limit_take(account, weight, id));
+    bool fresh, taken = grown && (!account || ts_limit_charge(account, weight, id));
     grown = taken;
     if (grown && ts_span_acquire_behind(allocator, unit + before, more, (uint32_t)units, &fresh)) {
         ts_care_begin(allocator->care, ts_unit_address(unit + before), bytes, false);

@@ -55,12 +55,12 @@ void ts_care_span_end(unsigned care, void *at, size_t bytes);
 
 /* A call of the program begins that allocates, or ends live objects. Holds nothing. */
 static inline void ts_care_call(unsigned care) {
-    if (TS_UNLIKELY(care & TS_CARE_MARK) && ts_care_on_asan) ts_origin_take();
+    if (TS_UNLIKELY(care & TS_CARE_MARK) && ts_care_on_asan) ts_origin_record();
 }
 /* The call ends that epoch. Only where AddressSanitizer listens: the caller may have read the allocator of an epoch
    that is in another use by now. */
 static inline void ts_care_call_ends(unsigned care, EpochId epoch) {
-    if (care & TS_CARE_MARK) ts_origin_take_end(epoch);
+    if (care & TS_CARE_MARK) ts_origin_record_end(epoch);
 }
 
 /* The functions below are called only with care. `home` is the start of the slab or span, `usable` the bytes of the

@@ -124,11 +124,11 @@ TS_NOINLINE static void take(const void *caller) {
     errno = error;
 }
 
-TS_NOINLINE void ts_origin_take(void) {
+TS_NOINLINE void ts_origin_record(void) {
     if (ts_origin_is_kept) take(__builtin_return_address(0));
 }
 
-TS_NOINLINE void ts_origin_take_end(EpochId epoch) {
+TS_NOINLINE void ts_origin_record_end(EpochId epoch) {
     if (!ts_origin_is_kept) return;
     take(__builtin_return_address(0));
     end *e = &ends[epoch % ts_region.table_capacity[TS_TABLE_EPOCH]];

@@ -41,9 +41,9 @@ extern TS_HIDDEN bool ts_origin_is_kept;
 /* Once, after the region is there, and after ts_os_stack_prepare. */
 void ts_origin_start(void);
 /* The stack of the calling thread is that of its calls until it is taken anew. Holding nothing. errno is kept. */
-void ts_origin_take(void);
-/* As ts_origin_take, for a call that ends the epoch. */
-void ts_origin_take_end(EpochId epoch);
+void ts_origin_record(void);
+/* As ts_origin_record, for a call that ends the epoch. */
+void ts_origin_record_end(EpochId epoch);
 
 /* The object is new; usable: the bytes of its slot. */
 void ts_origin_born(const char *p, uint64_t size, uint64_t usable);

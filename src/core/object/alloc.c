@@ -146,7 +146,7 @@ static void *alloc_in(ts_heap *heap, ts_allocator *allocator, EpochId id, size_t
 }
 
 /* The next allocations in the thread's block of that epoch are counted without the slow path, if it is slow only for
-   that (ts_take_counted). */
+   that (ts_alloc_counted). */
 static void know_counted(const ts_heap *heap, uintptr_t token, EpochId id) {
     unsigned i = ts_table_index(&ts_epochs, id) % TS_HEAP_MAP;
     uint64_t key = ts_thread.share_key;
@@ -187,7 +187,7 @@ TS_ALWAYS_INLINE void *alloc_noted(uintptr_t token, size_t align, EpochId id, bo
         know_counted(heap, token, id);
     }
     bool failed = !p && errno == ENOMEM;
-    ts_epoch_settle();
+    ts_epoch_run_deferred();
     if (TS_UNLIKELY(failed)) note_failure(allocator, t->size);
     if (p) errno = before;
     return p;
@@ -234,7 +234,7 @@ TS_NOINLINE static char *renew_small(const ts_heap *heap, ts_scope_block *block,
     return ts_scope_next_piece(block, small_bytes(size));
 }
 
-/* As ts_take_counted_bytes. */
+/* As ts_alloc_counted_bytes. */
 TS_NOINLINE static char *bump_small_counted(ts_scope_block *block, size_t size) {
     int64_t left;
     size_t bytes = ts_stacks_bytes(size);

@@ -11,6 +11,7 @@
 #include "cache/cache.h"
 #include "diagnose/diagnose.h"
 #include "epoch/epoch.h"
+#include "object/object.h"
 #include "os/os.h"
 
 /* The calling thread's share of another allocator than the one that it is bound to. The fast paths may use the share's
@@ -83,27 +84,27 @@ TS_ALWAYS_INLINE ts_found ts_find(ts_tls *tls, uintptr_t token, EpochId epoch) {
 }
 
 /* An object from what the block has at hand. NULL: it has none at hand, or the object is a large one. */
-TS_ALWAYS_INLINE void *ts_take_slot(ts_churn_block *block, size_t size) {
+TS_ALWAYS_INLINE void *ts_alloc_slot(ts_churn_block *block, size_t size) {
     ts_bin *bin = ts_bin_of(block, size);
     return TS_LIKELY(bin != NULL) ? ts_fast_slot(bin) : NULL;
 }
-TS_ALWAYS_INLINE void *ts_take_bytes(ts_scope_block *block, size_t size) {
+TS_ALWAYS_INLINE void *ts_alloc_bytes(ts_scope_block *block, size_t size) {
     uint64_t bump, next;
     if (TS_UNLIKELY(!ts_fast_has_room(block, size, &bump, &next))) return NULL;
     char *p = ts_fast_bump(block, bump, next);
     TS_ASSUME(p != NULL);
     return p;
 }
-TS_ALWAYS_INLINE void *ts_take_at_hand(ts_found found, size_t size) {
-    if (TS_LIKELY(found.churn != NULL)) return ts_take_slot(found.churn, size);
-    return TS_LIKELY(found.scope != NULL) ? ts_take_bytes(found.scope, size) : NULL;
+TS_ALWAYS_INLINE void *ts_alloc_cached(ts_found found, size_t size) {
+    if (TS_LIKELY(found.churn != NULL)) return ts_alloc_slot(found.churn, size);
+    return TS_LIKELY(found.scope != NULL) ? ts_alloc_bytes(found.scope, size) : NULL;
 }
 
 /* An object in the current slab of the scope that the thread is inside of: size `last` + 1, which is a multiple of
    16. The operation begins with the bump word, and ends as that moves on to the next object (heap.c). aligned: only
    if the place is a multiple of that alignment. NULL: missed, and the operation goes on; the next step begins
    another. */
-TS_ALWAYS_INLINE char *ts_take_innermost(ts_tls *tls, size_t last, const bool aligned, size_t alignment) {
+TS_ALWAYS_INLINE char *ts_alloc_innermost(ts_tls *tls, size_t last, const bool aligned, size_t alignment) {
     ts_scope_block *block = ts_load_relaxed(&tls->scope);
     uint64_t bump = ts_load_relaxed(&block->bump);
     ts_op_begin_bump(tls, bump);
@@ -139,7 +140,7 @@ TS_ALWAYS_INLINE ts_churn_block *ts_find_rolling(ts_tls *tls, uintptr_t token) {
 /* An object in the next slab of a scope, in place of the current one, if that slab can be had without the slow path;
    else NULL. in_op is 1, so the heap is held unless another thread revoked it; the caller may have looked before
    that. */
-TS_ALWAYS_INLINE void *ts_take_in_next_slab(const ts_tls *tls, ts_scope_block *block, size_t size) {
+TS_ALWAYS_INLINE void *ts_alloc_next_slab(const ts_tls *tls, ts_scope_block *block, size_t size) {
     size_t bytes = (size + 15) & ~(size_t)15;
     if (TS_UNLIKELY(ts_load_relaxed(&block->b.open_id) == TS_ID_NEVER || bytes == 0 ||
                     !ts_scope_may_renew(block, bytes) || ts_load_acquire(&tls->heap->revoked) != 0 ||
@@ -151,8 +152,8 @@ TS_ALWAYS_INLINE void *ts_take_in_next_slab(const ts_tls *tls, ts_scope_block *b
 
 /* An object of a block, which was found, and has none at hand: from the next claimed word, or the next slab. NULL:
    the slow path. */
-TS_ALWAYS_INLINE void *ts_take_more(const ts_tls *tls, ts_found found, size_t size) {
-    if (found.scope) return ts_take_in_next_slab(tls, found.scope, size);
+TS_ALWAYS_INLINE void *ts_alloc_refill(const ts_tls *tls, ts_found found, size_t size) {
+    if (found.scope) return ts_alloc_next_slab(tls, found.scope, size);
     ts_bin *bin = ts_bin_of(found.churn, size);
     return TS_LIKELY(bin != NULL) ? ts_fast_claim(tls, found.churn, bin) : NULL;
 }
@@ -169,37 +170,37 @@ TS_ALWAYS_INLINE bool ts_is_before_sample(const ts_tls *tls, const ts_block *blo
 
 /* An object at hand of an open block that is slow only because samples are taken. The hint may be old: the block can
    have another use. NULL: the slow path, which counts what it allocates. */
-TS_ALWAYS_INLINE void *ts_take_counted_slot(const ts_tls *tls, ts_churn_block *block, size_t size) {
+TS_ALWAYS_INLINE void *ts_alloc_counted_slot(const ts_tls *tls, ts_churn_block *block, size_t size) {
     int64_t left;
     if (TS_UNLIKELY(size - 1 >= TS_MAX_CLASS_BYTES)) return NULL; /* the rest is rare */
     if (TS_UNLIKELY(block->b.slow != TS_SLOW_COUNTED)) return NULL;
     if (TS_UNLIKELY(!ts_is_before_sample(tls, &block->b, (size + 15) & ~(size_t)15, &left))) return NULL;
-    void *p = ts_take_slot(block, size);
+    void *p = ts_alloc_slot(block, size);
     if (TS_LIKELY(p != NULL)) block->b.share->stack_left = left;
     return p;
 }
-TS_ALWAYS_INLINE void *ts_take_counted_bytes(const ts_tls *tls, ts_scope_block *block, size_t size) {
+TS_ALWAYS_INLINE void *ts_alloc_counted_bytes(const ts_tls *tls, ts_scope_block *block, size_t size) {
     int64_t left;
     if (TS_UNLIKELY(size - 1 >= TS_UNIT_BYTES) || TS_UNLIKELY(block->b.slow != TS_SLOW_COUNTED)) return NULL;
     if (TS_UNLIKELY(!ts_is_before_sample(tls, &block->b, (size + 15) & ~(size_t)15, &left))) return NULL;
-    void *p = ts_take_bytes(block, size);
+    void *p = ts_alloc_bytes(block, size);
     if (TS_LIKELY(p != NULL)) block->b.share->stack_left = left;
     return p;
 }
 
 /* The same in an epoch of the allocator that the thread is bound to, where it is that of the last such block. */
-TS_ALWAYS_INLINE void *ts_take_counted(const ts_tls *tls, size_t size, EpochId epoch) {
+TS_ALWAYS_INLINE void *ts_alloc_counted(const ts_tls *tls, size_t size, EpochId epoch) {
     if (TS_LIKELY(ts_is_relaxed_64(&tls->counted->b.open_id, epoch)))
-        return ts_take_counted_slot(tls, tls->counted, size);
+        return ts_alloc_counted_slot(tls, tls->counted, size);
     if (ts_is_relaxed_64(&tls->counted_scope->b.open_id, epoch))
-        return ts_take_counted_bytes(tls, tls->counted_scope, size);
+        return ts_alloc_counted_bytes(tls, tls->counted_scope, size);
     return NULL;
 }
 
 /* The end of an operation with that object, which may have left something to settle. */
-TS_ALWAYS_INLINE void *ts_taken_object(ts_tls *tls, void *p) {
+TS_ALWAYS_INLINE void *ts_alloc_done(ts_tls *tls, void *p) {
     ts_op_end(tls);
-    if (TS_UNLIKELY(ts_epoch_is_anything_noted())) ts_epoch_settle();
+    if (TS_UNLIKELY(ts_epoch_is_anything_noted())) ts_epoch_run_deferred();
     return p;
 }
 

@@ -169,7 +169,7 @@ static verdict free_foreign(uint32_t unit, uint64_t entry, uintptr_t token, uint
    an ended thread. Frees there need no queue, and the slab is given back with its last object. The state is looked at
    again with the heap held: meanwhile another thread may have adopted the block, this heap may have got a new thread,
    and that one may have adopted it in turn. */
-static bool hold_home(ts_heap *home, const ts_block *block) {
+static bool hold_owner_if_free(ts_heap *home, const ts_block *block) {
     if (home == ts_thread.heap) {
         ts_heap_bind(home, block->share); /* its next frees are fast */
         ts_heap_enter(home);
@@ -202,14 +202,14 @@ static verdict free_once(uintptr_t token, void *p, uint32_t generation, uint32_t
     if (ts_era(block) != ts_word_era(w)) return NOT_LIVE;
     if (ts_load_relaxed(&block->allocator) != token) return NOT_LIVE;
     ts_heap *home = ts_load_acquire(&block->heap);
-    if (home && hold_home(home, block)) {
+    if (home && hold_owner_if_free(home, block)) {
         verdict v = free_own(home, block, unit, entry, generation, w);
         if (home != ts_thread.heap && v <= FREED_FOR_ANOTHER) count_foreign(block, unit, w);
         if (TS_UNLIKELY(v <= FREED_FOR_ANOTHER && block->closing == TS_CLOSING)) {
             /* Other threads may have freed the rest of the slab meanwhile, and seen this object live
                (ts_foreign_give_closed). */
             atomic_thread_fence(memory_order_seq_cst);
-            ts_foreign_take_off(home, unit);
+            ts_foreign_drain_closing(home, unit);
         }
         ts_heap_drop(home);
         return v;
@@ -220,7 +220,7 @@ static verdict free_once(uintptr_t token, void *p, uint32_t generation, uint32_t
 bool ts_free_full(ts_bin *bin, uint64_t entry) {
     if (TS_UNLIKELY(!ts_fast_give(bin, entry))) {
         ts_bin_give_freed(ts_bin_block(bin), bin, entry);
-        ts_epoch_settle();
+        ts_epoch_run_deferred();
         return true;
     }
     ts_op_end(&ts_thread);
@@ -256,7 +256,7 @@ static bool free_in(uintptr_t token, void *p, uint32_t generation, uint32_t unit
         v = FREED;
     for (; v == AGAIN; w = ts_load_acquire(ts_unit_word(unit))) v = free_once(token, p, generation, unit, entry, w);
     if (heap) ts_sample_end(heap, &timing, TS_SAMPLE_FREE);
-    ts_epoch_settle();
+    ts_epoch_run_deferred();
     return v == FREED;
 }
 
@@ -329,10 +329,10 @@ TS_COLD static bool free_retried(uintptr_t token, uint64_t entry, uint64_t w) {
 TS_NOINLINE static bool free_queued(uint64_t entry, uint64_t w, bool queue) {
     bool shut = !queue || ts_foreign_queue(entry, w) == TS_FOREIGN_FREED_SHUT;
     ts_op_end(&ts_thread);
-    ts_settle_pending(); /* pushed to a heap that has ended it is passed on, before it is looked for */
+    ts_run_deferred_pending(); /* pushed to a heap that has ended it is passed on, before it is looked for */
     if (TS_UNLIKELY(shut)) {
         ts_foreign_give_closed((uint32_t)(entry >> TS_ENTRY_UNIT_SHIFT), entry);
-        ts_epoch_settle();
+        ts_epoch_run_deferred();
     }
     return true;
 }
@@ -343,9 +343,9 @@ TS_NOINLINE static bool free_closing_rest(ts_bin *bin, uint64_t entry, bool give
     if (give) ts_bin_give_slot(ts_bin_block(bin), bin, entry);
     uint32_t unit = (uint32_t)(entry >> TS_ENTRY_UNIT_SHIFT);
     atomic_thread_fence(memory_order_seq_cst); /* as in free_once */
-    if (ts_load_relaxed(ts_unit_word(unit)) & TS_UNIT_FOREIGN) ts_foreign_take_off(ts_thread.heap, unit);
+    if (ts_load_relaxed(ts_unit_word(unit)) & TS_UNIT_FOREIGN) ts_foreign_drain_closing(ts_thread.heap, unit);
     ts_op_end(&ts_thread);
-    ts_epoch_settle();
+    ts_epoch_run_deferred();
     return true;
 }
 
@@ -433,7 +433,7 @@ TS_NOINLINE static bool free_span(uintptr_t token, uint64_t entry, uint64_t w) {
         (share->heap->sample_rate | ts_load_relaxed(&ts_sample_rate)) != 0 ||
         !ts_span_free(share->allocator, (uint32_t)(entry >> TS_ENTRY_UNIT_SHIFT), w, TS_ANY_GENERATION))
         return free_slowly(token, entry, w);
-    ts_epoch_settle();
+    ts_epoch_run_deferred();
     return true;
 }
 

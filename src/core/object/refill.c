@@ -26,7 +26,7 @@ TS_COLD static void care_for(const ts_allocator *allocator, void *p, uint32_t ki
     t->again = ts_state_generation(ts_load_relaxed(ts_entry_state(entry, ts_class_is_fine(kind)))) != 0;
 }
 
-void ts_note_taken(const ts_allocator *allocator, void *p, uint32_t kind, ts_taken *t) {
+void ts_note_allocated(const ts_allocator *allocator, void *p, uint32_t kind, ts_taken *t) {
     uint32_t unit;
     uint64_t entry;
     if (ts_locate(p, &unit, &entry)) t->word = ts_load_relaxed(ts_unit_word(unit)) & ~TS_UNIT_FOREIGN;
@@ -36,7 +36,7 @@ void ts_note_taken(const ts_allocator *allocator, void *p, uint32_t kind, ts_tak
 /* ---- accounts --------------------------------------------------------------------------------------------- */
 
 /* The account of the block's epoch. It stays while it is held. NULL: there is none, which is usual. */
-static ts_account *hold_account(ts_heap *heap, const ts_block *block) {
+static ts_account *get_account(ts_heap *heap, const ts_block *block) {
     ts_heap_enter(heap);
     ts_account *account = ts_block_account(block);
     if (TS_UNLIKELY(account != NULL)) ts_account_ref(account);
@@ -59,8 +59,8 @@ typedef struct new_slab {
 /* false with errno: it is beyond a limit. */
 static inline bool begin_slab(ts_heap *heap, const ts_block *block, EpochId id, uint32_t kind, uint32_t units,
                               new_slab *slab) {
-    *slab = (new_slab){.share = block->share, .account = hold_account(heap, block), .kind = kind, .units = units};
-    if (TS_LIKELY(slab->account == NULL) || ts_limit_take(slab->account, units, id)) return true;
+    *slab = (new_slab){.share = block->share, .account = get_account(heap, block), .kind = kind, .units = units};
+    if (TS_LIKELY(slab->account == NULL) || ts_limit_charge(slab->account, units, id)) return true;
     ts_account_unref(slab->account);
     return false;
 }
@@ -128,7 +128,7 @@ static bool take_in(ts_heap *heap) {
    Whether the block is still open in the epoch. If so it stays this thread's until the heap is left, even if its epoch
    ends. */
 static bool work_off(ts_heap *heap, const ts_block *block, EpochId id) {
-    ts_heap_end_condemned_some(heap, TS_CONDEMNED_WORK);
+    ts_heap_end_posted_some(heap, TS_CONDEMNED_WORK);
     return ts_load_relaxed(&block->open_id) == id;
 }
 
@@ -193,7 +193,7 @@ void *ts_refill_churn(ts_heap *heap, ts_churn_block *block, unsigned cls, EpochI
         ts_heap_enter(heap);
         void *p = churn_try(heap, block, cls, id, &error);
         if (p && adopted) ts_count(&block->b.share->count[cls].current_partial_null, 1);
-        if (p) ts_note_taken(block->b.share->allocator, p, cls, t);
+        if (p) ts_note_allocated(block->b.share->allocator, p, cls, t);
         t->zero = clean && p == clean;
         ts_heap_leave(heap);
         if (p) {
@@ -246,7 +246,7 @@ void *ts_refill_scope(ts_heap *heap, ts_scope_block *block, size_t bytes, size_t
                 ts_count(&share->count[TS_COUNT_SCOPE].slow_path_hits, 1);
                 if (ts_scope_renew(block, bytes, align)) p = bump(block, bytes, align);
             }
-            if (p) ts_note_taken(share->allocator, p, TS_COUNT_SCOPE, t);
+            if (p) ts_note_allocated(share->allocator, p, TS_COUNT_SCOPE, t);
         }
         ts_heap_leave(heap);
         if (p) {

@@ -17,7 +17,7 @@ typedef struct ts_taken {
 } ts_taken;
 
 /* Notes a new object. Inside the heap, or an operation; kind: a class or TS_COUNT_SCOPE. */
-void ts_note_taken(const ts_allocator *allocator, void *p, uint32_t kind, ts_taken *t);
+void ts_note_allocated(const ts_allocator *allocator, void *p, uint32_t kind, ts_taken *t);
 /* NULL with errno: ESTALE, ENOMEM. bytes: a result of ts_scope_round, not 0. Not inside an operation. */
 void *ts_refill_churn(ts_heap *heap, ts_churn_block *block, unsigned cls, EpochId id, ts_taken *t);
 void *ts_refill_scope(ts_heap *heap, ts_scope_block *block, size_t bytes, size_t align, EpochId id, ts_taken *t);

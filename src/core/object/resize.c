@@ -86,7 +86,7 @@ TS_ENTRY static void *make_object(uintptr_t token, size_t alignment, size_t size
     if (TS_UNLIKELY(alignment > 16)) return ts_alloc_aligned(token, alignment, size, epoch, false);
     ts_op_begin(tls);
     ts_found found = ts_find(tls, token, epoch);
-    void *p = ts_take_at_hand(found, size);
+    void *p = ts_alloc_cached(found, size);
     ts_op_end(tls);
     return TS_LIKELY(p != NULL) ? p : ts_alloc(token, size, epoch);
 }
@@ -115,7 +115,7 @@ TS_ENTRY static void *move_object(uintptr_t token, const ts_object *object, size
         bool moved = ts_span_move(ts_allocator_find(token), object->unit, object->word, object->generation, q,
                                   ts_align_up(room, TS_UNIT_BYTES));
         if (!moved) (void)ts_free(token, q, TS_ANY_GENERATION);
-        ts_epoch_settle();
+        ts_epoch_run_deferred();
         if (!moved) errno = EINVAL; /* another thread has freed the old one */
         return moved ? q : NULL;
     }

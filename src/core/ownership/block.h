@@ -93,12 +93,12 @@ _Static_assert(sizeof(ts_bin) == TS_CACHE_LINE, "a bin is one line, and its line
 
 enum { TS_OPEN, TS_CLOSING };
 
-/* Errands that other threads leave to a block's thread, which was in the middle of an operation when they came: flush
+/* Jobs that other threads leave to a block's thread, which was in the middle of an operation when they came: flush
    the block for a close; end it; count it in the account of its epoch. */
-#define TS_LEFT_SHUT ((uintptr_t)1)
-#define TS_LEFT_DEAD ((uintptr_t)2)
-#define TS_LEFT_COUNT ((uintptr_t)4)
-#define TS_LEFT_MARKS (TS_LEFT_SHUT | TS_LEFT_DEAD | TS_LEFT_COUNT)
+#define TS_POST_FLUSH ((uintptr_t)1)
+#define TS_POST_END ((uintptr_t)2)
+#define TS_POST_COUNT ((uintptr_t)4)
+#define TS_LEFT_MARKS (TS_POST_FLUSH | TS_POST_END | TS_POST_COUNT)
 
 /* Why no fast path allocates in a block. COUNTED: the allocator samples stacks, so bytes are counted (object/find.h).
    ALWAYS: there are hints; or it guards large objects, and this is a scope, whose fast path takes any size; or it is
@@ -129,7 +129,7 @@ typedef struct ts_block {
     _Atomic(struct ts_block *) epoch_next; /* written under the epoch's lock, walked by readers without it */
     struct ts_block *heap_next;            /* list of the share's blocks in use, or of the heap's free ones */
     struct ts_block *heap_prev;            /* without meaning in the first block in use */
-    _Atomic uintptr_t left;                /* TS_LEFT_* and the address of the next block on its heap's list of errands;
+    _Atomic uintptr_t left;                /* TS_LEFT_* and the address of the next block on its heap's list of jobs;
                                               0: it is not on it. Any thread sets marks, and pushes the block if it had
                                               none. The holder of the heap takes it off, and takes the whole word.
                                               block.c */

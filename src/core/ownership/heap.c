@@ -19,21 +19,21 @@
  * that it is over (release and acquire on in_op hand over all that it wrote). An operation that begins later reads
  * the new values. It leaves the fast path, and stops in ts_heap_enter at `revoked`.
  *
- * Errands. Nobody waits for another thread's operation, or for a heap that a third thread holds: either may have lost
- * its processor. A thread that cannot hold a heap LEAVES an errand to it, and CALLS. Errands are blocks on the heap's
- * list `condemned` (block.c), and slabs on its queue.
- *  1. A call writes the errand, adds TS_CALLED to `revoked`, and tries once more to hold the heap. Each holder reads
+ * Jobs. Nobody waits for another thread's operation, or for a heap that a third thread holds: either may have lost
+ * its processor. A thread that cannot hold a heap LEAVES a job to it, and CALLS. Jobs are blocks on the heap's
+ * list `inbox` (block.c), and slabs on its queue.
+ *  1. A call writes the job, adds TS_CALLED to `revoked`, and tries once more to hold the heap. Each holder reads
  *     that count after it has released the lock (ts_heap_drop, hold_heap, ts_heap_enter_revoked; a seq_cst fence on
  *     both sides). So one of the two sees the other.
  *  2. The call sends a thread that is in the middle of an operation out of its usual paths: after the barrier of the
- *     hold it overwrites the thread's token (ts_heap_call_thread). If the thread wrote its token before that barrier,
+ *     hold it overwrites the thread's token (ts_heap_notify_thread). If the thread wrote its token before that barrier,
  *     the token is gone. If it writes it later, it then reads `revoked` (ts_heap_bind), finds the call, and takes the
- *     token back. So the thread's next allocation or free, of any epoch, is a slow one, and ts_epoch_settle answers
- *     at its end (ts_heap_answer). The process's malloc looks at private_block and private_word in place of the token:
- *     all of this holds for these, too. Only slab_alloc looks at no token: its thread answers when it needs a slab,
- *     or leaves or ends a domain.
- *  3. An answer takes the count to 0 before it looks for errands. So an errand that comes later is called again.
- *  4. A holder of a live thread's heap takes the errands off the list and then runs one more barrier, because they
+ *     token back. So the thread's next allocation or free, of any epoch, is a slow one, and ts_epoch_run_deferred
+ *     answers at its end (ts_heap_drain_inbox). The process's malloc looks at private_block and private_word in place
+ *     of the token: all of this holds for these, too. Only slab_alloc looks at no token: its thread answers when it
+ *     needs a slab, or leaves or ends a domain.
+ *  3. An answer takes the count to 0 before it looks for jobs. So a job that comes later is called again.
+ *  4. A holder of a live thread's heap takes the jobs off the list and then runs one more barrier, because they
  *     may have been left, and their blocks shut, after the barrier of its hold. If the thread is in an operation
  *     again, they are put back.
  *  5. Later closes and every trim hold the heaps that are called. So a thread that rests afterwards keeps nothing.
@@ -52,7 +52,7 @@
  * end with a 0. And if the thread goes to another block without an operation, that block's bump is in another slab,
  * or at the end of one. No object began there in this way: the first object of a slab comes with the slab.
  *
- * Where the system has no such barrier, nobody can hold the heap of a live thread. Errands then wait for its next
+ * Where the system has no such barrier, nobody can hold the heap of a live thread. Jobs then wait for its next
  * slow call, its exit, or slab_thread_idle.
  *
  * No circle of waiting can form. A thread that waits for another's operation (fork; a free with care) is in
@@ -67,7 +67,7 @@
  * What could go wrong: two threads change the bins of one block at the same time. They do not. An owner's operation
  * says that it is under way. Another thread that wants the heap first writes the words that send the owner out of its
  * fast paths. Then it runs a barrier of all threads, and then it looks whether an operation is under way. If one is, it
- * does not wait. It leaves an errand to the owner, and calls.
+ * does not wait. It leaves a job to the owner, and calls.
  */
 /* Modelled in tests/model: hold, bump, exit, orders. */
 #include "ownership/ownership.h"
@@ -98,19 +98,19 @@ _Thread_local ts_tls ts_thread = {.private_block = &ts_no_block,
                                   .token = UINTPTR_MAX,
                                   .share_key = TS_KEY_NO_SHARE};
 
-const ts_heap_duties *ts_duties;
+const ts_heap_op_table *ts_heap_ops;
 
 static ts_lock registry;             /* rank REGISTRY: making heaps, free heaps */
 static _Atomic(ts_heap *) all_heaps; /* grows at the head only */
-_Atomic uint32_t ts_heaps_abandoned, ts_heaps_called;
+_Atomic uint32_t ts_heaps_abandoned, ts_heaps_notified;
 static ts_heap *free_heaps; /* guarded by registry */
 static uint32_t heap_count; /* guarded by registry */
 /* The heap of no thread, abandoned from the beginning and never handed out. Its lists of ended blocks are those that
    any heap may take from. */
 ts_heap *ts_heap_nobody;
 
-bool ts_heap_init(const ts_heap_duties *duties) {
-    ts_duties = duties;
+bool ts_heap_init(const ts_heap_op_table *ops) {
+    ts_heap_ops = ops;
     ts_lock_init(&registry, TS_RANK_REGISTRY);
     ts_block_pool_init();
     for (unsigned i = 0; i <= TS_MAX_CLASS_BYTES; i++)
@@ -168,7 +168,7 @@ static bool revoke_heap(ts_heap *heap, bool call) {
     set_revoked(heap);
     bool barrier = ts_os->barrier_all();
     if (barrier && ts_heap_is_quiet(heap->tls)) return true;
-    if (call) ts_heap_call_thread(heap);
+    if (call) ts_heap_notify_thread(heap);
     let_in(heap);
     return false;
 }
@@ -179,7 +179,7 @@ static bool hold_locked(ts_heap *heap, bool call) {
     if (state == TS_HEAP_ABANDONED) {
         if (TS_UNLIKELY(heap->rebuild)) {
             heap->rebuild = false;
-            ts_duties->rebuild(heap);
+            ts_heap_ops->rebuild(heap);
         }
         return true;
     }
@@ -189,10 +189,10 @@ static bool hold_locked(ts_heap *heap, bool call) {
 }
 
 /*
- * A thread that has left an errand calls: it counts `revoked` on, and then tries the lock. If the lock is taken, it
+ * A thread that has left a job calls: it counts `revoked` on, and then tries the lock. If the lock is taken, it
  * goes away, because the thread that releases the lock looks at the count afterwards. Both run a seq_cst fence, so
  * one of the two sees the other. A count that has changed since the barrier of the last call, or was answered since,
- * may belong to an errand that came too late for that call. So the thread is called again.
+ * may belong to a job that came too late for that call. So the thread is called again.
  */
 static bool hold_heap(ts_heap *heap, bool call) {
     if (heap == ts_thread.heap) return ts_heap_try_enter(heap);
@@ -202,7 +202,7 @@ static bool hold_heap(ts_heap *heap, bool call) {
         uint32_t before = ts_load_relaxed(&heap->revoked);
         if (!ts_lock_try(&heap->lock)) return false;
         if (hold_locked(heap, call)) return true;
-        atomic_thread_fence(memory_order_seq_cst);        /* partner: ts_heap_call */
+        atomic_thread_fence(memory_order_seq_cst);        /* partner: ts_heap_notify */
         uint32_t after = ts_load_acquire(&heap->revoked); /* acquire: partner of note_answer */
         if (after < TS_CALLED) return false;
         if (call && after / TS_CALLED == before / TS_CALLED && ts_load_relaxed(&heap->answers) == answers) return false;
@@ -213,19 +213,19 @@ static bool hold_heap(ts_heap *heap, bool call) {
 
 bool ts_heap_hold(ts_heap *heap) { return hold_heap(heap, false); }
 
-bool ts_heap_call(ts_heap *heap) {
-    /* seq_cst: the errand was written before */
+bool ts_heap_notify(ts_heap *heap) {
+    /* seq_cst: the job was written before */
     atomic_fetch_add_explicit(&heap->revoked, TS_CALLED, memory_order_seq_cst);
     atomic_thread_fence(memory_order_seq_cst); /* partner: in hold_heap and ts_heap_drop */
     if (hold_heap(heap, true)) return true;
-    ts_store_relaxed(&ts_heaps_called, 1);
+    ts_store_relaxed(&ts_heaps_notified, 1);
     return false;
 }
 
 /* serial: of the heap's last thread, read when it was seen to be unused. Another serial: meanwhile it has served a
    thread more, and has blocks perhaps. */
 static void list_if_unused(ts_heap *heap, uint64_t serial) {
-    if (heap->is_home) return;
+    if (heap->is_threadless) return;
     ts_lock_acquire(&registry);
     /* An abandoned heap gets no new blocks, so it still has none. Only the holder of this lock changes its state.
        acquire: the serial was written before the state. */
@@ -256,28 +256,28 @@ void ts_heap_drop(ts_heap *heap) {
     }
     for (;;) {
         drop_heap(heap);
-        atomic_thread_fence(memory_order_seq_cst); /* partner: ts_heap_call */
-        if (TS_LIKELY(!ts_heap_is_called(heap)) || !hold_heap(heap, true)) return;
-        ts_duties->work_off(heap);
+        atomic_thread_fence(memory_order_seq_cst); /* partner: ts_heap_notify */
+        if (TS_LIKELY(!ts_heap_is_notified(heap)) || !hold_heap(heap, true)) return;
+        ts_heap_ops->work_off(heap);
     }
 }
 
 /* ---- life ------------------------------------------------------------------------------------- */
 
 /* Caller has the registry's lock. */
-static ts_heap *add_heap(bool is_home) {
+static ts_heap *add_heap(bool is_threadless) {
     ts_heap *heap = ts_lines_take(TS_LINES_HEAP, sizeof *heap);
     if (!heap) return NULL;
     ts_lock_init(&heap->lock, TS_RANK_HEAP);
     heap->id = ++heap_count;
-    heap->is_home = heap->keeps_nothing = is_home;
-    ts_store_relaxed(&heap->state, is_home ? TS_HEAP_ABANDONED : TS_HEAP_STARTING);
+    heap->is_threadless = heap->keeps_nothing = is_threadless;
+    ts_store_relaxed(&heap->state, is_threadless ? TS_HEAP_ABANDONED : TS_HEAP_STARTING);
     heap->next = ts_load_relaxed(&all_heaps);
     ts_store_release(&all_heaps, heap);
     return heap;
 }
 
-ts_heap *ts_heap_make_home(_Atomic(ts_heap *) *at) {
+ts_heap *ts_heap_make_threadless(_Atomic(ts_heap *) *at) {
     ts_lock_acquire(&registry);
     ts_heap *heap = ts_load_relaxed(at);
     if (!heap) heap = add_heap(true);
@@ -306,7 +306,7 @@ static ts_heap *make_heap(void) {
 bool ts_heap_any_other(void) {
     atomic_thread_fence(memory_order_seq_cst); /* partner: the fence in make_heap */
     for (const ts_heap *heap = ts_heaps(); heap; heap = heap->next)
-        if (heap != ts_heap_nobody && heap != ts_thread.heap && !heap->is_home) return true;
+        if (heap != ts_heap_nobody && heap != ts_thread.heap && !heap->is_threadless) return true;
     return false;
 }
 
@@ -332,7 +332,7 @@ void ts_heap_bind(ts_heap *heap, const ts_share *share) {
     ts_thread.counted = &ts_no_block;
     ts_thread.counted_scope = &ts_no_scope;
     ts_compiler_fence(); /* partner: barrier_all in revoke_heap */
-    if (TS_UNLIKELY(ts_load_acquire(&heap->revoked) != 0)) ts_heap_call_thread(heap); /* acquire: partner of let_in */
+    if (TS_UNLIKELY(ts_load_acquire(&heap->revoked) != 0)) ts_heap_notify_thread(heap); /* acquire: partner of let_in */
 }
 
 void ts_heap_bind_private(ts_heap *heap, ts_churn_block *block, bool allocates) {
@@ -340,7 +340,7 @@ void ts_heap_bind_private(ts_heap *heap, ts_churn_block *block, bool allocates) 
     ts_store_relaxed(&ts_thread.private_word, (uint64_t)ts_line_of(block) << TS_UNIT_LINE_SHIFT | ts_era(&block->b));
     if (allocates) ts_store_relaxed(&ts_thread.private_block, block);
     ts_compiler_fence(); /* as in ts_heap_bind, and so is the next */
-    if (TS_UNLIKELY(ts_load_acquire(&heap->revoked) != 0)) ts_heap_call_thread(heap);
+    if (TS_UNLIKELY(ts_load_acquire(&heap->revoked) != 0)) ts_heap_notify_thread(heap);
 }
 
 /* The system may allocate for its note of the thread: if this is the process's malloc, that comes by here once more,
@@ -415,8 +415,8 @@ void ts_heap_fork_parent(void) {
     ts_lock_release_for_fork(&registry);
     atomic_thread_fence(memory_order_seq_cst); /* as in ts_heap_drop: for calls that came meanwhile */
     for (ts_heap *h = ts_heaps(); h; h = h->next) {
-        if (h == ts_thread.heap || !ts_heap_is_called(h) || !hold_heap(h, true)) continue;
-        ts_duties->work_off(h);
+        if (h == ts_thread.heap || !ts_heap_is_notified(h) || !hold_heap(h, true)) continue;
+        ts_heap_ops->work_off(h);
         ts_heap_drop(h);
     }
 }
@@ -434,7 +434,7 @@ void ts_heap_fork_child(void) {
             ts_store_seq(&h->state, lost ? TS_HEAP_LOST : TS_HEAP_ABANDONED);
             if (!lost) ts_fetch_add_relaxed(&ts_heaps_abandoned, 1);
             for (ts_block *b = ts_heap_first_block(h); b && !lost; b = ts_heap_next_block(b)) ts_block_shut(b);
-            if (h->lent && !lost) ts_duties->give_lent_back(h);
+            if (h->lent && !lost) ts_heap_ops->give_lent_back(h);
         }
         ts_store_relaxed(&h->unflushed, 1);
         let_in(h);

@@ -110,13 +110,13 @@ typedef struct ts_heap {
     ts_lock lock;             /* taken by a thread that holds another's heap */
     _Atomic uint32_t revoked; /* [0] another thread holds it, or is about to; guarded by lock, read by the owner
                                   [1] fork has done that, and it cannot be held
-                                  [31:2] errands left to its thread since the last answer; added to by anyone */
+                                  [31:2] jobs left to its thread since the last answer; added to by anyone */
     _Atomic uint32_t state;   /* ts_heap_state; guarded by lock */
     uint32_t id;              /* constant */
-    _Atomic uint32_t answers; /* (h) how often errands were answered; read by callers */
+    _Atomic uint32_t answers; /* (h) how often jobs were answered; read by callers */
     bool rebuild;             /* (h) its thread vanished in a fork: only state words can be trusted */
     bool keeps_nothing;       /* (h) its thread ends, or has ended: no bin keeps an empty slab */
-    bool is_home;             /* constant: it never has a thread, and keeps blocks that theirs gave up (orphan.c) */
+    bool is_threadless;       /* constant: it never has a thread, and keeps blocks that theirs gave up (orphan.c) */
     _Atomic uint32_t
         unflushed;          /* (h) in a child of fork: a vanished thread may have shut a block of it without a flush, so
                                    the next holder looks; a hint to others */
@@ -124,7 +124,7 @@ typedef struct ts_heap {
     _Atomic uint64_t queue; /* newest slab with cross-thread frees, 0: none; pushed by any thread */
     _Atomic uint32_t
         backlog; /* (h) slabs taken off the queue, not worked on yet; a hint to its owner, as is `ending` */
-    _Atomic(ts_block *) condemned;                /* blocks with errands; pushed by any thread */
+    _Atomic(ts_block *) inbox;                    /* blocks with jobs; pushed by any thread */
     _Atomic(ts_block *) ending;                   /* (h) taken off that list, not worked on yet */
     ts_block *free_churn, *free_scope;            /* (h) ended ones, for its next epochs */
     _Atomic uint32_t free_blocks[2];              /* (h) how many, of churn and of scope; a hint to its owner */
@@ -136,7 +136,7 @@ typedef struct ts_heap {
     ts_table_record *spare[2][TS_SPARE_RECORDS]; /* owner only: free table records, TS_TABLE_EPOCH and _DOMAIN */
     unsigned spares[2];
     /* Newest record, by index, of a domain that was this thread's and that another thread ended; 0: none. Pushed by any
-       thread, taken by this one or the heap's next (ts_domain_take_returned). */
+       thread, taken by this one or the heap's next (ts_domain_collect_returned). */
     _Atomic uint32_t returned;
     ts_churn_block *map[TS_HEAP_MAP]; /* owner only; checked by open_id */
     ts_scope_block *scope_map[TS_HEAP_MAP];
@@ -165,7 +165,7 @@ typedef struct ts_heap {
 /* Heaps of ended threads that still have blocks. A hint: whether it is worth to look for one to adopt. */
 extern TS_HIDDEN _Atomic uint32_t ts_heaps_abandoned;
 /* Whether a heap may have been called that has not answered. A hint: whether it is worth to look for one. */
-extern TS_HIDDEN _Atomic uint32_t ts_heaps_called;
+extern TS_HIDDEN _Atomic uint32_t ts_heaps_notified;
 /* The heap of no thread, abandoned from the beginning and never handed out. Any heap may take ended scope blocks from
    its list, as it may take churn blocks from ts_churn_pool. */
 extern TS_HIDDEN ts_heap *ts_heap_nobody;
@@ -178,8 +178,8 @@ static inline uint64_t ts_share_key(const ts_share *share) {
 /* ---- hold, call, drop ------------------------------------------------------------------------- */
 
 /* Work of the floor above on a heap that the caller holds. */
-typedef struct ts_heap_duties {
-    /* Answers all errands of the heap. */
+typedef struct ts_heap_op_table {
+    /* Answers all jobs of the heap. */
     void (*work_off)(ts_heap *heap);
     /* Makes the bins right from the state words alone: the thread vanished in a fork. */
     void (*rebuild)(ts_heap *heap);
@@ -188,9 +188,9 @@ typedef struct ts_heap_duties {
     /* Memory is short: all retained memory of the allocator goes back; bins: with the empty slabs of this thread's
        bins, too. Holds nothing. false: there was none. */
     bool (*scrape)(struct ts_allocator *allocator, bool bins);
-} ts_heap_duties;
+} ts_heap_op_table;
 /* Constant after ts_heap_init. */
-extern TS_HIDDEN const ts_heap_duties *ts_duties;
+extern TS_HIDDEN const ts_heap_op_table *ts_heap_ops;
 
 /* The rest of ts_heap_enter: another thread holds the heap, or is about to. Ends the operation and waits for it. */
 void ts_heap_enter_revoked(ts_heap *heap);
@@ -216,14 +216,14 @@ static inline void ts_heap_leave(ts_heap *heap) {
 /* Any thread, but not the owner inside an operation. Waits for nobody. false: another thread holds the heap, or its
    own is in the middle of an operation. */
 bool ts_heap_hold(ts_heap *heap);
-/* As ts_heap_hold, by a thread that has left an errand. false: the heap's thread, or its holder, works it off. */
-bool ts_heap_call(ts_heap *heap);
+/* As ts_heap_hold, by a thread that has left a job. false: the heap's thread, or its holder, works it off. */
+bool ts_heap_notify(ts_heap *heap);
 void ts_heap_drop(ts_heap *heap);
-/* Whether errands are left to its thread. A hint: others may be about to leave some. */
-static inline bool ts_heap_is_called(const ts_heap *heap) { return ts_load_relaxed(&heap->revoked) >= TS_CALLED; }
+/* Whether jobs are left to its thread. A hint: others may be about to leave some. */
+static inline bool ts_heap_is_notified(const ts_heap *heap) { return ts_load_relaxed(&heap->revoked) >= TS_CALLED; }
 /* Whether others have left anything on its lists. A hint, too. */
 static inline bool ts_heap_is_waited_for(const ts_heap *heap) {
-    uintptr_t blocks = (uintptr_t)ts_load_relaxed(&heap->condemned) | (uintptr_t)ts_load_relaxed(&heap->ending);
+    uintptr_t blocks = (uintptr_t)ts_load_relaxed(&heap->inbox) | (uintptr_t)ts_load_relaxed(&heap->ending);
     return (ts_load_relaxed(&heap->queue) | ts_load_relaxed(&heap->backlog) | blocks) != 0;
 }
 
@@ -235,7 +235,7 @@ bool ts_heap_is_quiet(const ts_tls *tls);
 /* Overwrites the token of the heap's thread, so that its next call answers. Caller has the heap's lock, has written
    `revoked`, and has then run a barrier_all. Either the thread wrote its token before that, and this is written over
    it, or it reads `revoked` afterwards (ts_heap_bind). */
-static inline void ts_heap_call_thread(ts_heap *heap) {
+static inline void ts_heap_notify_thread(ts_heap *heap) {
     ts_store_relaxed(&heap->tls->token, TS_TOKEN_CALLED);
     ts_forget_private(heap->tls);
 }
@@ -252,7 +252,7 @@ void ts_barrier_or_wait(void);
 
 /* ---- life ------------------------------------------------------------------------------------- */
 
-bool ts_heap_init(const ts_heap_duties *duties);
+bool ts_heap_init(const ts_heap_op_table *ops);
 /* Makes or reuses the heap of this thread, which has none. NULL: no memory. */
 ts_heap *ts_heap_make(void);
 /* The heap of this thread, made if it has none. NULL: no memory. */
@@ -261,7 +261,7 @@ static inline ts_heap *ts_heap_mine(void) {
     return TS_LIKELY(heap != NULL) ? heap : ts_heap_make();
 }
 /* A heap that never has a thread, in *at, if there is none yet. NULL: no memory. */
-ts_heap *ts_heap_make_home(_Atomic(ts_heap *) *at);
+ts_heap *ts_heap_make_threadless(_Atomic(ts_heap *) *at);
 /* First of the list of all heaps. */
 ts_heap *ts_heaps(void);
 /* Whether another thread has, or had, a heap. A thread that gets one later sees what the caller has written. */
@@ -325,7 +325,7 @@ TS_ALWAYS_INLINE void ts_heap_keep_record(ts_table *table, unsigned which, void 
     unsigned n = heap ? heap->spares[which] : TS_SPARE_RECORDS;
     if (TS_LIKELY(n < TS_SPARE_RECORDS)) {
         heap->spares[which] = n + 1;
-        ts_keep(&heap->spare[which][n], (ts_table_record *)record);
+        ts_store_if_changed(&heap->spare[which][n], (ts_table_record *)record);
     } else {
         ts_table_free(table, record);
     }
@@ -397,7 +397,7 @@ extern TS_HIDDEN ts_chunk_pool ts_churn_pool;
 void ts_records_purge(bool all);
 /* As ts_records_purge, but bounded: at the end of an epoch, which adds a block, and two chunks of magazines if it has
    used 18 classes. */
-static inline void ts_records_settle(void) {
+static inline void ts_records_run_deferred(void) {
     if (TS_UNLIKELY(ts_load_relaxed(&ts_churn_pool.count) > TS_POOL_CHURN_BLOCKS))
         ts_chunk_purge(&ts_churn_pool, TS_POOL_CHURN_BLOCKS, 2);
     if (TS_UNLIKELY(ts_load_relaxed(&ts_magazine_pool.count) > TS_POOL_MAGAZINE_CHUNKS))
@@ -421,17 +421,17 @@ TS_ALWAYS_INLINE void ts_block_begin(ts_heap *heap, ts_share *share, struct ts_e
         if ((void *)ts_thread.rolling == (void *)block) ts_thread.rolling = &ts_no_block;
         /* It may be another allocator's now, and one with care does not change the token (ts_heap_bind). */
         if ((void *)ts_thread.block == (void *)block) ts_thread.block = &ts_no_block;
-        ts_keep_relaxed(&block->rolling, 0); /* in a child of fork: its thread vanished in make_rolling */
+        ts_store_relaxed_if_changed(&block->rolling, 0); /* in a child of fork: its thread vanished in make_rolling */
     }
     ts_assert(2, ts_load_relaxed(&block->open_id) == TS_ID_NEVER && ts_load_relaxed(&block->heap) == heap &&
                      ts_load_relaxed(&block->key) == (TS_KEY_FINE | ts_era(block)));
-    ts_keep_relaxed(&block->allocator, share->token);
-    ts_keep(&block->closing, TS_OPEN);
-    ts_keep_relaxed(&block->flushed, 0);
-    ts_keep(&block->share, share);
-    ts_keep(&block->slow, share->slow[scope]);
+    ts_store_relaxed_if_changed(&block->allocator, share->token);
+    ts_store_if_changed(&block->closing, TS_OPEN);
+    ts_store_relaxed_if_changed(&block->flushed, 0);
+    ts_store_if_changed(&block->share, share);
+    ts_store_if_changed(&block->slow, share->slow[scope]);
     ts_store_relaxed(&block->era, (uint32_t)ts_era(block));
-    ts_keep_relaxed(&block->resets, 0);
+    ts_store_relaxed_if_changed(&block->resets, 0);
     ts_store_release(&block->epoch, epoch); /* after the last use: object.c, snapshot.c (epoch_of) */
     ts_heap_link(block);
 }

@@ -30,7 +30,7 @@ typedef struct ts_tls {
     ts_churn_block *rolling; /* block of the rolling epoch used last */
     _Atomic(ts_scope_block *) scope; /* block of the innermost domain, if that is a scope; read by others */
     ts_scope_block *last;            /* block of the scope epoch that was used last by its id, or by its domain */
-    /* As `block` and `last`, of an allocator that samples stacks. No hit allocates there (ts_take_counted). */
+    /* As `block` and `last`, of an allocator that samples stacks. No hit allocates there (ts_alloc_counted). */
     ts_churn_block *counted;
     ts_scope_block *counted_scope;
     _Atomic uintptr_t token; /* allocator used last. UINTPTR_MAX: none, so no fast paths (no heap, or timing is on).
@@ -51,8 +51,8 @@ typedef struct ts_tls {
     bool drain_others;              /* other heaps have such frees, too */
     uint32_t drained[TS_DRAINED];   /* epochs by index: closing, and a block of theirs holds nothing any more */
     unsigned drained_count;
-    bool drained_more;        /* there was no room for more of them: ts_epoch_settle looks at all epochs */
-    unsigned settled;         /* calls of ts_epoch_settle */
+    bool drained_more;        /* there was no room for more of them: ts_epoch_run_deferred looks at all epochs */
+    unsigned settled;         /* calls of ts_epoch_run_deferred */
     uint64_t opened_ns;       /* when it opened its newest epoch */
     unsigned others;          /* calls for other allocators than that of `token`, which found their way without it */
     uint64_t measured;        /* epoch that it ended, whose memory after the end is to be measured (epoch/past.h) */

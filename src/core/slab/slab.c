@@ -55,7 +55,7 @@ uint32_t ts_slab_handled_generation(ts_slab *slab) {
     return gen;
 }
 
-void ts_slab_leave_states(uint32_t unit) {
+void ts_slab_fold_states(uint32_t unit) {
     ts_slab *slab = ts_slab_at(unit);
     ts_assert(2, ts_load_relaxed(ts_unit_word(unit)) == 0);
     if (!ts_kind_is_churn(ts_slab_kind(slab))) return;

@@ -368,7 +368,7 @@ TS_ALWAYS_INLINE bool ts_slab_claim_clean(uint32_t unit) {
 /* Before the state words of a claimed unit are lost: notes in the record the generations that handles may carry,
    which the next use must know. A handle that another thread is making meanwhile is not made: see
    ts_slab_next_generation. */
-void ts_slab_leave_states(uint32_t unit);
+void ts_slab_fold_states(uint32_t unit);
 
 /* The first generation of the next use of a slab of which handles were made. Clears the flag that says so. */
 uint32_t ts_slab_handled_generation(ts_slab *slab);

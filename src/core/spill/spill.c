@@ -263,8 +263,8 @@ bool ts_spill_fetch(ts_spill *spill) {
 static void drain_blocks(const ts_block *blocks) {
     for (const ts_block *b = blocks; b; b = ts_load_relaxed(&b->epoch_next)) {
         ts_heap *heap = ts_load_acquire(&b->heap);
-        if (ts_heap_hold(heap) || ts_heap_call(heap)) {
-            ts_heap_work_off(heap);
+        if (ts_heap_hold(heap) || ts_heap_notify(heap)) {
+            ts_heap_run_posted(heap);
             ts_heap_drop(heap);
         }
     }
@@ -305,7 +305,7 @@ void ts_spill_return(ts_spill *spill) {
     atomic_fetch_sub_explicit(&ts_spills, 1, memory_order_release); /* partner: ts_is_lent */
     uint64_t released = ts_thread.released;
     ts_epoch_unpin(epoch);
-    ts_epoch_settle_end(ts_thread.released - released);
+    ts_epoch_purge_after_end(ts_thread.released - released);
     ts_allocator_unpin(allocator);
 }
 

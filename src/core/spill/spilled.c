@@ -46,11 +46,11 @@ static void take_out_slab(const ts_heap *heap, uint32_t unit) {
     ts_block *block = block_of(unit, &word);
     if (!block || ts_era(block) != ts_word_era(word) || ts_load_relaxed(&block->heap) != heap) return;
     if (!ts_foreign_all_freed(unit, word) || !ts_take_lent(unit)) return;
-    ts_foreign_take_in(block, unit, word);
+    ts_foreign_drain_slab(block, unit, word);
     if (block->scope)
-        ts_scope_take_out(ts_scope(block), unit);
+        ts_scope_remove(ts_scope(block), unit);
     else
-        ts_bin_take_out(ts_churn(block), ts_line_address(ts_word_line(word)), unit);
+        ts_bin_remove(ts_churn(block), ts_line_address(ts_word_line(word)), unit);
     ts_store_relaxed(&ts_slab_at(unit)->u.last_word, word & ~TS_UNIT_FOREIGN);
     ts_store_release(ts_unit_word(unit), 0); /* partner: wait_until_dead */
 }

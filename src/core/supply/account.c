@@ -48,7 +48,7 @@ static void add_units(ts_account *from, uint64_t units) {
     for (ts_account *a = from; a; a = parent_of(a)) ts_store_relaxed(&a->units, ts_load_relaxed(&a->units) + units);
 }
 
-const ts_account *ts_account_take(ts_account *account, uint64_t units, bool *tell) {
+const ts_account *ts_account_charge(ts_account *account, uint64_t units, bool *tell) {
     if (tell) *tell = false;
     if (!account) return NULL;
     ts_lock_acquire(&lock);

@@ -6,10 +6,10 @@
  *
  * One lock guards all accounts. It is the last of all ranks, so a holder of a heap may take it. Only the holder of a
  * block's heap changes or reads the block's account. A thread takes a unit from the account before it adds it to a
- * block (ts_account_take), and gives it back after it has taken it off. So no threads together are beyond a limit.
+ * block (ts_account_charge), and gives it back after it has taken it off. So no threads together are beyond a limit.
  *
  * An epoch gets its account at once. A block gets it when its heap can be held. If its thread is in the middle of an
- * operation, that is an errand for the thread (TS_LEFT_COUNT). The holder of a heap cannot wait for the epoch's lock,
+ * operation, that is a job for the thread (TS_POST_COUNT). The holder of a heap cannot wait for the epoch's lock,
  * so it finds the right account without it:
  *     epoch:  account = NULL;  unref, which takes the lock here
  *     block:  lock;  read the epoch's account: not NULL, and of the block's use of the epoch;  ref;  unlock
@@ -41,17 +41,17 @@ void ts_account_ref(ts_account *account);
 void ts_account_unref(ts_account *account);
 /* Takes units from an account. NULL: done; a NULL account has no limit. Else the account whose limit refuses it.
    *tell: the caller reports the refusal. tell NULL: the call is a try, which does not count as a failure. */
-const ts_account *ts_account_take(ts_account *account, uint64_t units, bool *tell);
+const ts_account *ts_account_charge(ts_account *account, uint64_t units, bool *tell);
 /* Adds units that are there already, whatever the limit. In the next three NULL stands for no account. */
 void ts_account_count(ts_account *account, uint64_t units);
 static inline void ts_account_add(ts_account *account, uint64_t units) {
     if (TS_UNLIKELY(account != NULL)) ts_account_count(account, units);
 }
-static inline void ts_account_give(ts_account *account, uint64_t units) { ts_account_add(account, 0 - units); }
+static inline void ts_account_uncharge(ts_account *account, uint64_t units) { ts_account_add(account, 0 - units); }
 /* Gives units back that the account has granted, and lets go of it. */
 static inline void ts_account_let_go(ts_account *account, uint64_t back) {
     if (TS_LIKELY(account == NULL)) return;
-    ts_account_give(account, back);
+    ts_account_uncharge(account, back);
     ts_account_unref(account);
 }
 /* The account gets another parent, or none, and its units go with it. false: it is above that parent, or is that
@@ -67,7 +67,9 @@ static inline ts_account *ts_block_account(const ts_block *block) {
 void ts_block_set_account(ts_block *block, ts_account *account);
 /* The block gets the account of its epoch, unless its use of the epoch has ended. */
 void ts_block_count(ts_block *block);
-static inline void ts_block_gives(ts_block *block, uint64_t units) { ts_account_give(ts_block_account(block), units); }
+static inline void ts_block_gives(ts_block *block, uint64_t units) {
+    ts_account_uncharge(ts_block_account(block), units);
+}
 
 void ts_account_for_locks(ts_lock_fn *fn);
 

@@ -55,7 +55,7 @@ uint64_t ts_units_in_use(ts_allocator *allocator) {
 
 /* Purges the state words of a run of units that are in no slab: a thirty-second of their data, and an eighth for FINE
    ones. As zeros they say that nothing is live, which is true, and that all generations are used up;
-   ts_slab_leave_states has kept what the next use needs. Pages that other units share stay. If the system refuses,
+   ts_slab_fold_states has kept what the next use needs. Pages that other units share stay. If the system refuses,
    all stay, and nothing is lost. The counters of purges are about data. */
 static bool purge_table(uint32_t first, uint32_t count, bool fine) {
     size_t page = ts_os_page_bytes(), per_unit = ts_granules_per_unit(fine) * sizeof(uint16_t);
@@ -63,7 +63,7 @@ static bool purge_table(uint32_t first, uint32_t count, bool fine) {
     uintptr_t from = (uintptr_t)ts_align_up(states, page);
     uintptr_t to = (uintptr_t)ts_align_down(states + count * per_unit, page);
     if (from >= to) return false;
-    for (uint32_t i = 0; i < count; i++) ts_slab_leave_states(first + i);
+    for (uint32_t i = 0; i < count; i++) ts_slab_fold_states(first + i);
     return ts_os->purge((void *)from, to - from);
 }
 
@@ -241,12 +241,12 @@ uint64_t ts_purge_shared(ts_allocator *allocator, uint64_t keep, uint64_t most) 
 
 static void note_given(ts_allocator *allocator, uint64_t given) {
     ts_lock_acquire(&allocator->retained_lock);
-    ts_retain_give(&allocator->retain, ts_load_relaxed(&allocator->taken_units), ts_retained_shared(allocator), given,
+    ts_retain_add(&allocator->retain, ts_load_relaxed(&allocator->taken_units), ts_retained_shared(allocator), given,
                    ts_os->coarse_ns());
     ts_lock_release(&allocator->retained_lock);
 }
 
-uint64_t ts_allocator_settle(ts_allocator *allocator, uint64_t most) {
+uint64_t ts_purge_to_limit(ts_allocator *allocator, uint64_t most) {
     if (!ts_purge_is_over(allocator)) return 0;
     uint64_t given = ts_purge_shared(allocator, ts_purge_limit(allocator), most);
     note_given(allocator, given);
@@ -269,7 +269,7 @@ uint64_t ts_allocator_look(ts_allocator *allocator, uint64_t most) {
 }
 
 /* own: units of a span that the thread has just freed. */
-static uint64_t settle_step(ts_allocator *allocator, uint64_t owed, uint64_t own) {
+static uint64_t purge_step(ts_allocator *allocator, uint64_t owed, uint64_t own) {
     /* Whether the debt may wait for a piece: not where memory goes back at once, or a limit is to be kept. */
     bool piece =
         ts_purge_limit(allocator) > ts_load_relaxed(&allocator->reserved_units) && !ts_allocator_is_sparing(allocator);
@@ -315,9 +315,9 @@ void ts_purge_owed(uint64_t purge_units) {
     if (!ts_allocator_pin_use(allocator, ts_thread.settle_token)) return;
     uint64_t left;
     if (purge_units == TS_PURGE_STEP) {
-        left = settle_step(allocator, owed, own);
+        left = purge_step(allocator, owed, own);
     } else {
-        uint64_t given = ts_allocator_settle(allocator, purge_units);
+        uint64_t given = ts_purge_to_limit(allocator, purge_units);
         left = given == 0 || given > owed ? 0 : owed - given; /* 0: the limit is met meanwhile, or the system refused */
     }
     if (left > 0 && !ts_thread.settle) {

@@ -23,7 +23,7 @@
 #define TS_PURGE_LEAST_UNITS 16u
 #define TS_PURGE_PHASE_UNITS 512u /* released by the frees of a phase: its end pays for all that is too much */
 #define TS_PURGE_CALLS 2u         /* of the system in one allocation or free */
-#define TS_PURGE_STEP 0u          /* to ts_settle_now: an allocation or a free pays */
+#define TS_PURGE_STEP 0u          /* to ts_run_deferred: an allocation or a free pays */
 #define TS_PURGE_BATCH 512u       /* units that become runs, or are purged, at a time */
 
 /* ---- how much ------------------------------------------------------------------------------------ */
@@ -46,7 +46,7 @@ void ts_note_retained(ts_allocator *allocator, uint64_t added);
 /* This thread pays its debt, up to `units` units, or one step (TS_PURGE_STEP). Caller holds nothing. */
 void ts_purge_owed(uint64_t units);
 /* Purges up to `most` of the units beyond the limit. Returns units given back. Holds nothing. */
-uint64_t ts_allocator_settle(ts_allocator *allocator, uint64_t most);
+uint64_t ts_purge_to_limit(ts_allocator *allocator, uint64_t most);
 /* Purges some units that nobody has needed for a while (retain.h); to be called now and then. */
 uint64_t ts_allocator_look(ts_allocator *allocator, uint64_t most);
 

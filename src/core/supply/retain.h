@@ -59,7 +59,7 @@ static inline uint64_t ts_retain_row(const ts_retain *retain, uint64_t retained)
 }
 
 /* Notes that units were taken for use. retained: those that still are. */
-static inline void ts_retain_take(ts_retain *retain, uint64_t retained, uint64_t units) {
+static inline void ts_retain_subtract(ts_retain *retain, uint64_t retained, uint64_t units) {
     uint64_t row = ts_retain_row(retain, retained), less = TS_RETAIN_ROW * units;
     ts_store_relaxed(&retain->row_from, retained - (row > less ? row - less : 0));
 }
@@ -119,7 +119,7 @@ static inline void ts_retain_follow(ts_retain *retain, uint64_t taken, uint64_t 
 }
 
 /* Notes that units went back. retained: units that are retained still. */
-static inline void ts_retain_give(ts_retain *retain, uint64_t taken, uint64_t retained, uint64_t units,
+static inline void ts_retain_add(ts_retain *retain, uint64_t taken, uint64_t retained, uint64_t units,
                                   uint64_t now_ns) {
     ts_retain_follow(retain, taken, retained + units, now_ns);
     retain->out += units;
@@ -131,7 +131,7 @@ static inline void ts_retain_give(ts_retain *retain, uint64_t taken, uint64_t re
 
 /* Notes how much is retained after `units` of it were taken. */
 static inline void ts_retain_note(ts_retain *retain, uint64_t retained, uint64_t units) {
-    if (units > 0) ts_retain_take(retain, retained, units);
+    if (units > 0) ts_retain_subtract(retain, retained, units);
     if (retained < retain->least) retain->least = retained;
     if (retained > retain->most) retain->most = retained;
 }

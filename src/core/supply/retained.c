@@ -59,7 +59,7 @@ void ts_note_reused(ts_allocator *allocator, uint64_t before) {
 
 void ts_note_fresh(ts_allocator *allocator, uint64_t units) {
     ts_fetch_add_relaxed(&allocator->taken_units, units);
-    ts_retain_take(&allocator->retain, ts_retained_shared(allocator), units);
+    ts_retain_subtract(&allocator->retain, ts_retained_shared(allocator), units);
 }
 
 /* Moves the first `count` units of a list, which has more, before another's. Owner of both lists. */
@@ -191,7 +191,7 @@ static uint32_t take_within_budget(ts_allocator *allocator, unsigned part, unsig
    bins. */
 uint32_t ts_units_take_fresh(ts_allocator *allocator, unsigned part, unsigned home, uint32_t units, uint32_t align) {
     uint32_t first = take_within_budget(allocator, part, home, units, align);
-    for (unsigned pass = 0; !first && pass < 2 && ts_duties->scrape(allocator, pass > 0); pass++)
+    for (unsigned pass = 0; !first && pass < 2 && ts_heap_ops->scrape(allocator, pass > 0); pass++)
         first = take_within_budget(allocator, part, home, units, align);
     if (!first) errno = ENOMEM;
     return first;

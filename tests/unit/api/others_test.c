@@ -141,7 +141,7 @@ static void a_call_is_answered(void **state) {
         for (unsigned i = 0; i < 2; i++)
             p[i] = slab_malloc_epoch(allocators[i], 100, churn[i]); /* now bound to either */
         for (unsigned i = 0; i < 2; i++) assert_true(slab_free(allocators[i], slab_malloc(allocators[i], 100)));
-        ts_fetch_add_relaxed(&heap->revoked, TS_CALLED); /* as ts_heap_call, which met an operation */
+        ts_fetch_add_relaxed(&heap->revoked, TS_CALLED); /* as ts_heap_notify, which met an operation */
         ts_store_relaxed(&ts_thread.token, TS_TOKEN_CALLED);
         void *made = NULL;
         switch (way / 2) {
@@ -151,7 +151,7 @@ static void a_call_is_answered(void **state) {
         case 3: made = slab_aligned_epoch(a, 64, 100, churn[way % 2]); break;
         default: assert_true(slab_free(a, p[way % 2])); p[way % 2] = NULL;
         }
-        assert_false(ts_heap_is_called(heap));
+        assert_false(ts_heap_is_notified(heap));
         assert_true(slab_free(a, made));
         for (unsigned i = 0; i < 2; i++) assert_true(slab_free(allocators[i], p[i]));
     }

@@ -239,16 +239,16 @@ static void a_call_is_answered(void **state) {
         void *p = make(100);
         end(make(100));
         asked = 0;
-        ts_fetch_add_relaxed(&heap->revoked, TS_CALLED); /* as ts_heap_call, which met an operation */
+        ts_fetch_add_relaxed(&heap->revoked, TS_CALLED); /* as ts_heap_notify, which met an operation */
         if (way < 2)
-            ts_heap_call_thread(heap);
+            ts_heap_notify_thread(heap);
         else
             ts_heap_bind_private(heap, ts_thread.private_bins, true); /* after that was written over */
         if (way % 2)
             end(make(100));
         else
             end(p);
-        assert_false(ts_heap_is_called(heap));
+        assert_false(ts_heap_is_notified(heap));
         assert_int_equal(asked, way % 2);
         if (way % 2) end(p);
         end(make(100));

@@ -99,7 +99,7 @@ static void drain(void) {
     ts_heap_enter(ts_thread.heap);
     ts_foreign_drain(ts_thread.heap);
     ts_heap_leave(ts_thread.heap);
-    ts_epoch_settle();
+    ts_epoch_run_deferred();
     assert_int_equal(ts_load_relaxed(&ts_thread.heap->queue), 0);
 }
 
@@ -413,7 +413,7 @@ static void a_block_that_goes(void **state) {
         begin(&kinds[k]);
         done = !free_with(at, destroy_and_go, TS_ANY_GENERATION, &r);
         pushed += ts_load_relaxed(&ts_heap_nobody->queue) != 0;
-        ts_epoch_settle();
+        ts_epoch_run_deferred();
         assert_int_equal(ts_load_relaxed(&ts_heap_nobody->queue), 0);
         if (done)
             drain();
@@ -500,7 +500,7 @@ static bool drain_with(unsigned at, void (*fn)(void)) {
     stepped_drain(ts_thread.heap);
     ts_heap_leave(ts_thread.heap);
     bool stopped = sup_stop_disarm(&at_step);
-    ts_epoch_settle();
+    ts_epoch_run_deferred();
     return stopped;
 }
 

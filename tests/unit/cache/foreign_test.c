@@ -45,7 +45,7 @@ static void drain(void) {
     ts_heap_enter(ts_thread.heap);
     ts_foreign_drain(ts_thread.heap);
     ts_heap_leave(ts_thread.heap);
-    ts_epoch_settle();
+    ts_epoch_run_deferred();
 }
 
 static bool pending(const void *p) {
@@ -188,7 +188,7 @@ static void *destroy_them(void *unused) {
 }
 
 static unsigned condemned_blocks(void) {
-    const ts_block *lists[] = {ts_load_acquire(&ts_thread.heap->condemned), ts_thread.heap->ending};
+    const ts_block *lists[] = {ts_load_acquire(&ts_thread.heap->inbox), ts_thread.heap->ending};
     unsigned n = 0;
     for (int i = 0; i < 2; i++) {
         for (const ts_block *b = lists[i]; b; b = (const ts_block *)(ts_load_relaxed(&b->left) & ~TS_LEFT_MARKS)) {
@@ -508,7 +508,7 @@ static void one_slab_comes_off(void **state) {
             free_range(SLABS * SLOTS, SLABS * SLOTS + 1);
             ts_heap_enter(heap);
         }
-        ts_foreign_take_off(heap, unit_of(live[SLABS * SLOTS], &entry));
+        ts_foreign_drain_closing(heap, unit_of(live[SLABS * SLOTS], &entry));
         ts_heap_leave(heap);
         assert_false(word_of(live[SLABS * SLOTS]) & TS_UNIT_FOREIGN);
         assert_true(slab_owns(allocator, live[SLABS * SLOTS + 1]));
@@ -550,7 +550,7 @@ static void nothing_is_left_with_nobody(void **state) {
     free_range(2, 3);
     uint64_t entry;
     assert_true(ts_heap_hold(heap));
-    ts_foreign_take_off(heap, unit_of(live[2], &entry));
+    ts_foreign_drain_closing(heap, unit_of(live[2], &entry));
     ts_heap_drop(heap);
     for (unsigned k = 0; k < 2; k++) {
         assert_false(word_of(live[2 * k + 1]) & TS_UNIT_FOREIGN);
@@ -954,7 +954,7 @@ static void own_queue_among_others(void **state) {
     assert_true(ts_load_relaxed(&ts_thread.heap->queue) != 0);
     ts_thread.drain = ts_thread.heap;
     ts_thread.drain_others = true;
-    ts_settle_now(0);
+    ts_run_deferred(0);
     assert_int_equal(ts_load_relaxed(&ts_thread.heap->queue), 0);
     assert_int_equal(sup_live_objects(allocator), MANY / 2);
     assert_true(epoch_destroy(allocator, shared));

@@ -14,14 +14,14 @@
 #include "supply/supply.h"
 
 static unsigned looks;
-#define ts_hollow_give counted_hollow_give
+#define ts_hollow_purge counted_hollow_give
 #define ts_hollow_closed_pages counted_hollow_closed_pages
-#define ts_hollow_give_closed counted_hollow_give_closed
+#define ts_hollow_purge_closed counted_hollow_give_closed
 #define ts_slab_at(unit) (looks++, (ts_slab_at)(unit))
 #define ts_unit_word(unit) (looks++, (ts_unit_word)(unit))
-void ts_hollow_give(ts_heap *heap, ts_allocator *allocator);
+void ts_hollow_purge(ts_heap *heap, ts_allocator *allocator);
 unsigned ts_hollow_closed_pages(uint32_t unit, uint64_t word);
-bool ts_hollow_give_closed(ts_heap *heap, ts_allocator *allocator, uint32_t unit, uint64_t word, unsigned pages);
+bool ts_hollow_purge_closed(ts_heap *heap, ts_allocator *allocator, uint32_t unit, uint64_t word, unsigned pages);
 #include "cache/hollow.c"
 #undef ts_slab_at
 #undef ts_unit_word

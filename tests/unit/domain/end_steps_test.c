@@ -289,12 +289,12 @@ static void left_and_put_back(void **state) {
     ts_op_begin(&ts_thread);
     let(close_epoch);
     ts_op_end(&ts_thread);
-    assert_ptr_equal(ts_exchange_seq(&heap->condemned, NULL), block);
+    assert_ptr_equal(ts_exchange_seq(&heap->inbox, NULL), block);
     assert_true(epoch_domain_hand_over(domain));
     assert_ptr_equal(ts_load_relaxed(&entry->blocks), block);
     assert_ptr_not_equal(heap->free_scope, block);
-    assert_int_equal(ts_load_relaxed(&block->left), TS_LEFT_SHUT);
-    ts_heap_leave_list(heap, block);
+    assert_int_equal(ts_load_relaxed(&block->left), TS_POST_FLUSH);
+    ts_heap_post_list(heap, block);
     slab_thread_idle();
     assert_int_equal(ts_load_relaxed(&block->left), 0);
     assert_true(epoch_domain_end(domain));
@@ -308,13 +308,13 @@ static void called(void **state) {
     for (unsigned reset = 0; reset < 2; reset++) {
         make_domain();
         atomic_fetch_add(&heap->revoked, TS_CALLED);
-        assert_true(ts_heap_is_called(heap));
+        assert_true(ts_heap_is_notified(heap));
         if (reset) {
             assert_true(epoch_domain_reset(domain, SIZE_MAX));
         } else {
             epoch_domain_destroy(domain);
         }
-        assert_false(ts_heap_is_called(heap));
+        assert_false(ts_heap_is_notified(heap));
         if (reset) {
             epoch_domain_destroy(domain);
         }

@@ -299,7 +299,7 @@ static void while_that_heap_is_held(void **state) {
     let(0, add);
     let(0, give);
     ts_heap *home = ts_load_relaxed(&first_block()->heap);
-    assert_true(home->is_home && home != walkers[0].heap);
+    assert_true(home->is_threadless && home != walkers[0].heap);
     assert_true(ts_heap_hold(home));
     let(1, add); /* it cannot have that one now */
     let(1, give);

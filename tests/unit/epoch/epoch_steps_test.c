@@ -23,7 +23,7 @@
 
 static void condemns(void);
 
-#define ts_heap_condemn(h, b) (condemns(), (ts_heap_condemn)((h), (b)))
+#define ts_heap_post_end(h, b) (condemns(), (ts_heap_post_end)((h), (b)))
 #define ts_heap_enter(h) (step(), (ts_heap_enter)(h))
 #define ts_block_flush(h, b, r) (step(), (ts_block_flush)((h), (b), (r)))
 #define ts_block_shut(b) (step(), (ts_block_shut)(b), step())
@@ -35,7 +35,7 @@ static void condemns(void);
 #include "epoch/epoch.c"
 #include "epoch/hand_over.c"
 #include "walk/check_pool.h"
-#undef ts_heap_condemn
+#undef ts_heap_post_end
 #undef ts_heap_enter
 #undef ts_block_flush
 #undef ts_block_shut
@@ -215,7 +215,7 @@ static atomic_bool is_left;
 static void *visit_from_outside(void *argument) {
     /* As if the close had missed it. This waits for no lock; the rest may. */
     ts_block *b = ts_load_relaxed(&ts_epoch_find(record, epoch)->blocks);
-    if (b && ts_load_acquire(&b->open_id) == TS_ID_NEVER) ts_heap_leave_shut(other_heap, b);
+    if (b && ts_load_acquire(&b->open_id) == TS_ID_NEVER) ts_heap_post_flush(other_heap, b);
     atomic_store(&is_left, true);
     ts_heap_visit(other_heap, record);
     atomic_store(&done, true);
@@ -339,7 +339,7 @@ static void ends_before_its_block_is_condemned(void **state) {
     assert_true(epoch_destroy(allocator, epoch));
     assert_true(sup_stop_disarm(&at_condemn));
     assert_int_equal(ts_load_relaxed(&other_heap->state), TS_HEAP_ABANDONED);
-    SUP_CHECK(atomic_load(&other_heap->condemned) == NULL, "a dead block is left to nobody");
+    SUP_CHECK(atomic_load(&other_heap->inbox) == NULL, "a dead block is left to nobody");
     sup_check_empty(allocator);
 }
 

@@ -49,7 +49,7 @@ static void check_account(unsigned at, bool may_be_left) {
     uint64_t units = 0;
     SUP_CHECK(account != NULL, "step %u: it has none", at);
     for (const ts_block *b = atomic_load(&entry->blocks); b; b = ts_epoch_next_block(b)) {
-        if (may_be_left && (atomic_load(&b->left) & TS_LEFT_COUNT) && ts_heap_is_called(atomic_load(&b->heap))) {
+        if (may_be_left && (atomic_load(&b->left) & TS_POST_COUNT) && ts_heap_is_notified(atomic_load(&b->heap))) {
             continue;
         }
         SUP_CHECK(ts_block_account(b) == account, "step %u: a block is not counted", at);
@@ -135,13 +135,13 @@ static void beside_an_allocation(void **state) {
         }
         assert_true(epoch_set_limit(allocator, epoch, LIMIT * UNIT));
         ts_block *block = atomic_load(&entry->blocks);
-        assert_int_equal(atomic_load(&block->left) & TS_LEFT_MARKS, TS_LEFT_COUNT);
-        assert_true(ts_heap_is_called(other_heap));
+        assert_int_equal(atomic_load(&block->left) & TS_LEFT_MARKS, TS_POST_COUNT);
+        assert_true(ts_heap_is_notified(other_heap));
         assert_int_equal(entry->pins, 0);
         assert_null(ts_block_account(block));
         if (dies) {
             assert_true(epoch_destroy(allocator, epoch));
-            assert_int_equal(atomic_load(&block->left) & TS_LEFT_MARKS, TS_LEFT_COUNT | TS_LEFT_DEAD);
+            assert_int_equal(atomic_load(&block->left) & TS_LEFT_MARKS, TS_POST_COUNT | TS_POST_END);
         }
         atomic_store(&goes_on, true);
         meet();
@@ -186,13 +186,13 @@ static void not_taken_over(void **state) {
     ts_block *block = atomic_load(&entry->blocks);
     end();
     assert_int_equal(atomic_load(&old->state), TS_HEAP_ABANDONED);
-    ts_heap_leave_uncounted(old, block);
+    ts_heap_post_count(old, block);
     allocate_one();
     assert_ptr_equal(atomic_load(&block->heap), old);
     assert_true(epoch_set_limit(allocator, epoch, LIMIT * UNIT));
     check_account(0, false);
-    assert_true(ts_heap_call(old));
-    ts_heap_work_off(old);
+    assert_true(ts_heap_notify(old));
+    ts_heap_run_posted(old);
     ts_heap_drop(old);
     assert_int_equal(atomic_load(&block->left), 0);
     check_account(1, false);

@@ -22,12 +22,12 @@ enum { UNIT = 16384 };
 static char *base; /* of units that no allocator has */
 
 APART static void take_here(void) {
-    ts_origin_take();
+    ts_origin_record();
     STAY;
 }
 APART static void take_there(void) {
     STAY;
-    ts_origin_take();
+    ts_origin_record();
     STAY;
 }
 
@@ -62,8 +62,8 @@ static void nothing_where_nobody_listens(void **state) {
     (void)state;
     ts_origin origin;
     if (ts_origin_is_kept) skip();
-    ts_origin_take();
-    ts_origin_take_end(77);
+    ts_origin_record();
+    ts_origin_record_end(77);
     ts_origin_born(base, 10, 16);
     ts_origin_resized(base, 12);
     ts_origin_ended(base);
@@ -142,7 +142,7 @@ static void errno_is_kept(void **state) {
     (void)state;
     errno = EXDEV;
     take_here();
-    ts_origin_take_end(4711);
+    ts_origin_record_end(4711);
     assert_int_equal(errno, EXDEV);
 }
 
@@ -225,7 +225,7 @@ static void ended_with_its_epoch(void **state) {
     ts_origin_born(base + 64, 16, 16);
     ts_origin_ended(base + 64);
     ts_origin_born(base + UNIT, 16, 16);
-    ts_origin_take_end(4000);
+    ts_origin_record_end(4000);
     sup_in_thread(empty_later, base);
     assert_true(ts_origin_find(base, &origin[0]));
     assert_true(ts_origin_find(base + 64, &origin[1]));

@@ -70,7 +70,7 @@
 #define ts_epoch_find_locked(a, id) stepped_find_locked((a), (id))
 #define ts_epoch_find_active(a, id) stepped_find_active((a), (id))
 #define ts_foreign_drain_some(heap, most) (step(), (ts_foreign_drain_some)((heap), (most)))
-#define ts_foreign_take_off(heap, unit) (step(), (ts_foreign_take_off)((heap), (unit)))
+#define ts_foreign_drain_closing(heap, unit) (step(), (ts_foreign_drain_closing)((heap), (unit)))
 static unsigned locks;
 static ts_epoch *stepped_find_locked(ts_allocator *of, EpochId id) {
     step();
@@ -130,7 +130,7 @@ static unsigned reports;
 #undef ts_epoch_find_locked
 #undef ts_epoch_find_active
 #undef ts_foreign_drain_some
-#undef ts_foreign_take_off
+#undef ts_foreign_drain_closing
 #undef ts_alloc_aligned
 #undef ts_alloc_current
 #undef ts_alloc_rolling

@@ -91,7 +91,7 @@ static void drain(void) {
     ts_heap_enter(ts_thread.heap);
     ts_foreign_drain(ts_thread.heap);
     ts_heap_leave(ts_thread.heap);
-    ts_epoch_settle();
+    ts_epoch_run_deferred();
 }
 
 /* As a foreign free that was stopped before its last step: bit and flag are set, the slab is on no queue yet. */
@@ -449,7 +449,7 @@ static void two_ended_threads(void **state) {
         uint32_t unit = unit_of(kept[i], &entry);
         assert_int_equal(ts_foreign_free(unit, entry, record->token, TS_ANY_GENERATION, &retries), TS_FOREIGN_FREED);
     }
-    ts_epoch_settle();
+    ts_epoch_run_deferred();
     for (int i = 0; i < 2; i++) {
         assert_int_equal(ts_load_seq(&heaps[i]->queue), 0);
     }
@@ -609,10 +609,10 @@ static void condemned_at_its_end(void **state) {
     ts_store_relaxed(&block->open_id, TS_ID_NEVER);
     ts_block_kill(block);
     ts_allocator_pin(record);
-    ts_heap_condemn(other_heap, block);
-    assert_false(ts_heap_call(other_heap));
+    ts_heap_post_end(other_heap, block);
+    assert_false(ts_heap_notify(other_heap));
     let_it_end();
-    assert_null(ts_load_seq(&other_heap->condemned));
+    assert_null(ts_load_seq(&other_heap->inbox));
     assert_int_equal(sup_live_objects(allocator), 0);
     assert_true(epoch_destroy(allocator, epoch));
     sup_check_empty(allocator);

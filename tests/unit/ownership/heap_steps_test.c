@@ -184,7 +184,7 @@ static void kill_block(void) {
     ts_store_relaxed(&block->open_id, TS_ID_NEVER);
     ts_block_kill(block);
     ts_allocator_pin(record);
-    ts_heap_condemn(other_heap, block);
+    ts_heap_post_end(other_heap, block);
 }
 
 static unsigned barriers;
@@ -196,7 +196,7 @@ static bool barrier_then_condemn(void) {
         ts_store_relaxed(&block->open_id, TS_ID_NEVER);
         ts_block_kill(block);
         ts_allocator_pin(record);
-        ts_heap_condemn(other_heap, block);
+        ts_heap_post_end(other_heap, block);
     } else {
         SUP_CHECK(ts_load_relaxed(&block->slabs) > 0, "a block was ended that was condemned after the only barrier");
     }
@@ -220,7 +220,7 @@ static void condemned_after_the_barrier(void **state) {
     ts_heap_visit(other_heap, record);
     at_barrier = NULL;
     SUP_CHECK(barriers == 2, "%u barriers", barriers);
-    SUP_CHECK(ts_load_seq(&other_heap->condemned) == NULL && ts_load_relaxed(&block->slabs) == 0, "not ended");
+    SUP_CHECK(ts_load_seq(&other_heap->inbox) == NULL && ts_load_relaxed(&block->slabs) == 0, "not ended");
     end();
     assert_true(epoch_destroy(allocator, epoch));
     sup_check_empty(allocator);
@@ -248,21 +248,21 @@ static void list_is_put_back(void **state) {
     kill_block();
     ts_block *second = ts_load_relaxed(&ts_epoch_find(record, other)->blocks);
     assert_true(epoch_close(allocator, other)); /* flushed; a mark more does no harm */
-    ts_heap_leave_shut(other_heap, second);
+    ts_heap_post_flush(other_heap, second);
     barriers = 0;
     at_barrier = first_barrier;
     ts_heap_visit(other_heap, record);
     at_barrier = NULL;
     SUP_CHECK(barriers == 3 && ts_load_relaxed(&block->slabs) > 0, "%u barriers", barriers); /* and the call */
-    assert_ptr_equal(ts_load_relaxed(&other_heap->condemned), second);
+    assert_ptr_equal(ts_load_relaxed(&other_heap->inbox), second);
     assert_ptr_equal((ts_block *)(ts_load_relaxed(&second->left) & ~TS_LEFT_MARKS), block);
-    assert_int_equal(ts_load_relaxed(&block->left), TS_LEFT_DEAD);
-    assert_true(ts_heap_is_called(other_heap));
+    assert_int_equal(ts_load_relaxed(&block->left), TS_POST_END);
+    assert_true(ts_heap_is_notified(other_heap));
     assert_int_equal(their_token(), TS_TOKEN_CALLED);
     other = epoch_open(allocator, NULL, EPOCH_CHURN);
     let(usual_call);
-    SUP_CHECK(ts_load_seq(&other_heap->condemned) == NULL && ts_load_relaxed(&block->slabs) == 0, "not worked off");
-    assert_false(ts_heap_is_called(other_heap));
+    SUP_CHECK(ts_load_seq(&other_heap->inbox) == NULL && ts_load_relaxed(&block->slabs) == 0, "not worked off");
+    assert_false(ts_heap_is_notified(other_heap));
     let(usual_call);
     assert_int_equal(their_token(), ts_token(allocator));
     end();
@@ -276,7 +276,7 @@ static bool barrier_then_shut(void) {
     if (barriers++ == 0) {
         ts_store_relaxed(&block->open_id, TS_ID_NEVER);
         ts_block_shut(block);
-        ts_heap_leave_shut(other_heap, block);
+        ts_heap_post_flush(other_heap, block);
     } else {
         SUP_CHECK(!ts_load_relaxed(&block->flushed), "a block was flushed that was shut after the only barrier");
     }
@@ -350,10 +350,10 @@ static void what_a_close_has_missed(void **state) {
 static void nothing_was_missed(void **state) {
     (void)state;
     begin_with_objects();
-    SUP_CHECK(!ts_load_relaxed(&other_heap->condemned), "a block is to be looked for");
+    SUP_CHECK(!ts_load_relaxed(&other_heap->inbox), "a block is to be looked for");
     let(free_objects);
     assert_true(epoch_close(allocator, epoch));
-    SUP_CHECK(!have_barrier() || !ts_load_relaxed(&other_heap->condemned), "a block that was flushed is looked for");
+    SUP_CHECK(!have_barrier() || !ts_load_relaxed(&other_heap->inbox), "a block that was flushed is looked for");
     end();
     (void)slab_trim(allocator);
     sup_check_empty(allocator);

@@ -427,7 +427,7 @@ static void destroyed(unsigned flags, void (*act)(void)) {
     assert_int_equal(epoch_state(allocator, epoch), EPOCH_CLOSED);
     assert_false(epoch_destroy(allocator, epoch));
     find_objects_dead();
-    assert_non_null(ts_load_relaxed(&other_heap->condemned));
+    assert_non_null(ts_load_relaxed(&other_heap->inbox));
     assert_int_equal(units_used(), used);
     errno = 0;
     assert_null(slab_malloc_epoch(allocator, size, epoch));
@@ -436,11 +436,11 @@ static void destroyed(unsigned flags, void (*act)(void)) {
     sup_check_empty(allocator);
     if (act) {
         let(act);
-        assert_null(ts_load_relaxed(&other_heap->condemned));
+        assert_null(ts_load_relaxed(&other_heap->inbox));
         let(find_objects_dead);
     }
     end();
-    assert_null(ts_load_relaxed(&other_heap->condemned));
+    assert_null(ts_load_relaxed(&other_heap->inbox));
     assert_int_equal(sup_live_objects(allocator), 0);
     sup_check_identities(allocator);
     sup_check_empty(allocator);

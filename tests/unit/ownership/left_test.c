@@ -138,7 +138,7 @@ static void figures_hold(void) {
 static void is_over(EpochId id, const char *by) {
     SUP_CHECK(epoch_state(allocator, id) == EPOCH_CLOSED, "not ended by %s", by);
     SUP_CHECK(left_bytes() == 0, "%s: bytes are left", by);
-    SUP_CHECK(!ts_load_relaxed(&other_heap->condemned) && !ts_load_relaxed(&other_heap->ending), "%s: a block is left",
+    SUP_CHECK(!ts_load_relaxed(&other_heap->inbox) && !ts_load_relaxed(&other_heap->ending), "%s: a block is left",
               by);
     sup_check_identities(allocator);
 }
@@ -185,7 +185,7 @@ static void next_call_of_the_missed(void **state) {
         }
         let(usual_calls);
         SUP_CHECK(ts_load_relaxed(&other_heap->tls->token) == ts_token(allocator), "the usual paths are not its again");
-        SUP_CHECK(!ts_heap_is_called(other_heap), "it is called for nothing");
+        SUP_CHECK(!ts_heap_is_notified(other_heap), "it is called for nothing");
     }
 }
 
@@ -362,10 +362,10 @@ static void who_lets_go_looks(void **state) {
         }
         begin_third();
         assert_true(destroy ? epoch_destroy(allocator, epoch) : epoch_close(allocator, epoch));
-        SUP_CHECK(ts_load_relaxed(&other_heap->condemned) != NULL, "nothing is left");
+        SUP_CHECK(ts_load_relaxed(&other_heap->inbox) != NULL, "nothing is left");
         assert_int_equal(sup_live_objects(allocator), 0);
         end_third();
-        SUP_CHECK(!ts_load_relaxed(&other_heap->condemned), "what was left meanwhile still is");
+        SUP_CHECK(!ts_load_relaxed(&other_heap->inbox), "what was left meanwhile still is");
         is_over(epoch, "who lets go");
     }
     epoch = epoch_open(allocator, NULL, EPOCH_CHURN);

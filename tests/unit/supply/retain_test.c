@@ -25,7 +25,7 @@ static uint64_t settle(uint64_t retained, uint64_t in_use) {
     ts_retain_adapt(&retain, taken, retained, in_use, now);
     uint64_t limit = ts_retain_limit(&retain, retained, in_use);
     if (retained <= limit) return 0;
-    ts_retain_give(&retain, taken, limit, retained - limit, now);
+    ts_retain_add(&retain, taken, limit, retained - limit, now);
     return retained - limit;
 }
 
@@ -34,7 +34,7 @@ static uint64_t take(uint64_t units, uint64_t retained) {
     uint64_t rest = retained > units ? retained - units : 0;
     taken += units - (retained - rest);
     ts_retain_note(&retain, rest, retained - rest);
-    ts_retain_take(&retain, rest, units - (retained - rest));
+    ts_retain_subtract(&retain, rest, units - (retained - rest));
     return rest;
 }
 
@@ -165,15 +165,15 @@ static void what_lets_go_of_most_has_ended(void **state) {
 /* A little that is taken meanwhile ends no row: a 64th does. */
 static void a_row_goes_on_beside_a_little(void **state) {
     (void)state;
-    ts_retain_take(&retain, 1000, 100);
+    ts_retain_subtract(&retain, 1000, 100);
     assert_int_equal(ts_retain_row(&retain, 1000), 0);
     assert_int_equal(ts_retain_row(&retain, 7500), 6500);
-    ts_retain_take(&retain, 7400, 100);
+    ts_retain_subtract(&retain, 7400, 100);
     assert_int_equal(ts_retain_row(&retain, 7400), 0);
-    ts_retain_take(&retain, 14000, 100);
+    ts_retain_subtract(&retain, 14000, 100);
     assert_int_equal(ts_retain_row(&retain, 14000), 14000 - 7400 - 6400);
     /* Units that go back count as freed, too. */
-    ts_retain_give(&retain, taken, 10000, 4000, now);
+    ts_retain_add(&retain, taken, 10000, 4000, now);
     assert_int_equal(ts_retain_row(&retain, 10000), 200);
 }
 

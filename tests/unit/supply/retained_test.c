@@ -480,7 +480,7 @@ static void a_close_pays_for_the_frees_before_it(void **state) {
     }
     assert_true(stats_of(allocator).retained_bytes > (200 + TS_LOCAL_RETAINED_UNITS) * UNIT);
     size_t before = purges.bytes;
-    ts_settle_now(10); /* as the end of a phase that released five */
+    ts_run_deferred(10); /* as the end of a phase that released five */
     assert_in_range(purges.bytes - before, UNIT, 10 * UNIT);
     assert_true(epoch_close(allocator, epoch));
     assert_true(stats_of(allocator).retained_bytes <= (200 + TS_LOCAL_RETAINED_UNITS) * UNIT);
@@ -578,7 +578,7 @@ static void owed_to_one_that_ended(void **state) {
     assert_int_equal(ts_allocator_retained_units(ts_allocator_find(ts_token(next))), 300);
     unsigned calls = purges.calls;
     assert_ptr_equal(ts_thread.settle, record);
-    ts_settle_now(UINT64_MAX);
+    ts_run_deferred(UINT64_MAX);
     assert_null(ts_thread.settle);
     assert_int_equal(purges.calls, calls);
     slab_allocator_free(next);

@@ -225,14 +225,14 @@ static void heap_queue_loop(void) {
     CHANGE(ts_slab_at(unit)->queue_next, unit);
 }
 static void heap_condemned(void) {
-    CHANGE(churn_block()->b.left, TS_LEFT_DEAD);
-    CHANGE(ts_thread.heap->condemned, (uintptr_t)churn_block());
+    CHANGE(churn_block()->b.left, TS_POST_END);
+    CHANGE(ts_thread.heap->inbox, (uintptr_t)churn_block());
 }
 static void heap_left(void) {
-    CHANGE(churn_block()->b.left, TS_LEFT_SHUT);
-    CHANGE(ts_thread.heap->condemned, (uintptr_t)churn_block());
+    CHANGE(churn_block()->b.left, TS_POST_FLUSH);
+    CHANGE(ts_thread.heap->inbox, (uintptr_t)churn_block());
 }
-static void heap_left_unmarked(void) { CHANGE(ts_thread.heap->condemned, (uintptr_t)churn_block()); }
+static void heap_left_unmarked(void) { CHANGE(ts_thread.heap->inbox, (uintptr_t)churn_block()); }
 static void block_slabs(void) { ADD(churn_block()->b.slabs, 1); }
 static void block_key(void) { ADD(churn_block()->b.key, 1); }
 static void block_owner(void) { ADD(churn_block()->b.key, (uint64_t)1 << TS_KEY_SHARE_SHIFT); }
@@ -461,22 +461,22 @@ static void queue_without_a_flag(void) {
     _Atomic uint64_t *word = ts_unit_word((uint32_t)ts_load_relaxed(&mine()->queue));
     CHANGE(*word, ts_load_relaxed(word) & ~TS_UNIT_FOREIGN);
 }
-static void condemned_elsewhere(void) { CHANGE(mine()->condemned, NOT_A_LINE); }
+static void condemned_elsewhere(void) { CHANGE(mine()->inbox, NOT_A_LINE); }
 static void condemn(ts_block *b) {
     ADD(b->key, 1);
-    CHANGE(b->left, TS_LEFT_DEAD);
-    CHANGE(mine()->condemned, (uintptr_t)b);
+    CHANGE(b->left, TS_POST_END);
+    CHANGE(mine()->inbox, (uintptr_t)b);
 }
 static void condemned_in_its_epoch(void) { condemn(&churn_block()->b); }
 static void condemned_loop(void) {
     condemn(&churn_block()->b);
-    CHANGE(churn_block()->b.left, (uintptr_t)churn_block() | TS_LEFT_DEAD);
+    CHANGE(churn_block()->b.left, (uintptr_t)churn_block() | TS_POST_END);
 }
 static void condemned_of_another(void) { condemn(block_of(left)); }
 static void left_of_another(void) {
     CHANGE(block_of(left)->open_id, TS_ID_NEVER);
-    CHANGE(block_of(left)->left, TS_LEFT_SHUT);
-    CHANGE(mine()->condemned, (uintptr_t)block_of(left));
+    CHANGE(block_of(left)->left, TS_POST_FLUSH);
+    CHANGE(mine()->inbox, (uintptr_t)block_of(left));
 }
 static void spare_scope_elsewhere(void) { CHANGE(mine()->spare_scope, NOT_A_LINE); }
 static void spare_scope_behind(void) { CHANGE(mine()->spare_scope, behind_the_lines()); }

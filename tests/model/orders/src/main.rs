@@ -206,7 +206,7 @@ fn queue(s: &'static Steps) {
     assert_eq!(seen, 3);
 }
 
-/// ts_heap_exit against push_on; ts_heap_condemn and the look after it have the same shape.
+/// ts_heap_exit against push_on; ts_heap_post_end and the look after it have the same shape.
 fn exit(s: &'static Steps) {
     let (state, queue) = (word(0), word(0));
     let pusher = {
@@ -401,7 +401,7 @@ fn owner(s: &'static Steps) {
     assert!(!enterer.join().unwrap() || last == 1, "its owner writes to a record that is in use again");
 }
 
-/// ts_heap_return_record against ts_domain_take_returned and ts_heap_exit: the next user of the record comes after the owner's writes, and after
+/// ts_heap_return_record against ts_domain_collect_returned and ts_heap_exit: the next user of the record comes after the owner's writes, and after
 /// the end of its last use.
 fn returned(s: &'static Steps) {
     const LIVE: u64 = 1;
