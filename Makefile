@@ -348,11 +348,12 @@ docs: setup-run | build
 	@build/release/tools/stats_docs docs/stats.md >build/stats.md && cp build/stats.md docs/stats.md
 	@python3 -B observability/grafana/dashboard.py >build/grafana.json && cp build/grafana.json observability/grafana/temporal-slab.json
 
+CLANG_FORMAT ?= $(or $(shell command -v clang-format-14),clang-format)
 format:
-	@find include src tests tools benchmarks examples -name '*.[ch]' -exec clang-format -i {} +
+	@find include src tests tools benchmarks examples -name '*.[ch]' -exec $(CLANG_FORMAT) -i {} +
 
 format-check:
-	@find include src tests tools benchmarks examples -name '*.[ch]' -exec clang-format --dry-run -Werror {} +
+	@find include src tests tools benchmarks examples -name '*.[ch]' -exec $(CLANG_FORMAT) --dry-run -Werror {} +
 
 clean:
 	@rm -rf build

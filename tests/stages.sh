@@ -135,7 +135,7 @@ case $what in
         stage "protobuf" integrations/protobuf/test.sh
         stage "programs on talloc" integrations/talloc/test.sh programs
         # Other versions of it lay out some lines otherwise.
-        if clang-format --version 2>/dev/null | grep -q "version 14\."; then
+        if "$(command -v clang-format-14 || echo clang-format)" --version 2>/dev/null | grep -q "version 14\."; then
             stage "make format-check" make -s format-check
         else
             echo "== make format-check: left out, there is no clang-format 14"

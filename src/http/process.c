@@ -2,9 +2,9 @@
 
 #include "advice/advice.h"
 #include "http/loaded.h"
+#include "observe/observe.h"
 #include "os/os.h"
 #include "os/small_file.h"
-#include "observe/observe.h"
 
 #include <stdio.h>
 #include <stdlib.h>

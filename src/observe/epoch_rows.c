@@ -1,10 +1,10 @@
 /* The rows of epochs in statistics: the holdings of one, its reclaimable slabs, the oldest epochs. */
 #include "base/base.h"
 #include "epoch/epoch.h"
-#include "os/os.h"
-#include "region/region.h"
 #include "observe/snapshot.h"
 #include "observe/top.h"
+#include "os/os.h"
+#include "region/region.h"
 
 #include <string.h>
 

@@ -1,9 +1,9 @@
 #include "observe/listen.h"
-#include "observe/observe.h"
 #include "diagnose/diagnose.h"
+#include "observe/observe.h"
 
-#include "observe/diagnose.h"
 #include "memtools/memtools.h"
+#include "observe/diagnose.h"
 #include "os/os.h"
 
 #include <stdlib.h>

@@ -7,9 +7,9 @@
 
 #include "diagnose/diagnose.h"
 #include "epoch/epoch.h"
+#include "observe/snapshot.h"
 #include "os/os.h"
 #include "region/region.h"
-#include "observe/snapshot.h"
 #include "supply/supply.h"
 
 #include <string.h>

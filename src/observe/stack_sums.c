@@ -1,9 +1,9 @@
 /* What the sampled stacks sum up to, and how it is shown. */
-#include "observe/stacks.h"
 #include "base/base.h"
-#include "os/os.h"
-#include "observe/top.h"
 #include "observe/observe.h"
+#include "observe/stacks.h"
+#include "observe/top.h"
+#include "os/os.h"
 
 #include <string.h>
 

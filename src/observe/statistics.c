@@ -1,8 +1,8 @@
 #define TSLAB_BUILDS 1 /* the names of stats.h are functions here */
+#include "core/read.h"
 #include "observe/observe.h"
 #include "observe/snapshot.h"
 #include "observe/stack_totals.h"
-#include "core/read.h"
 
 #include <errno.h>
 #include <stddef.h>

@@ -1,9 +1,9 @@
-#include "observe/observe.h"
 #include "epoch/epoch.h"
+#include "observe/observe.h"
 
 #include "base/base.h"
-#include "os/os.h"
 #include "observe/top.h"
+#include "os/os.h"
 
 #include <string.h>
 #include <unistd.h>

@@ -112,8 +112,8 @@ static bool is_lost(const ts_heap *heap) { return ts_load_relaxed(&heap->state) 
 /* The words that ts_epoch_clean would write are there. */
 static bool is_clean(const ts_epoch *e) {
     return ts_load_relaxed(&e->label[0]) == 0 && ts_load_relaxed(&e->closed_at_ns) == 0 &&
-           !ts_load_relaxed(&e->blocks) && !e->dying && !e->spans && !e->pins && !e->destroyed &&
-           !e->has_more && !e->has_label &&
+           !ts_load_relaxed(&e->blocks) && !e->dying && !e->spans && !e->pins && !e->destroyed && !e->has_more &&
+           !e->has_label &&
            (ts_load_relaxed(&e->span_allocated) | ts_load_relaxed(&e->span_freed) |
             ts_load_relaxed(&e->span_bytes_allocated) | ts_load_relaxed(&e->span_bytes_freed) |
             ts_load_relaxed(&e->span_units) | ts_load_relaxed(&e->rss_before_kib) |

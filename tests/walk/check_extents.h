@@ -7,8 +7,8 @@
 /* false ends the walk. */
 typedef bool ts_extents_visit(void *arg, uint32_t first, uint32_t units);
 typedef struct ts_extents_walk {
-    unsigned part, home; /* of all extents of the set */
-    uint32_t end;        /* the first unit of the part that is in none */
+    unsigned part, home;     /* of all extents of the set */
+    uint32_t end;            /* the first unit of the part that is in none */
     ts_extents_visit *visit; /* may be NULL */
     void *arg;
     uint64_t found; /* units, added to; more than `most` end the walk */

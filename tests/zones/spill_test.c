@@ -502,12 +502,11 @@ static void options(void **s) {
 int main(void) {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
     const struct CMUnitTest tests[] = {
-        TEST(there_and_back), TEST(refusals),        TEST(frees),
-        TEST(upkeep),         TEST(frees_by_others), TEST(promote),
-        TEST(budget),         TEST(zones_of_epochs), TEST(more_lives_than_active_zones),
-        TEST(allocator_ends), TEST(partial_reads),   TEST(options),
-        TEST(pieces_stay),
-        TEST(long_pieces_stay),
+        TEST(there_and_back), TEST(refusals),         TEST(frees),
+        TEST(upkeep),         TEST(frees_by_others),  TEST(promote),
+        TEST(budget),         TEST(zones_of_epochs),  TEST(more_lives_than_active_zones),
+        TEST(allocator_ends), TEST(partial_reads),    TEST(options),
+        TEST(pieces_stay),    TEST(long_pieces_stay),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -5,8 +5,8 @@
 #ifndef TARGET_H
 #define TARGET_H
 
-#include "advice/several.h"
 #include "advice/advice.h"
+#include "advice/several.h"
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -8,11 +8,10 @@
 #include "supply/supply.h"
 
 #include "diagnose/diagnose.h"
-#include "observe/observe.h"
 #include "domain/domain.h"
 #include "object/object.h"
+#include "observe/observe.h"
 #include "os/os.h"
-
 
 #include <errno.h>
 #include <string.h>

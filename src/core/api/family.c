@@ -3,12 +3,12 @@
 #include "api/runtime.h"
 #include "diagnose/diagnose.h"
 
-#include "cache/cache.h"
 #include "cache/allocate.h"
-#include "observe/observe.h"
+#include "cache/cache.h"
 #include "domain/domain_parts.h"
-#include "object/object.h"
 #include "object/find.h"
+#include "object/object.h"
+#include "observe/observe.h"
 
 #include <errno.h>
 #include <stdio.h>

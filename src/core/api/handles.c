@@ -2,11 +2,11 @@
 #include "api/runtime.h"
 #include "diagnose/diagnose.h"
 
+#include "cache/allocate.h"
 #include "cache/cache.h"
 #include "cache/free.h"
-#include "cache/allocate.h"
-#include "object/object.h"
 #include "object/find.h"
+#include "object/object.h"
 
 #include <errno.h>
 

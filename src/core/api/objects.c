@@ -3,13 +3,13 @@
 #include "api/api.h"
 #include "api/runtime.h"
 #include "base/base.h"
+#include "cache/allocate.h"
 #include "cache/cache.h"
 #include "cache/free.h"
-#include "cache/allocate.h"
 #include "diagnose/diagnose.h"
 
-#include "object/object.h"
 #include "object/find.h"
+#include "object/object.h"
 
 #include <errno.h>
 #include <string.h>

@@ -1,5 +1,5 @@
-#include "api/api.h"
 #include "advice/advice.h"
+#include "api/api.h"
 #include "diagnose/diagnose.h"
 #include "supply/supply.h"
 
@@ -7,10 +7,10 @@
 #include "cache/cache.h"
 #include "cache/free.h"
 #include "object/object.h"
+#include "observe/observe.h"
 #include "os/os.h"
 #include "region/region.h"
 #include "spill/spill.h"
-#include "observe/observe.h"
 
 #include <tslab_build.h>
 

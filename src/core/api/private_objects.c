@@ -6,12 +6,12 @@
 #include "api/api.h"
 #include "api/runtime.h"
 
+#include "cache/allocate.h"
 #include "cache/cache.h"
 #include "cache/free.h"
-#include "cache/allocate.h"
 #include "epoch/epoch.h"
-#include "object/object.h"
 #include "object/find.h"
+#include "object/object.h"
 
 #include <errno.h>
 

@@ -4,9 +4,9 @@
 #include "epoch/epoch.h"
 #include "supply/supply.h"
 
-#include "api/layout.h"
 #include "advice/advice.h"
 #include "api/api.h"
+#include "api/layout.h"
 #include "diagnose/diagnose.h"
 #include "domain/domain.h"
 #include "memtools/memtools.h"
@@ -56,9 +56,9 @@ static uint32_t fork_allocators; /* guarded by start_mutex: those whose locks ar
  * comes upon them.
  */
 static _Thread_local struct {
-    uint32_t depth;         /* forks that this thread is inside of */
-    uint32_t locked_at;     /* the depth of the one that takes the locks, from before the first to behind the last */
-    bool is_child;          /* the process has come of one of them */
+    uint32_t depth;     /* forks that this thread is inside of */
+    uint32_t locked_at; /* the depth of the one that takes the locks, from before the first to behind the last */
+    bool is_child;      /* the process has come of one of them */
     ts_fork_outer_hooks *outer_hooks; /* the function that this fork has called, and calls again; NULL: none */
 } forking;
 

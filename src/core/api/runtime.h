@@ -2,10 +2,10 @@
 #ifndef TS_API_RUNTIME_H
 #define TS_API_RUNTIME_H
 
-#include "domain/domain.h"
-#include "epoch/epoch.h"
 #include "base/base.h"
 #include "core/read.h"
+#include "domain/domain.h"
+#include "epoch/epoch.h"
 #include "supply/supply.h"
 
 #include <tslab/tslab.h>

@@ -1,8 +1,8 @@
 /* Modelled in tests/model: hold, exit, epoch, orders. */
+#include "base/base.h"
+#include "cache/allocate.h"
 #include "cache/cache.h"
 #include "cache/free.h"
-#include "cache/allocate.h"
-#include "base/base.h"
 #include "memtools/memtools.h"
 #include "os/os.h"
 #include "supply/supply.h"

@@ -22,7 +22,6 @@
 #include "ownership/ownership.h"
 #include "supply/supply.h"
 
-
 #define HOMES 8u
 static _Atomic(ts_heap *) homes[HOMES]; /* each is made when it is needed, and constant from then on */
 

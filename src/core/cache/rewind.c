@@ -7,8 +7,8 @@
  * block's list. The object before the anchor keeps its size, whatever comes behind. Slabs that came later are before
  * it in the list.
  */
-#include "cache/cache.h"
 #include "cache/allocate.h"
+#include "cache/cache.h"
 
 #include "base/base.h"
 #include "memtools/memtools.h"

@@ -1,7 +1,7 @@
 /* Modelled in tests/model: foreign, orders. */
-#include "cache/cache.h"
-#include "cache/allocate.h"
 #include "base/base.h"
+#include "cache/allocate.h"
+#include "cache/cache.h"
 #include "memtools/memtools.h"
 #include "os/os.h"
 #include "supply/supply.h"

@@ -174,7 +174,7 @@ static inline void ts_stacks_count(ts_heap *heap, ts_share *share, EpochId epoch
 void ts_stacks_sample(ts_heap *heap, ts_share *share, bool begins, EpochId epoch, void *p, size_t bytes, void *caller);
 /* Keeps the sample of an object. Set by src/observe before an allocator samples. */
 typedef void ts_stacks_sample_fn(ts_heap *heap, ts_allocator *allocator, EpochId epoch, const void *p, size_t bytes,
-                               void *caller);
+                                 void *caller);
 extern TS_HIDDEN _Atomic(ts_stacks_sample_fn *) ts_stacks_keep;
 /* From the next thread on, the same numbers at every run; 0: not. For tests. */
 extern TS_HIDDEN _Atomic uint64_t ts_stacks_seed;

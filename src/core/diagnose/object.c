@@ -3,8 +3,8 @@
  * era are unchanged: then the slab was in one use all the while.
  */
 /* Modelled in tests/model: orders. */
-#include "diagnose/diagnose.h"
 #include "cache/cache.h"
+#include "diagnose/diagnose.h"
 #include "epoch/epoch.h"
 #include "memtools/memtools.h"
 

@@ -101,7 +101,7 @@ void ts_stacks_sample(ts_heap *heap, ts_share *share, bool begins, EpochId epoch
     share->stack_left = draw(heap, allocator);
     int error = errno;
     heap->stack_busy = true;
-    ts_load_acquire(&ts_stacks_keep)(heap, allocator, epoch, p, bytes, caller);
+    ts_load_acquire (&ts_stacks_keep)(heap, allocator, epoch, p, bytes, caller);
     heap->stack_busy = false;
     errno = error;
 }

@@ -6,12 +6,12 @@
  * allocator has ended meanwhile.
  */
 /* Modelled in tests/model: epoch, enter, orders. */
+#include "domain/domain.h"
 #include "cache/cache.h"
 #include "domain/domain_parts.h"
-#include "domain/domain.h"
 #include "domain/tree.h"
-#include "epoch/epoch.h"
 #include "epoch/blocks.h"
+#include "epoch/epoch.h"
 
 #include <errno.h>
 
@@ -137,8 +137,8 @@ uint64_t ts_domain_make(uintptr_t token) {
     ts_heap_leave(heap);
     ts_epoch_remember_scope(heap, ts_scope(block), epoch);
     ts_domain *d = (void *)heap->spare[TS_TABLE_DOMAIN][--heap->spares[TS_TABLE_DOMAIN]];
-    uint64_t id = begin_domain(d, allocator, token, epoch_id, heap->serial, false, TS_EPOCH_ENDS, ts_scope(block),
-                               false);
+    uint64_t id =
+        begin_domain(d, allocator, token, epoch_id, heap->serial, false, TS_EPOCH_ENDS, ts_scope(block), false);
     /* The domain is shown last, and looks for both whether the allocator has ended. */
     if (TS_UNLIKELY(!ts_epoch_show_in_time(epoch, allocator, token, epoch_id, false)))
         return made_too_late(allocator, d, id, epoch_id);

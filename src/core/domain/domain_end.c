@@ -9,11 +9,11 @@
 /* Modelled in tests/model: epoch, enter, orders. */
 #include "cache/cache.h"
 #include "cache/free.h"
-#include "domain/domain_parts.h"
 #include "domain/domain.h"
+#include "domain/domain_parts.h"
 #include "domain/tree.h"
-#include "epoch/epoch.h"
 #include "epoch/blocks.h"
+#include "epoch/epoch.h"
 
 #include "memtools/memtools.h"
 

@@ -11,11 +11,11 @@
 #include "diagnose/diagnose.h"
 #include "domain/domain_parts.h"
 #include "domain/tree.h"
-#include "epoch/epoch.h"
 #include "epoch/blocks.h"
+#include "epoch/epoch.h"
 
-#include "cache/cache.h"
 #include "cache/allocate.h"
+#include "cache/cache.h"
 #include "object/object.h"
 #include "slab/slab.h"
 

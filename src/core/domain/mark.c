@@ -13,8 +13,8 @@
  * happens between the look and the use.
  */
 #include "domain/domain.h"
-#include "epoch/epoch.h"
 #include "epoch/blocks.h"
+#include "epoch/epoch.h"
 
 #include "cache/cache.h"
 #include "domain/domain_parts.h"

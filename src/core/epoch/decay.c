@@ -10,8 +10,8 @@
  *
  * Without closed epochs that have live objects, and without churn blocks of the thread, a look costs reading the clock.
  */
-#include "epoch/epoch.h"
 #include "cache/cache.h"
+#include "epoch/epoch.h"
 #include "supply/supply.h"
 
 #include "os/os.h"

@@ -19,10 +19,10 @@
  * for an epoch's lock, so the two cannot wait for each other.
  */
 /* Modelled in tests/model: hold, exit, epoch, orders. */
-#include "epoch/epoch.h"
 #include "base/base.h"
 #include "cache/cache.h"
 #include "epoch/blocks.h"
+#include "epoch/epoch.h"
 #include "epoch/past.h"
 #include "memtools/memtools.h"
 #include "os/os.h"

@@ -7,10 +7,10 @@
  * shown.
  */
 /* Modelled in tests/model: epoch, orders. */
+#include "epoch/epoch.h"
 #include "base/base.h"
 #include "cache/cache.h"
 #include "epoch/blocks.h"
-#include "epoch/epoch.h"
 #include "os/os.h"
 #include "supply/supply.h"
 

@@ -7,9 +7,9 @@
  * drained first.
  */
 /* Modelled in tests/model: exit. */
-#include "epoch/epoch.h"
 #include "cache/cache.h"
 #include "epoch/blocks.h"
+#include "epoch/epoch.h"
 #include "supply/supply.h"
 
 #include <errno.h>

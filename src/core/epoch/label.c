@@ -19,8 +19,8 @@
  *     loads; a writer takes a lock between two labels.
  */
 /* Modelled in tests/model: orders. */
-#include "epoch/epoch.h"
 #include "base/base.h"
+#include "epoch/epoch.h"
 #include "os/os.h"
 
 #include <string.h>

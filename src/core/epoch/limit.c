@@ -7,9 +7,9 @@
  * thread may be in the middle of an allocation when the epoch gets its account. The units of that operation are
  * counted when it is over.
  */
-#include "epoch/epoch.h"
 #include "base/base.h"
 #include "cache/cache.h"
+#include "epoch/epoch.h"
 
 #include "epoch/blocks.h"
 #include "os/os.h"

@@ -9,13 +9,13 @@
  * record change under the lock of the epoch whose index is in queue_next. So a thread that has that lock, and finds
  * word and index unchanged, may read the record.
  */
-#include "supply/supply.h"
 #include "base/base.h"
 #include "cache/cache.h"
 #include "epoch/epoch.h"
 #include "memtools/memtools.h"
 #include "os/os.h"
 #include "slab/slab.h"
+#include "supply/supply.h"
 
 #include <errno.h>
 #include <string.h>

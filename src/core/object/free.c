@@ -8,14 +8,14 @@
  * changed the answer is AGAIN, and the look is repeated.
  */
 /* Modelled in tests/model: foreign, spill. */
-#include "cache/cache.h"
 #include "cache/free.h"
 #include "cache/allocate.h"
+#include "cache/cache.h"
 #include "diagnose/diagnose.h"
 #include "epoch/epoch.h"
 #include "memtools/memtools.h"
-#include "object/object.h"
 #include "object/find.h"
+#include "object/object.h"
 #include "os/os.h"
 #include "supply/supply.h"
 

@@ -4,8 +4,8 @@
  */
 #include "object/refill.h"
 #include "base/base.h"
-#include "cache/cache.h"
 #include "cache/allocate.h"
+#include "cache/cache.h"
 #include "diagnose/diagnose.h"
 #include "epoch/epoch.h"
 #include "memtools/memtools.h"

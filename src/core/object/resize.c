@@ -28,8 +28,8 @@
 #include "diagnose/diagnose.h"
 #include "epoch/epoch.h"
 #include "memtools/memtools.h"
-#include "object/object.h"
 #include "object/find.h"
+#include "object/object.h"
 #include "slab/slab.h"
 #include "supply/supply.h"
 

@@ -10,7 +10,6 @@
  */
 #include "os/os.h"
 
-
 #include <stdlib.h>
 
 /* The failing thread may hold any lock. */

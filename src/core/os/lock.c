@@ -20,7 +20,6 @@
 /* Modelled in tests/model: lock. */
 #include "os/os.h"
 
-
 TS_ALIGNED(TS_CACHE_LINE) _Atomic uint64_t ts_lock_waits;
 _Atomic(ts_lock_waited_fn *) ts_lock_waited;
 _Atomic(ts_cas_repeated_fn *) ts_cas_repeated;

@@ -1,6 +1,6 @@
 #define _GNU_SOURCE
-#include "os/os.h"
 #include "os/shared.h"
+#include "os/os.h"
 
 #include "os/file_limit.h"
 

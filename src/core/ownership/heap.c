@@ -70,8 +70,8 @@
  * does not wait. It leaves a job to the owner, and calls.
  */
 /* Modelled in tests/model: hold, bump, exit, orders. */
-#include "ownership/ownership.h"
 #include "base/base.h"
+#include "ownership/ownership.h"
 
 #include "os/os.h"
 

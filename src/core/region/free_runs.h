@@ -11,7 +11,7 @@
 #include "region/home.h"
 #include "region/pool.h"
 
-#define TS_POOL_CELLS 2u  /* units are taken from the second while the first is being filled */
+#define TS_POOL_CELLS 2u /* units are taken from the second while the first is being filled */
 
 typedef struct ts_pool {
     ts_lock lock;

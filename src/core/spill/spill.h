@@ -54,11 +54,11 @@ typedef struct ts_spill {
     int state;
     ts_spill_extent *extent; /* the keeper's, with room for `room`; by rising unit once it is LENT */
     size_t room, extents;
-    uint64_t units;   /* of all extents, in 16 KiB */
+    uint64_t units;      /* of all extents, in 16 KiB */
     uint64_t kept_bytes; /* of pieces of units (supply/piece.h), which are not lent and stay */
-    size_t runs;      /* of units in a row without a gap: each costs two mappings, where nothing can be hidden */
-    bool no_mappings; /* the keeper's: where nothing can be hidden it is not sent */
-    bool hides;       /* what is AWAY is hidden (os.h), and in the mappings that it was in */
+    size_t runs;         /* of units in a row without a gap: each costs two mappings, where nothing can be hidden */
+    bool no_mappings;    /* the keeper's: where nothing can be hidden it is not sent */
+    bool hides;          /* what is AWAY is hidden (os.h), and in the mappings that it was in */
 } ts_spill;
 
 /* allocator: its token. Extents that the epoch can have at most: as many as a record needs room for. 0 with errno:

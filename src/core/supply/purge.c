@@ -242,7 +242,7 @@ uint64_t ts_purge_shared(ts_allocator *allocator, uint64_t keep, uint64_t most) 
 static void note_given(ts_allocator *allocator, uint64_t given) {
     ts_lock_acquire(&allocator->retained_lock);
     ts_retain_add(&allocator->retain, ts_load_relaxed(&allocator->taken_units), ts_retained_shared(allocator), given,
-                   ts_os->coarse_ns());
+                  ts_os->coarse_ns());
     ts_lock_release(&allocator->retained_lock);
 }
 

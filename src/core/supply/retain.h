@@ -120,7 +120,7 @@ static inline void ts_retain_follow(ts_retain *retain, uint64_t taken, uint64_t 
 
 /* Notes that units went back. retained: units that are retained still. */
 static inline void ts_retain_add(ts_retain *retain, uint64_t taken, uint64_t retained, uint64_t units,
-                                  uint64_t now_ns) {
+                                 uint64_t now_ns) {
     ts_retain_follow(retain, taken, retained + units, now_ns);
     retain->out += units;
     retain->given += units;

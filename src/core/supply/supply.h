@@ -5,7 +5,7 @@
 #ifndef TS_SUPPLY_SUPPLY_H
 #define TS_SUPPLY_SUPPLY_H
 
-#include "supply/account.h"  /* limits */
+#include "supply/account.h"   /* limits */
 #include "supply/allocator.h" /* the record */
 #include "supply/nodes.h"     /* by NUMA node */
 #include "supply/piece.h"     /* pieces of cut units */

@@ -4,9 +4,7 @@
 
 enum { KEEP = 40 };
 
-FUNCTION static void *xmalloc(size_t bytes) {
-    return get(bytes);
-}
+FUNCTION static void *xmalloc(size_t bytes) { return get(bytes); }
 
 static void *routes[KEEP], *users[KEEP], *prices[KEEP];
 
@@ -14,7 +12,7 @@ FUNCTION static void load_routes(unsigned i) { routes[i] = xmalloc(3000); }
 FUNCTION static void load_users(unsigned i) { users[i] = xmalloc(2000); }
 FUNCTION static void load_prices(unsigned i) { prices[i] = xmalloc(1000); }
 
-#define PART(name, bytes)                      \
+#define PART(name, bytes)                       \
     FUNCTION static uint32_t name(uint32_t n) { \
         uint32_t *p = xmalloc(bytes + n);       \
         uint32_t r = p[n % 4];                  \

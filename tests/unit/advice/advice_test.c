@@ -7,9 +7,9 @@
 
 #include "advice/advice.h"
 #include "api/runtime.h"
+#include "observe/observe.h"
 #include "os/os.h"
 #include "own_clock.h"
-#include "observe/observe.h"
 
 #include <pthread.h>
 #include <stdlib.h>

@@ -3,9 +3,9 @@
 #include "unit.h"
 
 #include "api/runtime.h"
+#include "observe/observe.h"
 #include "os/os.h"
 #include "own_clock.h"
-#include "observe/observe.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -5,9 +5,9 @@
 #include "check.h"
 #include "unit.h"
 
+#include "advice/advice.h"
 #include "api/api.h"
 #include "api/runtime.h"
-#include "advice/advice.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -188,12 +188,12 @@ static void wrapping_twice(void **state) {
     EpochDomain *parent = epoch_domain_create(allocator);
     for (int way = 0; way < WAYS; way++) {
         EpochId opened = epoch_open(allocator, NULL, EPOCH_SCOPE);
-        EpochDomain *domain = way == CREATED   ? epoch_domain_create(allocator)
-                              : way == SHARED  ? epoch_domain_create_ex(allocator, "s", EPOCH_DOMAIN_SHARED)
-                              : way == CHURN   ? epoch_domain_create_ex(allocator, "c", EPOCH_CHURN)
-                              : way == DRAINS  ? epoch_domain_create_ex(allocator, NULL, EPOCH_DOMAIN_DRAIN)
-                              : way == CHILD   ? epoch_domain_create_child(parent, NULL, 0)
-                                               : epoch_domain_wrap(allocator, opened, false);
+        EpochDomain *domain = way == CREATED  ? epoch_domain_create(allocator)
+                              : way == SHARED ? epoch_domain_create_ex(allocator, "s", EPOCH_DOMAIN_SHARED)
+                              : way == CHURN  ? epoch_domain_create_ex(allocator, "c", EPOCH_CHURN)
+                              : way == DRAINS ? epoch_domain_create_ex(allocator, NULL, EPOCH_DOMAIN_DRAIN)
+                              : way == CHILD  ? epoch_domain_create_child(parent, NULL, 0)
+                                              : epoch_domain_wrap(allocator, opened, false);
         EpochId epoch = epoch_domain_epoch(domain);
         void *object = epoch_domain_alloc(domain, 100);
         for (int closes = 0; closes < 2; closes++) {

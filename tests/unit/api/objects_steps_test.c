@@ -18,9 +18,9 @@ enum place { NOWHERE, BEFORE_BRACKET, BEHIND_BRACKET, BEFORE_OBJECT, BEFORE_SLAB
 static void stop_at(enum place here);
 #undef TS_PROBE2
 #define TS_PROBE2(name, a, b) ((void)(a), (void)(b), stop_at(BEFORE_SLAB)) /* slab__new, the only one here */
+#include "cache/allocate.h"
 #include "cache/cache.h"
 #include "cache/free.h"
-#include "cache/allocate.h"
 #include "diagnose/diagnose.h"
 
 #include <errno.h>

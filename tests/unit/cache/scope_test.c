@@ -5,8 +5,8 @@
 #include "unit.h"
 
 #include "bins.h"
-#include "cache/cache.h"
 #include "cache/allocate.h"
+#include "cache/cache.h"
 #include "epoch/epoch.h"
 #include "walk/check_pool.h"
 

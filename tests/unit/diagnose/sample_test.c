@@ -6,8 +6,8 @@
 
 #include "api/runtime.h"
 #include "diagnose/diagnose.h"
-#include "os/os.h"
 #include "observe/snapshot.h"
+#include "os/os.h"
 
 /* Each reading of a clock is later by a step: a timed operation takes exactly one step of each. */
 static ts_os_table table;

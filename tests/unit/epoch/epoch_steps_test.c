@@ -10,8 +10,8 @@
 #include "identities.h"
 
 #include "bins.h"
-#include "cache/cache.h"
 #include "cache/allocate.h"
+#include "cache/cache.h"
 #include "epoch/epoch.h"
 #include "errands.h"
 #include "proc.h"

@@ -13,8 +13,8 @@
 #include "unit.h"
 
 #include "api/runtime.h"
-#include "observe/diagnose.h"
 #include "epoch/epoch.h"
+#include "observe/diagnose.h"
 #include "os/os.h"
 #include "region/region.h"
 #include "walk/check_pool.h"

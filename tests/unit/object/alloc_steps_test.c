@@ -12,15 +12,15 @@
 
 #include "api/runtime.h"
 #include "base/base.h"
+#include "cache/allocate.h"
 #include "cache/cache.h"
 #include "cache/free.h"
-#include "cache/allocate.h"
 #include "diagnose/diagnose.h"
-#include "observe/stacks.h"
 #include "epoch/epoch.h"
 #include "memtools/memtools.h"
-#include "object/object.h"
 #include "object/find.h"
+#include "object/object.h"
+#include "observe/stacks.h"
 
 #define SUP_OWN_STEP
 #include "steps.h"

@@ -71,12 +71,12 @@ static void the_epoch_used_last(void **state) {
     (void)state;
     EpochId epoch = epoch_open(allocator, "import", EPOCH_CHURN);
     for (int i = 0; i < 2; i++) assert_non_null(slab_malloc_epoch(allocator, 64, epoch));
-    ts_load_relaxed(&ts_cas_repeated)(3);
+    ts_load_relaxed (&ts_cas_repeated)(3);
     assert_int_equal(of("import").cas_retries, 3);
     assert_int_equal(of("import").lock_waits, 0);
     EpochDomain *domain = epoch_domain_create_ex(allocator, "inside", 0);
     assert_true(domain && epoch_domain_enter(domain));
-    ts_load_relaxed(&ts_cas_repeated)(1);
+    ts_load_relaxed (&ts_cas_repeated)(1);
     assert_true(epoch_domain_exit(domain));
     epoch_domain_destroy(domain);
     assert_int_equal(of("inside").cas_retries, 1);
@@ -99,7 +99,7 @@ static uint64_t metric(const char *name, const char *label) {
 static void retry_in(const char *label) {
     EpochDomain *domain = epoch_domain_create_ex(allocator, label, 0);
     assert_true(domain && epoch_domain_enter(domain));
-    ts_load_relaxed(&ts_cas_repeated)(1);
+    ts_load_relaxed (&ts_cas_repeated)(1);
     assert_true(epoch_domain_exit(domain));
     epoch_domain_destroy(domain);
 }

@@ -3,8 +3,8 @@
 #include "fixture.h"
 
 #include "bins.h"
-#include "observe/diagnose.h"
 #include "epoch/epoch.h"
+#include "observe/diagnose.h"
 
 #include <string.h>
 

@@ -6,8 +6,8 @@
 
 #include "api/runtime.h"
 #include "cache/cache.h"
-#include "os/os.h"
 #include "observe/snapshot.h"
+#include "os/os.h"
 
 #include <pthread.h>
 #include <string.h>

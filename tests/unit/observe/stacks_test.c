@@ -14,9 +14,9 @@
 #include "api/runtime.h"
 #include "base/base.h"
 #include "diagnose/diagnose.h"
+#include "observe/observe.h"
 #include "observe/stacks.h"
 #include "os/os.h"
-#include "observe/observe.h"
 
 #include <errno.h>
 #include <pthread.h>

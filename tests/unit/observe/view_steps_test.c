@@ -7,8 +7,8 @@
 
 #include "api/runtime.h"
 #include "base/base.h"
-#include "own_clock.h"
 #include "observe/observe.h"
+#include "own_clock.h"
 
 #include <string.h>
 #include <unistd.h>

@@ -6,9 +6,9 @@
 
 #include "advice/advice.h"
 #include "api/runtime.h"
+#include "observe/observe.h"
 #include "os/os.h"
 #include "own_clock.h"
-#include "observe/observe.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -138,8 +138,7 @@ static void figures_hold(void) {
 static void is_over(EpochId id, const char *by) {
     SUP_CHECK(epoch_state(allocator, id) == EPOCH_CLOSED, "not ended by %s", by);
     SUP_CHECK(left_bytes() == 0, "%s: bytes are left", by);
-    SUP_CHECK(!ts_load_relaxed(&other_heap->inbox) && !ts_load_relaxed(&other_heap->ending), "%s: a block is left",
-              by);
+    SUP_CHECK(!ts_load_relaxed(&other_heap->inbox) && !ts_load_relaxed(&other_heap->ending), "%s: a block is left", by);
     sup_check_identities(allocator);
 }
 
