@@ -75,8 +75,8 @@ uint32_t ts_runs_take_oldest(ts_allocator *allocator, uint64_t most, uint32_t *u
     return take_end(allocator, first, most < TS_PURGE_BATCH ? (uint32_t)most : TS_PURGE_BATCH, units);
 }
 
-bool ts_runs_take_at(ts_allocator *allocator, uint32_t first, uint32_t units) {
-    ts_extents *runs = runs_at(allocator, first - 1);
+bool ts_runs_take_at(ts_allocator *allocator, uint32_t of, uint32_t first, uint32_t units) {
+    ts_extents *runs = runs_at(allocator, of);
     /* A unit behind a span is the first of a run, not its last, or the only one. */
     if (ts_extent_behind(runs, first) < units) return false;
     take_units(allocator, runs, first, units);

@@ -31,7 +31,7 @@ uint32_t ts_runs_take_longest(struct ts_allocator *allocator, unsigned part, uns
                               uint32_t most, uint32_t *units);
 /* Takes up to `most` units of 16 KiB of the oldest run. 0: no run has an age. */
 uint32_t ts_runs_take_oldest(struct ts_allocator *allocator, uint64_t most, uint32_t *units);
-/* Takes `units` units at `first`, behind a span, if a run of its home begins there that has as many. */
-bool ts_runs_take_at(struct ts_allocator *allocator, uint32_t first, uint32_t units);
+/* Takes `units` units at `first`, if a run begins there that has as many, and is of the home of the unit `of`. */
+bool ts_runs_take_at(struct ts_allocator *allocator, uint32_t of, uint32_t first, uint32_t units);
 
 #endif

@@ -84,7 +84,7 @@ static void take_runs_of(ts_allocator *allocator, const span_row *row, uint32_t 
     uint32_t at = row->first;
     for (uint32_t i = 0; i <= row->gaps; i++) {
         uint32_t end = i < row->gaps ? row->gap[i].first : row->first + units;
-        if (end > at) (void)ts_runs_take_at(allocator, at, end - at);
+        if (end > at) (void)ts_runs_take_at(allocator, row->first, at, end - at);
         if (i < row->gaps) at = end + row->gap[i].count;
     }
 }
@@ -247,7 +247,7 @@ uint32_t ts_span_acquire(ts_allocator *allocator, ts_share *share, unsigned part
 bool ts_span_acquire_behind(ts_allocator *allocator, uint32_t first, uint32_t units, uint32_t whole, bool *fresh) {
     ts_lock_acquire(&allocator->retained_lock);
     uint64_t before = ts_retained_shared(allocator);
-    *fresh = !ts_runs_take_at(allocator, first, units);
+    *fresh = !ts_runs_take_at(allocator, first - 1, first, units);
     ts_note_reused(allocator, before);
     ts_lock_release(&allocator->retained_lock);
     return !*fresh || take_behind(allocator, first, units, whole);

@@ -166,6 +166,31 @@ static void goes_home_child(void *arg) {
 }
 SUP_IN_CHILD(goes_home)
 
+/* A span of a retained run and of free units behind it, where the run begins a node's memory: it has both, and no other
+   span gets them. */
+static void row_from_the_edge_child(void *arg) {
+    (void)arg;
+    sup_topology_use(&two);
+    const SlabOptions options = {.size = sizeof options, .numa = SLAB_NUMA_LOCAL, .retain_bytes = 400 * UNIT};
+    SlabAllocator *a = slab_allocator_create_ex(&options);
+    SUP_CHECK(a != NULL, "an allocator");
+    for (int node = 0; node < 2; node++) {
+        EpochId epoch = epoch_open(a, NULL, EPOCH_SCOPE);
+        sup_topology_go_to(node);
+        char *run = slab_malloc_epoch(a, 40 * UNIT, epoch);
+        SUP_CHECK(run && node_of(run) == node && node_of(run - 1) != node, "the first units of node %d", node);
+        SUP_CHECK(slab_free(a, run), "they are retained");
+        char *row = slab_malloc_epoch(a, 60 * UNIT, epoch), *next = slab_malloc_epoch(a, 40 * UNIT, epoch);
+        SUP_CHECK(row == run && node_of(row + 60 * UNIT - 1) == node, "the run, and what is behind it");
+        SUP_CHECK(next && (next + 40 * UNIT <= row || next >= row + 60 * UNIT), "node %d: other memory", node);
+        check_sums(a);
+    }
+    slab_allocator_free(a);
+    ts_pool_check();
+    SUP_CHECK(ts_pool_used_units() == 0, "to the pools");
+}
+SUP_IN_CHILD(row_from_the_edge)
+
 static void interleave_child(void *arg) {
     (void)arg;
     static void *p[100];
@@ -421,6 +446,7 @@ int main(void) {
         cmocka_unit_test(local),
         cmocka_unit_test(wanders),
         cmocka_unit_test(goes_home),
+        cmocka_unit_test(row_from_the_edge),
         cmocka_unit_test(interleave),
         cmocka_unit_test(one_node),
         cmocka_unit_test(refused),
