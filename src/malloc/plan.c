@@ -38,6 +38,9 @@ static module modules[MODULES];
 static unsigned node_count, module_count, epoch_count;
 static EpochId epochs[EPOCHS + 1]; /* [0]: the process's */
 
+typedef void *(*open_function)(const char *file, int mode);
+static _Atomic(open_function) opened_before; /* libc's dlopen, if a constructor has called it before there was a plan */
+
 tm_plan_entry tm_plan_table[TM_PLAN_SLOTS];
 
 /* ---- the table -------------------------------------------------------------------------------------------------- */
@@ -126,20 +129,27 @@ static int is_module(struct dl_phdr_info *info, size_t bytes, void *arg) {
     return s->found;
 }
 
-/* open: libc's dlopen, or NULL while the program's own libraries are the only ones. The module stays, as what
-   it returns is never closed. */
-static void place(unsigned number, void *(*open)(const char *, int)) {
+/* Whether the module that was found is still there, and stays for ever. */
+static bool stays(const search *s, open_function open) {
+    struct link_map *map;
+    void *handle = open(s->path, RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE); /* never closed */
+    return handle && dlinfo(handle, RTLD_DI_LINKMAP, &map) == 0 && map->l_addr == s->base;
+}
+
+/* open: libc's dlopen, or NULL while the program's own libraries are the only ones. */
+static void place(unsigned number, open_function open) {
     search s = {.number = number};
     (void)dl_iterate_phdr(is_module, &s);
     if (!s.found) return;
-    if (open && s.path[0] && !open(s.path, RTLD_LAZY | RTLD_NOLOAD)) return;
+    if (open && s.path[0] && !stays(&s, open)) return;
     if (atomic_exchange(&modules[number].placed, true)) return;
     for (unsigned i = 1; i <= node_count; i++)
         if (nodes[i].module == number) add(i, s.base);
 }
 
-void tm_plan_follow(void *(*open)(const char *, int)) {
+void tm_plan_follow(open_function open) {
     int error = errno;
+    if (module_count == 0) ts_store_relaxed(&opened_before, open);
     for (unsigned i = 0; i < module_count; i++)
         if (!ts_load_relaxed(&modules[i].placed)) place(i, open);
     errno = error;
@@ -218,5 +228,5 @@ void tm_plan_start(void) {
         slab_message("tslab: TSLAB_PLAN is no plan of this version of tslab run; ignored");
         return;
     }
-    tm_plan_follow(NULL);
+    tm_plan_follow(ts_load_relaxed(&opened_before));
 }

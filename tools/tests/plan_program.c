@@ -171,6 +171,7 @@ int main(int argc, char **argv) {
         (void)rounds(&n);
     } else if (strcmp(how, "unload") == 0) {
         dlclose(library);
+        if (getenv("TOOLS_EARLY")) dlclose(library); /* for early_library.c, which has loaded it, too */
         return dlopen(argv[1], RTLD_NOW | RTLD_NOLOAD) ? 10 : 11;
     } else if (strcmp(how, "array") == 0 || strcmp(how, "realigned") == 0) {
         for (unsigned long i = 0; i < n; i++) by_other(*how == 'a' ? array_wrapper : realigned_wrapper);

@@ -103,6 +103,13 @@ class Plan(unittest.TestCase):
         self.assertEqual(tslab("run", *arguments).returncode, 11)
         self.assertEqual(tslab("run", "--plan", PLAN, *arguments).returncode, 10)
 
+    @unittest.skipIf(KEPT == DIRECT, "the library has no sites")
+    def test_a_library_that_a_constructor_has_loaded_stays(self):
+        early = {"LD_PRELOAD": os.path.join(TOOLS, "libtools_early.so"), "TOOLS_EARLY": LIBRARY}
+        for plan, code in (((), 11), (("--plan", PLAN), 10)):
+            answer = subprocess.run([TSLAB, "run", *plan, self.PROGRAM, LIBRARY, "2", "unload"], env={**ENVIRONMENT, **early})
+            self.assertEqual(answer.returncode, code)
+
     def test_copies_are_their_callers_sites(self):
         files = {os.path.realpath(m["path"]) for m in advice()["modules"]}
         self.assertIn(os.path.realpath(self.PROGRAM), files)

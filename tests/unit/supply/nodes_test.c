@@ -443,20 +443,13 @@ SUP_IN_CHILD(threads)
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(local),
-        cmocka_unit_test(wanders),
-        cmocka_unit_test(goes_home),
-        cmocka_unit_test(row_from_the_edge),
-        cmocka_unit_test(interleave),
-        cmocka_unit_test(one_node),
-        cmocka_unit_test(refused),
-        cmocka_unit_test(all_but_nodes_refused),
-        cmocka_unit_test(uneven),
-        cmocka_unit_test(bind),
-        cmocka_unit_test(bind_wrongly),
-        cmocka_unit_test(bind_within_limits),
-        cmocka_unit_test(reserve),
-        cmocka_unit_test(threads),
+        cmocka_unit_test(local),        cmocka_unit_test(wanders),
+        cmocka_unit_test(goes_home),    cmocka_unit_test(row_from_the_edge),
+        cmocka_unit_test(interleave),   cmocka_unit_test(one_node),
+        cmocka_unit_test(refused),      cmocka_unit_test(all_but_nodes_refused),
+        cmocka_unit_test(uneven),       cmocka_unit_test(bind),
+        cmocka_unit_test(bind_wrongly), cmocka_unit_test(bind_within_limits),
+        cmocka_unit_test(reserve),      cmocka_unit_test(threads),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
