@@ -37,13 +37,22 @@ void tm_hard_free_slot(char *home, size_t bytes, uint32_t use) {
     tm_hard_store(tm_hard_word_at(home, bytes), free_word(home, bytes, use));
 }
 
-/* Invariant 4, of a slot that is the core's. */
-static void make_free(char *home, size_t bytes, uint32_t use) {
+/* Whether the core has the slot; else it is an object of the core's own functions, which has no word, or of a thread
+   that a fork has stopped. */
+static bool is_the_cores(const char *slot) {
     ts_private_place place;
-    /* An object of the core's own functions, which has no word. */
-    if (ts_private_find(tm_target_allocator(&tm_hard), home, &place)) return;
-    if (!tm_hard_is_clear(home, bytes - TM_HARD_WORD_BYTES)) memset(home, 0, bytes - TM_HARD_WORD_BYTES);
-    tm_hard_free_slot(home, bytes, use);
+    return !ts_private_find(tm_target_allocator(&tm_hard), slot, &place);
+}
+
+static void make_clear(char *slot, size_t bytes) {
+    if (is_the_cores(slot) && !tm_hard_is_clear(slot, bytes)) memset(slot, 0, bytes);
+}
+
+/* Invariant 4. It may have become the core's only now. */
+static void make_free(char *slot, size_t bytes, uint32_t use) {
+    if (!is_the_cores(slot)) return;
+    if (!tm_hard_is_clear(slot, bytes - TM_HARD_WORD_BYTES)) memset(slot, 0, bytes - TM_HARD_WORD_BYTES);
+    tm_hard_free_slot(slot, bytes, use);
 }
 
 /* Whether its page went back to the system, or it is as if it did: its word reads as zero, as all of a free slot
@@ -59,15 +68,18 @@ static size_t all_slots(size_t bytes) {
 }
 
 /* The slot at home has not the word of one that is free in this use of its slab. So it is the first of it, or its page
-   went back, or it was written to. */
+   went back, or it was written to. All are clear, with their words, before the first has a word of this use: in a child
+   of fork, for which another thread may stop anywhere here, the use has not begun, or what has no word is clear. */
 TS_COLD static void begin_use(char *home, size_t bytes, uint32_t use) {
     char *unit = home - tm_hard_in_unit(home), *end = unit + all_slots(bytes);
     bool begun = false;
     for (char *slot = unit; slot < end && !begun; slot += bytes) begun = slot != home && is_of_use(slot, bytes, use);
     if (begun && !is_given_back(home, bytes)) tm_hard_tell_written("malloc", home);
-    for (char *slot = unit; slot < end && !begun; slot += bytes)
+    memset(home, 0, bytes);
+    if (begun) return;
+    for (char *slot = unit; slot < end; slot += bytes) make_clear(slot, bytes);
+    for (char *slot = unit; slot < end; slot += bytes)
         if (slot != home) make_free(slot, bytes, use);
-    memset(home, 0, bytes - TM_HARD_WORD_BYTES);
 }
 
 /* It is clear from now on, and so is the word before it. */

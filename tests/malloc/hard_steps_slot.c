@@ -7,5 +7,7 @@
 #include "hard_steps_parts.h"
 
 #define tm_hard_load(at) (hard_step(), (tm_hard_load)(at))
+#define tm_hard_store(at, word) (hard_step(), (tm_hard_store)(at, word))
+#define tm_hard_is_clear(at, bytes) (hard_step(), (tm_hard_is_clear)(at, bytes))
 
 #include "malloc/hard_slot.c"

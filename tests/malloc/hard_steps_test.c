@@ -13,6 +13,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 /* The hard mode's calls of the rest of the library. */
 void *tm_process_alloc_rest(size_t alignment, size_t size, bool zero, tm_kind kind) {
@@ -21,7 +23,7 @@ void *tm_process_alloc_rest(size_t alignment, size_t size, bool zero, tm_kind ki
 }
 
 static void (*meanwhile)(void);
-static unsigned steps_left;
+static unsigned steps_left, stopped_at;
 
 void hard_step(void) {
     if (meanwhile && steps_left-- == 0) {
@@ -356,6 +358,56 @@ static bool meet_aligned(unsigned step) {
     return met;
 }
 
+/* ---- a fork while an object is allocated: its child finds slots as a thread has left them that is no more --------- */
+
+static void use_slots_in_child(void) {
+    enum { COUNT = 600 };
+    static char *p[COUNT];
+    pid_t child = fork();
+    SUP_CHECK(child >= 0, "no process");
+    if (child > 0) {
+        int status;
+        SUP_CHECK(waitpid(child, &status, 0) == child && status == 0, "a child of fork, step %u", stopped_at);
+        return;
+    }
+    for (int i = 0; i < COUNT; i++) {
+        p[i] = tm_hard_alloc(16, object_bytes, false, TM_BY_MALLOC);
+        SUP_CHECK(p[i] != NULL, "no memory");
+        memset(p[i], 7, object_bytes);
+    }
+    for (int i = 0; i < COUNT; i++)
+        SUP_CHECK(tm_hard_free("free", p[i], TM_BY_MALLOC, object_bytes) == TM_HARD_DONE, "free");
+    let_all_go();
+    _exit(0);
+}
+
+/* A slab of each use has words of the one before, with slots of other bytes. Only an allocation that begins a slab has
+   so many steps. */
+static bool meet_fork(size_t size, size_t before, unsigned step) {
+    enum { COUNT = 2000 };
+    static char *p[COUNT];
+    for (int i = 0; i < COUNT; i++) {
+        p[i] = tm_hard_alloc(16, before, false, TM_BY_MALLOC);
+        SUP_CHECK(p[i] != NULL, "no memory");
+    }
+    for (int i = 0; i < COUNT; i++) (void)tm_hard_free("free", p[i], TM_BY_MALLOC, TM_SIZE_UNKNOWN);
+    let_all_go();
+    object_bytes = size;
+    meanwhile = use_slots_in_child;
+    int count = 0;
+    for (; count < COUNT && meanwhile; count++) {
+        stopped_at = steps_left = step;
+        p[count] = tm_hard_alloc(16, size, false, TM_BY_MALLOC);
+        SUP_CHECK(p[count] != NULL, "no memory");
+    }
+    bool met = meanwhile == NULL;
+    meanwhile = NULL;
+    for (int i = 0; i < count; i++)
+        SUP_CHECK(tm_hard_free("free", p[i], TM_BY_MALLOC, size) == TM_HARD_DONE, "free");
+    let_all_go();
+    return met;
+}
+
 int main(void) {
     (void)setenv("TSLAB_ON_MISUSE", "report", 1);
     SlabAllocator *allocator = slab_allocator_create();
@@ -380,6 +432,9 @@ int main(void) {
     (void)meet_at_all_steps(1000, 1024);
     for (step = 0; meet_aligned(step);) step++;
     SUP_CHECK(step > 3, "%u steps of the free", step);
+    for (step = 0; meet_fork(1000, 300, step);) step++;
+    SUP_CHECK(step > 60, "%u steps of the allocation that begins a slab", step);
+    for (step = 0; meet_fork(500, 1000, step);) step++;
     SUP_CHECK(tm_hard_large_keep_accessible(), "nobody hides anything");
     for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++) {
         for (step = 0; meet_look(&kinds[k], epoch, step);) step++;
