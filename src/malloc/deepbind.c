@@ -5,8 +5,8 @@
  * flag has given them. Operators of a C++ library of their own are among these. (Objects that their constructors
  * allocated before that are libc's; see libc_heap.h.)
  *
- * Every other dlopen is passed on by a jump: the loader takes the library to search for by its caller. With the flag a
- * name without a slash is searched for here, in the directories of the caller.
+ * Every other dlopen is passed on by a jump: the loader takes the library to search for by its caller. With the flag,
+ * in a captured scope and under a plan, a name without a slash is searched for here in the caller's own directories.
  */
 #define _GNU_SOURCE
 #include "malloc/entry.h"
@@ -138,14 +138,12 @@ static int rebind_library(struct dl_phdr_info *info, size_t bytes, void *arg) {
     return 0;
 }
 
-TS_COLD static void *open_deep(open_function function, const char *file, int mode) {
+static void *open_deep(const char *file, int mode) {
+    open_function function = find_dlopen();
     walk w = {0};
     Dl_info self;
     (void)dl_iterate_phdr(count, &w.from);
-    tm_capture_suspend(); /* constructors are not a domain's */
     void *handle = function(file, mode);
-    tm_capture_resume();
-    tm_plan_follow(function);
     if (!handle || !dladdr((const void *)&real_dlopen, &self)) return handle;
     /* Not where the program has a malloc of its own before ours. */
     w.own = function(self.dli_fname, RTLD_LAZY | RTLD_NOLOAD);
@@ -155,21 +153,32 @@ TS_COLD static void *open_deep(open_function function, const char *file, int mod
     return handle;
 }
 
-#define SEARCHED_BYTES ((size_t)16 << 10) /* of a list of directories with their names; a longer one is not searched */
+#define SEARCHED_BYTES ((size_t)8 << 10) /* of a list of directories with their names; a longer one is not searched */
 
-/* The first of the caller's directories that has the file; NULL: none has. */
-static const char *find_for(const void *caller, const char *file, char path[PATH_MAX]) {
-    union {
-        Dl_serinfo list;
-        char bytes[SEARCHED_BYTES];
-    } searched;
+typedef union searched {
+    Dl_serinfo list;
+    char bytes[SEARCHED_BYTES];
+} searched;
+
+/* Where a library that calls dlopen has it search. */
+static bool list_for(const void *caller, searched *s) {
     Dl_info info;
     void *map = NULL;
-    if (!dladdr1(caller, &info, &map, RTLD_DL_LINKMAP) || !map) return NULL;
-    if (dlinfo(map, RTLD_DI_SERINFOSIZE, &searched.list) != 0 || searched.list.dls_size > SEARCHED_BYTES) return NULL;
-    if (dlinfo(map, RTLD_DI_SERINFO, &searched.list) != 0) return NULL;
-    for (unsigned i = 0; i < searched.list.dls_cnt; i++) {
-        const char *directory = searched.list.dls_serpath[i].dls_name;
+    return dladdr1(caller, &info, &map, RTLD_DL_LINKMAP) && map && dlinfo(map, RTLD_DI_SERINFOSIZE, &s->list) == 0 &&
+           s->list.dls_size <= SEARCHED_BYTES && dlinfo(map, RTLD_DI_SERINFO, &s->list) == 0;
+}
+
+/* The first of the caller's own directories that has the file; NULL: none has. At the end of its list are those that
+   this library searches, too: between the two the loader asks its cache. */
+static const char *find_for(const void *caller, const char *file, char path[PATH_MAX]) {
+    searched theirs, ours;
+    if (!list_for(caller, &theirs) || !list_for((const void *)&real_dlopen, &ours)) return NULL;
+    unsigned count = theirs.list.dls_cnt, common = ours.list.dls_cnt;
+    while (count > 0 && common > 0 &&
+           strcmp(theirs.list.dls_serpath[count - 1].dls_name, ours.list.dls_serpath[common - 1].dls_name) == 0)
+        count--, common--;
+    for (unsigned i = 0; i < count; i++) {
+        const char *directory = theirs.list.dls_serpath[i].dls_name;
         size_t bytes = strlen(directory), more = strlen(file) + 1;
         if (bytes + 1 + more > PATH_MAX) continue;
         memcpy(path, directory, bytes);
@@ -180,23 +189,25 @@ static const char *find_for(const void *caller, const char *file, char path[PATH
     return NULL;
 }
 
-/* A library that is there already has nothing to be rebound. A library that is in none of the caller's directories is
-   in those of all. */
-TS_COLD static void *open_deep_for(const void *caller, open_function function, const char *file, int mode) {
+/* A library that is there already has nothing to be rebound, and no new sites. */
+static void *open_named(const void *caller, open_function function, const char *file, int mode) {
+    open_function open = file && mode & RTLD_DEEPBIND ? open_deep : function;
     char path[PATH_MAX];
+    if (!file || strchr(file, '/')) return open(file, mode);
     int error = errno;
     void *handle = function(file, mode | RTLD_NOLOAD);
     const char *found = handle ? NULL : find_for(caller, file, path);
     errno = error;
     if (handle) return handle;
-    if (found && (handle = open_deep(function, found, mode))) return handle;
-    return open_deep(function, file, mode);
+    if (found && (handle = open(found, mode))) return handle;
+    return open(file, mode);
 }
 
-/* A library's constructors, and its link map, are not a domain's. */
-TS_COLD static void *open_suspended(open_function function, const char *file, int mode) {
+/* A library's constructors, its link map and the loader's messages are not a domain's. */
+TS_COLD static void *open_for(const void *caller, open_function function, const char *file, int mode) {
     tm_capture_suspend();
-    void *handle = function(file, mode);
+    void *handle = open_named(caller, function, file, mode);
+    tm_plan_follow(function);
     tm_capture_resume();
     return handle;
 }
@@ -207,15 +218,8 @@ __attribute__((optimize("O2"))) /* the jumps */
 TM_EXPORT void *
 dlopen(const char *file, int mode) {
     open_function function = find_dlopen();
-    if (TS_UNLIKELY(mode & RTLD_DEEPBIND) && file)
-        return strchr(file, '/') ? open_deep(function, file, mode)
-                                 : open_deep_for(TM_CALLED_FROM(), function, file, mode);
-    /* What its own search does not find is left to the caller's. */
-    if (TM_HAS_PLAN || tm_is_captured()) {
-        void *handle = open_suspended(function, file, mode);
-        tm_plan_follow(function);
-        if (handle) return handle;
-    }
+    if (TS_UNLIKELY(mode & RTLD_DEEPBIND) || TM_HAS_PLAN || tm_is_captured())
+        return open_for(TM_CALLED_FROM(), function, file, mode);
     return function(file, mode);
 }
 

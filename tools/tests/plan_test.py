@@ -110,6 +110,11 @@ class Plan(unittest.TestCase):
             answer = subprocess.run([TSLAB, "run", *plan, self.PROGRAM, LIBRARY, "2", "unload"], env={**ENVIRONMENT, **early})
             self.assertEqual(answer.returncode, code)
 
+    def test_a_library_beside_the_program_comes_before_the_systems(self):
+        arguments = (self.PROGRAM, "libBrokenLocale.so.1", "2", "unload")
+        for plan in ((), ("--plan", PLAN)):
+            self.assertEqual(tslab("run", *plan, *arguments).returncode, 11)
+
     def test_copies_are_their_callers_sites(self):
         files = {os.path.realpath(m["path"]) for m in advice()["modules"]}
         self.assertIn(os.path.realpath(self.PROGRAM), files)
