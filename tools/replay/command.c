@@ -28,7 +28,7 @@ static void help(void) {
            "  --help             this text\n"
            "\n"
            "Exit status: 0 done, also where an allocator is not installed and left out; 2 a wrong command line; 3 the\n"
-           "trace cannot be read or replayed.\n",
+           "trace or the plan cannot be read, the trace not be replayed, or OUT not be written.\n",
            option_command);
 }
 
