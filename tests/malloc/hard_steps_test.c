@@ -358,7 +358,7 @@ static bool meet_aligned(unsigned step) {
     return met;
 }
 
-/* ---- a fork while an object is allocated: its child finds slots as a thread has left them that is no more --------- */
+/* ---- a fork while an object is allocated: its child finds slots as a thread has left them that is no more -------- */
 
 static void use_slots_in_child(void) {
     enum { COUNT = 600 };
@@ -402,8 +402,7 @@ static bool meet_fork(size_t size, size_t before, unsigned step) {
     }
     bool met = meanwhile == NULL;
     meanwhile = NULL;
-    for (int i = 0; i < count; i++)
-        SUP_CHECK(tm_hard_free("free", p[i], TM_BY_MALLOC, size) == TM_HARD_DONE, "free");
+    for (int i = 0; i < count; i++) SUP_CHECK(tm_hard_free("free", p[i], TM_BY_MALLOC, size) == TM_HARD_DONE, "free");
     let_all_go();
     return met;
 }
