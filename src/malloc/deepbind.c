@@ -218,8 +218,11 @@ __attribute__((optimize("O2"))) /* the jumps */
 TM_EXPORT void *
 dlopen(const char *file, int mode) {
     open_function function = find_dlopen();
-    if (TS_UNLIKELY(mode & RTLD_DEEPBIND) || TM_HAS_PLAN || tm_is_captured())
-        return open_for(TM_CALLED_FROM(), function, file, mode);
+    if (TS_UNLIKELY(mode & RTLD_DEEPBIND) || TM_HAS_PLAN || tm_is_captured()) {
+        void *handle = open_for(TM_CALLED_FROM(), function, file, mode);
+        if (handle || mode & RTLD_DEEPBIND || tm_is_captured()) return handle;
+        /* What is not found so, as in a directory for one kind of processor, is left to the caller's search. */
+    }
     return function(file, mode);
 }
 
