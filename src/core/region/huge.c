@@ -26,6 +26,7 @@ void ts_huge_leave_to_program(void) {
 }
 
 void ts_huge_set_growing(bool growing) { makes_grow = growing; }
+bool ts_huge_is_growing(void) { return makes_grow; }
 
 void ts_huge_note_loose(uint32_t units) {
     if (!makes_grow) ts_fetch_add_relaxed(&huge.loose, units);

@@ -37,6 +37,7 @@ struct ts_pool;
 void ts_huge_leave_to_program(void);
 /* Whether the calling thread lets an object grow: then what it takes is not loose. */
 void ts_huge_set_growing(bool growing);
+bool ts_huge_is_growing(void);
 /* Units that the caller has got from the pool are loose, unless it lets an object grow. */
 void ts_huge_note_loose(uint32_t units);
 /* The pool has grown by these units, for a request of `wanted`. Nobody has them yet. Caller has the lock of growth. */

@@ -29,6 +29,8 @@
 
 #define RESERVE_LEAVES ((uint64_t)4 << 20) /* bytes of the process's room that a reserve does not take */
 #define HOME_LOOKS 4u                      /* rounds of a look for a unit of a home */
+#define POPULATED_FROM 512u                /* units, 8 MiB */
+#define STATE_UNITS 8u                     /* whose state words become resident together: 16 KiB */
 #define SORT_UNITS 64u                     /* single units that become runs in each */
 
 void ts_retained_push(ts_retained *retained, uint32_t unit) {
@@ -242,7 +244,7 @@ static uint32_t take_own(ts_share *share, unsigned home) {
 }
 
 /* Each round is an operation of its own: the units that it takes may all be on queues yet. */
-uint32_t ts_unit_acquire(ts_heap *heap, ts_share *share, unsigned home, bool *fresh) {
+uint32_t ts_unit_acquire(ts_heap *heap, ts_share *share, unsigned home, bool fine, bool *fresh) {
     ts_allocator *allocator = share->allocator;
     bool any = home == TS_HOME_ANY, more = true;
     uint32_t unit = 0;
@@ -256,7 +258,7 @@ uint32_t ts_unit_acquire(ts_heap *heap, ts_share *share, unsigned home, bool *fr
     }
     *fresh = unit == 0;
     if (unit) return unit;
-    unit = ts_units_take_fresh(allocator, TS_NORMAL, home, 1, 1);
+    unit = ts_units_take_fresh(allocator, TS_NORMAL, home, 1, fine ? TS_POOL_BACK : 1);
     if (!unit) return 0;
     ts_slab_at(unit)->given = 0;
     if (TS_UNLIKELY(allocator->care)) ts_care_fill(allocator->care, ts_unit_address(unit), TS_UNIT_BYTES);
@@ -271,10 +273,31 @@ void ts_slab_retire(ts_allocator *allocator, uint32_t unit, uint32_t units) {
     if (units > 1) ts_purge_span(allocator, unit + 1, units - 1);
 }
 
+static bool populate_pages(void *at, size_t bytes) {
+    size_t page = ts_os_page_bytes();
+    uintptr_t from = (uintptr_t)ts_align_down((uintptr_t)at, page);
+    return ts_os->populate((void *)from, (uintptr_t)ts_align_up((uintptr_t)at + bytes, page) - from);
+}
+
+/* A fresh unit becomes a slab of that class. Pages that are written next become resident in one call, in place of a
+   page fault each: state words of FINE slabs, which lie in a row (cells.h), and a slab in which realloc lets an object
+   grow. The first units are left out: a small program writes to few of them. */
+static void note_fresh(uint32_t unit, unsigned cls) {
+    bool many = unit >= POPULATED_FROM, fills = ts_huge_is_growing() && many;
+    if (ts_class_is_fine(cls)) {
+        uint32_t first = unit - unit % STATE_UNITS;
+        if (many && unit - first == STATE_UNITS - 1)
+            (void)populate_pages((void *)ts_unit_states(first, true), sizeof(uint16_t) * TS_STATES_FINE * STATE_UNITS);
+    } else if (ts_class_bytes[cls] > TS_QUARTER_BYTES) {
+        if (fills) (void)populate_pages(ts_unit_address(unit), ts_class_is_short(cls) ? TS_SHORT_BYTES : TS_UNIT_BYTES);
+        ts_huge_note_loose(1);
+    }
+}
+
 uint32_t ts_slab_acquire_churn(ts_heap *heap, ts_share *share, unsigned cls, unsigned home, bool *fresh) {
     if (ts_class_units(cls) > 1) return ts_slab_acquire_large(share, cls, home, fresh);
     for (;;) {
-        uint32_t unit = ts_unit_acquire(heap, share, home, fresh);
+        uint32_t unit = ts_unit_acquire(heap, share, home, ts_class_is_fine(cls), fresh);
         if (unit && ts_class_is_fine(cls) && !ts_region_commit_fine(unit)) {
             ts_heap_enter(heap);
             ts_share_keep(share, unit);
@@ -282,7 +305,7 @@ uint32_t ts_slab_acquire_churn(ts_heap *heap, ts_share *share, unsigned cls, uns
             ts_purge_owed(TS_PURGE_STEP);
             return ts_fail(ENOMEM);
         }
-        if (unit && *fresh && ts_class_bytes[cls] > TS_QUARTER_BYTES) ts_huge_note_loose(1);
+        if (unit && *fresh) note_fresh(unit, cls);
         if (!unit || ts_slab_reset_churn(unit, cls)) return unit;
         ts_allocator_retire(share->allocator, unit);
     }
@@ -290,16 +313,10 @@ uint32_t ts_slab_acquire_churn(ts_heap *heap, ts_share *share, unsigned cls, uns
 
 uint32_t ts_slab_acquire_scope(ts_heap *heap, ts_share *share, unsigned home, bool *fresh) {
     for (;;) {
-        uint32_t unit = ts_unit_acquire(heap, share, home, fresh);
+        uint32_t unit = ts_unit_acquire(heap, share, home, false, fresh);
         if (!unit || ts_slab_reset_scope(unit)) return unit;
         ts_allocator_retire(share->allocator, unit);
     }
-}
-
-static bool populate_pages(void *at, size_t bytes) {
-    size_t page = ts_os_page_bytes();
-    uintptr_t from = (uintptr_t)ts_align_down((uintptr_t)at, page);
-    return ts_os->populate((void *)from, (uintptr_t)ts_align_up((uintptr_t)at + bytes, page) - from);
 }
 
 /* Populates units, and the metadata that is written when they become slabs that are not FINE. */

@@ -788,7 +788,7 @@ static void zombie(void **state) {
         ts_share *share = ts_heap_share(ts_thread.heap, record);
         assert_int_equal(share->retained.head, unit);
         bool fresh;
-        uint32_t got = ts_unit_acquire(ts_thread.heap, share, TS_HOME_ANY, &fresh);
+        uint32_t got = ts_unit_acquire(ts_thread.heap, share, TS_HOME_ANY, false, &fresh);
         assert_true(got != 0 && got != unit && fresh);
         assert_int_equal(ts_load_relaxed(&record->pins), pins + 1);
         assert_int_equal(ts_load_relaxed(ts_unit_word(unit)) & (TS_UNIT_FOREIGN | TS_UNIT_ZOMBIE),

@@ -837,22 +837,23 @@ fn last(s: &'static Steps) {
     assert_eq!(queue.load(Acquire), 0, "a slab waits for its owner");
 }
 
-/// The cells of the pool: take_of_cell by two threads, one of which gives its unit back, against ts_cells_fill and ts_cells_empty of
-/// the holder of the lock, here of one cell with two units.
+/// The cells of the pool: take_of_cell by two threads, one of which takes the last unit and gives it back, against ts_cells_fill and
+/// ts_cells_empty of the holder of the lock, here of one cell with two units.
 fn cell(s: &'static Steps) {
-    const NEXT: u64 = (1 << 32) - 1; // first + 1, units - 1
     let cell = word(0);
     let free = Arc::new(loom::sync::Mutex::new(3u64)); // a bit a unit
     let records = Arc::new([Bin(UnsafeCell::new(0)), Bin(UnsafeCell::new(0))]);
-    let take = move |cell: &AtomicU64| -> Option<u64> {
+    let take = move |cell: &AtomicU64, back: bool| -> Option<u64> {
+        let step = (u64::from(!back) << 32).wrapping_sub(1); // first + 1 unless it is the last, units - 1
         let mut seen = cell.load(Relaxed);
         while seen as u32 != 0 {
+            let unit = (seen >> 32) + if back { (seen & 3) - 1 } else { 0 };
             if s.lacks("take-cas") {
-                cell.store(seen + NEXT, Relaxed);
-                return Some(seen >> 32);
+                cell.store(seen.wrapping_add(step), Relaxed);
+                return Some(unit);
             }
-            match cell.compare_exchange(seen, seen + NEXT, s.order("take-acquire", Acquire), Relaxed) {
-                Ok(_) => return Some(seen >> 32),
+            match cell.compare_exchange(seen, seen.wrapping_add(step), s.order("take-acquire", Acquire), Relaxed) {
+                Ok(_) => return Some(unit),
                 Err(now) => seen = now,
             }
         }
@@ -870,7 +871,7 @@ fn cell(s: &'static Steps) {
         .map(|gives| {
             let (cell, free, records) = (cell.clone(), free.clone(), records.clone());
             thread::spawn(move || {
-                let unit = take(&cell)?;
+                let unit = take(&cell, gives)?;
                 records[unit as usize].touch();
                 if gives {
                     let mut free = free.lock().unwrap();
