@@ -1,3 +1,4 @@
+/* Modelled in tests/model: orders. */
 #define _GNU_SOURCE
 #include "malloc/plan.h"
 

@@ -17,6 +17,7 @@
  *  3. An entry of the table is written once, its key last. Threads read it without a lock.
  *  4. A domain that captures comes first, and the hard mode has no plan.
  */
+/* Modelled in tests/model: orders. */
 #ifndef TM_MALLOC_PLAN_H
 #define TM_MALLOC_PLAN_H
 

@@ -915,9 +915,48 @@ fn cell(s: &'static Steps) {
     assert_eq!(have, 3, "a unit that nobody has");
 }
 
+/// The table of a plan: `add` of two threads whose keys begin at one slot, against tm_plan_find of a third.
+fn plan(s: &'static Steps) {
+    let claimed = Arc::new([word(0), word(0)]);
+    let keys = Arc::new([word(0), word(0)]);
+    let entries = Arc::new([Bin(UnsafeCell::new(0)), Bin(UnsafeCell::new(0))]);
+    let writers: Vec<_> = [1, 2]
+        .into_iter()
+        .map(|key| {
+            let (claimed, keys, entries) = (claimed.clone(), keys.clone(), entries.clone());
+            thread::spawn(move || {
+                let claim = |at: usize| match s.lacks("claim-exchange") {
+                    true => {
+                        let seen = claimed[at].load(Relaxed);
+                        claimed[at].store(1, Relaxed);
+                        seen
+                    }
+                    false => claimed[at].swap(1, Relaxed),
+                };
+                let at = usize::from(claim(0) != 0);
+                assert!(at == 0 || claim(1) == 0, "a slot that nobody has");
+                entries[at].0.with_mut(|p| unsafe { *p = key });
+                keys[at].store(key, s.order("key-release", Release));
+            })
+        })
+        .collect();
+    for at in 0..2 {
+        match keys[at].load(s.order("find-acquire", Acquire)) {
+            0 => break,
+            1 => entries[at].0.with(|p| assert_eq!(unsafe { *p }, 1, "another's entry")),
+            _ => continue,
+        }
+    }
+    for writer in writers {
+        writer.join().unwrap();
+    }
+    let have = keys[0].load(Relaxed) + keys[1].load(Relaxed);
+    assert_eq!(have, 3, "a node without an entry");
+}
+
 fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let models: [(&str, fn(&'static Steps)); 29] = [
+    let models: [(&str, fn(&'static Steps)); 30] = [
         ("bracket", bracket),
         ("taken", taken),
         ("foreign", foreign),
@@ -947,6 +986,7 @@ fn main() {
         ("label", label),
         ("last", last),
         ("cell", cell),
+        ("plan", plan),
     ];
     let model = arguments.first().and_then(|name| models.iter().find(|m| m.0 == name));
     let Some(&(_, model)) = model else {
