@@ -207,9 +207,10 @@ TS_ENTRY void *ts_resize_own(uintptr_t token, void *p, size_t size, uint64_t wor
         return resize_object(token, p, 16, size, &seen);
     size_t bytes = ts_class_bytes[ts_bin_class(ts_bin_block(bin), bin)];
     int before = errno;
-    ts_huge_set_growing(size > bytes);
+    bool grows = size > bytes && size > TS_QUARTER_BYTES; /* smaller ones make no difference (huge.h) */
+    if (TS_UNLIKELY(grows)) ts_huge_set_growing(true);
     char *q = make_object(token, 16, size, epoch);
-    ts_huge_set_growing(false);
+    if (TS_UNLIKELY(grows)) ts_huge_set_growing(false);
     if (TS_UNLIKELY(!q)) {
         /* The epoch is over meanwhile: a smaller one stays, a larger one has nowhere to go, as ts_realloc says. */
         if (errno == ESTALE || errno == EINVAL) return resize_object(token, p, 16, size, &seen);
