@@ -464,22 +464,6 @@ void ts_os_stay_loaded(void) {
 #endif
 }
 
-/* ---- faults ------------------------------------------------------------------------------------------------ */
-
-static bool (*on_fault)(const void *); /* these two are written before the handler is there */
-static struct sigaction before_fault;
-
-static void take_fault(int number, siginfo_t *info, void *context) {
-    (void)context;
-    if (!on_fault(info->si_addr)) (void)sigaction(number, &before_fault, NULL);
-}
-
-bool ts_os_on_fault(bool (*fn)(const void *at)) {
-    struct sigaction action = {.sa_sigaction = take_fault, .sa_flags = SA_SIGINFO | SA_NODEFER};
-    on_fault = fn;
-    return sigaction(SIGSEGV, NULL, &before_fault) == 0 && sigaction(SIGSEGV, &action, NULL) == 0;
-}
-
 /* ---- the environment --------------------------------------------------------------------------------------- */
 
 bool ts_env_is_trusted(void) { return getauxval(AT_SECURE) == 0; }
