@@ -23,7 +23,8 @@
  *              committed and reads as zero. false: refused, contents are as they were.
  * purge_anew   purges by mapping the range anew, for systems whose purge is not true (purge_probe.c). It costs more.
  * move         puts the pages of one committed range into another, in place of its own. The first range stays
- *              committed and reads as zero. The two do not overlap. false: refused, contents are as they were.
+ *              committed and reads as zero. The two do not overlap. What was asked for by huge_pages stays with each.
+ *              false: refused, the first range is as it was, and the bytes of the second are lost or kept.
  * populate     makes the pages of a committed range resident without changing their contents. false: refused.
  * huge_pages   asks for (true) or refuses (false) huge pages in a range. A hint.
  * barrier_all  when it returns true, every other thread of the process has passed a full memory barrier since the

@@ -109,6 +109,20 @@ static void linux_huge_pages(void *at, size_t bytes, bool on) {
     (void)advise_pages(at, bytes, on ? MADV_HUGEPAGE : MADV_NOHUGEPAGE);
 }
 
+static bool is_asked_for(uintptr_t from, uintptr_t end) {
+    return from >= ts_load_relaxed(&huge_from) && end <= ts_load_relaxed(&huge_end);
+}
+
+/* For a range that was mapped anew: what had been asked of it, so that it is of one mapping with its neighbours again.
+   A request is taken back first in huge_end, then at the system: if that came before the first call, the second comes.
+   */
+static void advise_as_before(void *at, size_t bytes) {
+    uintptr_t from = (uintptr_t)at, end = from + bytes;
+    bool huge = is_asked_for(from, end);
+    (void)advise_pages(at, bytes, huge ? MADV_HUGEPAGE : MADV_NOHUGEPAGE);
+    if (huge && !is_asked_for(from, end)) (void)advise_pages(at, bytes, MADV_NOHUGEPAGE);
+}
+
 /* gcore writes what may be dumped, also where it cannot be read. */
 static void linux_dump(void *at, size_t bytes, bool on) {
     (void)advise_pages(at, bytes, on ? MADV_DODUMP : MADV_DONTDUMP);
@@ -178,7 +192,6 @@ static bool linux_purge(void *at, size_t bytes) {
     return advise_pages(at, bytes, MADV_DONTNEED);
 }
 
-/* With what had been asked of the range, so that it is of one mapping with its neighbours again. */
 static bool linux_purge_anew(void *at, size_t bytes) {
     ts_numa_policy policy;
     int before = errno, flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED;
@@ -186,22 +199,35 @@ static bool linux_purge_anew(void *at, size_t bytes) {
     if (bound) ts_numa_policy_of(at, &policy);
     if (map_range(at, bytes, PROT_READ | PROT_WRITE, flags) != at) return refuse_call(before);
     if (bound) (void)ts_numa_bind_again(at, bytes, &policy);
-    bool huge = (uintptr_t)at >= ts_load_relaxed(&huge_from) && (uintptr_t)at < ts_load_relaxed(&huge_end);
-    (void)advise_pages(at, bytes, huge ? MADV_HUGEPAGE : MADV_NOHUGEPAGE);
+    advise_as_before(at, bytes);
     return true;
 }
 
-/* Linux moves a range only if it is one of its own areas, so a refusal has moved nothing. */
-static bool linux_move(void *from, void *to, size_t bytes) {
 #if defined(MREMAP_DONTUNMAP) /* not with glibc before 2.32 */
-    int before = errno;
+/* Whether a range is one of Linux's own areas, as far as it says. No area can grow so far where it is; before that
+   Linux looks at the range. */
+static bool may_be_one_area(void *at, size_t bytes) {
+    return mremap(at, bytes, (size_t)PTRDIFF_MAX + 1, 0) != MAP_FAILED || errno != EFAULT;
+}
+#endif
+
+/* Linux moves a range only if it is one area; and what was asked of the first range comes along with the pages. Linux
+   6.1 unmaps the second range before it refuses. So no move of several areas is tried; and where the system has no
+   memory for the move itself, the second range is mapped anew. */
+static bool linux_move(void *from, void *to, size_t bytes) {
+#if defined(MREMAP_DONTUNMAP)
+    int before = errno, flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE;
     ts_numa_policy policy;
     bool bound = ts_numa_bound();
+    if (!may_be_one_area(from, bytes)) return refuse_call(before);
     if (bound) ts_numa_policy_of(to, &policy);
-    if (mremap(from, bytes, bytes, MREMAP_MAYMOVE | MREMAP_FIXED | MREMAP_DONTUNMAP, to) != to)
-        return refuse_call(before);
-    if (bound) (void)ts_numa_bind_again(to, bytes, &policy); /* the pages stay on their node */
-    return true;
+    bool moved = mremap(from, bytes, bytes, MREMAP_MAYMOVE | MREMAP_FIXED | MREMAP_DONTUNMAP, to) == to;
+    if (moved || map_range(to, bytes, PROT_READ | PROT_WRITE, flags) == to) {
+        if (bound) (void)ts_numa_bind_again(to, bytes, &policy); /* the pages stay on their node */
+        advise_as_before(to, bytes);
+    }
+    errno = before;
+    return moved;
 #else
     (void)from, (void)to, (void)bytes;
     return false;

@@ -161,9 +161,10 @@ static void moved_memory_is_not_retained(void **state) {
     assert_non_null(q);
     assert_true(slab_stats_global(allocator, &after));
     assert_true(moves.asked > 0);
-    if (moves.moved > 0) assert_int_equal(after.retained_bytes, before.retained_bytes);
+    bool whole = moves.moved == moves.asked; /* else it was of several areas: a part was copied */
+    if (whole) assert_int_equal(after.retained_bytes, before.retained_bytes);
     assert_int_equal(after.live_objects, before.live_objects);
-    if (moves.moved > 0) assert_int_equal(after.committed_bytes, before.committed_bytes + 8 * MIB);
+    if (whole) assert_int_equal(after.committed_bytes, before.committed_bytes + 8 * MIB);
     /* The place is free, and zero. */
     unsigned char *again = slab_calloc_epoch(allocator, 1, 8 * MIB, epoch);
     assert_non_null(again);
@@ -217,8 +218,7 @@ static void freed_meanwhile_it_is_not_moved(void **state) {
     old = p;
     uint64_t live = sup_live_objects(allocator);
     errno = 0;
-    unsigned char *q =
-        slab_realloc(allocator, p, sizeof(void *) < 8 ? 400 * MIB : 3072 * MIB); /* the pool grows for it */
+    unsigned char *q = slab_realloc(allocator, p, 400 * MIB); /* the pool grows for it */
     assert_true(freed_meanwhile && !q);
     assert_int_equal(errno, EINVAL);
     assert_int_equal(moves.asked, 0);

@@ -13,6 +13,7 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/prctl.h>
@@ -263,11 +264,81 @@ static void parts_go_back(void **state) {
     in_a_child(purge_parts);
 }
 
+/* Pages move, and each range keeps what was asked of it: of the first range, or of none. */
+static void move_between(void *argument) {
+    (void)argument;
+    char *reserved = ts_os_native.reserve(9 * HUGE_BYTES);
+    SUP_CHECK(reserved != NULL, "reserve");
+    char *from = reserved + (HUGE_BYTES - (uintptr_t)reserved % HUGE_BYTES) % HUGE_BYTES, *to = from + 4 * HUGE_BYTES;
+    SUP_CHECK(ts_os_native.commit(from, 8 * HUGE_BYTES), "commit");
+    ts_os_native.huge_pages(from, 2 * HUGE_BYTES, true);
+    memset(from, 7, 2 * HUGE_BYTES);
+    if (!ts_os_native.move(from, to, 2 * HUGE_BYTES)) return; /* a system that moves nothing */
+    mapping m = look_at(to, 2 * HUGE_BYTES);
+    SUP_CHECK(m.refused && !m.asked, "nobody asked for where they are now");
+    m = look_at(from, 2 * HUGE_BYTES);
+    SUP_CHECK(m.asked && !m.refused, "where they were is not asked for any more");
+    SUP_CHECK(ts_os_native.move(to, from, 2 * HUGE_BYTES), "move");
+    m = look_at(from, 2 * HUGE_BYTES);
+    SUP_CHECK(m.asked && !m.refused, "where they come back to is not asked for");
+    ts_os_native.huge_pages(from, 2 * HUGE_BYTES, false);
+    SUP_CHECK(!look_at(from, 8 * HUGE_BYTES).asked, "something is left that is asked for");
+    for (const char *p = from; p < from + 2 * HUGE_BYTES; p++) SUP_CHECK(*p == 7, "byte %zu", (size_t)(p - from));
+    ts_os_native.release(reserved, 9 * HUGE_BYTES);
+}
+
+static void moved_pages_take_nothing_along(void **state) {
+    (void)state;
+    in_a_child(move_between);
+}
+
+static char *anew;
+static unsigned meanwhile; /* calls of the system after which the request is taken back; 0: it is not */
+
+/* The linker puts it in the place of syscall (tests/CMakeLists.txt). */
+long __real_syscall(long number, ...);
+long __wrap_syscall(long number, ...);
+long __wrap_syscall(long number, ...) {
+    va_list args;
+    long a[6];
+    va_start(args, number);
+    for (unsigned i = 0; i < 6; i++) a[i] = va_arg(args, long);
+    va_end(args);
+    if (meanwhile != 0 && --meanwhile == 0) ts_os_native.huge_pages(anew, HUGE_BYTES, false);
+    return __real_syscall(number, a[0], a[1], a[2], a[3], a[4], a[5]);
+}
+
+/* A range is mapped anew, and another thread takes the request back before one of the calls of the system by which
+   that is done: it is not asked for afterwards. */
+static void take_back_meanwhile(void *argument) {
+    (void)argument;
+    char *reserved = ts_os_native.reserve(2 * HUGE_BYTES);
+    SUP_CHECK(reserved != NULL, "reserve");
+    anew = reserved + (HUGE_BYTES - (uintptr_t)reserved % HUGE_BYTES) % HUGE_BYTES;
+    SUP_CHECK(ts_os_native.commit(anew, HUGE_BYTES), "commit");
+    for (unsigned call = 1; meanwhile == 0; call++) {
+        ts_os_native.huge_pages(anew, HUGE_BYTES, true);
+        meanwhile = call;
+        SUP_CHECK(ts_os_native.purge_anew(anew, ts_os_page_bytes()), "purge_anew");
+        SUP_CHECK(look_at(anew, HUGE_BYTES).asked == (meanwhile != 0), "taken back before call %u", call);
+        SUP_CHECK(meanwhile == 0 || call > 2, "%u calls", call - 1);
+    }
+    meanwhile = 0;
+    ts_os_native.release(reserved, 2 * HUGE_BYTES);
+}
+
+static void a_request_taken_back_meanwhile(void **state) {
+    (void)state;
+    if (SUP_SANITIZED) skip(); /* the calls are not made by syscall there */
+    in_a_child(take_back_meanwhile);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(none_for_a_small_program), cmocka_unit_test(some_for_who_grows),
         cmocka_unit_test(none_where_forbidden),     cmocka_unit_test(some_for_who_asks),
         cmocka_unit_test(who_decides_first),        cmocka_unit_test(parts_go_back),
+        cmocka_unit_test(moved_pages_take_nothing_along), cmocka_unit_test(a_request_taken_back_meanwhile),
     };
     return cmocka_run_group_tests_name("os.huge_pages", tests, NULL, NULL);
 }
