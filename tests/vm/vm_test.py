@@ -43,10 +43,10 @@ IN_CPUSET_MORE = r"|unit\.(os\.native|region\.pool|ownership\.heap|supply\.retai
 VARIANTS = ("plain", "huge_always", "huge_never", "strict", "cgroup", "cpuset", "cpuset_whole", "no_membarrier", "null_blk")
 # The variants change how memory comes and goes, and how threads agree.
 SHORT = ("unit.region.region", "unit.ownership.heap", "unit.cache.hollow")
-QUICK = (r"unit\.(os\.(native|cgroup|huge_pages|numa|refused_numa|placement|watched)|region\..*|slab\..*|ownership\.(heap|blocks)|supply\.(retained|hollow|retain|nodes)|cache\.(scope|bin|closed)|"
-         r"epoch\.epoch|domain\.reset|diagnose\.diagnose|api\.(objects|epochs|domains|memory|handles))|process\.(fork|life)|"
+QUICK = (r"unit\.(os\.(native|cgroup|huge_pages|move|numa|refused_numa|placement|watched)|region\..*|slab\..*|ownership\.(heap|blocks)|supply\.(retained|hollow|retain|nodes)|cache\.(scope|bin|closed)|"
+         r"epoch\.epoch|object\.move|domain\.reset|diagnose\.diagnose|api\.(objects|epochs|domains|memory|handles))|process\.(fork|life)|"
          r"zones\.(emulated|spill|window|figures|device|libzbd)")
-AGAIN = r"unit\.(os\.native|region\.pool|ownership\.heap|supply\.(retained|hollow)|epoch\.epoch|domain\.reset|api\.(objects|memory))"
+AGAIN = r"unit\.(os\.(native|huge_pages|move)|region\.pool|ownership\.heap|supply\.(retained|hollow)|epoch\.epoch|domain\.reset|api\.(objects|memory))"
 # Those that know of a system without a barrier for all threads: others expect memory that only a held heap can give.
 BARE = r"unit\.(region\.region|ownership\.heap|supply\.hollow)"
 DEVICE = "zones.device"  # the emulated device beside a real one
