@@ -56,9 +56,10 @@ static _Atomic int64_t waiting_bytes;
 bool tm_hard_large_start(void) {
     region = ts_private_region(&region_bytes);
     page = (size_t)sysconf(_SC_PAGESIZE);
-    void *p = mmap(NULL, (region_bytes / GROUP_BYTES + 1) * sizeof(record), PROT_READ | PROT_WRITE,
-                   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    size_t bytes = (region_bytes / GROUP_BYTES + 1) * sizeof(record);
+    void *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (p == MAP_FAILED) return false;
+    (void)madvise(p, bytes, MADV_NOHUGEPAGE); /* it is touched here and there */
     records = p;
     return true;
 }

@@ -29,6 +29,7 @@ bool tm_hard_none_start(void) {
     void *q = mmap(NULL, bytes / 16 * sizeof *states, PROT_READ | PROT_WRITE,
                    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (p == MAP_FAILED || q == MAP_FAILED) return false;
+    (void)madvise(q, bytes / 16 * sizeof *states, MADV_NOHUGEPAGE); /* it is touched here and there */
     range = p;
     range_bytes = bytes;
     states = q;

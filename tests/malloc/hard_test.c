@@ -8,6 +8,7 @@
 #include <pthread.h>
 #include <stdint.h>
 #include <string.h>
+#include <unistd.h>
 
 #define MIB ((size_t)1 << 20)
 
@@ -171,8 +172,35 @@ static void test_none(void) {
     CHECK(refused() == before + 1);
 }
 
+/* ---- its tables -------------------------------------------------------------------------------------------------- */
+
+/* They are touched here and there: none may get huge pages, where the system gives them to all. Called before there are
+   other threads, whose stacks are not the library's. */
+static void test_no_huge_pages(void) {
+    char line[512], name[256] = "";
+    size_t from, to, large = 0;
+    bool is_ours = false;
+    FILE *file = fopen("/proc/self/smaps", "r");
+    CHECK(file != NULL);
+    while (fgets(line, sizeof line, file)) {
+        char access[5];
+        name[0] = 0;
+        if (sscanf(line, "%zx-%zx %4s %*s %*s %*s %255s", &from, &to, access, name) >= 3)
+            is_ours = access[1] == 'w' && name[0] == 0 && to - from >= 2 * MIB;
+        else if (is_ours && strncmp(line, "VmFlags:", 8) == 0) {
+            CHECK(strstr(line, " nh") || strstr(line, " hg"));
+            large++;
+        }
+    }
+    (void)fclose(file);
+    CHECK(large > 0);
+}
+
+static bool has_huge_pages(void) { return access("/sys/kernel/mm/transparent_hugepage/enabled", R_OK) == 0; }
+
 int main(void) {
     CHECK(is_hard() && slab_malloc_active());
+    if (has_huge_pages()) test_no_huge_pages();
     test_exact();
     test_usable();
     test_grows();
