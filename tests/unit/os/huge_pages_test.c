@@ -11,6 +11,7 @@
 
 #include "os/os.h"
 
+#include <dlfcn.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <stdarg.h>
@@ -295,17 +296,17 @@ static void moved_pages_take_nothing_along(void **state) {
 static char *anew;
 static unsigned meanwhile; /* calls of the system after which the request is taken back; 0: it is not */
 
-/* The linker puts it in the place of syscall (tests/CMakeLists.txt). */
-long __real_syscall(long number, ...);
-long __wrap_syscall(long number, ...);
-long __wrap_syscall(long number, ...) {
+/* Stands before the C library's, for the calls of os_linux.c. */
+long syscall(long number, ...) {
+    static long (*native)(long, ...);
     va_list args;
     long a[6];
+    if (!native) *(void **)&native = dlsym(RTLD_NEXT, "syscall");
     va_start(args, number);
     for (unsigned i = 0; i < 6; i++) a[i] = va_arg(args, long);
     va_end(args);
     if (meanwhile != 0 && --meanwhile == 0) ts_os_native.huge_pages(anew, HUGE_BYTES, false);
-    return __real_syscall(number, a[0], a[1], a[2], a[3], a[4], a[5]);
+    return native(number, a[0], a[1], a[2], a[3], a[4], a[5]);
 }
 
 /* A range is mapped anew, and another thread takes the request back before one of the calls of the system by which

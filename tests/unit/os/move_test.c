@@ -1,7 +1,7 @@
 /*
- * Moves that the system refuses. Linux moves no range of several areas, and Linux 6.1 unmaps the second range before it
- * says so. The linker puts a function here in the place of mremap (tests/CMakeLists.txt), which does the same on each
- * kernel; one test asks the kernel that runs.
+ * Moves that the system refuses. Linux 6.1 moves no range of several areas, and unmaps the second range before it
+ * says so. A function here stands before the C library's mremap, and does the same on each kernel; one test asks the
+ * kernel that runs.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
@@ -15,20 +15,20 @@
 #include <stdarg.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #define PAGES 8u
 
 static enum { AS_IT_IS, SEVERAL_AREAS, NO_MEMORY } system_is;
 static unsigned unmapped; /* second ranges */
 
-void *__real_mremap(void *at, size_t bytes, size_t wanted, int flags, ...);
-void *__wrap_mremap(void *at, size_t bytes, size_t wanted, int flags, ...);
-void *__wrap_mremap(void *at, size_t bytes, size_t wanted, int flags, ...) {
+void *mremap(void *at, size_t bytes, size_t wanted, int flags, ...) {
     va_list args;
     va_start(args, flags);
     void *to = (flags & MREMAP_FIXED) != 0 ? va_arg(args, void *) : NULL;
     va_end(args);
-    if (system_is == AS_IT_IS) return __real_mremap(at, bytes, wanted, flags, to);
+    if (system_is == AS_IT_IS) return (void *)syscall(SYS_mremap, at, bytes, wanted, flags, to);
     if (to) {
         assert_int_equal(munmap(to, bytes), 0);
         unmapped++;
