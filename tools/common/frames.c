@@ -252,10 +252,16 @@ static bool read_function(const frames *f, cursor c, size_t place, uint64_t addr
     return run(of.program, &of, UINT64_MAX, out) && run(c, &of, address - start, out);
 }
 
-frames_step frames_above(const frames *f, uint64_t return_address) {
+/* Other machines have other registers. */
 #ifdef __x86_64__
+#define IS_KNOWN true
+#else
+#define IS_KNOWN false
+#endif
+
+frames_step frames_above(const frames *f, uint64_t return_address) {
     const unsigned char *table = f->bytes + f->table;
-    for (size_t at = 0; at + 8 <= f->table_bytes;) {
+    for (size_t at = 0; IS_KNOWN && at + 8 <= f->table_bytes;) {
         cursor c = {table + at, table + f->table_bytes, false};
         uint64_t length = take(&c, 4);
         rule r;
@@ -269,7 +275,5 @@ frames_step frames_above(const frames *f, uint64_t return_address) {
         uint64_t up = r.reg == RSP ? r.offset : (r.offset - WORD) | 1;
         return (frames_step){(uint16_t)up, (uint16_t)(r.saved ? r.saved - WORD : 0)};
     }
-#endif
-    (void)f, (void)return_address;
     return (frames_step){0, 0};
 }
