@@ -35,6 +35,9 @@ enum {
 };
 /* RAW_SCOPE_CREATE has the bytes of a label as `size`, which follows as a text. */
 
+/* Calls of futex between processes; some compilers (musl's) come without the kernel's headers. */
+enum { RECORD_FUTEX_WAIT = 0, RECORD_FUTEX_WAKE = 1 };
+
 enum slot_state { SLOT_FREE, SLOT_OWNED, SLOT_LEFT /* by a thread that has ended; the tool frees it */ };
 
 typedef struct record_slot {

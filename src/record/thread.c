@@ -11,7 +11,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/futex.h>
 #include <pthread.h>
 #include <sched.h>
 #include <stdio.h>
@@ -39,7 +38,7 @@ uint64_t record_now(void) {
 
 static void futex_wait(_Atomic uint32_t *word, uint32_t value, long ns) {
     struct timespec t = {0, ns};
-    (void)syscall(SYS_futex, word, FUTEX_WAIT, value, &t, NULL, 0);
+    (void)syscall(SYS_futex, word, RECORD_FUTEX_WAIT, value, &t, NULL, 0);
 }
 
 static void wake_tool(void) {
@@ -47,7 +46,7 @@ static void wake_tool(void) {
     int error = errno;
     if (!atomic_load(&m->tool_sleeps)) return;
     (void)atomic_fetch_add(&m->work, 1);
-    (void)syscall(SYS_futex, &m->work, FUTEX_WAKE, 1, NULL, NULL, 0);
+    (void)syscall(SYS_futex, &m->work, RECORD_FUTEX_WAKE, 1, NULL, NULL, 0);
     errno = error;
 }
 

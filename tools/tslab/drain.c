@@ -4,7 +4,6 @@
 
 #include <errno.h>
 #include <inttypes.h>
-#include <linux/futex.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
@@ -227,7 +226,7 @@ static size_t take_slot(drain *d, record_slot *s, owner *o) {
             take_event(d, o, shared, &s->ring[tail % RECORD_RING]);
         atomic_store_explicit(&s->tail, tail, memory_order_release);
         atomic_fetch_add(&s->room, 1);
-        (void)syscall(SYS_futex, &s->room, FUTEX_WAKE, 1, NULL, NULL, 0);
+        (void)syscall(SYS_futex, &s->room, RECORD_FUTEX_WAKE, 1, NULL, NULL, 0);
     }
     if (state == SLOT_LEFT) {
         o->thread = 0;

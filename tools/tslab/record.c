@@ -15,7 +15,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
-#include <linux/futex.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
@@ -300,7 +299,7 @@ static void sleep_for_work(recording *r) {
     struct timespec t = {0, PASS_NS};
     uint32_t work = atomic_load(&m->work);
     atomic_store(&m->tool_sleeps, 1);
-    (void)syscall(SYS_futex, &m->work, FUTEX_WAIT, work, &t, NULL, 0);
+    (void)syscall(SYS_futex, &m->work, RECORD_FUTEX_WAIT, work, &t, NULL, 0);
     atomic_store(&m->tool_sleeps, 0);
 }
 
