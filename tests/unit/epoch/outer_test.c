@@ -476,7 +476,8 @@ static void of_untouched_objects(void **state) {
 /* No more addresses than 16 TiB beside the first 64 GiB and their records. */
 static void reserved(void **state) {
     (void)state;
-    assert_true((uint64_t)ts_region.reserved_bytes <= ((uint64_t)16 << 40) + 105 * GIB);
+    uint64_t bytes = ts_region.reserved_bytes;
+    assert_true(bytes <= ((uint64_t)16 << 40) + 105 * GIB);
 }
 
 static void limited(void *unused) {
@@ -485,7 +486,8 @@ static void limited(void *unused) {
     SUP_CHECK(setrlimit(RLIMIT_AS, &limit) == 0, "setrlimit");
     SlabAllocator *a = slab_allocator_create();
     const ts_part *n = &ts_region.part[TS_NORMAL];
-    SUP_CHECK(a && n->units < TS_NEAR_UNITS && (uint64_t)ts_region.reserved_bytes < 4 * GIB, "%u units", n->units);
+    uint64_t bytes = ts_region.reserved_bytes;
+    SUP_CHECK(a && n->units < TS_NEAR_UNITS && bytes < 4 * GIB, "%u units", n->units);
     SlabHandle handle, beyond;
     char *p = alloc_obj_epoch(a, 100, epoch_current(a), &handle);
     beyond = ts_handle_pack_outer(TS_NEAR_UNITS + (uint32_t)(handle >> 42), (uint32_t)(handle >> 18), 0);
