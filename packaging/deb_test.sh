@@ -47,7 +47,7 @@ build() { # ROOT, or nothing
         dpkg-buildpackage -us -uc -rfakeroot" >"$work/build.log" 2>&1 || { tail -n 40 "$work/build.log" >&2; return 1; }
 }
 depends=$(sed -n 's/^Build-Depends: //p' packaging/debian/control |
-    sed 's/([^)]*)//g; s/<[^>]*>//g; s/debhelper-compat/debhelper/; s/, */ /g')
+    sed 's/([^)]*)//g; s/\[[^]]*]//g; s/<[^>]*>//g; s/debhelper-compat/debhelper/; s/, */ /g')
 if [ "$here" = yes ]; then
     say "building here"
     build "" "$work"

@@ -38,7 +38,7 @@ typedef struct taken {
 static _Unwind_Reason_Code take(struct _Unwind_Context *context, void *arg) {
     taken *t = arg;
     void *const address = (void *)_Unwind_GetIP(context);
-    if (!address || t->count == RECORD_FRAMES) return _URC_NORMAL_STOP;
+    if (!address || t->count == RECORD_FRAMES) return _URC_END_OF_STACK; /* what arm has, too */
     t->frames[t->count++] = address;
     return _URC_NO_REASON;
 }
