@@ -74,7 +74,7 @@ if [ "$here" = yes ]; then
 else
     # shellcheck disable=SC2046 # words
     make_chroot install $(sed -n 's/^Depends: libtslab-dev, tslab-tools, //p' packaging/debian/tests/control | tr -d ,) \
-        libmicrohttpd12 libprotobuf-c1 cargo-web python3-dev python3-venv ninja-build
+        libmicrohttpd12 libprotobuf-c1 libunwind8 cargo-web python3-dev python3-venv ninja-build
     root=$work/install
     test_in=$root/root
     cp "$debs"/*.deb "$test_in/"
