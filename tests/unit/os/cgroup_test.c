@@ -157,14 +157,14 @@ static void reserve_too_much(void *arg) {
     join_group();
     SlabAllocator *allocator = slab_allocator_create();
     errno = 0;
-    SUP_CHECK(!slab_reserve(allocator, 8 * LIMIT) && errno == ENOMEM, "slab_reserve: errno %d", errno);
+    SUP_CHECK(!slab_reserve(allocator, 2 * LIMIT) && errno == ENOMEM, "slab_reserve: errno %d", errno);
     size_t had = sup_committed_bytes(allocator);
     SUP_CHECK(had > LIMIT / 2 && had < LIMIT, "%zu bytes could be had", had);
     memset(slab_malloc(allocator, MIB), 1, MIB);
     (void)slab_trim(allocator);
     SUP_CHECK(slab_reserve(allocator, LIMIT / 2), "what there is room for");
     slab_allocator_free(allocator);
-    SlabOptions options = {.size = sizeof options, .reserve_bytes = 8 * LIMIT};
+    SlabOptions options = {.size = sizeof options, .reserve_bytes = 2 * LIMIT};
     allocator = slab_allocator_create_ex(&options);
     SUP_CHECK(allocator != NULL, "the option is no condition");
     memset(slab_malloc(allocator, MIB), 1, MIB);

@@ -157,6 +157,7 @@ static void no_call_gives_back_much_for_others(void **state) {
     size_t most = 0;
     uint64_t rng = 88172645463325252u;
     (void)state;
+    if (sizeof(void *) < 8) skip(); /* the blocks need more addresses than there are */
     for (unsigned i = 0; i < AFTER; i++) after[i] = malloc_within_bound(MIB);
     for (unsigned i = 1; i <= STEPS; i++, now_ns += 100000) {
         rng ^= rng << 13;
