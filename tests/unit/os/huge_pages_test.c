@@ -336,10 +336,14 @@ static void a_request_taken_back_meanwhile(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(none_for_a_small_program), cmocka_unit_test(some_for_who_grows),
-        cmocka_unit_test(none_where_forbidden),     cmocka_unit_test(some_for_who_asks),
-        cmocka_unit_test(who_decides_first),        cmocka_unit_test(parts_go_back),
-        cmocka_unit_test(moved_pages_take_nothing_along), cmocka_unit_test(a_request_taken_back_meanwhile),
+        cmocka_unit_test(none_for_a_small_program),
+        cmocka_unit_test(some_for_who_grows),
+        cmocka_unit_test(none_where_forbidden),
+        cmocka_unit_test(some_for_who_asks),
+        cmocka_unit_test(who_decides_first),
+        cmocka_unit_test(parts_go_back),
+        cmocka_unit_test(moved_pages_take_nothing_along),
+        cmocka_unit_test(a_request_taken_back_meanwhile),
     };
     return cmocka_run_group_tests_name("os.huge_pages", tests, NULL, NULL);
 }
