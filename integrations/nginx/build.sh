@@ -30,7 +30,8 @@ cd "$work"
 configure=./configure
 [ -f configure ] || configure=auto/configure
 # shellcheck disable=SC2086 # options are words
-if ! { $configure --builddir="$folder/$kind" --prefix="$folder/prefix" --with-compat --with-threads --with-file-aio \
+# By a relative name: configure takes .S or .c in a folder's name for the end of a file's.
+if ! { $configure --builddir="../$kind" --prefix="$folder/prefix" --with-compat --with-threads --with-file-aio \
     --with-http_v2_module --add-dynamic-module="$here/leak" --with-cc-opt="-O2 -g $cc" --with-ld-opt="$ld -lpthread -ldl" ${CONFIGURE-} &&
     make -s -j "${JOBS:-$(nproc)}"; } >"$folder/$kind.log" 2>&1; then
     tail -n 20 "$folder/$kind.log" >&2
