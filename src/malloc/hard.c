@@ -265,7 +265,8 @@ const char *tm_hard_fault_of_live(char *home) {
     bool right = tm_hard_is_word(o.p, o.word);
     if (right && tm_hard_state_of(o.word) != TM_HARD_LIVE) return NULL;
     /* Nothing is known of a slot that another thread has just been given. */
-    const char *fault = right ? fault_of(&o) : ts_private_is_own(mine(), home) ? damaged : NULL;
+    bool known = right || (ts_private_is_own(mine(), home) && !tm_hard_is_lost(home, o.word));
+    const char *fault = right ? fault_of(&o) : known ? damaged : NULL;
     /* acquire fence: a thread that frees it changes the word before it touches the bytes */
     atomic_thread_fence(memory_order_acquire);
     return fault && tm_hard_load(at) == o.word && ts_private_life(home) == life ? fault : NULL;

@@ -41,6 +41,10 @@ void tm_hard_pass_over(char *home, size_t bytes);
 void tm_hard_free_slot(char *home, size_t bytes, uint32_t use);
 /* The word of the slot before that at home is right, or there is none. */
 bool tm_hard_is_word_before(const char *home, size_t bytes);
+
+/* Whether no thread of this process has been given the live slot, or it is an object of the core's own functions. word:
+   that of the slot, which is none then. */
+bool tm_hard_is_lost(const char *slot, uint64_t word);
 /* Whether the slot behind that at home is free, and was written to. use: of the slab. */
 bool tm_hard_is_written_behind(const char *home, size_t bytes, uint32_t use);
 void tm_hard_draw_behind(char *end, size_t slack); /* hard.c */

@@ -8,10 +8,16 @@
 #include "malloc/hard_word.h"
 
 #include <string.h>
+#include <unistd.h>
 
 static bool has_words; /* constant after the start: the core looks at nothing that is free */
 
-void tm_hard_slot_start(SlabAllocator *allocator) { has_words = !ts_private_fills(allocator); }
+static pid_t first_process;
+
+void tm_hard_slot_start(SlabAllocator *allocator) {
+    has_words = !ts_private_fills(allocator);
+    first_process = getpid();
+}
 
 static uint64_t free_word(char *home, size_t bytes, uint32_t use) {
     return tm_hard_word(tm_hard_name(home, bytes), tm_hard_fields(TM_HARD_FREE, TM_BY_MALLOC, use));
@@ -44,8 +50,25 @@ static bool is_the_cores(const char *slot) {
     return !ts_private_find(tm_target_allocator(&tm_hard), slot, &place);
 }
 
+/* Slots that the core had given when the first of their slab got its word: of threads that a fork has stopped, one
+   each, or of the core's own functions. The word of such a slot is of a use before, or another's bytes. */
+#define MOST_LOST 64
+static _Atomic(char *) lost[MOST_LOST];
+static atomic_uint lost_count;
+
+bool tm_hard_is_lost(const char *slot, uint64_t word) {
+    bool is = word == 0 && getpid() != first_process; /* a fork came before the word did */
+    for (unsigned i = 0; i < MOST_LOST && !is; i++) is = ts_load_relaxed(&lost[i]) == slot;
+    return is;
+}
+
+static void lose(char *slot) { ts_store_relaxed(&lost[ts_fetch_add_relaxed(&lost_count, 1) % MOST_LOST], slot); }
+
 static void make_clear(char *slot, size_t bytes) {
-    if (is_the_cores(slot) && !tm_hard_is_clear(slot, bytes)) memset(slot, 0, bytes);
+    if (!is_the_cores(slot))
+        lose(slot);
+    else if (!tm_hard_is_clear(slot, bytes))
+        memset(slot, 0, bytes);
 }
 
 /* Invariant 4. It may have become the core's only now. */
@@ -77,7 +100,8 @@ TS_COLD static void begin_use(char *home, size_t bytes, uint32_t use) {
     if (begun && !is_given_back(home, bytes)) tm_hard_tell_written("malloc", home);
     memset(home, 0, bytes);
     if (begun) return;
-    for (char *slot = unit; slot < end; slot += bytes) make_clear(slot, bytes);
+    for (char *slot = unit; slot < end; slot += bytes)
+        if (slot != home) make_clear(slot, bytes);
     for (char *slot = unit; slot < end; slot += bytes)
         if (slot != home) make_free(slot, bytes, use);
 }
@@ -104,11 +128,15 @@ void *tm_hard_begin_slot(char *home, size_t bytes, size_t size, tm_kind kind) {
     look_at_free(home, bytes, has_words ? use_of(home) : 0);
     char *p = TS_UNLIKELY(tm_hard_in_unit(home) == 0) ? begin_behind_front(home) : home;
     size_t slack = bytes - TM_HARD_WORD_BYTES - (size_t)(p - home) - size;
-    tm_hard_store(tm_hard_word_at(home, bytes), tm_hard_word(p, tm_hard_fields(TM_HARD_LIVE, kind, slack)));
+    tm_hard_place *at = tm_hard_word_at(home, bytes);
+    tm_hard_store(at, tm_hard_word(p, tm_hard_fields(TM_HARD_WAITS, kind, slack)));
     /* release fence: a thread that has read bytes of the canary or of the object reads this word too. Partner of the
        acquire fence in tm_hard_is_written_behind. */
     atomic_thread_fence(memory_order_release);
     tm_hard_draw_behind(p + size, slack);
+    /* release fence: a thread that sees the object live sees its canary. Partner: tm_hard_fault_of_live */
+    atomic_thread_fence(memory_order_release);
+    tm_hard_store(at, tm_hard_word(p, tm_hard_fields(TM_HARD_LIVE, kind, slack)));
     tm_hard_add_around(bytes, size);
     return p;
 }
@@ -130,7 +158,7 @@ bool tm_hard_is_word_before(const char *home, size_t bytes) {
     if (!has_words || offset < bytes || offset % bytes != 0) return true;
     char *before = (char *)(uintptr_t)home - bytes;
     uint64_t word = tm_hard_load(tm_hard_word_at(before, bytes));
-    return word == 0 || tm_hard_is_word(tm_hard_name(before, bytes), word);
+    return word == 0 || tm_hard_is_word(tm_hard_name(before, bytes), word) || tm_hard_is_lost(before, word);
 }
 
 /* Where an overrun comes to first. */

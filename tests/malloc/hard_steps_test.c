@@ -360,6 +360,13 @@ static bool meet_aligned(unsigned step) {
 
 /* ---- a fork while an object is allocated: its child finds slots as a thread has left them that is no more -------- */
 
+static bool look_at_slot(void *home, size_t bytes, void *unused) {
+    (void)unused;
+    const char *fault = tm_hard_fault_of_live(home);
+    SUP_CHECK(fault == NULL, "%zu bytes at %p: %s", bytes, home, fault);
+    return true;
+}
+
 static void use_slots_in_child(void) {
     enum { COUNT = 600 };
     static char *p[COUNT];
@@ -375,11 +382,14 @@ static void use_slots_in_child(void) {
         SUP_CHECK(p[i] != NULL, "no memory");
         memset(p[i], 7, object_bytes);
     }
+    (void)slab_walk(tm_target_allocator(&tm_hard), tm_target_epoch(&tm_hard), look_at_slot, NULL);
     for (int i = 0; i < COUNT; i++)
         SUP_CHECK(tm_hard_free("free", p[i], TM_BY_MALLOC, object_bytes) == TM_HARD_DONE, "free");
     let_all_go();
     _exit(0);
 }
+
+static int fork_after; /* so many allocations */
 
 /* A slab of each use has words of the one before, with slots of other bytes. Only an allocation that begins a slab has
    so many steps. */
@@ -393,9 +403,9 @@ static bool meet_fork(size_t size, size_t before, unsigned step) {
     for (int i = 0; i < COUNT; i++) (void)tm_hard_free("free", p[i], TM_BY_MALLOC, TM_SIZE_UNKNOWN);
     let_all_go();
     object_bytes = size;
-    meanwhile = use_slots_in_child;
     int count = 0;
-    for (; count < COUNT && meanwhile; count++) {
+    for (; count < COUNT && (count <= fork_after || meanwhile); count++) {
+        if (count == fork_after) meanwhile = use_slots_in_child;
         stopped_at = steps_left = step;
         p[count] = tm_hard_alloc(16, size, false, TM_BY_MALLOC);
         SUP_CHECK(p[count] != NULL, "no memory");
@@ -405,6 +415,14 @@ static bool meet_fork(size_t size, size_t before, unsigned step) {
     for (int i = 0; i < count; i++) SUP_CHECK(tm_hard_free("free", p[i], TM_BY_MALLOC, size) == TM_HARD_DONE, "free");
     let_all_go();
     return met;
+}
+
+/* At the first step of each of 400 allocations, of which some begin a slab: the core has given a slot that has no word
+   yet. */
+static void fork_at_each(size_t size, size_t before) {
+    for (fork_after = 0; fork_after < 400; fork_after++)
+        SUP_CHECK(meet_fork(size, before, 0), "%zu bytes: no fork at allocation %d", size, fork_after);
+    fork_after = 0;
 }
 
 int main(void) {
@@ -434,6 +452,10 @@ int main(void) {
     for (step = 0; meet_fork(1000, 300, step);) step++;
     SUP_CHECK(step > 60, "%u steps of the allocation that begins a slab", step);
     for (step = 0; meet_fork(500, 1000, step);) step++;
+    fork_at_each(1000, 240);
+    fork_at_each(500, 240);
+    for (step = 0; meet_fork(20000, 1000, step);) step++;
+
     SUP_CHECK(tm_hard_large_keep_accessible(), "nobody hides anything");
     for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++) {
         for (step = 0; meet_look(&kinds[k], epoch, step);) step++;
