@@ -38,7 +38,7 @@ static void in_churn(place *at, uint32_t unit, uint32_t offset, uint64_t w, bool
     at->inside = offset - start;
     if (slot >= ts_classes.slots[cls]) return; /* the end of the slab that is too short for an object */
     uint64_t entry = (uint64_t)unit * TS_UNIT_ENTRIES + start / 16;
-    uint32_t s = ts_load_acquire(ts_entry_state(entry, ts_word_is_fine(w)));
+    uint32_t s = TS_STATE_USABLE | ts_is_live(entry);
     /* 0 is a slot that is retired; but of a retired slab nothing is known, its state words may have been purged
        before. */
     bool unknown = s == 0 && ts_slab_kind(ts_slab_at(unit)) == TS_KIND_RETIRED;

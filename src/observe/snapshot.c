@@ -39,7 +39,8 @@ uint64_t ts_unit_pending(const ts_block *block, uint32_t unit, uint64_t word, ui
     unsigned first, end;
     const _Atomic uint64_t *foreign = ts_slab_foreign_words(unit, word, &first, &end);
     uint64_t tag = ts_load_relaxed(&ts_slab_at(unit)->tag), n = 0;
-    const _Atomic uint16_t *state = ts_unit_states(ts_unit_of(unit), ts_word_is_fine(word));
+    const _Atomic uint64_t *lives = ts_unit_live(ts_unit_of(unit));
+    bool fine = ts_word_is_fine(word);
     const ts_scope_bits *map = ts_slab_scope_bits(unit);
     for (unsigned i = first; i < end; i++) {
         uint64_t x = ts_load_acquire(&foreign[i]);
@@ -51,7 +52,8 @@ uint64_t ts_unit_pending(const ts_block *block, uint32_t unit, uint64_t word, ui
                 if (!(ts_load_relaxed(&map->start[at >> 6]) & mask) || (ts_load_relaxed(&map->freed[at >> 6]) & mask))
                     continue;
                 *bytes += ts_scope_object_bytes((const ts_scope_block *)(const void *)block, unit, at);
-            } else if (!(ts_load_relaxed(&state[at]) & TS_STATE_LIVE)) {
+            } else if ((ts_load_relaxed(&lives[ts_granule_entry(fine, at) >> 6]) >> (ts_granule_entry(fine, at) & 63) &
+                        (fine ? 1 : 15)) == 0) {
                 continue;
             }
             n++;

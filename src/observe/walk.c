@@ -33,15 +33,10 @@ static void walk_scope(walk *w, uint32_t unit) {
 }
 
 static void walk_churn(walk *w, uint32_t unit, bool fine) {
-    const _Atomic uint16_t *state = ts_unit_states(unit, fine);
-    uint64_t first = (uint64_t)unit * ts_granules_per_unit(fine);
-    for (uint32_t i = 0; i < ts_granules_per_unit(fine) && !w->stopped; i++) {
-        uint32_t s = ts_load_acquire(&state[i]);
-        if (!(s & TS_STATE_LIVE)) continue;
-        uint64_t entry = ts_granule_entry(fine, first + i);
-        if (!fine) entry += (s & TS_STATE_START) >> TS_STATE_START_SHIFT;
-        look(w, ts_entry_address(&ts_region.part[TS_NORMAL], entry));
-    }
+    (void)fine;
+    for (uint32_t i = 0; i < TS_LIVE_WORDS; i++)
+        for (uint64_t live = ts_load_acquire(&ts_unit_live(unit)[i]); live && !w->stopped; live &= live - 1)
+            look(w, ts_unit_address(unit) + (i * 64 + ts_ctz64(live)) * 16);
 }
 
 /* A hint: `look` looks at each object in it. */

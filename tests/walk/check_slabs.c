@@ -149,7 +149,7 @@ static bool check_churn_slab(ts_check *check, const ts_churn_block *block, unsig
     REQUIRE(!fine || ts_region_has_fine(unit), "unit %u: a FINE slab without FINE words", unit);
     const ts_slab *slab = ts_slab_at(unit);
     const _Atomic uint64_t *bitmap = ts_slab_free_words(fine, ts_slab_at(unit));
-    const _Atomic uint16_t *state = ts_unit_states(unit, fine);
+    const _Atomic uint64_t *lives = ts_unit_live(unit);
     uint64_t elsewhere[16] = {0};
     unsigned free_count = 0, bits = 0, retired = 0, live_slots = 0;
     for (unsigned i = 0; i < free_now->count; i++) {
@@ -165,12 +165,9 @@ static bool check_churn_slab(ts_check *check, const ts_churn_block *block, unsig
     for (unsigned i = 0; i < ts_slab_free_word_count(fine); i++) bits += ts_popcount64(ts_load_relaxed(&bitmap[i]));
     for (unsigned slot = 0; slot < ts_classes.slots[cls]; slot++) {
         unsigned entry = slot * ts_class_bytes[cls] / 16, g = (unsigned)ts_entry_place(fine, entry);
-        unsigned s = ts_load_relaxed(&state[ts_granule(fine, entry)]);
-        unsigned is_live = s & TS_STATE_LIVE, is_retired = ts_state_is_retired(s);
+        unsigned is_live = ts_load_relaxed(&lives[entry >> 6]) >> (entry & 63) & 1, is_retired = 0;
         unsigned is_free = ts_load_relaxed(&bitmap[g >> 6]) >> (g & 63) & 1,
                  is_elsewhere = elsewhere[g >> 6] >> (g & 63) & 1;
-        REQUIRE((s >> TS_STATE_START_SHIFT & 3u) == (entry & 3u),
-                "unit %u, slot %u: state word %#x, starts at entry %u", unit, slot, s, entry);
         REQUIRE(is_live + is_retired + is_free + is_elsewhere == 1,
                 "unit %u, slot %u: live %u, retired %u, in the bitmap %u, in the magazine or the claimed word %u", unit,
                 slot, is_live, is_retired, is_free, is_elsewhere);
@@ -214,9 +211,8 @@ static bool collect(ts_check *check, const ts_churn_block *block, unsigned cls, 
     for (uint64_t word = ts_load_relaxed(&bin->word); word; word &= word - 1) {
         REQUIRE(ts_granule_entry(fine, ts_place_granule(fine, (uint64_t)bin->word_place + 63)) < region->limit,
                 "class %u: the claimed word is of no place", cls);
-        uint64_t granule = ts_place_granule(fine, (uint64_t)bin->word_place + ts_ctz64(word));
-        uint32_t start = ts_load_relaxed(&bin->state[granule]) >> TS_STATE_START_SHIFT & 3u;
-        uint32_t entry = (uint32_t)ts_granule_entry(fine, granule) + (fine ? 0 : start);
+        uint64_t place = (uint64_t)bin->word_place + ts_ctz64(word);
+        uint32_t entry = (uint32_t)(fine ? place : place * 4 + bin->starts[place & 255]);
         REQUIRE((entry & (TS_UNIT_ENTRIES - 1)) * 16 % ts_class_bytes[cls] == 0,
                 "class %u: the claimed word has entry %u, no slot", cls, entry);
         out->entry[out->count++] = entry;
@@ -234,7 +230,7 @@ static bool check_bin(ts_check *check, const ts_churn_block *block, unsigned cls
     const ts_bin *bin = &block->bin[cls];
     uint32_t slabs = ts_load_relaxed(&bin->slabs), full = ts_bin_full(bin);
     bool used = (block->b.bins_used >> cls & 1) != 0;
-    REQUIRE(!used || bin->state == ts_region.part[TS_NORMAL].state[ts_class_is_fine(cls)],
+    REQUIRE(!used || bin->starts == ts_class_starts(cls),
             "class %u: its state words are others", cls);
     REQUIRE(used == (bin->magazine != NULL), "class %u: a magazine without a note of it, or the other way round", cls);
     if (!used) {
@@ -282,11 +278,6 @@ static bool check_bin(ts_check *check, const ts_churn_block *block, unsigned cls
     uint64_t balance = counts.pops + ts_bin_word_allocs(bin) - counts.frees;
     REQUIRE(balance == live_slots, "class %u: the counters say %llu live objects, the state words %llu", cls,
             (unsigned long long)balance, (unsigned long long)live_slots);
-    for (unsigned i = 0; i < ts_bin_depth(bin); i++) {
-        uint64_t entry = ts_entry_of(&ts_region.part[TS_NORMAL], bin->magazine->object[i]);
-        REQUIRE(bin->magazine->granule[i] == ts_granule(ts_class_is_fine(cls), entry),
-                "class %u: %p in the magazine has the state word of another", cls, (void *)bin->magazine->object[i]);
-    }
     check->slabs += found * ts_class_units(cls);
     *live += live_slots;
     return true;

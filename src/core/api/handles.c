@@ -18,8 +18,7 @@ TS_ALWAYS_INLINE SlabHandle new_handle(const ts_churn_block *block, const ts_bin
     uint64_t entry = ts_entry_of(region, p);
     ts_slab *slab = ts_slab_in(region, entry >> TS_ENTRY_UNIT_SHIFT);
     ts_store_relaxed_if_changed(&slab->handled, 1);
-    uint32_t state = ts_load_relaxed(ts_entry_state(entry, ts_bin_is_fine(bin)));
-    uint32_t generation = ts_load_relaxed(&slab->gen) + ts_state_generation(state);
+    uint32_t generation = ts_load_relaxed(&slab->gen);
     if (!near && ts_is_outer(ts_slab_unit(slab)))
         return ts_handle_pack_outer(ts_slab_unit(slab), generation, (uint32_t)entry);
     return ts_handle_pack(ts_slab_unit(slab), generation, (uint32_t)entry, ts_bin_class(block, bin));

@@ -86,7 +86,7 @@ uint64_t ts_private_life(const void *p) {
     /* acquire: the thread that freed the object there last had cleared it before */
     uint64_t word = ts_load_acquire(ts_unit_word(unit)), tag = ts_load_relaxed(&ts_slab_at(unit)->tag);
     if (word & TS_UNIT_SPAN) return word & ~TS_UNIT_FOREIGN;
-    return tag << 32 | ts_load_acquire(ts_entry_state(entry, ts_word_is_fine(word)));
+    return tag << 32 | ts_is_live(entry);
 }
 
 bool ts_private_is_own(SlabAllocator *allocator, const void *p) {

@@ -248,6 +248,17 @@ TS_ALWAYS_INLINE uint64_t ts_with_bit(uint64_t x, uint64_t n) {
     __asm__("btsq %1, %0" : "+r"(x) : "r"(n) : "cc");
     return x;
 }
+/* Turns bit n (modulo 64) off; whether it was on. */
+TS_ALWAYS_INLINE bool ts_bit_off(uint64_t *x, uint64_t n) {
+    bool was;
+    __asm__("btrq %2, %0" : "+r"(*x), "=@ccc"(was) : "r"(n));
+    return was;
+}
+TS_ALWAYS_INLINE bool ts_has_bit(uint64_t x, uint64_t n) {
+    bool has;
+    __asm__("btq %2, %1" : "=@ccc"(has) : "r"(x), "r"(n));
+    return has;
+}
 #else
 TS_ALWAYS_INLINE uint64_t ts_with_bit(uint64_t x, uint64_t n) { return x | (uint64_t)1 << (n & 63); }
 #endif

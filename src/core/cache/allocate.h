@@ -15,6 +15,13 @@
 #include "os/os.h"
 #include "ownership/ownership.h"
 
+/* The owner's own word. */
+TS_ALWAYS_INLINE void ts_set_live(const void *p) {
+    const void *live = (const void *)ts_region.part[TS_NORMAL].live_at;
+    uint64_t at = (uintptr_t)p >> (TS_LIVE_SHIFT + 4);
+    ts_live_store(live, at, ts_live_on(ts_live_load(live, at), (uintptr_t)p >> 4));
+}
+
 /* ---- from a bin ------------------------------------------------------------------------------------------ */
 
 /* The object on top of the magazine, made live; NULL: the magazine is empty. */
@@ -22,24 +29,23 @@ TS_ALWAYS_INLINE void *ts_fast_pop(ts_bin *bin) {
     uint64_t top = ts_load_relaxed(&bin->top);
     uint64_t depth = ts_low_byte(top);
     if (TS_UNLIKELY((uint32_t)depth == 0)) return NULL;
-    uint64_t granule = bin->magazine->granule[depth - 1];
     char *object = bin->magazine->object[depth - 1];
     TS_RETURNED(object);
     TS_ASSUME(object != NULL);
     ts_store_relaxed(&bin->top, top + TS_TOP_POP);
     /* relaxed: the owner's own word. Other threads learn of the object when the program hands it to them. */
-    ts_or_owned_16(&bin->state[granule], TS_STATE_LIVE);
+    ts_set_live(object);
     return object;
 }
 
 /* The object at a place, made live. The place gives the object's 64 bytes, and the state word where it starts in
    these. */
 TS_ALWAYS_INLINE void *ts_take_place(ts_bin *bin, bool fine, uint64_t place) {
-    uint64_t fine_line = place / 4;
-    _Atomic uint16_t *state = &bin->state[ts_place_granule(fine, place)];
-    char *object = ts_entry_address(&ts_region.part[TS_NORMAL], (fine ? fine_line : place) * 4);
-    object += (ts_load_relaxed(state) & TS_STATE_START) * (16u >> TS_STATE_START_SHIFT);
-    ts_or_owned_16(state, TS_STATE_LIVE);
+    uint64_t coarse = place * 4, first = fine ? place : coarse, entry = first + bin->starts[place & 255];
+    char *object = ts_entry_address(&ts_region.part[TS_NORMAL], entry);
+    /* A granule's entries have one live word, so its place does not wait for the start. */
+    const void *live = (const void *)(uintptr_t)ts_region.part[TS_NORMAL].live;
+    ts_live_store(live, first >> TS_LIVE_SHIFT, ts_live_on(ts_live_load(live, first >> TS_LIVE_SHIFT), entry));
     TS_ASSUME(object != NULL);
     return object;
 }

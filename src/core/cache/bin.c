@@ -21,7 +21,7 @@ bool ts_bin_ready(ts_churn_block *block, unsigned cls) {
     if (!magazine) return false;
     bin->magazine = magazine;
     bin->full_at = ts_classes.full_at[cls];
-    bin->state = ts_region.part[TS_NORMAL].state[ts_class_is_fine(cls)];
+    bin->starts = ts_class_starts(cls);
     ts_store_relaxed(&block->b.bins_used, used | (uint64_t)1 << cls);
     return true;
 }
@@ -349,9 +349,7 @@ TS_ALWAYS_INLINE void fetch_next_claim(const ts_bin *bin, bool fine) {
     if (fine || slab->free_count == 0) return;
     unsigned w = 0;
     while (ts_load_relaxed(&slab->u.free[w]) == 0) w++;
-    const _Atomic uint16_t *even = &ts_unit_states(ts_bin_head(bin), false)[w * 32u];
-    __builtin_prefetch((const void *)(uintptr_t)even, 1);
-    __builtin_prefetch((const void *)(uintptr_t)(even + TS_STATES_COARSE / 2), 1);
+    __builtin_prefetch((const void *)(uintptr_t)&ts_unit_live(ts_bin_head(bin))[w * 4], 1);
 }
 
 /* Claims the next free word of the bin's first slab. outer: its first slot only, which counts as allocated at once.
@@ -399,59 +397,59 @@ void *ts_bin_take_outer(ts_churn_block *block, unsigned cls) {
     return bits ? ts_take_place(&block->bin[cls], ts_class_is_fine(cls), place + ts_ctz64(bits)) : NULL;
 }
 
-/* Frees four slots whose state words lie side by side, in one step. false: one of them is not live, or its generations
-   are used up by that; nothing was done. A sum that carries takes bit 15 off its word, as in each of them alone. */
-static bool free_four(_Atomic uint16_t *state) {
-    const uint64_t each = 0x0001000100010001;
-    ts_state64 *four = (ts_state64 *)(void *)state;
-    uint64_t s = ts_load_relaxed(four), next = s + each * TS_STATE_FREE_STEP;
-    if ((s & each * TS_STATE_LIVE) != each * TS_STATE_LIVE || (next & each * TS_STATE_USABLE) != each * TS_STATE_USABLE)
-        return false;
-    ts_store_release(four, next); /* as in ts_fast_free */
-    return true;
+/* The bits of the live words that stand for eight COARSE granules: four for each. */
+static uint64_t spread_granules(uint32_t eight, bool odd) {
+    uint64_t x = eight & 255u; /* a bit each to a byte each */
+    x = (x | x << 28) & 0x0000000F0000000Fu;
+    x = (x | x << 14) & 0x0003000300030003u;
+    x = (x | x << 7) & 0x0101010101010101u;
+    return x * 15 << (odd ? 4 : 0);
 }
 
 /* Frees the slots of one foreign word together: state words first, then the counts, or bitmap and list, once. */
 unsigned ts_bin_free_bits(ts_churn_block *block, ts_bin *bin, uint32_t unit, unsigned granule, uint32_t bits,
                           bool keeps) {
-    bool fine = ts_bin_is_fine(bin);
-    uint64_t first = (uint64_t)unit * ts_granules_per_unit(fine) + granule, slots = 0;
-    uint64_t before = ts_bin_depth(bin), depth = before;
-    unsigned retired = 0;
-    for (uint32_t fours = bits & bits >> 1 & bits >> 2 & bits >> 3 & 0x11111111u; fours; fours &= fours - 1) {
-        unsigned i = ts_ctz64(fours);
-        if (free_four(&bin->state[first + i])) slots |= (uint64_t)15 << i;
-    }
-    for (uint32_t left = bits & ~(uint32_t)slots; left; left &= left - 1) {
-        unsigned i = ts_ctz64(left);
-        _Atomic uint16_t *state = &bin->state[first + i];
-        uint32_t s = ts_load_relaxed(state), next = s + TS_STATE_FREE_STEP;
-        if (TS_UNLIKELY(!(s & TS_STATE_LIVE))) { /* foreign.c, 8 */
-            ts_fetch_add_relaxed(&block->b.share->allocator->rejected_frees, 1);
-            continue;
+    bool fine = ts_bin_is_fine(bin), odd = !fine && granule >= TS_STATES_COARSE / 2;
+    _Atomic uint64_t *lives = ts_unit_live(unit);
+    uint32_t slots = 0; /* those that were live */
+    if (fine) {
+        uint64_t was = ts_load_relaxed(&lives[granule / 64]), mask = (uint64_t)bits << (granule & 32);
+        slots = (uint32_t)((was & mask) >> (granule & 32));
+        ts_store_release(&lives[granule / 64], was & ~mask); /* as in ts_fast_free */
+    } else {
+        unsigned w = granule % (TS_STATES_COARSE / 2) / 8;
+        for (uint32_t left = bits; left;) { /* eight granules have a live word */
+            unsigned i = ts_ctz64(left) / 8;
+            uint32_t eight = left >> i * 8 & 255u;
+            left &= ~((uint32_t)255 << i * 8);
+            uint64_t was = ts_load_relaxed(&lives[w + i]), mask = spread_granules(eight, odd);
+            ts_store_release(&lives[w + i], was & ~mask);
+            if (TS_UNLIKELY(ts_popcount64(was & mask) != ts_popcount64(eight)))
+                for (unsigned k = 0; k < 8; k++)
+                    if (!(was & mask >> k * 8 << k * 8 & (uint64_t)255 << k * 8)) eight &= ~(1u << k);
+            slots |= eight << i * 8;
         }
-        ts_store_release(state, (uint16_t)next); /* as in ts_fast_free */
-        if (TS_UNLIKELY(ts_state_is_retired(next)))
-            retired++; /* a slot whose generations are used up stays so until the slab is reset */
-        else
-            slots |= (uint64_t)1 << i;
     }
+    if (TS_UNLIKELY(slots != bits)) /* foreign.c, 8 */
+        ts_fetch_add_relaxed(&block->b.share->allocator->rejected_frees, ts_popcount64(bits & ~slots));
     /* What is more than a few is claimed as a word, in the order of addresses. A magazine has no OUTER objects. */
+    uint64_t before = ts_bin_depth(bin), depth = before;
     uint64_t room = keeps && ts_popcount64(slots) <= 8 && !ts_is_outer(unit) ? bin->full_at : 0;
     for (; slots && depth < room; slots &= slots - 1) {
-        uint64_t at = first + ts_ctz64(slots), entry = ts_granule_entry(fine, at);
-        if (!fine) entry += ts_load_relaxed(&bin->state[at]) >> TS_STATE_START_SHIFT & 3u;
-        bin->magazine->object[depth] = ts_entry_address(&ts_region.part[TS_NORMAL], entry);
-        bin->magazine->granule[depth++] = (uint32_t)at;
+        unsigned at = granule + ts_ctz64(slots);
+        if (!fine) {
+            at = at % (TS_STATES_COARSE / 2) * 2 + odd;
+            at = at * 4 + bin->starts[at];
+        }
+        bin->magazine->object[depth++] = ts_unit_address(unit) + at * 16u;
     }
-    unsigned kept = (unsigned)(depth - before), given = ts_popcount64(slots) + retired;
+    unsigned kept = (unsigned)(depth - before), given = ts_popcount64(slots);
     ts_add_owned(&bin->top, (uint64_t)kept * TS_TOP_PUSH);
     if (given != 0) {
-        ts_slab_at(unit)->empty_at = (uint16_t)(ts_slab_at(unit)->empty_at - retired);
         ts_count(&bin->direct_frees, given * TS_DIRECT_ONE);
         /* granule is a multiple of 32; of a COARSE slab these are every second place of a slab page */
-        if (!fine) slots = ts_spread_32((uint32_t)slots) << (granule / (TS_STATES_COARSE / 2));
-        put_slots(block, bin, unit, fine ? granule : granule * 2 % TS_STATES_COARSE, slots, given - retired);
+        uint64_t put = fine ? slots : ts_spread_32(slots) << odd;
+        put_slots(block, bin, unit, fine ? granule : granule * 2 % TS_STATES_COARSE, put, given);
     }
     return kept + given;
 }
@@ -459,6 +457,6 @@ unsigned ts_bin_free_bits(ts_churn_block *block, ts_bin *bin, uint32_t unit, uns
 void ts_bin_free_direct(ts_churn_block *block, ts_bin *bin, uint64_t entry) {
     bool fine = ts_bin_is_fine(bin);
     unsigned granule = (unsigned)ts_granule(fine, entry) & (ts_granules_per_unit(fine) - 1);
-    ts_assert(2, ts_load_relaxed(ts_entry_state(entry, fine)) & TS_STATE_LIVE);
+    ts_assert(2, ts_is_live(entry));
     (void)ts_bin_free_bits(block, bin, slab_of_entry(entry), granule & ~31u, (uint32_t)1 << (granule & 31), false);
 }

@@ -203,9 +203,7 @@ ts_foreign_result ts_foreign_free(uint32_t unit, uint64_t entry, uintptr_t alloc
             if (!(ts_load_acquire(&map->start[in_unit >> 6]) & mask)) return TS_FOREIGN_NOT_LIVE;
             if (ts_load_acquire(&map->freed[in_unit >> 6]) & mask) return TS_FOREIGN_NOT_LIVE;
         } else {
-            uint32_t s = ts_load_acquire(ts_entry_state(entry, ts_word_is_fine(u)));
-            if (!ts_state_is_of(s, entry)) return TS_FOREIGN_NOT_LIVE;
-            slot_generation = ts_state_generation(s);
+            if (!ts_is_live(entry)) return TS_FOREIGN_NOT_LIVE;
         }
         if (generation != TS_ANY_GENERATION && generation != ts_load_relaxed(&ts_slab_at(unit)->gen) + slot_generation)
             return TS_FOREIGN_NOT_LIVE;
@@ -223,9 +221,13 @@ static uint32_t live_bits(uint32_t unit, uint64_t word, unsigned i) {
         const ts_scope_bits *bits = ts_slab_scope_bits(unit);
         return (uint32_t)((ts_load_seq(&bits->start[i / 2]) & ~ts_load_seq(&bits->freed[i / 2])) >> (i % 2 * 32));
     }
-    const _Atomic uint16_t *state = ts_unit_states(unit, ts_word_is_fine(word)) + i * 32u;
+    const _Atomic uint64_t *lives = ts_unit_live(unit);
+    if (ts_word_is_fine(word)) return (uint32_t)(ts_load_seq(&lives[i / 2]) >> i % 2 * 32);
     uint32_t live = 0;
-    for (unsigned k = 0; k < 32; k++) live |= (uint32_t)(ts_load_seq(&state[k]) & TS_STATE_LIVE) << k;
+    for (unsigned k = 0; k < 32; k++) {
+        uint64_t entry = ts_granule_entry(false, i * 32u + k);
+        live |= (uint32_t)((ts_load_seq(&lives[entry >> 6]) >> (entry & 63) & 15) != 0) << k;
+    }
     return live;
 }
 
@@ -304,7 +306,7 @@ static unsigned drain_churn(ts_churn_block *block, uint32_t unit, uint64_t w, si
         if ((uint32_t)ts_load_seq(&words[i]) == 0) continue;
         some |= (uint32_t)1 << i;
         /* The freeing threads' processors had these lines last. */
-        __builtin_prefetch((const void *)(uintptr_t)&ts_unit_states(unit, ts_word_is_fine(w))[i * 32u], 1);
+        __builtin_prefetch((const void *)(uintptr_t)&ts_unit_live(unit)[ts_word_is_fine(w) ? i / 2 : i % 4 * 4], 1);
     }
     for (; some; some &= some - 1) {
         unsigned i = ts_ctz64(some);

@@ -37,25 +37,22 @@ TS_ALWAYS_INLINE ts_fast_result ts_fast_free_in(ts_bin *bin, const bool fine, ui
                                                 void *object, const bool exact, SlabHandle handle,
                                                 const ts_looked *seen, bool outer) {
     ts_fast_result r = {.freed = false, .full = false, .late = false, .bin = bin};
-    uint64_t granule = ts_granule(fine, entry);
-    TS_COMPUTED(granule);
-    TS_COMPUTED_AFTER(entry, granule); /* one register less */
+    (void)fine;
     r.entry = entry;
-    uint32_t s = ts_load_relaxed(&r.bin->state[granule]);
-    if (TS_UNLIKELY(!ts_state_is_of(s, entry))) return r;
+    const void *live = (const void *)(uintptr_t)ts_region.part[TS_NORMAL].live;
+    uint64_t lives = ts_live_load(live, entry >> TS_LIVE_SHIFT);
+    if (TS_UNLIKELY(!ts_live_off(&lives, entry))) return r;
     const ts_slab *slab = ts_slab_in(&ts_region.part[TS_NORMAL], (uint32_t)(entry >> TS_ENTRY_UNIT_SHIFT));
-    if (seen && (word != seen->word || s != seen->state || ts_load_acquire(&slab->tag) != seen->tag)) return r;
+    if (seen && (word != seen->word || ts_load_acquire(&slab->tag) != seen->tag)) return r;
     if (exact) {
-        uint32_t generation = ts_load_relaxed(&slab->gen) + ts_state_generation(s);
+        uint32_t generation = ts_load_relaxed(&slab->gen);
         /* A handle was made in this use only if the slab says so. */
         if (TS_UNLIKELY(!ts_handle_is(handle, generation, ts_bin_class(ts_bin_block(bin), bin))) ||
             TS_UNLIKELY(!ts_load_relaxed(&slab->handled)))
             return r;
     }
-    uint16_t next;
-    if (TS_UNLIKELY(ts_add_carries_16((uint16_t)s, TS_STATE_FREE_STEP, &next))) return r; /* the slot is retired */
     /* release: a cross-thread free that finds the slot not live has seen all that led to it */
-    ts_store_release(&r.bin->state[granule], next);
+    ts_live_store(live, entry >> TS_LIVE_SHIFT, lives);
     if (exact) {
         uint64_t bit;
         _Atomic uint64_t *foreign = ts_slab_foreign_word(word, entry, &bit);
@@ -72,7 +69,6 @@ TS_ALWAYS_INLINE ts_fast_result ts_fast_free_in(ts_bin *bin, const bool fine, ui
     r.full = (depth & r.bin->full_at) != 0;
     if (TS_UNLIKELY(r.full)) return r;
     r.bin->magazine->object[depth] = object;
-    r.bin->magazine->granule[depth] = (uint32_t)granule;
     ts_add_owned(&r.bin->top, (uint64_t)TS_TOP_PUSH);
     return r;
 }
@@ -125,8 +121,8 @@ TS_ALWAYS_INLINE const ts_bin *ts_fast_look(const ts_tls *tls, uint64_t entry, t
     /* as in ts_fast_free */
     if (TS_UNLIKELY(ts_is_other_relaxed_64(&ts_bin_block(bin)->b.key, tls->share_key | (uint32_t)word))) return NULL;
     seen->word = word;
-    seen->state = ts_load_relaxed(&bin->state[ts_granule(ts_word_is_fine(word), entry)]);
-    if (TS_UNLIKELY(!ts_state_is_of(seen->state, entry))) return NULL;
+    seen->state = TS_STATE_OF_LIVE;
+    if (TS_UNLIKELY(!ts_has_bit(ts_load_relaxed(ts_live_word(entry)), entry))) return NULL;
     atomic_thread_fence(memory_order_acquire);
     return TS_UNLIKELY(ts_is_other_relaxed_64(unit_word, word)) ? NULL : bin;
 }
@@ -177,7 +173,7 @@ TS_ALWAYS_INLINE bool ts_fast_free_bit(ts_scope_block *block, uint64_t entry, co
     uint64_t unit = entry >> TS_ENTRY_UNIT_SHIFT;
     /* A unit has 64 words of COARSE states, of which the first 16 are the start bits: its entries in 64s begin at 16
        times its number. */
-    ts_state64 *start = (ts_state64 *)(void *)region->state[false] + (entry >> 6) + unit * (TS_STATES_COARSE / 4 - 16);
+    ts_state64 *start = (ts_state64 *)(void *)region->state + (entry >> 6) + unit * (TS_STATES_COARSE / 4 - 16);
     if (ts_is_piece(piece)) start += piece % 2 * TS_PIECE_ENTRIES; /* the bitmaps of odd pieces lie 32 words behind */
     ts_state64 *freed = start + 16;
     uint64_t behind = ts_load_relaxed(start) >> (entry & 63), gone = ts_load_relaxed(freed);
@@ -216,23 +212,20 @@ TS_ALWAYS_INLINE ts_foreign_result ts_foreign_open(const ts_block *block, uint64
     const ts_part *region = &ts_region.part[TS_NORMAL];
     uint64_t unit = entry >> TS_ENTRY_UNIT_SHIFT, granule = entry;
     _Atomic uint64_t *word = &region->unit[unit], *foreign;
-    const _Atomic uint16_t *states;
     if (ts_word_is_fine(u)) { /* as in ts_slab_foreign_word */
         foreign = ts_wide_words(0) + (entry >> 5);
-        states = region->state[true];
     } else {
         granule = ts_granule(false, entry);
         foreign = &ts_slab_in(region, unit)->foreign[granule >> 5 & 7];
-        states = region->state[false];
     }
     uint64_t x = ts_load_acquire(foreign); /* 2: such a word always has the present tag */
     uint64_t again = ts_load_acquire(word), key = ts_load_acquire(&block->key); /* 3 */
     if (TS_UNLIKELY(again != u || ((key ^ u) & TS_UNIT_ERA_MASK) != 0)) return TS_FOREIGN_NOT_LIVE;
     if (TS_UNLIKELY(key >> TS_KEY_SHARE_SHIFT == 0)) return TS_FOREIGN_NOT_LIVE; /* closing, or with care */
     if (TS_UNLIKELY(ts_load_relaxed(&block->allocator) != allocator)) return TS_FOREIGN_NOT_LIVE;
-    uint32_t s = ts_load_acquire(&states[granule]); /* 4 */
+    uint64_t lives = ts_load_acquire(ts_live_word(entry)); /* 4 */
     uint64_t with = ts_with_bit(x, granule & 31);
-    if (TS_UNLIKELY(!ts_state_is_of(s, entry) || with == x)) return TS_FOREIGN_NOT_LIVE;
+    if (TS_UNLIKELY(!ts_has_bit(lives, entry) || with == x)) return TS_FOREIGN_NOT_LIVE;
     if (TS_UNLIKELY(!ts_cas_seq(foreign, &x, with))) return TS_FOREIGN_MET;               /* 5 */
     if (TS_UNLIKELY((ts_load_seq(word) & TS_UNIT_FOREIGN) == 0)) return TS_FOREIGN_QUEUE; /* 6 */
     return ts_foreign_freed(block);

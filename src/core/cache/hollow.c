@@ -174,17 +174,13 @@ static unsigned live_scope_pages(uint32_t unit, const ts_scope_block *block) {
 }
 
 static unsigned live_churn_pages(uint32_t unit, bool fine, unsigned bytes) {
-    const _Atomic uint16_t *state = ts_unit_states(unit, fine);
-    uint64_t first = (uint64_t)unit * ts_granules_per_unit(fine);
+    (void)fine;
     unsigned pages = 0;
-    for (uint32_t i = 0; i < ts_granules_per_unit(fine); i++) {
-        uint32_t s = ts_load_acquire(&state[i]);
-        if (!(s & TS_STATE_LIVE)) continue;
-        uint64_t entry = ts_granule_entry(fine, first + i);
-        if (!fine) entry += (s & TS_STATE_START) >> TS_STATE_START_SHIFT;
-        unsigned begin = (unsigned)(entry & (TS_UNIT_ENTRIES - 1)) * 16;
-        pages |= ts_slab_pages_between(begin, begin + bytes > TS_UNIT_BYTES ? TS_UNIT_BYTES : begin + bytes);
-    }
+    for (uint32_t i = 0; i < TS_LIVE_WORDS; i++)
+        for (uint64_t live = ts_load_acquire(&ts_unit_live(unit)[i]); live; live &= live - 1) {
+            unsigned begin = (i * 64 + ts_ctz64(live)) * 16;
+            pages |= ts_slab_pages_between(begin, begin + bytes > TS_UNIT_BYTES ? TS_UNIT_BYTES : begin + bytes);
+        }
     return pages;
 }
 

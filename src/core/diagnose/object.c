@@ -34,12 +34,11 @@ static bool look_scope(uint32_t unit, ts_object *o) {
 }
 
 static bool look_churn(uint32_t unit, uint64_t entry, ts_object *o) {
-    uint32_t s = ts_load_acquire(ts_entry_state(entry, ts_word_is_fine(o->word)));
-    if (!ts_state_is_of(s, entry)) return false;
+    if (!ts_is_live(entry)) return false;
     const ts_bin *bin = ts_line_address(ts_word_line(o->word));
     o->kind = ts_bin_class((const ts_churn_block *)(const void *)o->block, bin);
     o->bytes = ts_class_bytes[o->kind];
-    o->generation = ts_load_relaxed(&ts_slab_at(unit)->gen) + ts_state_generation(s);
+    o->generation = ts_load_relaxed(&ts_slab_at(unit)->gen);
     return true;
 }
 

@@ -50,10 +50,9 @@ static verdict is_first(uint32_t unit, uint64_t word, uint64_t entry, uint32_t g
 static verdict free_churn_own(ts_churn_block *block, uint64_t word, uint32_t unit, uint64_t entry,
                               uint32_t generation) {
     ts_bin *bin = ts_line_address(ts_word_line(word));
-    uint32_t s = ts_load_relaxed(ts_entry_state(entry, ts_word_is_fine(word)));
-    if (!ts_state_is_of(s, entry)) return NOT_LIVE;
+    if (!ts_is_live(entry)) return NOT_LIVE;
     if (generation != TS_ANY_GENERATION &&
-        generation != ts_load_relaxed(&ts_slab_at(unit)->gen) + ts_state_generation(s))
+        generation != ts_load_relaxed(&ts_slab_at(unit)->gen))
         return NOT_LIVE;
     if (TS_UNLIKELY(block->b.share->allocator->care)) take_back(&block->b, unit, entry);
     ts_bin_free_direct(block, bin, entry);
@@ -362,11 +361,9 @@ TS_ALWAYS_INLINE bool free_in_closing(uintptr_t token, uint64_t entry, uint64_t 
     if ((uint32_t)ts_load_relaxed(&block->key) != ((uint32_t)w | (uint32_t)TS_KEY_FINE) || ts_load_relaxed(word) != w ||
         block->closing != TS_CLOSING || ts_load_relaxed(&block->allocator) != token || block->share->care)
         return false;
-    uint64_t granule = ts_granule(ts_word_is_fine(w), entry);
-    uint32_t s = ts_load_relaxed(&bin->state[granule]);
-    uint16_t next;
-    if (!ts_state_is_of(s, entry) || ts_add_carries_16((uint16_t)s, TS_STATE_FREE_STEP, &next)) return false;
-    ts_store_release(&bin->state[granule], next); /* as in ts_fast_free */
+    uint64_t lives = ts_load_relaxed(ts_live_word(entry));
+    if (!ts_bit_off(&lives, entry)) return false;
+    ts_store_release(ts_live_word(entry), lives); /* as in ts_fast_free */
     if (TS_UNLIKELY(!ts_fast_give(bin, entry))) return free_closing_rest(bin, entry, true);
     atomic_thread_fence(memory_order_seq_cst); /* as in free_once */
     if (TS_UNLIKELY(ts_load_relaxed(word) & TS_UNIT_FOREIGN)) return free_closing_rest(bin, entry, false);

@@ -22,8 +22,6 @@ TS_COLD static void care_for(const ts_allocator *allocator, void *p, uint32_t ki
     t->written = ts_care_allocated(allocator->care, ts_slab_start(p), p, t->size, usable, check);
     t->again = false;
     if (kind >= TS_CLASSES) return;
-    uint64_t entry = ts_entry_of(&ts_region.part[TS_NORMAL], p);
-    t->again = ts_state_generation(ts_load_relaxed(ts_entry_state(entry, ts_class_is_fine(kind)))) != 0;
 }
 
 void ts_note_allocated(const ts_allocator *allocator, void *p, uint32_t kind, ts_taken *t) {

@@ -40,7 +40,6 @@ struct ts_share;
    halves are apart, because the smaller ones lie closer together so. */
 typedef struct ts_magazine {
     char *object[TS_MAGAZINE_SLOTS];
-    uint32_t granule[TS_MAGAZINE_SLOTS];
 } ts_magazine;
 _Static_assert(TS_MAGAZINE_BYTES == sizeof(ts_magazine), "lines.h says how large it is");
 _Static_assert((TS_MAGAZINE_SLOTS & (TS_MAGAZINE_SLOTS - 1)) == 0 && TS_MAGAZINE_SLOTS <= 128,
@@ -67,7 +66,7 @@ typedef struct ts_bin {
     _Atomic uint64_t direct_frees;        /* [63:8] objects freed past the magazine: by other threads, while closing,
                                              retired, or while it was full  [7:0] a note (bin.c) */
     _Atomic uint64_t word;                /* claimed bits of one word of a slab's free bitmap, less those allocated */
-    _Atomic uint16_t *state;              /* [granule]: state words of its slabs; set with the magazine */
+    const uint8_t *starts;                /* [place in unit]: low bits of the entry where a slot starts; NULL: FINE */
     uint32_t word_place;                  /* the place of bit 0 of the claimed word, which is of a NEAR slab */
     /* One word. Its thread reads full_at in each free, held or not, so nobody else writes head_low while the block is
        open. */

@@ -12,6 +12,9 @@ static _Atomic size_t metadata_bytes; /* a sum; no order needed */
 /* Every range begins on a page of the largest size, the data on 2 MiB for huge pages. */
 #define RANGE_ALIGN TS_PAGE_BYTES_MAX
 #define DATA_ALIGN ((size_t)2 << 20)
+/* A unit's live words lie at 128 times its number. In a page these are the places of bins, blocks and of ts_region,
+   and a store there holds their loads back (ts_region.before). So those of the first units lie behind the bins. */
+#define LIVE_SKEW 3072u
 
 /* The ranges that have something for each unit, in the order of their addresses. */
 enum {
@@ -20,9 +23,9 @@ enum {
     SLABS,
     RUNS,
     STATES,
+    LIVE,
     WIDE,
-    FINE_STATES, /* accessible for a group of units: two with the first FINE slab, two with the first cut unit */
-    FINE,
+    FINE, /* accessible for a group of units: one with the first FINE slab, two with the first cut unit */
     PIECES,
     PIECE_WORDS,
     RANGES,
@@ -34,7 +37,7 @@ static const size_t unit_bytes[RANGES] = {
     [RUNS] = sizeof(ts_run),
     [STATES] = TS_STATES_COARSE * sizeof(uint16_t),
     [WIDE] = TS_WIDE_BYTES,
-    [FINE_STATES] = TS_STATES_FINE * sizeof(uint16_t),
+    [LIVE] = TS_LIVE_WORDS * sizeof(uint64_t),
     [FINE] = TS_FINE_BYTES,
     [PIECES] = (size_t)TS_PIECES * TS_PIECE_RECORD_BYTES,
     [PIECE_WORDS] = TS_PIECES * sizeof(uint64_t),
@@ -76,7 +79,8 @@ static layout make_layout(uint32_t units, bool limited, uint32_t far_units) {
     for (unsigned i = 0; i < RANGES; i++) {
         size_t has = is_of_pieces(i) ? l.piece_units : l.units;
         if (i >= WORDS && i <= last_marked(TS_FAR)) has += far_units;
-        l.range[i] = place_range(&end, has * unit_bytes[i]);
+        l.range[i] = place_range(&end, has * unit_bytes[i] + (i == LIVE ? LIVE_SKEW : 0));
+        if (i == LIVE) l.range[i] += LIVE_SKEW;
     }
     size_t line_bytes = ts_align_down(limited ? data_bytes / 16 * 3 : data_bytes / 4, TS_LINES_CHUNK);
     if (line_bytes < (size_t)4 << 20) line_bytes = (size_t)4 << 20;
@@ -224,8 +228,9 @@ bool ts_region_init(unsigned max_units_log2) {
     ts_part *n = &ts_region.part[TS_NORMAL];
     for (unsigned i = 0; i < RANGES; i++) range_base[i] = base + l.range[i];
     n->base = range_base[DATA];
-    n->state[false] = (_Atomic uint16_t *)(void *)range_base[STATES];
-    n->state[true] = (_Atomic uint16_t *)(void *)range_base[FINE_STATES];
+    n->state = (_Atomic uint16_t *)(void *)range_base[STATES];
+    n->live = (_Atomic uint64_t *)(void *)range_base[LIVE];
+    n->live_at = (uintptr_t)n->live - ((uintptr_t)n->base >> 10) * 8;
     n->unit = (_Atomic uint64_t *)(void *)range_base[WORDS];
     n->slab = range_base[SLABS];
     n->units = l.units;
@@ -315,17 +320,18 @@ static bool commit_group(uint32_t unit, uint32_t limit, unsigned range, _Atomic 
     uint64_t bit = (uint64_t)1 << group % 64;
     /* acquire: partner of the release below */
     if (ts_load_acquire(&groups[group / 64]) & bit) return true;
-    if (!commit_range(TS_NORMAL, range, first, count) || !commit_range(TS_NORMAL, range + 1, first, count))
+    if (!commit_range(TS_NORMAL, range, first, count) ||
+        (is_of_pieces(range) && !commit_range(TS_NORMAL, range + 1, first, count)))
         return false;
     /* release: a thread that sees the bit can read the metadata of the group */
     if (!(atomic_fetch_or_explicit(&groups[group / 64], bit, memory_order_release) & bit))
-        ts_region_count_metadata(count * (unit_bytes[range] + unit_bytes[range + 1]));
+        ts_region_count_metadata(count * (unit_bytes[range] + (is_of_pieces(range) ? unit_bytes[range + 1] : 0)));
     return true;
 }
 
 bool ts_region_commit_fine(uint32_t unit) {
     if (TS_LIKELY(ts_region_has_fine(unit))) return true;
-    return commit_group(unit, ts_region.part[TS_NORMAL].units, FINE_STATES, ts_region.fine_groups);
+    return commit_group(unit, ts_region.part[TS_NORMAL].units, FINE, ts_region.fine_groups);
 }
 
 bool ts_region_commit_pieces(uint32_t unit) {

@@ -147,7 +147,9 @@ typedef struct ts_part {
     _Atomic uint64_t limit;     /* the mark, in entries: an entry at or above it is out of range. Raised under the
                                    pool's grow lock, as `near` is */
     _Atomic uint64_t *unit;     /* [entry >> 10] */
-    _Atomic uint16_t *state[2]; /* COARSE, FINE: [granule] */
+    _Atomic uint16_t *state;    /* bitmaps of scope slabs: [granule] */
+    _Atomic uint64_t *live;     /* churn: [entry >> 6], a bit per entry: an object starts here and is live */
+    uintptr_t live_at;          /* the same, less its place for address 0: [address >> 10] */
     char *slab;                 /* [(entry >> 10) * TS_SLAB_BYTES] */
     uint32_t first_unit;        /* 0; FAR: the number of NORMAL units, or UINT32_MAX: there is no FAR part */
     uint32_t units;
@@ -270,13 +272,41 @@ TS_ALWAYS_INLINE uint64_t ts_entry_place(bool fine, uint64_t entry) { return fin
 TS_ALWAYS_INLINE unsigned ts_granules_per_unit(bool fine) { return fine ? TS_STATES_FINE : TS_STATES_COARSE; }
 
 /* The state words of a unit, by granule. */
-static inline _Atomic uint16_t *ts_unit_states(uint32_t unit, bool fine) {
-    return &ts_region.part[TS_NORMAL].state[fine][(size_t)unit * ts_granules_per_unit(fine)];
+static inline _Atomic uint16_t *ts_unit_scope_states(uint32_t unit) {
+    return &ts_region.part[TS_NORMAL].state[(size_t)unit * TS_STATES_COARSE];
 }
-/* The state word of an entry. */
-static inline _Atomic uint16_t *ts_entry_state(uint64_t entry, bool fine) {
-    return &ts_region.part[TS_NORMAL].state[fine][ts_granule(fine, entry)];
+#define TS_LIVE_WORDS 16u
+TS_ALWAYS_INLINE _Atomic uint64_t *ts_live_word(uint64_t entry) {
+    return &ts_region.part[TS_NORMAL].live[entry >> 6];
 }
+/* Load and store of an owned live word, with the index in the address: compilers compute it apart. */
+#define TS_LIVE_SHIFT 6u /* entries of a word */
+TS_ALWAYS_INLINE uint64_t ts_live_load(const void *base, uint64_t i) {
+    uint64_t x;
+    __asm__("movq (%1,%2,8), %0" : "=r"(x) : "r"(base), "r"(i), "m"(*(const char(*)[])base));
+    return x;
+}
+TS_ALWAYS_INLINE void ts_live_store(const void *base, uint64_t i, uint64_t x) {
+    __asm__ volatile("movq %2, (%0,%1,8)" : : "r"(base), "r"(i), "r"(x) : "memory");
+}
+/* Turns bit n (modulo 64) off; whether it was on. */
+TS_ALWAYS_INLINE bool ts_live_off(uint64_t *x, uint64_t n) {
+    bool was;
+    __asm__("btrq %2, %0" : "+r"(*x), "=@ccc"(was) : "r"(n));
+    return was;
+}
+TS_ALWAYS_INLINE uint64_t ts_live_on(uint64_t x, uint64_t n) {
+    __asm__("btsq %1, %0" : "+r"(x) : "r"(n) : "cc");
+    return x;
+}
+TS_ALWAYS_INLINE _Atomic uint64_t *ts_live_word_at(const void *p) {
+    return (_Atomic uint64_t *)(ts_region.part[TS_NORMAL].live_at + ((uintptr_t)p >> 10 << 3));
+}
+static inline _Atomic uint64_t *ts_unit_live(uint32_t unit) {
+    return &ts_region.part[TS_NORMAL].live[(size_t)unit * TS_LIVE_WORDS];
+}
+/* acquire */
+static inline bool ts_is_live(uint64_t entry) { return ts_load_acquire(ts_live_word(entry)) >> (entry & 63) & 1; }
 
 /* Bytes of a unit, as a power of two. */
 static inline unsigned ts_part_shift(unsigned part) { return part == TS_NORMAL ? TS_UNIT_SHIFT : TS_FAR_SHIFT; }

@@ -8,67 +8,33 @@
 #include <string.h>
 
 /* State words and free bitmaps of a fresh slab, by size class; constant after ts_slab_init_templates. */
-static uint64_t coarse_states[TS_CLASSES][TS_STATES_COARSE / 4];
+static uint8_t starts[TS_CLASSES][TS_STATES_COARSE]; /* low bits of the entry where the slot of a place starts */
 static uint64_t coarse_free[TS_CLASSES][4];
-static uint64_t fine_states[TS_STATES_FINE / 4]; /* for all FINE classes: an entry is its own granule */
 static uint64_t fine_free[TS_FINE_CLASSES][16];
 
-static uint16_t fresh_state(unsigned entry) {
-    return (uint16_t)(TS_STATE_USABLE | (entry & 3) << TS_STATE_START_SHIFT);
-}
+const uint8_t *ts_class_starts(unsigned cls) { return starts[cls]; }
 
 void ts_slab_init_templates(void) {
-    uint16_t states[TS_STATES_FINE];
-    for (unsigned entry = 0; entry < TS_STATES_FINE; entry++) states[entry] = fresh_state(entry);
-    memcpy(fine_states, states, sizeof fine_states);
     for (unsigned cls = 0; cls < TS_CLASSES; cls++) {
         bool fine = ts_class_is_fine(cls);
         uint64_t *bits = fine ? fine_free[cls] : coarse_free[cls];
-        for (unsigned i = 0; i < TS_STATES_COARSE; i++) states[i] = TS_STATE_USABLE;
         for (unsigned slot = 0; slot < ts_classes.slots[cls]; slot++) {
-            unsigned entry = slot * ts_class_bytes[cls] / 16, granule = (unsigned)ts_granule(fine, entry);
+            unsigned entry = slot * ts_class_bytes[cls] / 16;
             unsigned place = (unsigned)ts_entry_place(fine, entry);
-            if (!fine) states[granule] = fresh_state(entry);
+            if (!fine) starts[cls][place] = entry & 3;
             bits[place >> 6] |= (uint64_t)1 << (place & 63);
         }
-        memcpy(coarse_states[cls], states, sizeof coarse_states[cls]);
     }
-}
-
-/* The highest slot generation of the last use, which was a churn use. */
-static uint32_t max_slot_generation(uint32_t unit) {
-    bool fine = ts_slab_kind(ts_slab_at(unit)) == TS_KIND_FINE;
-    unsigned count = ts_granules_per_unit(fine);
-    const _Atomic uint16_t *state = ts_unit_states(unit, fine);
-    uint32_t max = 0;
-    for (unsigned i = 0; i < count; i++) {
-        uint32_t g = ts_state_generation(ts_load_relaxed(&state[i]));
-        if (g > max) max = g;
-    }
-    return max;
 }
 
 uint32_t ts_slab_handled_generation(ts_slab *slab) {
     uint32_t gen = ts_load_relaxed(&slab->gen);
-    gen += 1 + (ts_kind_is_churn(ts_slab_kind(slab)) ? max_slot_generation(ts_slab_unit(slab)) : 0);
+    gen += 1;
     ts_store_relaxed(&slab->handled, 0);
     return gen;
 }
 
-void ts_slab_fold_states(uint32_t unit) {
-    ts_slab *slab = ts_slab_at(unit);
-    ts_assert(2, ts_load_relaxed(ts_unit_word(unit)) == 0);
-    if (!ts_kind_is_churn(ts_slab_kind(slab))) return;
-    if (ts_load_seq(&slab->handled))
-        ts_store_relaxed(&slab->gen, ts_load_relaxed(&slab->gen) + max_slot_generation(unit));
-    ts_store_relaxed(&slab->kind, TS_KIND_NONE); /* so ts_slab_next_generation adds one at most */
-}
-
-/* Stores eight bytes at a time, atomically: another thread may look at the words with a stale pointer. */
-static void reset_states(uint32_t unit, bool fine, const uint64_t *from) {
-    ts_state64 *words = (ts_state64 *)(void *)ts_unit_states(unit, fine);
-    for (unsigned i = 0; i < ts_granules_per_unit(fine) / 4; i++) ts_store_relaxed(&words[i], from[i]);
-}
+void ts_slab_fold_states(uint32_t unit) { (void)unit; }
 
 bool ts_slab_reset_churn(uint32_t unit, unsigned cls) {
     ts_slab *slab = ts_slab_at(unit);
@@ -78,10 +44,9 @@ bool ts_slab_reset_churn(uint32_t unit, unsigned cls) {
     if (ts_slab_kind(slab) != TS_KIND_CHURN || fine)
         slab->given = 0; /* in a use of another kind all pages may have got memory */
     if (!ts_slab_next_use(slab, fine ? TS_KIND_FINE : TS_KIND_CHURN, ts_slab_next_generation(slab))) return false;
-    reset_states(unit, fine, fine ? fine_states : coarse_states[cls]);
+    ts_slab_clear16(ts_unit_live(unit));
     unsigned first, words;
     _Atomic uint64_t *foreign = ts_slab_foreign_words(unit, fine ? TS_UNIT_FINE : 0, &first, &words);
-    if (fine) ts_region.run[unit].fine = 1;
     _Atomic uint64_t *free_words = ts_slab_free_words(fine, slab);
     const uint64_t *all_free = fine ? fine_free[cls] : coarse_free[cls];
     for (unsigned i = 0; i < ts_slab_free_word_count(fine); i++) ts_store_relaxed(&free_words[i], all_free[i]);
@@ -106,9 +71,9 @@ unsigned ts_slab_pages_in_use(const ts_slab *slab, unsigned cls) {
 }
 
 unsigned ts_slab_count_live(uint32_t unit, bool fine) {
-    unsigned count = ts_granules_per_unit(fine), live = 0;
-    const _Atomic uint16_t *state = ts_unit_states(unit, fine);
-    for (unsigned i = 0; i < count; i++) live += ts_load_relaxed(&state[i]) & TS_STATE_LIVE;
+    unsigned live = 0;
+    (void)fine;
+    for (unsigned i = 0; i < TS_LIVE_WORDS; i++) live += ts_popcount64(ts_load_relaxed(&ts_unit_live(unit)[i]));
     return live;
 }
 
@@ -116,26 +81,21 @@ void ts_slab_rebuild(uint32_t unit, unsigned cls) {
     bool fine = ts_class_is_fine(cls);
     ts_slab *slab = ts_slab_at(unit);
     _Atomic uint64_t *words = ts_slab_free_words(fine, slab);
-    const _Atomic uint16_t *state = ts_unit_states(unit, fine);
     const uint64_t *all = fine ? fine_free[cls] : coarse_free[cls];
-    unsigned free_count = 0, retired = 0;
+    unsigned free_count = 0;
     for (unsigned w = 0; w < ts_slab_free_word_count(fine); w++) {
         uint64_t word = 0;
         for (uint64_t left = all[w]; left; left &= left - 1) {
-            unsigned bit = ts_ctz64(left);
-            uint16_t s = ts_load_relaxed(&state[ts_place_granule(fine, w * 64 + bit)]);
-            if (s & TS_STATE_LIVE) continue;
-            if (ts_state_is_retired(s)) {
-                retired++;
-                continue;
-            }
+            unsigned bit = ts_ctz64(left), place = w * 64 + bit;
+            uint64_t entry = (uint64_t)unit * TS_UNIT_ENTRIES + (fine ? place : place * 4 + starts[cls][place]);
+            if (ts_is_live(entry)) continue;
             word |= (uint64_t)1 << bit;
             free_count++;
         }
         ts_store_relaxed(&words[w], word);
     }
     slab->free_count = (uint16_t)free_count;
-    slab->empty_at = (uint16_t)(ts_classes.slots[cls] - retired);
+    slab->empty_at = ts_classes.slots[cls];
 }
 
 static unsigned count_starts(uint32_t unit, bool live) {

@@ -93,6 +93,8 @@ static inline bool ts_state_is_of(uint32_t state, uint64_t entry) {
     return ((state ^ (2 * (uint32_t)entry + 1)) & 7u) == 0;
 }
 static inline bool ts_state_is_retired(uint32_t state) { return (state & TS_STATE_USABLE) == 0; }
+/* What a state word would be: the first generation of the slab's use. */
+#define TS_STATE_OF_LIVE (TS_STATE_USABLE | TS_STATE_LIVE)
 #define TS_FOREIGN_TAG_SHIFT 36u
 #define TS_FOREIGN_COUNT_ONE ((uint64_t)1 << 32)
 #define TS_FOREIGN_COUNT_MASK ((uint64_t)15 << 32)
@@ -267,7 +269,7 @@ static inline uint32_t ts_slab_after(uint32_t slab) {
 
 /* The bitmaps of the slab. For a piece these are bitmaps of its unit, in which it has half a word, or a word, each. */
 static inline ts_scope_bits *ts_slab_scope_bits(uint32_t slab) {
-    ts_scope_bits *bits = (ts_scope_bits *)(void *)(uintptr_t)ts_unit_states(ts_unit_of(slab), false);
+    ts_scope_bits *bits = (ts_scope_bits *)(void *)(uintptr_t)ts_unit_scope_states(ts_unit_of(slab));
     return ts_is_piece(slab) ? bits + slab % 2 : bits;
 }
 /* Units of a slab. */
@@ -331,6 +333,7 @@ TS_ALWAYS_INLINE bool ts_foreign_is_first(const ts_slab *slab, _Atomic uint64_t 
 }
 
 void ts_slab_init_templates(void);
+const uint8_t *ts_class_starts(unsigned cls);
 
 /* Takes a unit that is on no list out of reach of cross-thread frees: its UNIT word becomes 0. false: the unit is on
    a queue. It is a zombie then, and the thread that takes it off the queue gives it back. Caller: its only owner.
@@ -400,7 +403,7 @@ TS_ALWAYS_INLINE bool ts_slab_next_use(ts_slab *slab, ts_kind kind, uint32_t gen
     return true;
 }
 
-static inline void ts_slab_clear16(ts_state64 *words) {
+static inline void ts_slab_clear16(_Atomic uint64_t *words) {
     for (unsigned i = 0; i < 16; i += 8) {
         ts_clear_pair_owned(&words[i]);
         ts_clear_pair_owned(&words[i + 2]);
@@ -415,8 +418,8 @@ TS_ALWAYS_INLINE void ts_slab_clear_bits(ts_scope_bits *bits, uint32_t slab, boo
         ts_store_relaxed(&bits->start[ts_scope_first_word(slab)], 0);
         ts_store_relaxed(&bits->freed[ts_scope_first_word(slab)], 0);
     } else {
-        ts_slab_clear16(bits->start);
-        if (TS_UNLIKELY(!unfreed)) ts_slab_clear16(bits->freed);
+        ts_slab_clear16((_Atomic uint64_t *)(void *)bits->start);
+        if (TS_UNLIKELY(!unfreed)) ts_slab_clear16((_Atomic uint64_t *)(void *)bits->freed);
     }
 }
 

@@ -57,37 +57,20 @@ uint64_t ts_units_in_use(ts_allocator *allocator) {
    ones. As zeros they say that nothing is live, which is true, and that all generations are used up;
    ts_slab_fold_states has kept what the next use needs. Pages that other units share stay. If the system refuses,
    all stay, and nothing is lost. The counters of purges are about data. */
-static bool purge_table(uint32_t first, uint32_t count, bool fine) {
-    size_t page = ts_os_page_bytes(), per_unit = ts_granules_per_unit(fine) * sizeof(uint16_t);
-    uintptr_t states = (uintptr_t)ts_unit_states(first, fine);
-    uintptr_t from = (uintptr_t)ts_align_up(states, page);
-    uintptr_t to = (uintptr_t)ts_align_down(states + count * per_unit, page);
-    if (from >= to) return false;
-    for (uint32_t i = 0; i < count; i++) ts_slab_fold_states(first + i);
-    return ts_os->purge((void *)from, to - from);
+static void purge_words(void *at, size_t bytes) {
+    size_t page = ts_os_page_bytes();
+    uintptr_t from = (uintptr_t)ts_align_up((uintptr_t)at, page);
+    uintptr_t to = (uintptr_t)ts_align_down((uintptr_t)at + bytes, page);
+    if (from < to) (void)ts_os->purge((void *)from, to - from);
 }
 
-/* How many units have their state words in one page: eight with pages of 4 KiB, two where they are FINE. */
-static uint32_t units_of_a_state_page(bool fine) {
-    return (uint32_t)(ts_os_page_bytes() / (ts_granules_per_unit(fine) * sizeof(uint16_t)));
+static void purge_table(uint32_t first, uint32_t count) {
+    purge_words((void *)ts_unit_scope_states(first), count * (size_t)TS_STATES_COARSE * 2);
+    /* A page has the live words of 32 units. */
+    if (count >= 64) purge_words((void *)ts_unit_live(first), count * (size_t)TS_LIVE_WORDS * 8);
 }
 
-/* One call, from the first unit whose FINE words were written to the last. A unit that shares a page with another
-   keeps its note, and its page, until that unit is free, too. */
-static void purge_fine_states(uint32_t first, uint32_t count) {
-    ts_run *run = ts_region.run;
-    uint32_t from = first, to = first + count, share = units_of_a_state_page(true);
-    if (share == 0) share = 1;
-    while (from < to && !run[from].fine) from++;
-    if (from == to) return;
-    while (!run[to - 1].fine) to--;
-    from -= from % share;
-    to = (uint32_t)ts_align_up(to, share);
-    if (from < first) from += share;
-    if (to > first + count) to -= share;
-    if (from >= to || !purge_table(from, to - from, true)) return;
-    for (uint32_t unit = from; unit < to; unit++) run[unit].fine = 0;
-}
+static uint32_t units_of_a_state_page(void) { return (uint32_t)(ts_os_page_bytes() / (TS_STATES_COARSE * 2)); }
 
 bool ts_purge_pages(ts_allocator *allocator, const char *begin, const char *end) {
     size_t page = ts_os_page_bytes();
@@ -116,7 +99,7 @@ static bool purge_run(ts_allocator *allocator, uint32_t first, uint32_t count, b
         if (gone && to_pool) ts_pool_give(first, count);
         return gone;
     }
-    uint32_t state_units = units_of_a_state_page(false), page_units = (uint32_t)(ts_os_page_bytes() / TS_UNIT_BYTES);
+    uint32_t state_units = units_of_a_state_page(), page_units = (uint32_t)(ts_os_page_bytes() / TS_UNIT_BYTES);
     uint32_t from = first, units = count;
     bool around = page_units > 1; /* else the data of the others went back before */
     if (states && state_units > 1) ts_pool_take_around(&from, &units, state_units);
@@ -124,8 +107,7 @@ static bool purge_run(ts_allocator *allocator, uint32_t first, uint32_t count, b
     const char *begin = ts_unit_address(around ? from : first);
     bool purged = ts_purge_pages(allocator, begin, begin + (size_t)(around ? units : count) * TS_UNIT_BYTES);
     if (purged && states) {
-        (void)purge_table(from, units, false);
-        purge_fine_states(from, units);
+        purge_table(from, units);
     }
     uint32_t before = first - from, after = units - before - count;
     if (purged && to_pool) { /* with their neighbours: one step under the pool's lock */

@@ -30,7 +30,6 @@
 #define RESERVE_LEAVES ((uint64_t)4 << 20) /* bytes of the process's room that a reserve does not take */
 #define HOME_LOOKS 4u                      /* rounds of a look for a unit of a home */
 #define POPULATED_FROM 512u                /* units, 8 MiB */
-#define STATE_UNITS 8u                     /* whose state words become resident together: 16 KiB */
 #define SORT_UNITS 64u                     /* single units that become runs in each */
 
 void ts_retained_push(ts_retained *retained, uint32_t unit) {
@@ -279,19 +278,13 @@ static bool populate_pages(void *at, size_t bytes) {
     return ts_os->populate((void *)from, (uintptr_t)ts_align_up((uintptr_t)at + bytes, page) - from);
 }
 
-/* A fresh unit becomes a slab of that class. Pages that are written next become resident in one call, in place of a
-   page fault each: state words of FINE slabs, which lie in a row (cells.h), and a slab in which realloc lets an object
-   grow. The first units are left out: a small program writes to few of them. */
+/* A fresh unit becomes a slab of that class. Where realloc lets an object grow its pages become resident in one call, in
+   place of a page fault each: it copies to them. The first units are left out: a small program writes to few of them. */
 static void note_fresh(uint32_t unit, unsigned cls) {
-    bool many = unit >= POPULATED_FROM, fills = ts_huge_is_growing() && many;
-    if (ts_class_is_fine(cls)) {
-        uint32_t first = unit - unit % STATE_UNITS;
-        if (many && unit - first == STATE_UNITS - 1)
-            (void)populate_pages((void *)ts_unit_states(first, true), sizeof(uint16_t) * TS_STATES_FINE * STATE_UNITS);
-    } else if (ts_class_bytes[cls] > TS_QUARTER_BYTES) {
-        if (fills) (void)populate_pages(ts_unit_address(unit), ts_class_is_short(cls) ? TS_SHORT_BYTES : TS_UNIT_BYTES);
-        ts_huge_note_loose(1);
-    }
+    if (ts_class_bytes[cls] <= TS_QUARTER_BYTES) return;
+    if (ts_huge_is_growing() && unit >= POPULATED_FROM)
+        (void)populate_pages(ts_unit_address(unit), ts_class_is_short(cls) ? TS_SHORT_BYTES : TS_UNIT_BYTES);
+    ts_huge_note_loose(1);
 }
 
 uint32_t ts_slab_acquire_churn(ts_heap *heap, ts_share *share, unsigned cls, unsigned home, bool *fresh) {
@@ -324,7 +317,8 @@ static bool populate_units(uint32_t first, uint32_t units) {
     const ts_part *part = &ts_region.part[TS_NORMAL];
     size_t granules = TS_STATES_COARSE;
     return populate_pages(ts_unit_address(first), units * (size_t)TS_UNIT_BYTES) &&
-           populate_pages((void *)ts_unit_states(first, false), units * granules * sizeof(uint16_t)) &&
+           populate_pages((void *)ts_unit_scope_states(first), units * granules * sizeof(uint16_t)) &&
+           populate_pages((void *)ts_unit_live(first), units * (size_t)TS_LIVE_WORDS * 8) &&
            populate_pages((void *)&part->unit[first], units * sizeof *part->unit);
 }
 
