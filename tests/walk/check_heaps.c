@@ -62,7 +62,7 @@ static bool check_tls(ts_check *check, const ts_heap *heap) {
     uint64_t private_word = ts_load_relaxed(&tls->private_word);
     if (private_word != TS_WORD_NONE) {
         const ts_block *bins = &tls->private_bins->b;
-        uint64_t key = TS_KEY_FINE | ts_word_era(private_word) | bins->share->open_key;
+        uint64_t key = ts_word_era(private_word) | bins->share->open_key;
         REQUIRE(ts_word_line(private_word) == ts_line_of(bins) && ts_load_relaxed(&bins->heap) == heap &&
                     ts_load_relaxed(&bins->key) == key,
                 "heap %u: the block of malloc is not its own, or not open", heap->id);

@@ -11,14 +11,13 @@
 #include <errno.h>
 
 /* The handle of an object that the operation has just taken from the bin. No thread ends the slab's use before the
-   operation is over. A thread that resets the slab later sees the note without a fence: it held the heap, or took the
-   unit from a list, after the operation. */
+   operation is over. NONE: it is the first of the slab's use, which ts_object_handle makes HANDLED. */
 TS_ALWAYS_INLINE SlabHandle new_handle(const ts_churn_block *block, const ts_bin *bin, const void *p, const bool near) {
     const ts_part *region = &ts_region.part[TS_NORMAL];
-    uint64_t entry = ts_entry_of(region, p);
-    ts_slab *slab = ts_slab_in(region, entry >> TS_ENTRY_UNIT_SHIFT);
-    ts_store_relaxed_if_changed(&slab->handled, 1);
-    uint32_t generation = ts_load_relaxed(&slab->gen);
+    uint64_t entry = ts_entry_of(region, p), unit = entry >> TS_ENTRY_UNIT_SHIFT;
+    const ts_slab *slab = ts_slab_in(region, unit);
+    if (TS_UNLIKELY((ts_load_relaxed(&region->unit[unit]) & TS_UNIT_HANDLED) == 0)) return SLAB_HANDLE_NONE;
+    uint32_t generation = ts_load_relaxed(&slab->gen) + ts_load_relaxed(ts_generation_word(entry));
     if (!near && ts_is_outer(ts_slab_unit(slab)))
         return ts_handle_pack_outer(ts_slab_unit(slab), generation, (uint32_t)entry);
     return ts_handle_pack(ts_slab_unit(slab), generation, (uint32_t)entry, ts_bin_class(block, bin));
@@ -53,6 +52,18 @@ TS_ALWAYS_INLINE SlabHandle handle_of_new(ts_found found, size_t size, const voi
     return scope_handle(new_scope_handles(found.scope), p);
 }
 
+/* The object is the first of its slab's use with a handle. NULL: there is no memory for generations, or its epoch has
+   ended. */
+TS_COLD static void *first_handle(uintptr_t token, void *p, SlabHandle *out) {
+    ts_object object;
+    errno = ESTALE;
+    if (ts_object_at(token, p, &object)) *out = ts_object_handle(token, &object);
+    if (*out != SLAB_HANDLE_NONE) return p;
+    int why = errno;
+    (void)ts_free(token, p, TS_ANY_GENERATION);
+    return ts_fail_null(why);
+}
+
 /* Inside an operation, which ends here, as in the next. */
 TS_ENTRY TS_NOINLINE static void *alloc_obj_more(uintptr_t token, size_t size, EpochId epoch, SlabHandle *out,
                                                  ts_found found) {
@@ -62,7 +73,8 @@ TS_ENTRY TS_NOINLINE static void *alloc_obj_more(uintptr_t token, size_t size, E
         return ts_alloc_object(token, size, epoch, out);
     }
     *out = handle_of_new(found, size, p, false);
-    return ts_alloc_done(&ts_thread, p);
+    p = ts_alloc_done(&ts_thread, p);
+    return TS_UNLIKELY(*out == SLAB_HANDLE_NONE) ? first_handle(token, p, out) : p;
 }
 
 TS_ENTRY TS_NOINLINE static void *alloc_obj_missed(uintptr_t token, size_t size, EpochId epoch, SlabHandle *out) {
@@ -71,7 +83,7 @@ TS_ENTRY TS_NOINLINE static void *alloc_obj_missed(uintptr_t token, size_t size,
     if (TS_UNLIKELY(p == NULL)) return alloc_obj_more(token, size, epoch, out, found);
     *out = handle_of_new(found, size, p, true);
     ts_op_end(&ts_thread);
-    return p;
+    return TS_UNLIKELY(*out == SLAB_HANDLE_NONE) ? first_handle(token, p, out) : p;
 }
 
 /* In the current slab of the scope used last, which has got a handle before: else it is missed. */
@@ -97,8 +109,8 @@ TS_ALWAYS_INLINE bool free_obj_fast(const ts_tls *tls, SlabHandle handle, bool *
     uint64_t unit = ts_handle_low_unit(handle);
     uint64_t entry = unit * TS_UNIT_ENTRIES + ts_handle_entry(handle);
     if (TS_UNLIKELY(!ts_is_near(entry))) return false;
-    ts_fast_result r = ts_fast_free(tls->share_key, entry, ts_entry_address(&ts_region.part[TS_NORMAL], entry), true,
-                                    handle, NULL, false);
+    ts_fast_result r = ts_fast_free(tls->share_key, entry, ts_entry_address(&ts_region.part[TS_NORMAL], entry),
+                                    TS_FAST_EXACT,                                    handle, NULL, false);
     if (TS_UNLIKELY(!r.freed)) return false;
     *first = !r.late;
     if (TS_UNLIKELY(r.full)) return ts_free_full(r.bin, r.entry);
@@ -136,13 +148,11 @@ TS_ALWAYS_INLINE void *own_object(const ts_tls *tls, uintptr_t token, SlabHandle
     ts_looked seen;
     uint64_t entry = (uint64_t)unit * TS_UNIT_ENTRIES + ts_handle_entry(handle);
     if (TS_UNLIKELY(ts_is_other_relaxed_64(&tls->token, token)) || TS_UNLIKELY(!ts_is_near(entry))) return NULL;
-    const ts_bin *bin = ts_fast_look(tls, entry, &seen);
+    const ts_bin *bin = ts_fast_look(tls, entry, true, &seen);
     if (TS_UNLIKELY(bin == NULL)) return NULL;
     const ts_slab *slab = ts_slab_in(region, unit);
-    uint32_t generation = ts_load_relaxed(&slab->gen) + ts_state_generation(seen.state);
-    /* A handle was made of this use only if the slab says so. */
-    bool is =
-        ts_handle_is(handle, generation, ts_bin_class(ts_bin_block(bin), bin)) && ts_load_relaxed(&slab->handled) != 0;
+    uint32_t generation = ts_load_relaxed(&slab->gen) + ts_load_relaxed(ts_generation_word(entry));
+    bool is = ts_handle_is(handle, generation, ts_bin_class(ts_bin_block(bin), bin));
     return TS_LIKELY(is) ? ts_entry_address(region, entry) : NULL;
 }
 

@@ -215,7 +215,9 @@ void ts_bin_add(ts_churn_block *block, unsigned cls, uint32_t unit) {
     ts_add_owned(&block->b.slabs, ts_class_units(cls));
     uint64_t line = ts_line_of(bin);
     /* release: a thread that reads the word sees the reset slab */
-    ts_store_release(ts_unit_word(unit), ts_load_relaxed(&block->b.era) | (ts_class_is_fine(cls) ? TS_UNIT_FINE : 0) |
+    bool handled = TS_UNLIKELY((block->handled >> cls & 1) != 0) && ts_region_has_generations(unit);
+    if (handled) ts_slab_note_handled(unit);
+    ts_store_release(ts_unit_word(unit), ts_load_relaxed(&block->b.era) | (handled ? TS_UNIT_HANDLED : 0) |
                                              line << TS_UNIT_LINE_SHIFT);
     TS_PROBE2(slab__new, ts_unit_address(unit), (uint64_t)ts_class_bytes[cls]);
 }
@@ -406,12 +408,31 @@ static uint64_t spread_granules(uint32_t eight, bool odd) {
     return x * 15 << (odd ? 4 : 0);
 }
 
-/* Frees the slots of one foreign word together: state words first, then the counts, or bitmap and list, once. */
+/* The entry of a granule of a slab. */
+static uint64_t entry_of_granule(const ts_bin *bin, uint32_t unit, unsigned granule) {
+    unsigned place = granule % (TS_STATES_COARSE / 2) * 2 + granule / (TS_STATES_COARSE / 2);
+    return (uint64_t)unit * TS_UNIT_ENTRIES + (ts_bin_is_fine(bin) ? granule : place * 4 + bin->starts[place]);
+}
+
+/* Lives in a HANDLED slab end: before their live bits go off. Returns the slots that are retired by that. */
+TS_COLD static uint32_t count_lives(const ts_bin *bin, uint32_t unit, unsigned granule, uint32_t bits) {
+    uint32_t retired = 0;
+    for (; bits; bits &= bits - 1) {
+        unsigned i = ts_ctz64(bits);
+        uint64_t entry = entry_of_granule(bin, unit, granule + i);
+        if (ts_is_live(entry) && !ts_slot_count(entry, true)) retired |= (uint32_t)1 << i;
+    }
+    return retired;
+}
+
+/* Frees the slots of one foreign word together: live bits first, then the counts, or bitmap and list, once. */
 unsigned ts_bin_free_bits(ts_churn_block *block, ts_bin *bin, uint32_t unit, unsigned granule, uint32_t bits,
                           bool keeps) {
     bool fine = ts_bin_is_fine(bin), odd = !fine && granule >= TS_STATES_COARSE / 2;
     _Atomic uint64_t *lives = ts_unit_live(unit);
     uint32_t slots = 0; /* those that were live */
+    bool handled = TS_UNLIKELY((ts_load_relaxed(ts_unit_word(unit)) & TS_UNIT_HANDLED) != 0);
+    uint32_t retired = handled ? count_lives(bin, unit, granule, bits) : 0;
     if (fine) {
         uint64_t was = ts_load_relaxed(&lives[granule / 64]), mask = (uint64_t)bits << (granule & 32);
         slots = (uint32_t)((was & mask) >> (granule & 32));
@@ -432,24 +453,23 @@ unsigned ts_bin_free_bits(ts_churn_block *block, ts_bin *bin, uint32_t unit, uns
     }
     if (TS_UNLIKELY(slots != bits)) /* foreign.c, 8 */
         ts_fetch_add_relaxed(&block->b.share->allocator->rejected_frees, ts_popcount64(bits & ~slots));
+    slots &= ~retired; /* they stay so until the slab is reset */
+    unsigned gone = ts_popcount64(retired);
     /* What is more than a few is claimed as a word, in the order of addresses. A magazine has no OUTER objects. */
     uint64_t before = ts_bin_depth(bin), depth = before;
     uint64_t room = keeps && ts_popcount64(slots) <= 8 && !ts_is_outer(unit) ? bin->full_at : 0;
     for (; slots && depth < room; slots &= slots - 1) {
-        unsigned at = granule + ts_ctz64(slots);
-        if (!fine) {
-            at = at % (TS_STATES_COARSE / 2) * 2 + odd;
-            at = at * 4 + bin->starts[at];
-        }
-        bin->magazine->object[depth++] = ts_unit_address(unit) + at * 16u;
+        uint64_t entry = entry_of_granule(bin, unit, granule + ts_ctz64(slots));
+        bin->magazine->object[depth++] = ts_entry_address(&ts_region.part[TS_NORMAL], entry);
     }
-    unsigned kept = (unsigned)(depth - before), given = ts_popcount64(slots);
+    unsigned kept = (unsigned)(depth - before), given = ts_popcount64(slots) + gone;
     ts_add_owned(&bin->top, (uint64_t)kept * TS_TOP_PUSH);
     if (given != 0) {
+        ts_slab_at(unit)->empty_at = (uint16_t)(ts_slab_at(unit)->empty_at - gone);
         ts_count(&bin->direct_frees, given * TS_DIRECT_ONE);
         /* granule is a multiple of 32; of a COARSE slab these are every second place of a slab page */
         uint64_t put = fine ? slots : ts_spread_32(slots) << odd;
-        put_slots(block, bin, unit, fine ? granule : granule * 2 % TS_STATES_COARSE, put, given);
+        put_slots(block, bin, unit, fine ? granule : granule * 2 % TS_STATES_COARSE, put, given - gone);
     }
     return kept + given;
 }

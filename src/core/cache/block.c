@@ -123,7 +123,7 @@ TS_NOINLINE static void end_churn(ts_churn_block *block) {
         ts_store_relaxed(&bin->claims, 0);
         ts_store_relaxed(&bin->direct_frees, 0);
     }
-    block->little = 0;
+    block->little = block->handled = 0;
     keep_slabs(block->b.share, &list);
 }
 
@@ -138,7 +138,7 @@ void ts_block_end(ts_heap *heap, ts_block *block) {
     if (!block->scope) ts_store_relaxed(&block->rolling, 0);
     /* The block is shut, on no epoch's list, and its heap is held: no other thread changes the key. release: as in
        ts_block_kill. */
-    if (ts_era(block) == ts_load_relaxed(&block->era)) ts_store_release(&block->key, TS_KEY_FINE | (ts_era(block) + 1));
+    if (ts_era(block) == ts_load_relaxed(&block->era)) ts_store_release(&block->key, (ts_era(block) + 1));
     if (block->scope) {
         if (TS_UNLIKELY(block->share->allocator->care)) end_slabs(block, ts_scope(block)->head);
         end_scope(heap, ts_scope(block));

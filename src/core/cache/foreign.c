@@ -148,8 +148,8 @@ static void push_on(ts_heap *heap, uint32_t unit, const ts_block *block) {
 static void queue_slab(uint32_t unit, uint64_t u) {
     _Atomic uint64_t *word = ts_unit_word(unit);
     uint64_t now = ts_load_seq(word);
-    while (now == u) {
-        if (!ts_cas_seq(word, &now, u | TS_UNIT_FOREIGN)) continue;
+    while (((now ^ u) & ~TS_UNIT_HANDLED) == 0) { /* it may be HANDLED since */
+        if (!ts_cas_seq(word, &now, now | TS_UNIT_FOREIGN)) continue;
         ts_block *block = ts_block_of_word(u);
         ts_nodes_queue(unit);
         push_on(block_owner(block), unit, block);
@@ -191,11 +191,10 @@ ts_foreign_result ts_foreign_free(uint32_t unit, uint64_t entry, uintptr_t alloc
         uint64_t t = !scope ? x >> TS_FOREIGN_TAG_SHIFT : ts_load_acquire(&ts_slab_at(unit)->tag);
         uint64_t bits = x >> TS_FOREIGN_TAG_SHIFT == t ? (uint32_t)x : 0;
         uint64_t again = ts_load_acquire(word);
-        if ((again | TS_UNIT_FOREIGN) != (u | TS_UNIT_FOREIGN)) continue;
+        if (((again ^ u) & ~TS_UNIT_FOREIGN) != 0) continue;
         ts_block *block = ts_block_of_line(ts_word_line(u), scope);
         if (ts_era(block) != ts_word_era(u)) return TS_FOREIGN_NOT_LIVE;
         if (ts_load_relaxed(&block->allocator) != allocator) return TS_FOREIGN_NOT_LIVE;
-        uint32_t slot_generation = 0;
         if (scope) {
             const ts_scope_bits *map = ts_slab_scope_bits(unit);
             uint32_t in_unit = (uint32_t)entry & (TS_UNIT_ENTRIES - 1);
@@ -205,7 +204,8 @@ ts_foreign_result ts_foreign_free(uint32_t unit, uint64_t entry, uintptr_t alloc
         } else {
             if (!ts_is_live(entry)) return TS_FOREIGN_NOT_LIVE;
         }
-        if (generation != TS_ANY_GENERATION && generation != ts_load_relaxed(&ts_slab_at(unit)->gen) + slot_generation)
+        if (generation != TS_ANY_GENERATION &&
+            generation != ts_slab_generation(ts_slab_at(unit), scope ? 0 : u, entry))
             return TS_FOREIGN_NOT_LIVE;
         if (bits & bit) return TS_FOREIGN_NOT_LIVE;
         uint64_t count = x & TS_FOREIGN_COUNT_MASK;

@@ -31,13 +31,16 @@ typedef struct ts_fast_result {
     uint64_t entry; /* of the object, for ts_fast_give */
 } ts_fast_result;
 
+/* How a free goes: of any object of a slab that is not HANDLED, or of one that is, or by a handle. */
+typedef enum ts_fast_kind { TS_FAST_PLAIN, TS_FAST_HANDLED, TS_FAST_EXACT } ts_fast_kind;
+
 /* The object at an entry of a bin of the calling thread's own, open block, as ts_fast_free. word: the UNIT word of its
    slab. outer: its unit is OUTER, so a magazine has no room for it. */
-TS_ALWAYS_INLINE ts_fast_result ts_fast_free_in(ts_bin *bin, const bool fine, uint64_t word, uint64_t entry,
-                                                void *object, const bool exact, SlabHandle handle,
-                                                const ts_looked *seen, bool outer) {
+TS_ALWAYS_INLINE ts_fast_result ts_fast_free_in(ts_bin *bin, uint64_t word, uint64_t entry, void *object,
+                                                const ts_fast_kind kind, SlabHandle handle, const ts_looked *seen,
+                                                bool outer) {
     ts_fast_result r = {.freed = false, .full = false, .late = false, .bin = bin};
-    (void)fine;
+    const bool exact = kind == TS_FAST_EXACT;
     r.entry = entry;
     const void *live = (const void *)(uintptr_t)ts_region.part[TS_NORMAL].live;
     uint64_t lives = ts_live_load(live, entry >> TS_LIVE_SHIFT);
@@ -45,12 +48,10 @@ TS_ALWAYS_INLINE ts_fast_result ts_fast_free_in(ts_bin *bin, const bool fine, ui
     const ts_slab *slab = ts_slab_in(&ts_region.part[TS_NORMAL], (uint32_t)(entry >> TS_ENTRY_UNIT_SHIFT));
     if (seen && (word != seen->word || ts_load_acquire(&slab->tag) != seen->tag)) return r;
     if (exact) {
-        uint32_t generation = ts_load_relaxed(&slab->gen);
-        /* A handle was made in this use only if the slab says so. */
-        if (TS_UNLIKELY(!ts_handle_is(handle, generation, ts_bin_class(ts_bin_block(bin), bin))) ||
-            TS_UNLIKELY(!ts_load_relaxed(&slab->handled)))
-            return r;
+        uint32_t generation = ts_load_relaxed(&slab->gen) + ts_load_relaxed(ts_generation_word(entry));
+        if (TS_UNLIKELY(!ts_handle_is(handle, generation, ts_bin_class(ts_bin_block(bin), bin)))) return r;
     }
+    if (kind != TS_FAST_PLAIN && TS_UNLIKELY(!ts_slot_count(entry, false))) return r; /* the slot is retired */
     /* release: a cross-thread free that finds the slot not live has seen all that led to it */
     ts_live_store(live, entry >> TS_LIVE_SHIFT, lives);
     if (exact) {
@@ -76,31 +77,32 @@ TS_ALWAYS_INLINE ts_fast_result ts_fast_free_in(ts_bin *bin, const bool fine, ui
 /* Frees the object at an entry of the calling thread's own, open block. Not freed: it needs the slow path, which also
    finds out whether it is an object at all. Everything is checked here. An object starts at this very place and is
    live. Its slab belongs to a block: the eras agree, and no flag is set, so no cross-thread free is under way. The
-   block is open to the share with that key: this thread's share of this allocator. exact: handle is of the place of
-   `entry`, and names the object. seen: the object is the one of that look; NULL: any object. outer: as above. */
-TS_ALWAYS_INLINE ts_fast_result ts_fast_free(uint64_t share_key, uint64_t entry, void *object, const bool exact,
+   block is open to the share with that key: this thread's share of this allocator. kind: a slab that is HANDLED, or
+   not, as it says. EXACT: handle is of the place of `entry`, and names the object. seen: the object is the one of that
+   look; NULL: any object. outer: as above. */
+TS_ALWAYS_INLINE ts_fast_result ts_fast_free(uint64_t share_key, uint64_t entry, void *object, const ts_fast_kind kind,
                                              SlabHandle handle, const ts_looked *seen, bool outer) {
     uint64_t word = ts_load_relaxed(&ts_region.part[TS_NORMAL].unit[entry >> TS_ENTRY_UNIT_SHIFT]);
     /* ts_line_address of the word's line. A flag in the word makes it another place in that line, where the key does
        not match. */
     ts_bin *bin = (void *)(ts_region.lines + (word >> TS_UNIT_BIN_SHIFT));
-    /* key is { share's line, FINE, era }. The lower half of word is the era if no flag except FINE is set;
-       TS_UNIT_SCOPE is a flag. share_key has FINE, as every key, so FINE in word makes no difference. */
-    uint64_t key = share_key | (uint32_t)word;
+    /* key is { share's line, era }. The lower half of word is the era if no flag is set. TS_UNIT_SCOPE is a flag, and
+       so is HANDLED, but for the frees that want it. */
+    uint64_t key = share_key | ((uint32_t)word ^ (kind == TS_FAST_PLAIN ? 0 : (uint32_t)TS_UNIT_HANDLED));
     if (TS_UNLIKELY(ts_is_other_relaxed_64(&ts_bin_block(bin)->b.key, key))) return (ts_fast_result){.freed = false};
-    return ts_fast_free_in(bin, ts_word_is_fine(word), word, entry, object, exact, handle, seen, outer);
+    return ts_fast_free_in(bin, word, entry, object, kind, handle, seen, outer);
 }
 
 /* ts_fast_free in the block of the process's malloc. That block is open as long as its thread knows it, so its key need
-   not be asked. What differs between the word of its slab and private_word is FINE and the bin's place in the block. */
+   not be asked. What differs between the word of its slab and private_word is the bin's place in the block. */
 TS_ALWAYS_INLINE ts_fast_result ts_fast_free_private(const ts_tls *tls, uint64_t entry, void *object) {
     uint64_t word = ts_load_relaxed(&ts_region.part[TS_NORMAL].unit[entry >> TS_ENTRY_UNIT_SHIFT]);
-    word = ts_xor_relaxed_64(&tls->private_word, word) & ~TS_UNIT_FINE;
+    word = ts_xor_relaxed_64(&tls->private_word, word);
     uint64_t at = word >> TS_UNIT_BIN_SHIFT | word << (64 - TS_UNIT_BIN_SHIFT);
     bool other = ts_has_any_64(at, ~(uint64_t)(TS_CHURN_BLOCK_ALIGN - TS_CACHE_LINE));
     if (TS_UNLIKELY(other)) return (ts_fast_result){.freed = false};
-    return ts_fast_free_in(ts_bin_at(tls->private_bins, at), at < TS_FINE_BINS_END, 0, entry, object, false,
-                           SLAB_HANDLE_NONE, NULL, false);
+    return ts_fast_free_in(ts_bin_at(tls->private_bins, at), 0, entry, object, TS_FAST_PLAIN, SLAB_HANDLE_NONE, NULL,
+                           false);
 }
 
 /* The bin of the live object that starts at an entry below the region's mark, if it lies in an open block of the
@@ -114,12 +116,13 @@ TS_ALWAYS_INLINE ts_fast_result ts_fast_free_private(const ts_tls *tls, uint64_t
       acquire fence: partner of the release fences of the resets (slab.h).
    3. The key of a block changes before anything else of its end or close is seen. acquire: partner of the seq_cst
       change that takes FOREIGN off, when another thread has taken in the cross-thread frees. */
-TS_ALWAYS_INLINE const ts_bin *ts_fast_look(const ts_tls *tls, uint64_t entry, ts_looked *seen) {
+TS_ALWAYS_INLINE const ts_bin *ts_fast_look(const ts_tls *tls, uint64_t entry, const bool handled, ts_looked *seen) {
     const _Atomic uint64_t *unit_word = &ts_region.part[TS_NORMAL].unit[entry >> TS_ENTRY_UNIT_SHIFT];
     uint64_t word = ts_load_acquire(unit_word);
     const ts_bin *bin = (const void *)(ts_region.lines + (word >> TS_UNIT_BIN_SHIFT));
     /* as in ts_fast_free */
-    if (TS_UNLIKELY(ts_is_other_relaxed_64(&ts_bin_block(bin)->b.key, tls->share_key | (uint32_t)word))) return NULL;
+    uint64_t key = tls->share_key | ((uint32_t)word ^ (handled ? (uint32_t)TS_UNIT_HANDLED : 0));
+    if (TS_UNLIKELY(ts_is_other_relaxed_64(&ts_bin_block(bin)->b.key, key))) return NULL;
     seen->word = word;
     seen->state = TS_STATE_OF_LIVE;
     if (TS_UNLIKELY(!ts_has_bit(ts_load_relaxed(ts_live_word(entry)), entry))) return NULL;
@@ -131,7 +134,7 @@ TS_ALWAYS_INLINE const ts_bin *ts_fast_look(const ts_tls *tls, uint64_t entry, t
 TS_ALWAYS_INLINE size_t ts_fast_own_bytes(const ts_tls *tls, uintptr_t token, const void *p, ts_looked *seen) {
     uint64_t entry = ts_entry_of(&ts_region.part[TS_NORMAL], p);
     if (TS_UNLIKELY(ts_is_other_relaxed_64(&tls->token, token)) || TS_UNLIKELY(!ts_is_near(entry))) return 0;
-    const ts_bin *bin = ts_fast_look(tls, entry, seen);
+    const ts_bin *bin = ts_fast_look(tls, entry, false, seen);
     return TS_LIKELY(bin != NULL) ? ts_class_bytes[ts_bin_class(ts_bin_block(bin), bin)] : 0;
 }
 

@@ -8,6 +8,8 @@
 #include "epoch/epoch.h"
 #include "memtools/memtools.h"
 
+#include <errno.h>
+
 static bool look_span(ts_allocator *allocator, ts_object *o) {
     if (o->entry_in_unit != 0) return false;
     ts_epoch *epoch = ts_span_lock(allocator, o->unit, o->word);
@@ -38,7 +40,7 @@ static bool look_churn(uint32_t unit, uint64_t entry, ts_object *o) {
     const ts_bin *bin = ts_line_address(ts_word_line(o->word));
     o->kind = ts_bin_class((const ts_churn_block *)(const void *)o->block, bin);
     o->bytes = ts_class_bytes[o->kind];
-    o->generation = ts_load_relaxed(&ts_slab_at(unit)->gen);
+    o->generation = ts_slab_generation(ts_slab_at(unit), o->word, entry);
     return true;
 }
 
@@ -130,16 +132,37 @@ bool ts_object_of_handle(uintptr_t token, SlabHandle handle, ts_object *out) {
            ts_load_relaxed(&ts_slab_at(unit)->handled);
 }
 
+/* Makes the use of the object's slab HANDLED. The owner's heap is held: then no free of the owner is under way that has
+   looked at the UNIT word already, and would not count. false, with errno: there is no memory, or the object is gone. */
+static bool make_handled(uintptr_t token, const ts_object *object) {
+    ts_heap *held;
+    ts_object now;
+    if (!ts_region_commit_generations(object->unit)) return ts_fail(ENOMEM);
+    if (!ts_heap_hold_of(object->block, &held)) return ts_fail(ESTALE);
+    const ts_heap *owner = ts_load_acquire(&object->block->heap);
+    if (!held && owner && ts_load_relaxed(&owner->state) != TS_HEAP_LOST) return ts_fail(ENOTSUP);
+    bool live = ts_object_at_in_slab(token, object->address, &now);
+    if (live && !(now.word & TS_UNIT_HANDLED)) {
+        ts_slab_make_handled(object->unit);
+        ts_churn(now.block)->handled |= (uint64_t)1 << now.kind;
+    }
+    if (held) ts_heap_drop(held);
+    return live || ts_fail(ESTALE);
+}
+
 SlabHandle ts_object_handle(uintptr_t token, const ts_object *object) {
     ts_object again;
     ts_slab *slab = ts_slab_at(object->unit);
-    ts_store_relaxed_if_changed(&slab->handled, 1);
+    bool churn = object->kind < TS_CLASSES;
+    if (churn && TS_UNLIKELY((object->word & TS_UNIT_HANDLED) == 0) && !make_handled(token, object))
+        return SLAB_HANDLE_NONE;
+    if (!churn) ts_store_relaxed_if_changed(&slab->handled, 1);
     /* The note, then the second look; a reset changes the era or the word, then reads the note. A note that another
        thread has made needs the second look, too: the thread that resets may not have seen it. */
     atomic_thread_fence(memory_order_seq_cst);
     /* The object is still there, now that its generation is bound to move on. */
     uint64_t entry = (uint64_t)ts_unit_of(object->unit) * TS_UNIT_ENTRIES + object->entry_in_unit;
-    if (!look(token, object->unit, entry, true, &again) || again.word != object->word ||
+    if (!look(token, object->unit, entry, true, &again) || ((again.word ^ object->word) & ~TS_UNIT_HANDLED) != 0 ||
         again.generation != object->generation)
         return SLAB_HANDLE_NONE;
     return make_handle(&again);

@@ -42,7 +42,7 @@ static inline void ts_epoch_detach_block(ts_epoch *epoch, _Atomic(ts_block *) *a
 TS_ALWAYS_INLINE void ts_epoch_open_block(ts_block *block, EpochId id) {
     /* release: a thread that sees the id sees the block's heap (is_block_of, in domain/enter.c) */
     ts_store_release(&block->open_id, id);
-    ts_store_relaxed(&block->key, TS_KEY_FINE | ts_era(block) | block->share->open_key);
+    ts_store_relaxed(&block->key, ts_era(block) | block->share->open_key);
 }
 
 static inline void ts_epoch_remember_scope(ts_heap *heap, ts_scope_block *block, const ts_epoch *epoch) {
@@ -162,7 +162,7 @@ TS_ALWAYS_INLINE ts_block *ts_epoch_enter_only(const ts_heap *heap, const ts_epo
 /* Under the epoch's lock only the exit of a block's thread changes its key, so two stores do what shut_blocks does by
    read-modify-write; release is enough, see ts_slab_next_generation. */
 TS_ALWAYS_INLINE void ts_epoch_kill_only_block(ts_block *block) {
-    ts_store_release(&block->key, TS_KEY_FINE | (ts_era(block) + 1));
+    ts_store_release(&block->key, (ts_era(block) + 1));
     ts_store_release(&block->open_id, TS_ID_NEVER);
 }
 
@@ -208,7 +208,7 @@ TS_ALWAYS_INLINE bool ts_epoch_end_only(ts_heap *heap, ts_epoch *epoch, ts_block
 TS_ALWAYS_INLINE bool ts_epoch_restart_block(ts_heap *heap, ts_epoch *epoch, ts_block *block) {
     uint64_t era = ts_era(block) + 1;
     ts_store_release(&block->key,
-                     TS_KEY_FINE | era | block->share->open_key); /* release: see ts_slab_next_generation */
+                     era | block->share->open_key); /* release: see ts_slab_next_generation */
     (void)ts_epoch_detach_blocks(epoch);
     bool over = ts_scope_empty(heap, ts_scope(block), false);
     ts_store_relaxed(&block->resets, ts_load_relaxed(&block->resets) + 1);

@@ -51,9 +51,7 @@ static verdict free_churn_own(ts_churn_block *block, uint64_t word, uint32_t uni
                               uint32_t generation) {
     ts_bin *bin = ts_line_address(ts_word_line(word));
     if (!ts_is_live(entry)) return NOT_LIVE;
-    if (generation != TS_ANY_GENERATION &&
-        generation != ts_load_relaxed(&ts_slab_at(unit)->gen))
-        return NOT_LIVE;
+    if (generation != TS_ANY_GENERATION && generation != ts_slab_generation(ts_slab_at(unit), word, entry)) return NOT_LIVE;
     if (TS_UNLIKELY(block->b.share->allocator->care)) take_back(&block->b, unit, entry);
     ts_bin_free_direct(block, bin, entry);
     verdict v = is_first(unit, word, entry, generation);
@@ -94,29 +92,6 @@ static verdict free_own(ts_heap *heap, ts_block *block, uint32_t unit, uint64_t 
     return v;
 }
 
-/* With care an object is filled before it is freed. The fill must not meet the next use of the place. So the owner's
-   heap is held: then no other thread frees the object, and its slab stays. *held NULL: the heap can never be held (no
-   barrier, or its thread vanished in a fork). Then two threads that free one object at once may fill memory that is in
-   use again. false: the block has ended, and has no memory (block_pool.c). */
-TS_COLD static bool hold_owner(const ts_block *block, ts_heap **held) {
-    for (*held = NULL;;) {
-        ts_heap *owner = ts_load_acquire(&block->heap);
-        if (!owner) return false;
-        if (owner == ts_thread.heap || ts_load_relaxed(&owner->state) == TS_HEAP_LOST) return true;
-        if (ts_heap_hold(owner)) {
-            if (ts_load_relaxed(&block->heap) == owner) {
-                *held = owner;
-                return true;
-            }
-            ts_heap_drop(owner);
-        } else if (!ts_os->barrier_all()) {
-            return true;
-        } else {
-            ts_nap(); /* the owner lost its processor in the middle of an operation */
-        }
-    }
-}
-
 /* The thread's heap, made if it has none: its next frees are fast. NULL: there is none. The thread library frees what
    it had for older threads at the very end of a thread. No destructor would end a heap that is made there. */
 static ts_heap *heap_to_free(void) {
@@ -143,7 +118,10 @@ static verdict free_foreign(uint32_t unit, uint64_t entry, uintptr_t token, uint
     if (TS_UNLIKELY(allocator->care)) {
         ts_object object;
         if (!ts_object_at(token, p, &object) || !object.block) return NOT_LIVE;
-        if (!hold_owner(object.block, &owner)) return AGAIN;
+        /* It is filled before it is freed, and the fill must not meet the next use of the place. With the owner's heap
+           held no other thread frees it, and its slab stays. Where that heap can never be held two threads that free
+           one object at once may fill memory that is in use again. */
+        if (!ts_heap_hold_of(object.block, &owner)) return AGAIN;
         if (!ts_object_at_in_slab(token, p, &object) ||
             (generation != TS_ANY_GENERATION && generation != object.generation)) {
             if (owner) ts_heap_drop(owner);
@@ -233,7 +211,7 @@ static bool free_fast_again(ts_heap *heap, uintptr_t token, void *p, uint64_t en
     ts_heap_leave(heap);
     if (!share) return false;
     ts_op_begin(&ts_thread);
-    ts_fast_result r = ts_fast_free(ts_share_key(share), entry, p, false, SLAB_HANDLE_NONE, NULL, !ts_is_near(entry));
+    ts_fast_result r = ts_fast_free(ts_share_key(share), entry, p, TS_FAST_PLAIN, SLAB_HANDLE_NONE, NULL, !ts_is_near(entry));
     if (r.full) return ts_free_full(r.bin, r.entry);
     ts_op_end(&ts_thread);
     return r.freed;
@@ -357,8 +335,8 @@ TS_ALWAYS_INLINE bool free_in_closing(uintptr_t token, uint64_t entry, uint64_t 
     ts_bin *bin = ts_line_address(ts_word_line(w));
     const ts_block *block = &ts_bin_block(bin)->b;
     const _Atomic uint64_t *word = &ts_region.part[TS_NORMAL].unit[entry >> TS_ENTRY_UNIT_SHIFT];
-    /* as in ts_fast_free: no flag but FINE is set, and the eras agree */
-    if ((uint32_t)ts_load_relaxed(&block->key) != ((uint32_t)w | (uint32_t)TS_KEY_FINE) || ts_load_relaxed(word) != w ||
+    /* as in ts_fast_free: no flag is set, and the eras agree */
+    if ((uint32_t)ts_load_relaxed(&block->key) != (uint32_t)w || ts_load_relaxed(word) != w ||
         block->closing != TS_CLOSING || ts_load_relaxed(&block->allocator) != token || block->share->care)
         return false;
     uint64_t lives = ts_load_relaxed(ts_live_word(entry));
@@ -375,7 +353,10 @@ TS_ALWAYS_INLINE bool free_in_closing(uintptr_t token, uint64_t entry, uint64_t 
    finds none: free_slowly binds the thread. */
 TS_NOINLINE static bool free_adopted(uintptr_t token, uint64_t entry, uint64_t w, uint64_t share_key) {
     void *p = ts_entry_address(&ts_region.part[TS_NORMAL], entry);
-    ts_fast_result r = ts_fast_free(share_key, entry, p, false, SLAB_HANDLE_NONE, NULL, !ts_is_near(entry));
+    bool outer = !ts_is_near(entry), handled = (w & TS_UNIT_HANDLED) != 0;
+    ts_fast_result r = handled
+                           ? ts_fast_free(share_key, entry, p, TS_FAST_HANDLED, SLAB_HANDLE_NONE, NULL, outer)
+                           : ts_fast_free(share_key, entry, p, TS_FAST_PLAIN, SLAB_HANDLE_NONE, NULL, outer);
     if (TS_UNLIKELY(!r.freed)) return free_slowly(token, entry, w);
     if (TS_UNLIKELY(r.full)) return ts_free_full(r.bin, entry);
     ts_op_end(&ts_thread);

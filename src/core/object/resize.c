@@ -188,7 +188,7 @@ static void free_moved(uintptr_t token, void *p, uint64_t entry, const ts_looked
     ts_fast_result r = {.freed = false};
     ts_op_begin(tls);
     if (TS_LIKELY(!ts_is_other_relaxed_64(&tls->token, token)))
-        r = ts_fast_free(tls->share_key, entry, p, false, SLAB_HANDLE_NONE, seen, false);
+        r = ts_fast_free(tls->share_key, entry, p, TS_FAST_PLAIN, SLAB_HANDLE_NONE, seen, false);
     if (TS_UNLIKELY(r.full)) {
         (void)ts_free_full(r.bin, entry);
         return;

@@ -107,7 +107,7 @@ enum { TS_OPEN, TS_CLOSING };
 
 typedef struct ts_block {
     /* Every free reads these. They are written when the block changes hands or ends. */
-    _Atomic uint64_t key; /* [26:0] era in the UNIT words of its slabs  [27] 1, see ts_fast_free  [63:32] line of its
+    _Atomic uint64_t key; /* [26:0] era in the UNIT words of its slabs  [63:32] line of its
                                     owner's share while that thread may use the fast paths, else 0. The owner's exit
                                     and a close may change it at once, so both do it by read-modify-write */
     _Atomic uint64_t open_id;    /* id of its epoch while that is active, else TS_ID_NEVER */
@@ -151,6 +151,7 @@ typedef struct ts_churn_block {
     TS_ALIGNED(64) ts_bin bin[TS_CLASSES];
     uint32_t empty[TS_CLASSES]; /* (h) slabs of the bin without a slot in use */
     uint64_t little;            /* (h) bit per class: see churn_try in object/refill.c */
+    uint64_t handled;           /* (h) bit per class: a slab of it was HANDLED, so the next ones begin so */
     uint8_t seen[TS_CLASSES];   /* (h) low byte of the bin's allocations at the last look (ts_heap_shed) */
     TS_ALIGNED(64)
     ts_magazine own[TS_OWN_MAGAZINES]; /* the magazines of the first classes that are used */
@@ -226,6 +227,7 @@ static inline unsigned ts_bin_class(const ts_churn_block *block, const ts_bin *b
 }
 /* Whether the bin is of a class below 64 bytes: its place in the block says so. */
 #define TS_FINE_BINS_END (offsetof(ts_churn_block, bin) + TS_FINE_CLASSES * sizeof(ts_bin))
+_Static_assert(TS_FINE_BINS_END == TS_FINE_LINES_END * TS_CACHE_LINE && TS_CHURN_BLOCK_ALIGN == TS_LINES_CHUNK, "slab.h");
 TS_ALWAYS_INLINE bool ts_bin_is_fine(const ts_bin *bin) {
     return ((uintptr_t)bin & (TS_CHURN_BLOCK_ALIGN - 1)) < TS_FINE_BINS_END;
 }
@@ -255,7 +257,6 @@ static inline bool ts_is_own_magazine(const ts_churn_block *block, const ts_maga
 /* ---- keys and eras ---------------------------------------------------------------------------- */
 
 #define TS_KEY_SHARE_SHIFT 32u                                       /* of a block's key: the upper half */
-#define TS_KEY_FINE TS_UNIT_FINE                                     /* in every key */
 #define TS_KEY_NO_SHARE ((uint64_t)UINT32_MAX << TS_KEY_SHARE_SHIFT) /* in no block's key */
 static inline uint64_t ts_word_era(uint64_t word) { return word & TS_UNIT_ERA_MASK; }
 static inline uint64_t ts_word_line(uint64_t word) { return word >> TS_UNIT_LINE_SHIFT; }
@@ -266,13 +267,13 @@ static inline ts_block *ts_block_of_word(uint64_t word) {
 static inline uint64_t ts_era(const ts_block *block) { return ts_load_acquire(&block->key) & TS_UNIT_ERA_MASK; }
 /* The owner's fast paths use the block no more. */
 static inline void ts_block_shut(ts_block *block) {
-    atomic_fetch_and_explicit(&block->key, TS_KEY_FINE | TS_UNIT_ERA_MASK, memory_order_relaxed);
+    atomic_fetch_and_explicit(&block->key, TS_UNIT_ERA_MASK, memory_order_relaxed);
 }
 /* Shuts the block, and makes all its slabs stale before any of them can be reset (foreign.c, 5). seq_cst: see
    ts_slab_next_generation. */
 static inline void ts_block_kill(ts_block *block) {
     uint64_t key = ts_load_relaxed(&block->key);
-    while (!atomic_compare_exchange_weak_explicit(&block->key, &key, TS_KEY_FINE | ((key & TS_UNIT_ERA_MASK) + 1),
+    while (!atomic_compare_exchange_weak_explicit(&block->key, &key, ((key & TS_UNIT_ERA_MASK) + 1),
                                                   memory_order_seq_cst, memory_order_relaxed)) {
     }
 }

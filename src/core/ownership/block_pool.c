@@ -140,7 +140,7 @@ static void fetch_churn(ts_heap *heap) {
         ts_lock_release(&lock);
         if (!chunk) return;
         ts_block *block = ts_chunk_address(chunk);
-        ts_store_relaxed_if_changed(&block->key, TS_KEY_FINE | ts_chunk_note_of(chunk)->kept);
+        ts_store_relaxed_if_changed(&block->key, ts_chunk_note_of(chunk)->kept);
         take_in(heap, block);
     }
 }
@@ -164,7 +164,7 @@ static bool make_block(ts_heap *heap, bool scope) {
                             : ts_lines_take(TS_LINES_CHURN_BLOCK, sizeof(ts_churn_block));
     if (!block) return false;
     block->scope = scope;
-    ts_store_relaxed(&block->key, TS_KEY_FINE | 1);
+    ts_store_relaxed(&block->key, 1);
     take_in(heap, block);
     return true;
 }

@@ -213,6 +213,26 @@ static bool hold_heap(ts_heap *heap, bool call) {
 
 bool ts_heap_hold(ts_heap *heap) { return hold_heap(heap, false); }
 
+bool ts_heap_hold_of(const ts_block *block, ts_heap **held) {
+    for (*held = NULL;;) {
+        ts_heap *owner = ts_load_acquire(&block->heap);
+        if (!owner) return false;
+        if (ts_load_relaxed(&owner->state) == TS_HEAP_LOST) return true;
+        if (owner == ts_thread.heap) ts_heap_enter(owner);
+        if (owner == ts_thread.heap || ts_heap_hold(owner)) {
+            if (ts_load_relaxed(&block->heap) == owner) {
+                *held = owner;
+                return true;
+            }
+            ts_heap_drop(owner);
+        } else if (!ts_os->barrier_all()) {
+            return true;
+        } else {
+            ts_nap(); /* the owner lost its processor in the middle of an operation */
+        }
+    }
+}
+
 bool ts_heap_notify(ts_heap *heap) {
     /* seq_cst: the job was written before */
     atomic_fetch_add_explicit(&heap->revoked, TS_CALLED, memory_order_seq_cst);

@@ -172,7 +172,7 @@ extern TS_HIDDEN ts_heap *ts_heap_nobody;
 
 /* The key of an open block of the share, without the era. */
 static inline uint64_t ts_share_key(const ts_share *share) {
-    return (uint64_t)ts_line_of(share) << TS_KEY_SHARE_SHIFT | TS_KEY_FINE;
+    return (uint64_t)ts_line_of(share) << TS_KEY_SHARE_SHIFT;
 }
 
 /* ---- hold, call, drop ------------------------------------------------------------------------- */
@@ -216,6 +216,10 @@ static inline void ts_heap_leave(ts_heap *heap) {
 /* Any thread, but not the owner inside an operation. Waits for nobody. false: another thread holds the heap, or its
    own is in the middle of an operation. */
 bool ts_heap_hold(ts_heap *heap);
+/* Holds, or enters, the heap of a block, and waits where its thread is in the middle of an operation. *held NULL: it can
+   never be held, as there is no barrier, or its thread vanished in a fork. false: the block has ended, and has no memory
+   (block_pool.c). The caller drops it. */
+bool ts_heap_hold_of(const ts_block *block, ts_heap **held);
 /* As ts_heap_hold, by a thread that has left a job. false: the heap's thread, or its holder, works it off. */
 bool ts_heap_notify(ts_heap *heap);
 void ts_heap_drop(ts_heap *heap);
@@ -424,7 +428,7 @@ TS_ALWAYS_INLINE void ts_block_begin(ts_heap *heap, ts_share *share, struct ts_e
         ts_store_relaxed_if_changed(&block->rolling, 0); /* in a child of fork: its thread vanished in make_rolling */
     }
     ts_assert(2, ts_load_relaxed(&block->open_id) == TS_ID_NEVER && ts_load_relaxed(&block->heap) == heap &&
-                     ts_load_relaxed(&block->key) == (TS_KEY_FINE | ts_era(block)));
+                     ts_load_relaxed(&block->key) == (ts_era(block)));
     ts_store_relaxed_if_changed(&block->allocator, share->token);
     ts_store_if_changed(&block->closing, TS_OPEN);
     ts_store_relaxed_if_changed(&block->flushed, 0);

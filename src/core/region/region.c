@@ -25,7 +25,8 @@ enum {
     STATES,
     LIVE,
     WIDE,
-    FINE, /* accessible for a group of units: one with the first FINE slab, two with the first cut unit */
+    FINE, /* accessible for a group of units: with the first FINE slab, the first HANDLED one, the first cut unit */
+    GENERATIONS,
     PIECES,
     PIECE_WORDS,
     RANGES,
@@ -39,6 +40,7 @@ static const size_t unit_bytes[RANGES] = {
     [WIDE] = TS_WIDE_BYTES,
     [LIVE] = TS_LIVE_WORDS * sizeof(uint64_t),
     [FINE] = TS_FINE_BYTES,
+    [GENERATIONS] = TS_UNIT_ENTRIES * sizeof(uint16_t),
     [PIECES] = (size_t)TS_PIECES * TS_PIECE_RECORD_BYTES,
     [PIECE_WORDS] = TS_PIECES * sizeof(uint64_t),
 };
@@ -231,6 +233,7 @@ bool ts_region_init(unsigned max_units_log2) {
     n->state = (_Atomic uint16_t *)(void *)range_base[STATES];
     n->live = (_Atomic uint64_t *)(void *)range_base[LIVE];
     n->live_at = (uintptr_t)n->live - ((uintptr_t)n->base >> 10) * 8;
+    ts_region.generation = (_Atomic uint16_t *)(void *)range_base[GENERATIONS];
     n->unit = (_Atomic uint64_t *)(void *)range_base[WORDS];
     n->slab = range_base[SLABS];
     n->units = l.units;
@@ -311,7 +314,7 @@ bool ts_region_commit_data(unsigned part, uint32_t first, uint32_t count) {
     return ts_region_commit_metadata(p->base + ts_part_bytes(part, first), ts_part_bytes(part, count));
 }
 
-/* Makes two ranges of metadata accessible for the group of a unit, up to unit `limit`. Several threads may do this
+/* Makes a range of metadata, or both of pieces, accessible for the group of a unit, up to unit `limit`. Several threads may do this
    for one group at once, which does no harm. The thread that sets the bit counts the bytes. */
 static bool commit_group(uint32_t unit, uint32_t limit, unsigned range, _Atomic uint64_t *groups) {
     uint32_t group = ts_fine_group(unit);
@@ -332,6 +335,11 @@ static bool commit_group(uint32_t unit, uint32_t limit, unsigned range, _Atomic 
 bool ts_region_commit_fine(uint32_t unit) {
     if (TS_LIKELY(ts_region_has_fine(unit))) return true;
     return commit_group(unit, ts_region.part[TS_NORMAL].units, FINE, ts_region.fine_groups);
+}
+
+bool ts_region_commit_generations(uint32_t unit) {
+    if (TS_LIKELY(ts_region_has_generations(unit))) return true;
+    return commit_group(unit, ts_region.part[TS_NORMAL].units, GENERATIONS, ts_region.generation_groups);
 }
 
 bool ts_region_commit_pieces(uint32_t unit) {

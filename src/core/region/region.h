@@ -178,9 +178,11 @@ typedef struct ts_region {
     _Atomic uint32_t part_end[TS_PARTS]; /* units of a part below it may be handed out */
     _Atomic size_t far_bytes;            /* larger objects are FAR: TS_FAR_BYTES (tests set less); SIZE_MAX: none is */
     size_t far_most_bytes;               /* the largest object, FAR or not (os/os.h) */
+    _Atomic uint16_t *generation; /* [entry] */
     /* A bit for each group; bits are only set. release: a thread that sees the bit can read the metadata of the
        group. */
-    _Atomic uint64_t fine_groups[TS_FINE_GROUPS / 64], piece_groups[TS_PIECE_GROUPS / 64];
+    _Atomic uint64_t fine_groups[TS_FINE_GROUPS / 64], generation_groups[TS_FINE_GROUPS / 64],
+        piece_groups[TS_PIECE_GROUPS / 64];
 } ts_region_t;
 
 enum { TS_TABLE_EPOCH = 0, TS_TABLE_DOMAIN = 1, TS_TABLE_ALLOCATOR = 2 };
@@ -234,6 +236,13 @@ static inline bool ts_region_has_fine(uint32_t unit) {
     uint32_t group = ts_fine_group(unit);
     return (ts_load_acquire(&ts_region.fine_groups[group / 64]) >> group % 64 & 1) != 0;
 }
+/* The same of the generations of a unit's slots. */
+bool ts_region_commit_generations(uint32_t unit);
+static inline bool ts_region_has_generations(uint32_t unit) {
+    uint32_t group = ts_fine_group(unit);
+    return (ts_load_acquire(&ts_region.generation_groups[group / 64]) >> group % 64 & 1) != 0;
+}
+static inline _Atomic uint16_t *ts_generation_word(uint64_t entry) { return &ts_region.generation[entry]; }
 /* Makes the metadata of a unit's pieces accessible. false: there is no memory for it, or the unit cannot be cut. Any
    thread. */
 bool ts_region_commit_pieces(uint32_t unit);

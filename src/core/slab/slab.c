@@ -27,14 +27,44 @@ void ts_slab_init_templates(void) {
     }
 }
 
+/* The greatest generation of a slot in the last use. The words begin anew: the unit has one owner now. */
+static uint32_t take_generations(uint32_t unit) {
+    if (!ts_region_has_generations(unit)) return 0;
+    _Atomic uint16_t *word = ts_generation_word((uint64_t)unit * TS_UNIT_ENTRIES);
+    uint32_t max = 0;
+    for (unsigned i = 0; i < TS_UNIT_ENTRIES; i++) {
+        uint32_t g = ts_load_relaxed(&word[i]);
+        if (g == 0) continue;
+        if (g > max) max = g;
+        ts_store_relaxed(&word[i], 0);
+    }
+    return max;
+}
+
 uint32_t ts_slab_handled_generation(ts_slab *slab) {
     uint32_t gen = ts_load_relaxed(&slab->gen);
-    gen += 1;
+    gen += 1 + (ts_kind_is_churn(ts_slab_kind(slab)) ? take_generations(ts_slab_unit(slab)) : 0);
     ts_store_relaxed(&slab->handled, 0);
     return gen;
 }
 
-void ts_slab_fold_states(uint32_t unit) { (void)unit; }
+void ts_slab_fold_generations(uint32_t unit) {
+    ts_slab *slab = ts_slab_at(unit);
+    ts_assert(2, ts_load_relaxed(ts_unit_word(unit)) == 0);
+    if (ts_kind_is_churn(ts_slab_kind(slab)) && ts_load_seq(&slab->handled))
+        ts_store_relaxed(&slab->gen, ts_load_relaxed(&slab->gen) + take_generations(unit));
+}
+
+void ts_slab_note_handled(uint32_t unit) {
+    ts_store_relaxed_if_changed(&ts_slab_at(unit)->handled, 1);
+    ts_region.run[unit].counted = 1;
+}
+
+void ts_slab_make_handled(uint32_t unit) {
+    ts_slab_note_handled(unit);
+    /* seq_cst: cross-thread frees change FOREIGN */
+    atomic_fetch_or_explicit(ts_unit_word(unit), TS_UNIT_HANDLED, memory_order_seq_cst);
+}
 
 bool ts_slab_reset_churn(uint32_t unit, unsigned cls) {
     ts_slab *slab = ts_slab_at(unit);
@@ -46,7 +76,7 @@ bool ts_slab_reset_churn(uint32_t unit, unsigned cls) {
     if (!ts_slab_next_use(slab, fine ? TS_KIND_FINE : TS_KIND_CHURN, ts_slab_next_generation(slab))) return false;
     ts_slab_clear16(ts_unit_live(unit));
     unsigned first, words;
-    _Atomic uint64_t *foreign = ts_slab_foreign_words(unit, fine ? TS_UNIT_FINE : 0, &first, &words);
+    _Atomic uint64_t *foreign = ts_slab_foreign_of(unit, fine, &first, &words);
     _Atomic uint64_t *free_words = ts_slab_free_words(fine, slab);
     const uint64_t *all_free = fine ? fine_free[cls] : coarse_free[cls];
     for (unsigned i = 0; i < ts_slab_free_word_count(fine); i++) ts_store_relaxed(&free_words[i], all_free[i]);
@@ -82,20 +112,25 @@ void ts_slab_rebuild(uint32_t unit, unsigned cls) {
     ts_slab *slab = ts_slab_at(unit);
     _Atomic uint64_t *words = ts_slab_free_words(fine, slab);
     const uint64_t *all = fine ? fine_free[cls] : coarse_free[cls];
-    unsigned free_count = 0;
+    bool handled = (ts_load_relaxed(ts_unit_word(unit)) & TS_UNIT_HANDLED) != 0;
+    unsigned free_count = 0, retired = 0;
     for (unsigned w = 0; w < ts_slab_free_word_count(fine); w++) {
         uint64_t word = 0;
         for (uint64_t left = all[w]; left; left &= left - 1) {
             unsigned bit = ts_ctz64(left), place = w * 64 + bit;
             uint64_t entry = (uint64_t)unit * TS_UNIT_ENTRIES + (fine ? place : place * 4 + starts[cls][place]);
             if (ts_is_live(entry)) continue;
+            if (handled && ts_slot_is_retired(entry)) {
+                retired++;
+                continue;
+            }
             word |= (uint64_t)1 << bit;
             free_count++;
         }
         ts_store_relaxed(&words[w], word);
     }
     slab->free_count = (uint16_t)free_count;
-    slab->empty_at = ts_classes.slots[cls];
+    slab->empty_at = (uint16_t)(ts_classes.slots[cls] - retired);
 }
 
 static unsigned count_starts(uint32_t unit, bool live) {

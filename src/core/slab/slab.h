@@ -69,7 +69,7 @@
 #define TS_UNIT_ZOMBIE ((uint64_t)1 << 30)
 #define TS_UNIT_SCOPE ((uint64_t)1 << 29)
 #define TS_UNIT_SPAN ((uint64_t)1 << 28)
-#define TS_UNIT_FINE ((uint64_t)1 << 27)
+#define TS_UNIT_HANDLED ((uint64_t)1 << 27)
 #define TS_UNIT_LINE_SHIFT 36u
 /* The word of a cut unit. No other word has both bits. A reader that does not know CUT finds a zombie: nothing in it
    is live. */
@@ -78,6 +78,8 @@
 static inline bool ts_word_is_cut(uint64_t word) { return (word & TS_UNIT_CUT) == TS_UNIT_CUT; }
 #define TS_UNIT_ERA_MASK (((uint64_t)1 << 27) - 1)
 _Static_assert(TS_MAX_UNITS_LOG2 + 6 <= 64 - TS_UNIT_LINE_SHIFT, "a line fits: a NEAR unit has at most 64");
+
+#define TS_FINE_LINES_END 5u /* the bins of FINE classes are the third to fifth line of a block; block.h asserts it */
 
 #define TS_STATE_LIVE 1u
 #define TS_STATE_START 6u
@@ -276,7 +278,10 @@ static inline ts_scope_bits *ts_slab_scope_bits(uint32_t slab) {
 static inline uint32_t ts_slab_units(const ts_slab *slab) {
     return ts_slab_kind(slab) == TS_KIND_CHURN ? ts_load_relaxed(&slab->end) + 1u : 1;
 }
-static inline bool ts_word_is_fine(uint64_t word) { return (word & TS_UNIT_FINE) != 0; }
+/* Whether a churn slab is FINE: by the place of its bin in the block, which has a chunk of lines. */
+TS_ALWAYS_INLINE bool ts_word_is_fine(uint64_t word) {
+    return (word >> TS_UNIT_LINE_SHIFT) % (TS_LINES_CHUNK / TS_CACHE_LINE) < TS_FINE_LINES_END;
+}
 
 /* Where the slab of an object begins. */
 static inline void *ts_slab_start(void *object) { return (char *)object - ((uintptr_t)object & (TS_UNIT_BYTES - 1)); }
@@ -291,16 +296,18 @@ TS_ALWAYS_INLINE unsigned ts_slab_free_word_count(bool fine) { return fine ? 16u
 /* The foreign words of a slab are WIDE, with 32 entries a word, if the slab is a scope slab or FINE. Else a word has
    32 COARSE granules. Only SCOPE and FINE of the UNIT word matter here. Both places never hold anything but foreign
    words, so a late compare-and-swap meets nothing else. */
-TS_ALWAYS_INLINE bool ts_word_is_wide(uint64_t word) { return (word & (TS_UNIT_SCOPE | TS_UNIT_FINE)) != 0; }
+TS_ALWAYS_INLINE bool ts_word_is_wide(uint64_t word) { return (word & TS_UNIT_SCOPE) != 0 || ts_word_is_fine(word); }
 TS_ALWAYS_INLINE _Atomic uint64_t *ts_wide_words(uint64_t unit) {
     return (_Atomic uint64_t *)(void *)(ts_region.wide + (size_t)unit * TS_WIDE_BYTES);
 }
 /* The foreign words of a slab are those from *first to *end - 1 of the result. */
-static inline _Atomic uint64_t *ts_slab_foreign_words(uint32_t slab, uint64_t word, unsigned *first, unsigned *end) {
-    bool wide = ts_word_is_wide(word);
+static inline _Atomic uint64_t *ts_slab_foreign_of(uint32_t slab, bool wide, unsigned *first, unsigned *end) {
     *first = ts_scope_first_entry(slab) / 32;
     *end = wide ? ts_scope_end_entry(slab) / 32 : 8;
     return wide ? ts_wide_words(ts_unit_of(slab)) : ts_slab_at(slab)->foreign;
+}
+static inline _Atomic uint64_t *ts_slab_foreign_words(uint32_t slab, uint64_t word, unsigned *first, unsigned *end) {
+    return ts_slab_foreign_of(slab, ts_word_is_wide(word), first, end);
 }
 
 /* The number of an object's bit in the foreign words of its slab; a word has 32 bits. */
@@ -331,6 +338,32 @@ TS_ALWAYS_INLINE bool ts_foreign_is_first(const ts_slab *slab, _Atomic uint64_t 
     }
     return TS_LIKELY(!(x & bit)) || x >> TS_FOREIGN_TAG_SHIFT != tag;
 }
+
+/* ---- generations ----------------------------------------------------------------------------------------- */
+
+#define TS_SLOT_GENERATIONS 4095u
+/* The generation of the object at an entry, or of the next one there, in a slab with that UNIT word. acquire: it is at
+   least that of the life that a reader has seen. */
+static inline uint32_t ts_slab_generation(const ts_slab *slab, uint64_t word, uint64_t entry) {
+    return ts_load_relaxed(&slab->gen) + (word & TS_UNIT_HANDLED ? ts_load_acquire(ts_generation_word(entry)) : 0u);
+}
+/* A life in a HANDLED slab ends: before its live bit goes off, so that a thread which sees the next life sees this.
+   false: nothing was done, as the slot would be retired; TS_ALWAYS_COUNTS: it is then. */
+TS_ALWAYS_INLINE bool ts_slot_count(uint64_t entry, const bool always) {
+    _Atomic uint16_t *word = ts_generation_word(entry);
+    uint32_t next = ts_load_relaxed(word) + 1u;
+    if (!always && TS_UNLIKELY(next >= TS_SLOT_GENERATIONS)) return false;
+    ts_store_relaxed(word, (uint16_t)next);
+    return next < TS_SLOT_GENERATIONS;
+}
+static inline bool ts_slot_is_retired(uint64_t entry) {
+    return ts_load_relaxed(ts_generation_word(entry)) >= TS_SLOT_GENERATIONS;
+}
+/* Makes the present use of a churn slab HANDLED. Caller: its owner, in an operation, or holds the heap; after
+   ts_region_commit_generations. */
+void ts_slab_make_handled(uint32_t unit);
+/* The notes of that alone, for a slab whose UNIT word is written next. */
+void ts_slab_note_handled(uint32_t unit);
 
 void ts_slab_init_templates(void);
 const uint8_t *ts_class_starts(unsigned cls);
@@ -368,10 +401,9 @@ TS_ALWAYS_INLINE bool ts_slab_claim_clean(uint32_t unit) {
     return true;
 }
 
-/* Before the state words of a claimed unit are lost: notes in the record the generations that handles may carry,
-   which the next use must know. A handle that another thread is making meanwhile is not made: see
-   ts_slab_next_generation. */
-void ts_slab_fold_states(uint32_t unit);
+/* Before the generations of a claimed unit are lost: notes in the record those that handles may carry, which the next
+   use must know. A handle that another thread is making meanwhile is not made: see ts_slab_next_generation. */
+void ts_slab_fold_generations(uint32_t unit);
 
 /* The first generation of the next use of a slab of which handles were made. Clears the flag that says so. */
 uint32_t ts_slab_handled_generation(ts_slab *slab);

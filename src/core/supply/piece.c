@@ -78,7 +78,6 @@ static bool cut_unit(ts_heap *heap, ts_share *share, uint32_t unit, bool is_long
         ts_heap_leave(heap);
         return ts_fail(ENOMEM);
     }
-    ts_slab_fold_states(unit);
     if (!ts_slab_next_use(slab, TS_KIND_CUT, ts_slab_next_generation(slab))) {
         ts_allocator_retire(allocator, unit);
         return ts_fail(ENOMEM);

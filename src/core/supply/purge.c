@@ -53,24 +53,48 @@ uint64_t ts_units_in_use(ts_allocator *allocator) {
     return committed > retained ? committed - retained : 0;
 }
 
-/* Purges the state words of a run of units that are in no slab: a thirty-second of their data, and an eighth for FINE
-   ones. As zeros they say that nothing is live, which is true, and that all generations are used up;
-   ts_slab_fold_states has kept what the next use needs. Pages that other units share stay. If the system refuses,
-   all stay, and nothing is lost. The counters of purges are about data. */
-static void purge_words(void *at, size_t bytes) {
+/* Purges the words of a run of units that are in no slab. As zeros they say that nothing is live, which is true. Pages
+   that other units share stay. If the system refuses, all stay, and nothing is lost. The counters of purges are about
+   data. */
+static bool purge_words(void *at, size_t bytes) {
     size_t page = ts_os_page_bytes();
     uintptr_t from = (uintptr_t)ts_align_up((uintptr_t)at, page);
     uintptr_t to = (uintptr_t)ts_align_down((uintptr_t)at + bytes, page);
-    if (from < to) (void)ts_os->purge((void *)from, to - from);
+    return from < to && ts_os->purge((void *)from, to - from);
 }
 
-static void purge_table(uint32_t first, uint32_t count) {
-    purge_words((void *)ts_unit_scope_states(first), count * (size_t)TS_STATES_COARSE * 2);
-    /* A page has the live words of 32 units. */
-    if (count >= 64) purge_words((void *)ts_unit_live(first), count * (size_t)TS_LIVE_WORDS * 8);
+/* How many units have the bitmaps of scope slabs in one page: eight with pages of 4 KiB; and their generations: two. */
+static uint32_t units_of_a_scope_page(void) { return (uint32_t)(ts_os_page_bytes() / sizeof(ts_scope_bits[2])); }
+static uint32_t units_of_a_generation_page(void) {
+    return (uint32_t)(ts_os_page_bytes() / (TS_UNIT_ENTRIES * sizeof(uint16_t)));
 }
 
-static uint32_t units_of_a_state_page(void) { return (uint32_t)(ts_os_page_bytes() / (TS_STATES_COARSE * 2)); }
+/* One call, from the first unit whose generations were written to the last. As zeros they are those of the next use,
+   which ts_slab_fold_generations has told the record. A unit that shares a page with another keeps its note, and its
+   page, until that unit is free, too. */
+static void purge_generations(uint32_t first, uint32_t count) {
+    ts_run *run = ts_region.run;
+    uint32_t from = first, to = first + count, share = units_of_a_generation_page();
+    if (share == 0) share = 1;
+    while (from < to && !run[from].counted) from++;
+    if (from == to) return;
+    while (!run[to - 1].counted) to--;
+    from -= from % share;
+    to = (uint32_t)ts_align_up(to, share);
+    if (from < first) from += share;
+    if (to > first + count) to -= share;
+    if (from >= to) return;
+    for (uint32_t unit = from; unit < to; unit++) ts_slab_fold_generations(unit);
+    _Atomic uint16_t *words = ts_generation_word((uint64_t)from * TS_UNIT_ENTRIES);
+    if (!purge_words((void *)(uintptr_t)words, (to - from) * TS_UNIT_ENTRIES * sizeof *words)) return;
+    for (uint32_t unit = from; unit < to; unit++) run[unit].counted = 0;
+}
+
+static void purge_tables(uint32_t first, uint32_t count) {
+    (void)purge_words((void *)(uintptr_t)ts_slab_scope_bits(first), count * sizeof(ts_scope_bits[2]));
+    (void)purge_words((void *)(uintptr_t)ts_unit_live(first), count * (size_t)TS_LIVE_WORDS * sizeof(uint64_t));
+    purge_generations(first, count);
+}
 
 bool ts_purge_pages(ts_allocator *allocator, const char *begin, const char *end) {
     size_t page = ts_os_page_bytes();
@@ -99,7 +123,7 @@ static bool purge_run(ts_allocator *allocator, uint32_t first, uint32_t count, b
         if (gone && to_pool) ts_pool_give(first, count);
         return gone;
     }
-    uint32_t state_units = units_of_a_state_page(), page_units = (uint32_t)(ts_os_page_bytes() / TS_UNIT_BYTES);
+    uint32_t state_units = units_of_a_scope_page(), page_units = (uint32_t)(ts_os_page_bytes() / TS_UNIT_BYTES);
     uint32_t from = first, units = count;
     bool around = page_units > 1; /* else the data of the others went back before */
     if (states && state_units > 1) ts_pool_take_around(&from, &units, state_units);
@@ -107,7 +131,7 @@ static bool purge_run(ts_allocator *allocator, uint32_t first, uint32_t count, b
     const char *begin = ts_unit_address(around ? from : first);
     bool purged = ts_purge_pages(allocator, begin, begin + (size_t)(around ? units : count) * TS_UNIT_BYTES);
     if (purged && states) {
-        purge_table(from, units);
+        purge_tables(from, units);
     }
     uint32_t before = first - from, after = units - before - count;
     if (purged && to_pool) { /* with their neighbours: one step under the pool's lock */
