@@ -89,7 +89,7 @@ unsigned ts_snapshot_ended(ts_allocator *a, SlabEpochStats rows[TS_VIEW_ENDED]) 
 /* A slab of the row's epoch: whether it is reclaimable, and the frees that are pending there. */
 static void row_add_slab(SlabEpochStats *row, const ts_block *block, uint32_t slab, uint64_t word) {
     uint64_t bytes = 0, pending = word & TS_UNIT_FOREIGN ? ts_unit_pending(block, slab, word, &bytes) : 0;
-    unsigned live = word & TS_UNIT_SCOPE ? ts_scope_count_live(slab) : ts_slab_count_live(slab, ts_word_is_fine(word));
+    unsigned live = word & TS_UNIT_SCOPE ? ts_scope_count_live(slab) : ts_slab_count_live(slab);
     if (live <= pending) {
         row->reclaimable_slab_count++;
         row->reclaimable_bytes += ts_slab_bytes(slab);

@@ -25,10 +25,16 @@ static inline ts_block *block_of(const void *p) {
     return ts_block_of_word(word);
 }
 
-static inline _Atomic uint16_t *state_of(const void *p) {
+/* The live word of an object, and its bit. */
+static inline _Atomic uint64_t *live_of(const void *p) {
     uint64_t entry;
-    uint32_t unit = unit_of(p, &entry);
-    return ts_entry_state(entry, ts_slab_at(unit)->kind == TS_KIND_FINE);
+    (void)unit_of(p, &entry);
+    return ts_live_word(entry);
+}
+static inline uint64_t live_bit(const void *p) {
+    uint64_t entry;
+    (void)unit_of(p, &entry);
+    return (uint64_t)1 << (entry & 63);
 }
 
 typedef struct places {
@@ -52,7 +58,7 @@ static inline places check_bin(const ts_churn_block *block, unsigned cls) {
         SUP_CHECK(slab->next == 0 || ts_slab_at(slab->next)->prev == unit, "unit %u: list", unit);
         n.slabs++;
         n.slots += ts_classes.slots[cls];
-        n.live += ts_slab_count_live(unit, fine);
+        n.live += ts_slab_count_live(unit);
         n.bitmap += in_bitmap;
         n.retired += ts_classes.slots[cls] - slab->empty_at;
         SUP_CHECK(n.slabs < 100000, "the list is a circle");
@@ -60,8 +66,8 @@ static inline places check_bin(const ts_churn_block *block, unsigned cls) {
     n.magazine = (unsigned)ts_bin_depth(bin);
     SUP_CHECK(n.magazine <= TS_MAGAZINE_SLOTS, "%u objects in the magazine", n.magazine);
     for (unsigned i = 0; i < n.magazine; i++) {
-        SUP_CHECK(!(ts_load_relaxed(state_of(bin->magazine->object[i])) & TS_STATE_LIVE),
-                  "a live slot in the magazine");
+        const char *p = bin->magazine->object[i];
+        SUP_CHECK(!(ts_load_relaxed(live_of(p)) & live_bit(p)), "a live slot in the magazine");
         for (unsigned k = 0; k < i; k++) {
             SUP_CHECK(bin->magazine->object[k] != bin->magazine->object[i], "a slot is in the magazine twice");
         }

@@ -150,7 +150,7 @@ static bool check_churn_slab(ts_check *check, const ts_churn_block *block, unsig
     const ts_slab *slab = ts_slab_at(unit);
     const _Atomic uint64_t *bitmap = ts_slab_free_words(fine, ts_slab_at(unit));
     const _Atomic uint64_t *lives = ts_unit_live(unit);
-    uint64_t elsewhere[16] = {0};
+    uint64_t elsewhere[16] = {0}, handled = ts_load_relaxed(ts_unit_word(unit)) & TS_UNIT_HANDLED;
     unsigned free_count = 0, bits = 0, retired = 0, live_slots = 0;
     for (unsigned i = 0; i < free_now->count; i++) {
         if (free_now->entry[i] >> TS_ENTRY_UNIT_SHIFT != unit) continue;
@@ -165,7 +165,8 @@ static bool check_churn_slab(ts_check *check, const ts_churn_block *block, unsig
     for (unsigned i = 0; i < ts_slab_free_word_count(fine); i++) bits += ts_popcount64(ts_load_relaxed(&bitmap[i]));
     for (unsigned slot = 0; slot < ts_classes.slots[cls]; slot++) {
         unsigned entry = slot * ts_class_bytes[cls] / 16, g = (unsigned)ts_entry_place(fine, entry);
-        unsigned is_live = ts_load_relaxed(&lives[entry >> 6]) >> (entry & 63) & 1, is_retired = 0;
+        unsigned is_live = ts_load_relaxed(&lives[entry >> 6]) >> (entry & 63) & 1;
+        unsigned is_retired = !is_live && handled && ts_slot_is_retired((uint64_t)unit * TS_UNIT_ENTRIES + entry);
         unsigned is_free = ts_load_relaxed(&bitmap[g >> 6]) >> (g & 63) & 1,
                  is_elsewhere = elsewhere[g >> 6] >> (g & 63) & 1;
         REQUIRE(is_live + is_retired + is_free + is_elsewhere == 1,
@@ -176,18 +177,21 @@ static bool check_churn_slab(ts_check *check, const ts_churn_block *block, unsig
         free_count += is_free;
     }
     REQUIRE(bits == free_count, "unit %u: bits of the free bitmap that are no slots", unit);
-    REQUIRE(ts_slab_count_live(unit, fine) == live_slots, "unit %u: live state words that are no slots", unit);
+    REQUIRE(ts_slab_count_live(unit) == live_slots, "unit %u: live bits that are no slots", unit);
     REQUIRE(slab->free_count == free_count, "unit %u: %u free slots, free_count is %u", unit, free_count,
             slab->free_count);
     REQUIRE(slab->empty_at == ts_classes.slots[cls] - retired, "unit %u: %u slots retired, empty_at is %u of %u", unit,
             retired, slab->empty_at, ts_classes.slots[cls]);
+    REQUIRE(!handled || (ts_load_relaxed(&slab->handled) && ts_region.run[unit].counted &&
+                         ts_region_has_generations(unit)),
+            "unit %u: lives are counted, and its record does not say so", unit);
     bool dead = ts_era(&block->b) != ts_load_relaxed(&block->b.era);
     REQUIRE(!check->unit || dead || block->b.closing != TS_CLOSING || slab->free_count != slab->empty_at ||
                 (ts_load_relaxed(ts_unit_word(unit)) & TS_UNIT_FOREIGN),
             "unit %u: empty, and still in a block that is closing", unit);
     *live += live_slots;
     return check_word(check, unit,
-                      ts_load_relaxed(&block->b.era) | (fine ? TS_UNIT_FINE : 0) |
+                      ts_load_relaxed(&block->b.era) | handled |
                           (uint64_t)ts_line_of(&block->bin[cls]) << TS_UNIT_LINE_SHIFT,
                       dead);
 }
@@ -230,8 +234,7 @@ static bool check_bin(ts_check *check, const ts_churn_block *block, unsigned cls
     const ts_bin *bin = &block->bin[cls];
     uint32_t slabs = ts_load_relaxed(&bin->slabs), full = ts_bin_full(bin);
     bool used = (block->b.bins_used >> cls & 1) != 0;
-    REQUIRE(!used || bin->starts == ts_class_starts(cls),
-            "class %u: its state words are others", cls);
+    REQUIRE(!used || bin->starts == ts_class_starts(cls), "class %u: its starts are others", cls);
     REQUIRE(used == (bin->magazine != NULL), "class %u: a magazine without a note of it, or the other way round", cls);
     if (!used) {
         REQUIRE(ts_bin_head(bin) == 0 && slabs == 0 && ts_load_relaxed(&bin->word) == 0,

@@ -310,7 +310,7 @@ void ts_block_rebuild(ts_heap *heap, ts_block *block) {
         (void)ts_bin_take_word(bin); /* the state words show its free slots */
         for (uint32_t unit = ts_bin_head(bin); unit; unit = ts_slab_at(unit)->next) {
             ts_slab_rebuild(unit, cls);
-            live += ts_slab_count_live(unit, ts_class_is_fine(cls));
+            live += ts_slab_count_live(unit);
         }
         ts_bin_count_empty(churn, cls);
         ts_bin_list_by_free(bin);

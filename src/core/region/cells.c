@@ -3,26 +3,25 @@
 
 #define CELL_UNITS 64u /* a spike of threads that begin takes some ten units each */
 
-static uint32_t take_of_cell(_Atomic uint64_t *place, bool back) {
-    uint64_t cell = ts_load_relaxed(place), step = ((uint64_t)!back << 32) - 1;
+static uint32_t take_of_cell(_Atomic uint64_t *place) {
+    uint64_t cell = ts_load_relaxed(place);
     while (ts_cell_units(cell) != 0) {
         /* acquire: partner of the release in ts_cells_fill, on which all that take since then build. The word says
            everything: if other units came and went meanwhile and the word is the one that was read, the unit is in
            it. */
-        if (atomic_compare_exchange_weak_explicit(place, &cell, cell + step, memory_order_acquire,
+        if (atomic_compare_exchange_weak_explicit(place, &cell, cell + (UINT64_C(1) << 32) - 1, memory_order_acquire,
                                                   memory_order_relaxed))
-            return ts_cell_first(cell) + (back ? ts_cell_units(cell) - 1 : 0);
+            return ts_cell_first(cell);
     }
     return 0;
 }
 
-/* From the cell in front: a huge page is used up before the next one is touched. A hint: a cell may change
-   meanwhile. */
-uint32_t ts_cells_take(ts_pool *pool, bool back) {
+/* From the front: a huge page is used up before the next one is touched. A hint: a cell may change meanwhile. */
+uint32_t ts_cells_take(ts_pool *pool) {
     uint64_t a = ts_load_relaxed(&pool->cell[0]), b = ts_load_relaxed(&pool->cell[1]);
     unsigned front = ts_cell_units(b) != 0 && ts_cell_first(b) < ts_cell_first(a);
-    uint32_t unit = take_of_cell(&pool->cell[front], back);
-    return unit ? unit : take_of_cell(&pool->cell[!front], back);
+    uint32_t unit = take_of_cell(&pool->cell[front]);
+    return unit ? unit : take_of_cell(&pool->cell[!front]);
 }
 
 bool ts_cells_want(const ts_pool *pool) {

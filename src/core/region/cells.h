@@ -5,9 +5,6 @@
  * cell is one word: its first unit, and how many. A thread that takes a unit moves the word on by compare-and-swap. A
  * thread that empties the cell exchanges the word for 0. Only the thread that has the lock fills a cell, and only an
  * empty one. So each unit leaves the cell once.
- *
- * FINE slabs take the last unit of a cell, all others the first one. So FINE slabs lie side by side, and so do their
- * state words, of which a page has those of two units.
  */
 #ifndef TS_REGION_CELLS_H
 #define TS_REGION_CELLS_H
@@ -17,8 +14,8 @@
 static inline uint32_t ts_cell_first(uint64_t cell) { return (uint32_t)(cell >> 32); }
 static inline uint32_t ts_cell_units(uint64_t cell) { return (uint32_t)cell; }
 
-/* The first unit of a cell, or the last one; 0: all are empty. Any thread, without the lock. */
-uint32_t ts_cells_take(ts_pool *pool, bool back);
+/* The first unit of a cell; 0: all are empty. Any thread, without the lock. */
+uint32_t ts_cells_take(ts_pool *pool);
 /* Whether a cell is empty, and a free run could fill it. A hint; any thread. */
 bool ts_cells_want(const ts_pool *pool);
 /* Fills the empty cells from the shortest free runs. Caller has the lock. */

@@ -11,12 +11,12 @@
 /* The lock is for filling a cell. A thread that sees an empty cell fills it if the lock is free; other threads find
    units in the second cell meanwhile. It waits for the lock only if both cells are empty. Other threads may then take
    all that it has filled, so it takes a unit of a run if none is left. */
-static uint32_t take_single(ts_pool *pool, bool back) {
-    uint32_t unit = ts_cells_take(pool, back);
+static uint32_t take_single(ts_pool *pool) {
+    uint32_t unit = ts_cells_take(pool);
     while (!unit) {
         ts_lock_acquire(&pool->lock);
         ts_cells_fill(pool);
-        unit = ts_cells_take(pool, back);
+        unit = ts_cells_take(pool);
         if (!unit) unit = ts_free_runs_take(pool, 1, 1);
         uint32_t seen = ts_pool_high_of(pool);
         ts_lock_release(&pool->lock);
@@ -41,9 +41,8 @@ static bool make_ready(uint32_t first, uint32_t count) {
 }
 
 static uint32_t take_ready(ts_pool *pool, uint32_t count, uint32_t align) {
-    ts_assert(1, align == TS_POOL_BACK ? count == 1 : count > 0 && ts_is_pow2(align));
-    bool single = count == 1 && align <= 1;
-    uint32_t unit = single ? take_single(pool, align == TS_POOL_BACK) : ts_pool_take_run(pool, count, align);
+    ts_assert(1, count > 0 && ts_is_pow2(align));
+    uint32_t unit = count == 1 && align == 1 ? take_single(pool) : ts_pool_take_run(pool, count, align);
     return unit && make_ready(unit, count) ? unit : 0;
 }
 

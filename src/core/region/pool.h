@@ -41,9 +41,7 @@ void ts_pool_init(void);
    there are none.
    The units are readable and writable, and zero where pages are no larger than a unit. FAR units become accessible with
    this call. They are read-only once they are back: a stale pointer into them can be read through, and costs no memory.
-   TS_POOL_BACK in place of align: one unit, the last of a cell where others get the first (cells.h).
    Cost: constant. Single units need no lock while a cell has some. When the pool grows, the system's time is added. */
-#define TS_POOL_BACK 0u
 uint32_t ts_pool_take(unsigned part, uint32_t count, uint32_t align);
 /* Takes NORMAL units of a home, all of them of that home. Where the home can get no more huge pages, they are of ANY.
    */

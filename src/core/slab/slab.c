@@ -100,9 +100,8 @@ unsigned ts_slab_pages_in_use(const ts_slab *slab, unsigned cls) {
     return used & TS_SLAB_ALL_PAGES;
 }
 
-unsigned ts_slab_count_live(uint32_t unit, bool fine) {
+unsigned ts_slab_count_live(uint32_t unit) {
     unsigned live = 0;
-    (void)fine;
     for (unsigned i = 0; i < TS_LIVE_WORDS; i++) live += ts_popcount64(ts_load_relaxed(&ts_unit_live(unit)[i]));
     return live;
 }

@@ -341,23 +341,23 @@ TS_ALWAYS_INLINE bool ts_foreign_is_first(const ts_slab *slab, _Atomic uint64_t 
 
 /* ---- generations ----------------------------------------------------------------------------------------- */
 
-#define TS_SLOT_GENERATIONS 4095u
+#define TS_SLOT_GEN_MAX 4095u /* a slot above it is retired */
 /* The generation of the object at an entry, or of the next one there, in a slab with that UNIT word. acquire: it is at
    least that of the life that a reader has seen. */
 static inline uint32_t ts_slab_generation(const ts_slab *slab, uint64_t word, uint64_t entry) {
     return ts_load_relaxed(&slab->gen) + (word & TS_UNIT_HANDLED ? ts_load_acquire(ts_generation_word(entry)) : 0u);
 }
 /* A life in a HANDLED slab ends: before its live bit goes off, so that a thread which sees the next life sees this.
-   false: nothing was done, as the slot would be retired; TS_ALWAYS_COUNTS: it is then. */
+   false: the slot is retired; without `always` nothing was done. */
 TS_ALWAYS_INLINE bool ts_slot_count(uint64_t entry, const bool always) {
     _Atomic uint16_t *word = ts_generation_word(entry);
     uint32_t next = ts_load_relaxed(word) + 1u;
-    if (!always && TS_UNLIKELY(next >= TS_SLOT_GENERATIONS)) return false;
+    if (!always && TS_UNLIKELY(next > TS_SLOT_GEN_MAX)) return false;
     ts_store_relaxed(word, (uint16_t)next);
-    return next < TS_SLOT_GENERATIONS;
+    return next <= TS_SLOT_GEN_MAX;
 }
 static inline bool ts_slot_is_retired(uint64_t entry) {
-    return ts_load_relaxed(ts_generation_word(entry)) >= TS_SLOT_GENERATIONS;
+    return ts_load_relaxed(ts_generation_word(entry)) > TS_SLOT_GEN_MAX;
 }
 /* Makes the present use of a churn slab HANDLED. Caller: its owner, in an operation, or holds the heap; after
    ts_region_commit_generations. */
@@ -420,7 +420,7 @@ TS_ALWAYS_INLINE uint32_t ts_slab_next_generation(ts_slab *slab) {
 /* Begins the next use, with this generation and another tag. false: generations or tags are used up. */
 TS_ALWAYS_INLINE bool ts_slab_next_use(ts_slab *slab, ts_kind kind, uint32_t gen) {
     uint32_t tag = ts_load_relaxed(&slab->tag);
-    if (TS_UNLIKELY(gen > TS_GEN_MAX - TS_STATE_GEN_MAX - 1 || tag >= TS_UNIT_ERA_MASK)) {
+    if (TS_UNLIKELY(gen > TS_GEN_MAX - TS_SLOT_GEN_MAX - 1 || tag >= TS_UNIT_ERA_MASK)) {
         ts_store_relaxed(&slab->kind, TS_KIND_RETIRED);
         return false;
     }
@@ -486,7 +486,7 @@ static inline unsigned ts_slab_pages_between(unsigned begin, unsigned end) {
 unsigned ts_slab_pages_in_use(const ts_slab *slab, unsigned cls);
 
 /* Live slots of a churn slab, by its state words; and live objects of a scope slab, by its bitmaps. */
-unsigned ts_slab_count_live(uint32_t unit, bool fine);
+unsigned ts_slab_count_live(uint32_t unit);
 unsigned ts_scope_count_live(uint32_t unit);
 /* Sets the free bitmap, free_count and empty_at of a churn slab from its state words alone. */
 void ts_slab_rebuild(uint32_t unit, unsigned cls);

@@ -200,7 +200,7 @@ static bool fetch_pieces(ts_heap *heap, ts_share *share, bool is_long) {
     ts_lock_release(&allocator->retained_lock);
     if (!unit) {
         bool fresh;
-        unit = ts_unit_acquire(heap, share, TS_HOME_ANY, false, &fresh);
+        unit = ts_unit_acquire(heap, share, TS_HOME_ANY, &fresh);
         if (!unit || !cut_unit(heap, share, unit, is_long)) return false;
         pieces = ALL_PIECES;
     }

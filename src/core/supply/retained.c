@@ -243,7 +243,7 @@ static uint32_t take_own(ts_share *share, unsigned home) {
 }
 
 /* Each round is an operation of its own: the units that it takes may all be on queues yet. */
-uint32_t ts_unit_acquire(ts_heap *heap, ts_share *share, unsigned home, bool fine, bool *fresh) {
+uint32_t ts_unit_acquire(ts_heap *heap, ts_share *share, unsigned home, bool *fresh) {
     ts_allocator *allocator = share->allocator;
     bool any = home == TS_HOME_ANY, more = true;
     uint32_t unit = 0;
@@ -257,7 +257,7 @@ uint32_t ts_unit_acquire(ts_heap *heap, ts_share *share, unsigned home, bool fin
     }
     *fresh = unit == 0;
     if (unit) return unit;
-    unit = ts_units_take_fresh(allocator, TS_NORMAL, home, 1, fine ? TS_POOL_BACK : 1);
+    unit = ts_units_take_fresh(allocator, TS_NORMAL, home, 1, 1);
     if (!unit) return 0;
     ts_slab_at(unit)->given = 0;
     if (TS_UNLIKELY(allocator->care)) ts_care_fill(allocator->care, ts_unit_address(unit), TS_UNIT_BYTES);
@@ -290,7 +290,7 @@ static void note_fresh(uint32_t unit, unsigned cls) {
 uint32_t ts_slab_acquire_churn(ts_heap *heap, ts_share *share, unsigned cls, unsigned home, bool *fresh) {
     if (ts_class_units(cls) > 1) return ts_slab_acquire_large(share, cls, home, fresh);
     for (;;) {
-        uint32_t unit = ts_unit_acquire(heap, share, home, ts_class_is_fine(cls), fresh);
+        uint32_t unit = ts_unit_acquire(heap, share, home, fresh);
         if (unit && ts_class_is_fine(cls) && !ts_region_commit_fine(unit)) {
             ts_heap_enter(heap);
             ts_share_keep(share, unit);
@@ -306,7 +306,7 @@ uint32_t ts_slab_acquire_churn(ts_heap *heap, ts_share *share, unsigned cls, uns
 
 uint32_t ts_slab_acquire_scope(ts_heap *heap, ts_share *share, unsigned home, bool *fresh) {
     for (;;) {
-        uint32_t unit = ts_unit_acquire(heap, share, home, false, fresh);
+        uint32_t unit = ts_unit_acquire(heap, share, home, fresh);
         if (!unit || ts_slab_reset_scope(unit)) return unit;
         ts_allocator_retire(share->allocator, unit);
     }

@@ -96,9 +96,9 @@ bool ts_allocator_reserve(ts_allocator *allocator, uint64_t units);
 /* ---- slabs --------------------------------------------------------------------------------------- */
 
 /* A unit that is on no list, claimed, its memory readable and writable. Looks in the share, among the allocator's, in
-   the pool. home: as ts_share_wanted_home. fine: for a FINE slab (cells.h). *fresh: its memory was not resident. 0 with
+   the pool. home: as ts_share_wanted_home. *fresh: its memory was not resident. 0 with
    errno ENOMEM. Caller: the owner, not inside the heap. */
-uint32_t ts_unit_acquire(ts_heap *heap, ts_share *share, unsigned home, bool fine, bool *fresh);
+uint32_t ts_unit_acquire(ts_heap *heap, ts_share *share, unsigned home, bool *fresh);
 /* A fresh slab of that use, of that home. 0: no memory. */
 uint32_t ts_slab_acquire_churn(ts_heap *heap, ts_share *share, unsigned cls, unsigned home, bool *fresh);
 uint32_t ts_slab_acquire_scope(ts_heap *heap, ts_share *share, unsigned home, bool *fresh);

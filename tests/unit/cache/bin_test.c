@@ -323,7 +323,6 @@ static void rebuild(void **state) {
    `odd`: the owner has freed it, or it is in the last generation of its slot. The others are freed as ever. */
 static void freed_together_but_one(size_t size, unsigned base, unsigned odd, bool last, bool keeps) {
     void *objects[32];
-    uint16_t before[32];
     unsigned together = keeps ? 8 : 32, cls = ts_classes.of[size / 16], found = 0, others = 0;
     uint64_t entry, rejected = ts_load_relaxed(&ts_allocator_find(ts_token(allocator))->rejected_frees);
     while (found < together) {
@@ -336,10 +335,13 @@ static void freed_together_but_one(size_t size, unsigned base, unsigned odd, boo
     }
     ts_churn_block *block = ts_churn(block_of(objects[0]));
     uint32_t unit = unit_of(objects[0], &entry), slots = ts_slab_at(unit)->empty_at;
-    for (unsigned i = 0; i < together; i++) before[i] = ts_load_relaxed(state_of(objects[i]));
     if (last) {
-        before[odd] |= TS_STATE_GEN_MAX << TS_STATE_GEN_SHIFT;
-        ts_store_relaxed(state_of(objects[odd]), before[odd]);
+        assert_true(ts_region_commit_generations(unit));
+        ts_heap_enter(ts_thread.heap);
+        ts_slab_make_handled(unit);
+        ts_heap_leave(ts_thread.heap);
+        (void)unit_of(objects[odd], &entry);
+        ts_store_relaxed(ts_generation_word(entry), TS_SLOT_GEN_MAX);
     } else {
         put(objects[odd]);
     }
@@ -349,8 +351,11 @@ static void freed_together_but_one(size_t size, unsigned base, unsigned odd, boo
     assert_int_equal(freed, last ? together : together - 1);
     assert_int_equal(ts_load_relaxed(&ts_allocator_find(ts_token(allocator))->rejected_frees) - rejected, !last);
     assert_int_equal(ts_slab_at(unit)->empty_at, slots - last);
-    for (unsigned i = 0; i < together; i++)
-        assert_int_equal(ts_load_relaxed(state_of(objects[i])), (uint16_t)(before[i] + TS_STATE_FREE_STEP));
+    for (unsigned i = 0; i < together; i++) {
+        (void)unit_of(objects[i], &entry);
+        assert_false(ts_is_live(entry));
+        if (last) assert_int_equal(ts_load_relaxed(ts_generation_word(entry)), i == odd ? TS_SLOT_GEN_MAX + 1 : 1);
+    }
     places n = check_bin(block, cls);
     assert_int_equal(n.live, others);
     assert_int_equal(n.magazine, keeps ? together - last : !last);

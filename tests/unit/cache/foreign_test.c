@@ -788,7 +788,7 @@ static void zombie(void **state) {
         ts_share *share = ts_heap_share(ts_thread.heap, record);
         assert_int_equal(share->retained.head, unit);
         bool fresh;
-        uint32_t got = ts_unit_acquire(ts_thread.heap, share, TS_HOME_ANY, false, &fresh);
+        uint32_t got = ts_unit_acquire(ts_thread.heap, share, TS_HOME_ANY, &fresh);
         assert_true(got != 0 && got != unit && fresh);
         assert_int_equal(ts_load_relaxed(&record->pins), pins + 1);
         assert_int_equal(ts_load_relaxed(ts_unit_word(unit)) & (TS_UNIT_FOREIGN | TS_UNIT_ZOMBIE),
@@ -997,7 +997,7 @@ static void refused_by_another_thread(void **state) {
     void *after = slab_malloc_epoch(allocator, 256, shared);
     assert_ptr_equal(block_of(victim), block);
     assert_ptr_equal(block_of(stale), block);
-    assert_true(ts_load_relaxed(state_of(stale)) & TS_STATE_LIVE);
+    assert_true(ts_load_relaxed(live_of(stale)) & live_bit(stale));
     assert_true(slab_free(allocator, before) && slab_free(allocator, after));
     sup_in_thread(refused_elsewhere, NULL);
     drain();

@@ -13,7 +13,7 @@ static uint32_t units_step(uint64_t cell) {
     uint32_t units = ts_cell_units(cell);
     if (stealing && units != 0) {
         stealing = false;
-        stolen = ts_cells_take(&ts_pools[TS_NORMAL], false);
+        stolen = ts_cells_take(&ts_pools[TS_NORMAL]);
     }
     return units;
 }

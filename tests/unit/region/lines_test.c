@@ -294,7 +294,7 @@ static void layout(void *argument) {
             SUP_CHECK(ts_unit_address(unit) == p->base + (size_t)u * TS_UNIT_BYTES, "unit %u", unit);
             /* All metadata below the mark can be read. */
             SUP_CHECK(ts_load_relaxed(&p->unit[u]) == 0 && p->slab[(size_t)u * TS_SLAB_BYTES + 127] == 0, "metadata");
-            SUP_CHECK(ts_load_relaxed(&ts_unit_states(u, false)[0]) == 0, "metadata");
+            SUP_CHECK(ts_load_relaxed(&ts_unit_live(u)[0]) == 0, "metadata");
         }
     }
 }

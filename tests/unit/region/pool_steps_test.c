@@ -10,11 +10,11 @@ static unsigned stealing; /* calls before which other threads empty the cells */
 static uint32_t stolen[64];
 static unsigned stolen_count;
 
-static uint32_t take_step(ts_pool *pool, bool back) {
-    uint32_t unit = ts_cells_take(pool, back);
+static uint32_t take_step(ts_pool *pool) {
+    uint32_t unit = ts_cells_take(pool);
     if (stealing == 0) return unit;
     stealing--;
-    for (; unit; unit = ts_cells_take(pool, back)) stolen[stolen_count++] = unit;
+    for (; unit; unit = ts_cells_take(pool)) stolen[stolen_count++] = unit;
     return 0;
 }
 #define ts_cells_take take_step

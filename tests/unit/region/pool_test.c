@@ -67,7 +67,6 @@ static bool take(unsigned part, uint32_t count, uint32_t align) {
     }
     SUP_CHECK(ts_part_of_unit(first) == part && first > p->first_unit, "unit %u is not of part %u", first, part);
     SUP_CHECK(first + count <= p->first_unit + p->units, "units %u + %u end outside", first, count);
-    if (align == TS_POOL_BACK) align = 1;
     SUP_CHECK((uintptr_t)ts_unit_address(first) % (align * TS_UNIT_BYTES) == 0, "unit %u is not aligned", first);
     for (uint32_t u = first; u < first + count; u++) {
         SUP_CHECK(!taken[u], "unit %u is handed out twice", u);
@@ -346,22 +345,6 @@ static void singles_need_no_lock(void *argument) {
     SUP_CHECK(ts_pool_used_units() == 0, "units are left");
 }
 
-/* From both ends of a cell, until they meet; then of the next one. */
-static void singles_from_both_ends(void *argument) {
-    (void)argument;
-    make_region();
-    for (uint32_t i = 0; i < 32; i++) {
-        SUP_CHECK(take(TS_NORMAL, 1, TS_POOL_BACK) && runs[2 * i].first == 64 - i, "unit %u", runs[2 * i].first);
-        SUP_CHECK(take(TS_NORMAL, 1, 1) && runs[2 * i + 1].first == 1 + i, "unit %u", runs[2 * i + 1].first);
-        ts_pool_check();
-    }
-    SUP_CHECK(take(TS_NORMAL, 1, TS_POOL_BACK) && runs[64].first == 128, "unit %u", runs[64].first);
-    while (take(TS_NORMAL, 1, taken_count % 2 ? TS_POOL_BACK : 1)) continue;
-    SUP_CHECK(taken_count == UNITS - 1, "%llu units were had", (unsigned long long)taken_count);
-    give_all();
-    SUP_CHECK(ts_pool_used_units() == 0, "units are left");
-}
-
 /* The pool makes runs of the units in cells where there is no other memory. */
 static void cells_become_runs(void *argument) {
     (void)argument;
@@ -479,7 +462,7 @@ static void *take_singles(void *argument) {
     uint32_t unit[8];
     for (unsigned i = 0; i < SUP_SCALED(100000u); i++) {
         for (unsigned k = 0; k < 8; k++) {
-            unit[k] = ts_pool_take(TS_NORMAL, 1, k % 2 ? TS_POOL_BACK : 1);
+            unit[k] = ts_pool_take(TS_NORMAL, 1, 1);
             SUP_CHECK(unit[k] != 0, "no unit where there are free ones");
             mark(unit[k], 1, 0, 1);
         }
@@ -593,7 +576,6 @@ IN_CHILD(small_steps)
 IN_CHILD(growth_of_one_at_a_time)
 IN_CHILD(growth_is_in_large_steps)
 IN_CHILD(singles_need_no_lock)
-IN_CHILD(singles_from_both_ends)
 /* A part that was made smaller ends with a group of units that get their FINE metadata together. */
 static void each_unit_left_can_be_fine(void *argument) {
     (void)argument;
@@ -630,7 +612,6 @@ int main(void) {
         cmocka_unit_test(test_growth_of_one_at_a_time),
         cmocka_unit_test(test_growth_is_in_large_steps),
         cmocka_unit_test(test_singles_need_no_lock),
-        cmocka_unit_test(test_singles_from_both_ends),
         cmocka_unit_test(test_each_unit_left_can_be_fine),
         cmocka_unit_test(test_cells_become_runs),
         cmocka_unit_test(test_cells_are_around),

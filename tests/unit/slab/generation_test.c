@@ -51,7 +51,7 @@ static unsigned count_use(use *uses, unsigned known, const void *address) {
     uses[i].address = address;
     uses[i].times = i < known ? uses[i].times + 1 : 1;
     /* A slot is used once for every generation there is. */
-    assert_true(uses[i].times <= TS_STATE_GEN_MAX + 1);
+    assert_true(uses[i].times <= TS_SLOT_GEN_MAX + 1);
     return i < known ? known : known + 1;
 }
 
@@ -98,10 +98,10 @@ static void a_few_slots_over_and_over(size_t size, way how) {
     }
     none_is_accepted(allocator, handles, TIMES);
     for (unsigned i = 0; i < known; i++) {
-        used_up += uses[i].times == TS_STATE_GEN_MAX + 1;
+        used_up += uses[i].times == TS_SLOT_GEN_MAX + 1;
     }
     /* The magazine gives the newest again. */
-    assert_true(how == PAST_THE_MAGAZINE || used_up == TIMES / (TS_STATE_GEN_MAX + 1));
+    assert_true(how == PAST_THE_MAGAZINE || used_up == TIMES / (TS_SLOT_GEN_MAX + 1));
     assert_int_equal(ts_slab_at(unit)->empty_at, slots - used_up); /* those that are used up are retired */
     sup_check_identities(allocator);
     /* The slab comes back with all its slots, and with generations above all of these. */
@@ -138,6 +138,9 @@ static void not_made(void **state) {
         ts_slab *slab = ts_slab_at(unit_of(p));
         assert_int_equal(ts_load_relaxed(&slab->handled), 0);
         SlabHandle handle, guess = slab_handle_of(allocator, p);
+        _Atomic uint64_t *word = ts_unit_word(unit_of(p));
+        assert_true(ts_load_relaxed(word) & TS_UNIT_HANDLED);
+        ts_store_relaxed(word, ts_load_relaxed(word) & ~TS_UNIT_HANDLED);
         ts_store_relaxed(&slab->handled, 0);
         assert_null(slab_handle_get(allocator, guess));
         assert_false(free_obj(allocator, guess));
@@ -156,13 +159,14 @@ static void all_of_so_many_slots(unsigned slots, size_t size) {
     SlabAllocator *allocator = slab_allocator_create();
     EpochId epoch = epoch_open(allocator, NULL, EPOCH_CHURN);
     uint32_t unit = 0;
-    for (unsigned i = 0; i < (slots + 1) * (TS_STATE_GEN_MAX + 1); i++) {
+    for (unsigned i = 0; i < (slots + 1) * (TS_SLOT_GEN_MAX + 1); i++) {
         void *p = slab_malloc_epoch(allocator, size, epoch);
         assert_non_null(p);
         if (i == 0) {
             unit = unit_of(p);
+            assert_int_not_equal(slab_handle_of(allocator, p), SLAB_HANDLE_NONE); /* from now on lives are counted */
         }
-        if (i < slots * (TS_STATE_GEN_MAX + 1)) {
+        if (i < slots * (TS_SLOT_GEN_MAX + 1)) {
             assert_int_equal(unit_of(p), unit);
         }
         assert_true(slab_free(allocator, p));
@@ -207,7 +211,7 @@ static void used_up(const kind *k, uint64_t *retired) {
     uint32_t unit = unit_of(p);
     ts_slab *slab = ts_slab_at(unit);
     if (!k->by_tag) {
-        ts_store_relaxed(&slab->gen, TS_GEN_MAX - TS_STATE_GEN_MAX - 1);
+        ts_store_relaxed(&slab->gen, TS_GEN_MAX - TS_SLOT_GEN_MAX - 1);
     } else {
         ts_store_relaxed(&slab->tag, (uint32_t)TS_UNIT_ERA_MASK);
     }

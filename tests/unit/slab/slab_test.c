@@ -14,15 +14,8 @@
 
 static _Atomic uint64_t zombies;
 
-static _Atomic uint16_t *states_of(uint32_t unit) {
-    return ts_unit_states(unit, ts_slab_at(unit)->kind == TS_KIND_FINE);
-}
-
-/* By its offset in the unit, in bytes: as region.h says it. */
-static unsigned granule_of(bool fine, unsigned at) {
-    unsigned place = at / 64;
-    return fine ? at / 16 : place % 2 * 128 + place / 2;
-}
+/* By its offset in the unit, in bytes. */
+static uint64_t entry_at(uint32_t unit, unsigned at) { return (uint64_t)unit * TS_UNIT_ENTRIES + at / 16; }
 
 /* A unit that nobody has, and back. */
 static uint32_t take(unsigned part) {
@@ -57,21 +50,18 @@ static void fresh_slab_of_every_class(void **state) {
         ts_slab *slab = ts_slab_at(unit);
         assert_true(ts_region_commit_fine(unit));
         memset(ts_slab_free_words(fine, slab), 0xff, ts_slab_free_word_count(fine) * 8);
-        for (unsigned g = 0; g < ts_granules_per_unit(fine); g++) {
-            ts_store_relaxed(&ts_unit_states(unit, fine)[g], 0xffff);
-        }
+        for (unsigned i = 0; i < TS_LIVE_WORDS; i++) ts_store_relaxed(&ts_unit_live(unit)[i], UINT64_MAX);
         assert_true(ts_slab_reset_churn(unit, cls));
         assert_int_equal(slab->kind, fine ? TS_KIND_FINE : TS_KIND_CHURN);
         assert_int_equal(slab->free_count, ts_classes.slots[cls]);
         assert_int_equal(slab->empty_at, ts_classes.slots[cls]);
-        assert_int_equal(ts_slab_count_live(unit, fine), 0);
+        assert_int_equal(ts_slab_count_live(unit), 0);
         const _Atomic uint64_t *free_words = ts_slab_free_words(fine, slab);
         assert_int_equal(bits_of(free_words, ts_slab_free_word_count(fine)), slab->free_count);
         for (unsigned slot = 0; slot < ts_classes.slots[cls]; slot++) {
-            unsigned at = slot * ts_class_bytes[cls], g = granule_of(fine, at);
-            unsigned place = at / (fine ? 16 : 64), start = at / 16 % 4 * 2;
+            unsigned at = slot * ts_class_bytes[cls], place = at / (fine ? 16 : 64);
             assert_true(ts_load_relaxed(&free_words[place / 64]) >> (place % 64) & 1);
-            assert_int_equal(ts_load_relaxed(&states_of(unit)[g]), TS_STATE_USABLE | start);
+            assert_int_equal(ts_class_starts(cls)[place % TS_STATES_COARSE], fine ? 0 : at / 16 % 4);
         }
         give(unit);
     }
@@ -85,15 +75,16 @@ static void tags_and_generations_rise(void **state) {
     uint32_t gen = ts_load_relaxed(&slab->gen), tag = ts_load_relaxed(&slab->tag);
     assert_true(gen >= 1);
     /* No handle was made: no generation is used up, however often the slots were used. */
-    ts_store_relaxed(&states_of(unit)[0], TS_STATE_USABLE | 100 << TS_STATE_GEN_SHIFT);
     assert_true(ts_slab_reset_churn(unit, 5));
     assert_int_equal(ts_load_relaxed(&slab->gen), gen);
     assert_int_equal(ts_load_relaxed(&slab->tag), tag + 1);
     /* One was: the next generations are above all of this use. */
-    ts_store_relaxed(&states_of(unit)[0], TS_STATE_USABLE | 100 << TS_STATE_GEN_SHIFT);
+    assert_true(ts_region_commit_generations(unit));
+    ts_store_relaxed(ts_generation_word(entry_at(unit, 64)), 100);
     ts_store_relaxed(&slab->handled, 1);
     assert_true(ts_slab_reset_churn(unit, 7));
     assert_int_equal(ts_load_relaxed(&slab->gen), gen + 101);
+    assert_int_equal(ts_load_relaxed(ts_generation_word(entry_at(unit, 64))), 0);
     assert_int_equal(ts_load_relaxed(&slab->handled), 0);
     /* In a scope slab and a span all objects have the slab's. */
     ts_store_relaxed(&slab->handled, 1);
@@ -116,7 +107,7 @@ static void generations_never_wrap(void **state) {
     ts_slab *slab = ts_slab_at(unit);
     assert_true(ts_slab_reset_churn(unit, 5));
     uint32_t before = ts_load_relaxed(&slab->gen);
-    ts_store_relaxed(&slab->gen, TS_GEN_MAX - TS_STATE_GEN_MAX - 20);
+    ts_store_relaxed(&slab->gen, TS_GEN_MAX - TS_SLOT_GEN_MAX - 20);
     unsigned uses = 0;
     for (;;) {
         ts_store_relaxed(&slab->handled, 1);
@@ -124,7 +115,7 @@ static void generations_never_wrap(void **state) {
             break;
         }
         uses++;
-        assert_true((uint64_t)ts_load_relaxed(&slab->gen) + TS_STATE_GEN_MAX <= TS_GEN_MAX);
+        assert_true((uint64_t)ts_load_relaxed(&slab->gen) + TS_SLOT_GEN_MAX <= TS_GEN_MAX);
         assert_true(uses <= 20);
     }
     assert_true(uses >= 15);
@@ -177,38 +168,42 @@ static void claim(void **state) {
 
 /* ---- rebuild ---------------------------------------------------------------------------------------------- */
 
-static void rebuild_from_the_states(void **state) {
+static void rebuild_from_the_live_bits(void **state) {
     struct sup_rng rng = {11};
     (void)state;
     for (unsigned cls = 0; cls < TS_CLASSES; cls++) {
         bool fine = ts_class_is_fine(cls);
         uint32_t unit = take(TS_NORMAL);
         ts_slab *slab = ts_slab_at(unit);
-        assert_true(ts_region_commit_fine(unit) && ts_slab_reset_churn(unit, cls));
+        assert_true(ts_region_commit_fine(unit) && ts_region_commit_generations(unit));
+        assert_true(ts_slab_reset_churn(unit, cls));
+        bool handled = cls % 2 != 0;
+        if (handled) ts_slab_make_handled(unit);
         unsigned live = 0, retired = 0;
         for (unsigned slot = 0; slot < ts_classes.slots[cls]; slot++) {
-            _Atomic uint16_t *s = &states_of(unit)[granule_of(fine, slot * ts_class_bytes[cls])];
-            uint16_t place = ts_load_relaxed(s) & 6u;
-            uint64_t kind = sup_rng_below(&rng, 4);
-            uint16_t gen = (uint16_t)(TS_STATE_USABLE | sup_rng_below(&rng, TS_STATE_GEN_MAX) << TS_STATE_GEN_SHIFT);
+            uint64_t entry = entry_at(unit, slot * ts_class_bytes[cls]), kind = sup_rng_below(&rng, 4);
             live += kind == 0;
-            retired += kind == 1;
-            ts_store_relaxed(s, (uint16_t)(kind == 0 ? gen | place | TS_STATE_LIVE : kind == 1 ? place : gen | place));
+            retired += kind == 1 && handled;
+            if (kind == 0) ts_store_relaxed(ts_live_word(entry), *ts_live_word(entry) | (uint64_t)1 << (entry & 63));
+            uint64_t generation = kind == 1 ? TS_SLOT_GEN_MAX + 1 : sup_rng_below(&rng, TS_SLOT_GEN_MAX + 1);
+            ts_store_relaxed(ts_generation_word(entry), (uint16_t)generation);
         }
         slab->free_count = 0;
         ts_slab_rebuild(unit, cls);
-        assert_int_equal(ts_slab_count_live(unit, fine), live);
+        assert_int_equal(ts_slab_count_live(unit), live);
         assert_int_equal(slab->free_count, ts_classes.slots[cls] - live - retired);
         assert_int_equal(slab->empty_at, ts_classes.slots[cls] - retired);
         const _Atomic uint64_t *free_words = ts_slab_free_words(fine, slab);
         assert_int_equal(bits_of(free_words, ts_slab_free_word_count(fine)), slab->free_count);
         for (unsigned slot = 0; slot < ts_classes.slots[cls]; slot++) {
-            unsigned g = granule_of(fine, slot * ts_class_bytes[cls]);
-            uint16_t s = ts_load_relaxed(&states_of(unit)[g]);
+            uint64_t entry = entry_at(unit, slot * ts_class_bytes[cls]);
             unsigned place = slot * ts_class_bytes[cls] / (fine ? 16 : 64);
             assert_int_equal(ts_load_relaxed(&free_words[place / 64]) >> (place % 64) & 1,
-                             !(s & TS_STATE_LIVE) && !ts_state_is_retired(s));
+                             !ts_is_live(entry) && !(handled && ts_slot_is_retired(entry)));
         }
+        ts_store_relaxed(&slab->handled, 1);
+        ts_store_relaxed(ts_unit_word(unit), 0);
+        assert_true(ts_slab_reset_churn(unit, cls)); /* the generations begin anew */
         give(unit);
     }
 }
@@ -253,7 +248,9 @@ static void foreign_words(void **state) {
     const struct {
         uint64_t unit_word;
         unsigned step, words;
-    } kinds[] = {{0, 4, 8}, {TS_UNIT_SCOPE, 1, 32}, {TS_UNIT_FINE, 1, 32}};
+    } kinds[] = {{(uint64_t)60 << TS_UNIT_LINE_SHIFT, 4, 8},
+                {TS_UNIT_SCOPE, 1, 32},
+                {(uint64_t)(TS_FINE_LINES_END - 1) << TS_UNIT_LINE_SHIFT, 1, 32}};
     (void)state;
     for (unsigned k = 0; k < 3; k++) {
         uint32_t unit = take(TS_NORMAL);
@@ -285,7 +282,7 @@ int main(void) {
         cmocka_unit_test(generations_never_wrap),
         cmocka_unit_test(tags_never_wrap),
         cmocka_unit_test(claim),
-        cmocka_unit_test(rebuild_from_the_states),
+        cmocka_unit_test(rebuild_from_the_live_bits),
         cmocka_unit_test(scope_bits),
         cmocka_unit_test(foreign_words),
     };

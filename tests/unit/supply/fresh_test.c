@@ -1,4 +1,4 @@
-/* What becomes resident of fresh units at once, and which of them FINE slabs take. */
+/* What becomes resident of fresh units at once. */
 #include "check.h"
 #include "identities.h"
 #include "unit.h"
@@ -12,16 +12,14 @@
 enum { MOST = 4096, SMALL_UNITS = 512 };
 
 static ts_os_table table;
-static unsigned calls, state_calls;
-static size_t data_bytes, state_bytes;
-static const char *last_data, *last_state;
+static unsigned calls;
+static size_t data_bytes;
+static const char *last_data;
 
 static bool test_populate(void *at, size_t bytes) {
-    bool data = (char *)at < (char *)ts_region.part[TS_NORMAL].state[false];
-    calls += data;
-    state_calls += !data;
-    *(data ? &data_bytes : &state_bytes) += bytes;
-    *(data ? &last_data : &last_state) = at;
+    calls++;
+    data_bytes += bytes;
+    last_data = at;
     return ts_os_native.populate(at, bytes);
 }
 
@@ -69,39 +67,8 @@ static void small_program(void **state) {
         assert_non_null(object[i]);
         assert_true(unit_of(object[i]) < SMALL_UNITS);
     }
-    assert_int_equal(calls + state_calls, 0);
+    assert_int_equal(calls, 0);
     free_all();
-}
-
-/* Two kinds of slabs are taken by turns. Those with small objects lie in a row, but for the edges of cells. The state
-   words of each eight become resident in one call, and in it lie those of the slab that is made then. */
-static void fine_slabs_lie_in_a_row(void **state) {
-    (void)state;
-    enum { SLABS = 256, FINE = TS_UNIT_BYTES / 48, COARSE = 4 };
-    static void *reserve, *fine[SLABS][FINE], *coarse[SLABS][COARSE];
-    static uint32_t units[SLABS];
-    assert_non_null(reserve = slab_malloc(allocator, SMALL_UNITS * TS_UNIT_BYTES));
-    unsigned in_a_row = 0, within = 0, before = state_calls;
-    for (unsigned s = 0; s < SLABS; s++) {
-        unsigned seen = state_calls;
-        for (unsigned i = 0; i < FINE; i++) assert_non_null(fine[s][i] = slab_malloc(allocator, 48));
-        for (unsigned i = 0; i < COARSE; i++) assert_non_null(coarse[s][i] = slab_malloc(allocator, 4000));
-        units[s] = unit_of(fine[s][0]);
-        in_a_row += s > 0 && units[s] + 1 == units[s - 1];
-        if (seen == state_calls) continue;
-        const char *words = (const char *)(uintptr_t)ts_unit_states(units[s], true);
-        within += words >= last_state && words < last_state + 8 * 2048;
-    }
-    unsigned more = state_calls - before;
-    assert_true(in_a_row >= SLABS * 9 / 10);
-    assert_true(more >= SLABS / 16 && more <= SLABS / 8);
-    assert_int_equal(within, more);
-    if (ts_os_page_bytes() == 4096) assert_int_equal(state_bytes, more * 8u * 2048u);
-    for (unsigned s = 0; s < SLABS; s++) {
-        for (unsigned i = 0; i < FINE; i++) assert_true(slab_free(allocator, fine[s][i]));
-        for (unsigned i = 0; i < COARSE; i++) assert_true(slab_free(allocator, coarse[s][i]));
-    }
-    assert_true(slab_free(allocator, reserve));
 }
 
 /* A slab in which objects come to lie that grow: one call for its four pages, or for three where the last one stays
@@ -143,7 +110,6 @@ static void objects_that_grow(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(small_program),
-        cmocka_unit_test(fine_slabs_lie_in_a_row),
         cmocka_unit_test(objects_that_grow),
     };
     return cmocka_run_group_tests_name("supply.fresh", tests, start, end);

@@ -25,7 +25,7 @@ static struct {
 
 static bool test_purge(void *at, size_t bytes) {
     purges.in_an_operation += ts_is_in_op(&ts_thread);
-    if ((char *)at >= (char *)ts_region.part[TS_NORMAL].state[false]) {
+    if ((char *)at >= (char *)ts_region.part[TS_NORMAL].state) {
         if (purges.refuse) return false;
         purges.state_bytes += bytes;
         return ts_os_native.purge(at, bytes);
@@ -40,7 +40,7 @@ static bool test_purge(void *at, size_t bytes) {
 }
 
 static bool test_populate(void *at, size_t bytes) {
-    if ((char *)at < (char *)ts_region.part[TS_NORMAL].state[false]) purges.populated += (unsigned)(bytes / UNIT);
+    if ((char *)at < (char *)ts_region.part[TS_NORMAL].state) purges.populated += (unsigned)(bytes / UNIT);
     return ts_os_native.populate(at, bytes);
 }
 
@@ -51,7 +51,7 @@ static uint64_t test_time(void) { return now; }
 
 static bool refuse_units;
 static bool test_commit(void *at, size_t bytes) {
-    return !(refuse_units && (char *)at < (char *)ts_region.part[TS_NORMAL].state[false]) &&
+    return !(refuse_units && (char *)at < (char *)ts_region.part[TS_NORMAL].state) &&
            ts_os_native.commit(at, bytes);
 }
 

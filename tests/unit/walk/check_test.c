@@ -276,9 +276,10 @@ static void magazine_half_changed(void) { ADD(bin_of_objects()->direct_frees, 1)
 static void magazine_twice(void) { CHANGE(*magazine_top(0), (uintptr_t)*magazine_top(1)); }
 static void magazine_interior(void) { CHANGE(*magazine_top(0), (uintptr_t)*magazine_top(0) + 16); }
 static void magazine_foreign(void) { CHANGE(*magazine_top(0), (uintptr_t)&allocator); }
-static void magazine_granule(void) { ADD(bin_of_objects()->magazine->granule[0], 1); }
-static void bin_states(void) { CHANGE(bin_of_objects()->state, (uintptr_t)ts_region.part[TS_NORMAL].state[true]); }
-static void slab_word_fine(void) { CHANGE(*word_of(objects[MANY - 1]), *word_of(objects[MANY - 1]) ^ TS_UNIT_FINE); }
+static void bin_starts(void) { CHANGE(bin_of_objects()->starts, (uintptr_t)ts_class_starts(TS_CLASSES - 1)); }
+static void slab_word_handled(void) {
+    CHANGE(*word_of(objects[MANY - 1]), *word_of(objects[MANY - 1]) ^ TS_UNIT_HANDLED);
+}
 static void magazine_of_other_bin(void) { CHANGE(*magazine_top(0), (uintptr_t)left); }
 static void magazine_live(void) { CHANGE(*magazine_top(0), (uintptr_t)objects[0]); }
 static void magazine_place(void) { CHANGE(bin_of_objects()->magazine, (uintptr_t)bin_of_objects()->magazine + 8); }
@@ -286,17 +287,11 @@ static void magazine_place(void) { CHANGE(bin_of_objects()->magazine, (uintptr_t
 static ts_bin *bin_of_class(size_t bytes) { return &churn_block()->bin[ts_classes.of[bytes / 16]]; }
 static void magazine_line(void) { CHANGE(bin_of_class(48)->magazine, (uintptr_t)bin_of_class(48)->magazine + 8); }
 static void magazine_of_two(void) { CHANGE(bin_of_class(768)->magazine, (uintptr_t)bin_of_objects()->magazine); }
-static void state_dead(void) { CHANGE(*state_of(objects[2]), *state_of(objects[2]) & ~TS_STATE_LIVE); }
-static void state_alive(void) { CHANGE(*state_of(*magazine_top(0)), *state_of(*magazine_top(0)) | TS_STATE_LIVE); }
-static void state_start(void) { CHANGE(*state_of(objects[2]), *state_of(objects[2]) ^ 2u); }
-static void state_retired(void) {
-    CHANGE(*state_of(objects[2]), *state_of(objects[2]) & ~(TS_STATE_LIVE | TS_STATE_USABLE));
+static void live_off(void) { CHANGE(*live_of(objects[2]), *live_of(objects[2]) & ~live_bit(objects[2])); }
+static void live_on(void) {
+    CHANGE(*live_of(*magazine_top(0)), *live_of(*magazine_top(0)) | live_bit(*magazine_top(0)));
 }
-static void state_no_slot(void) {
-    uint64_t entry;
-    uint32_t unit = unit_of(small, &entry);
-    CHANGE(ts_unit_states(unit, true)[1], 1); /* slots begin at every third */
-}
+static void live_no_slot(void) { CHANGE(*live_of(small), *live_of(small) | live_bit(small) << 1); }
 static void slab_free_count(void) { ADD(slab_of(objects[2])->free_count, 1); }
 static void slab_empty_at(void) { ADD(slab_of(objects[2])->empty_at, -1); }
 static void slab_bitmap(void) { CHANGE(slab_of(objects[2])->u.free[0], slab_of(objects[2])->u.free[0] ^ 1); }
@@ -587,7 +582,7 @@ static void slab_empty_while_closing(void) {
     uint64_t entry;
     ts_slab *slab = ts_slab_at(unit_of(draining, &entry));
     unsigned place = entry % TS_UNIT_ENTRIES / 4;
-    CHANGE(*state_of(draining), ts_load_relaxed(state_of(draining)) & ~TS_STATE_LIVE);
+    CHANGE(*live_of(draining), ts_load_relaxed(live_of(draining)) & ~live_bit(draining));
     CHANGE(slab->u.free[place / 64], slab->u.free[place / 64] | (uint64_t)1 << place % 64);
     ADD(slab->free_count, 1);
 }
@@ -765,20 +760,17 @@ static const struct {
     CASE(magazine_twice, "twice in the magazine"),
     CASE(magazine_interior, "no slot"),
     CASE(magazine_foreign, "no place"),
-    CASE(magazine_granule, "has the state word of another"),
-    CASE(bin_states, "its state words are others"),
+    CASE(bin_starts, "its starts are others"),
     CASE(slab_too_high, "a FINE slab without FINE words"),
-    CASE(slab_word_fine, "its UNIT word is"),
+    CASE(slab_word_handled, "its record does not say so"),
     CASE(magazine_of_other_bin, ""),
     CASE(magazine_live, "in the bitmap 0, in the magazine or the claimed word"),
     CASE(magazine_place, "another place of its block"),
     CASE(magazine_line, "not in the lines"),
     CASE(magazine_of_two, "or another bin's"),
-    CASE(state_dead, "live 0"),
-    CASE(state_alive, "live 1"),
-    CASE(state_start, "state word"),
-    CASE(state_retired, "empty_at"),
-    CASE(state_no_slot, "no slots"),
+    CASE(live_off, "live 0"),
+    CASE(live_on, "live 1"),
+    CASE(live_no_slot, "no slots"),
     CASE(slab_free_count, "free_count"),
     CASE(slab_empty_at, "empty_at"),
     CASE(slab_bitmap, ""),
