@@ -163,6 +163,9 @@ static bool check_churn_slab(ts_check *check, const ts_churn_block *block, unsig
     REQUIRE(ts_slab_kind(slab) == (fine ? TS_KIND_FINE : TS_KIND_CHURN), "unit %u: kind %u in a bin", unit,
             ts_slab_kind(slab));
     for (unsigned i = 0; i < ts_slab_free_word_count(fine); i++) bits += ts_popcount64(ts_load_relaxed(&bitmap[i]));
+    REQUIRE(!handled || (ts_load_relaxed(&slab->handled) && ts_region.run[unit].counted &&
+                         ts_region_has_generations(unit)),
+            "unit %u: lives are counted, and its record does not say so", unit);
     for (unsigned slot = 0; slot < ts_classes.slots[cls]; slot++) {
         unsigned entry = slot * ts_class_bytes[cls] / 16, g = (unsigned)ts_entry_place(fine, entry);
         unsigned is_live = ts_load_relaxed(&lives[entry >> 6]) >> (entry & 63) & 1;
@@ -182,9 +185,6 @@ static bool check_churn_slab(ts_check *check, const ts_churn_block *block, unsig
             slab->free_count);
     REQUIRE(slab->empty_at == ts_classes.slots[cls] - retired, "unit %u: %u slots retired, empty_at is %u of %u", unit,
             retired, slab->empty_at, ts_classes.slots[cls]);
-    REQUIRE(!handled || (ts_load_relaxed(&slab->handled) && ts_region.run[unit].counted &&
-                         ts_region_has_generations(unit)),
-            "unit %u: lives are counted, and its record does not say so", unit);
     bool dead = ts_era(&block->b) != ts_load_relaxed(&block->b.era);
     REQUIRE(!check->unit || dead || block->b.closing != TS_CLOSING || slab->free_count != slab->empty_at ||
                 (ts_load_relaxed(ts_unit_word(unit)) & TS_UNIT_FOREIGN),

@@ -164,7 +164,7 @@ SlabHandle ts_object_handle(uintptr_t token, const ts_object *object) {
     uint64_t entry = (uint64_t)ts_unit_of(object->unit) * TS_UNIT_ENTRIES + object->entry_in_unit;
     if (!look(token, object->unit, entry, true, &again) || ((again.word ^ object->word) & ~TS_UNIT_HANDLED) != 0 ||
         again.generation != object->generation)
-        return SLAB_HANDLE_NONE;
+        return ts_fail(ESTALE);
     return make_handle(&again);
 }
 

@@ -215,9 +215,14 @@ TS_ENTRY void *ts_alloc_object(uintptr_t token, size_t size, EpochId id, SlabHan
     void *p = alloc_noted(token, 16, id, false, &t, TS_CALLER());
     if (!p) return NULL;
     /* If the slab is in another use the object has died, and the place is another's. */
-    if (ts_object_at(token, p, &object) && object.word == t.word) *handle = ts_object_handle(token, &object);
-    if (*handle != SLAB_HANDLE_NONE) return p;
-    return ts_fail_null(ESTALE);
+    int why = ESTALE;
+    if (ts_object_at(token, p, &object) && object.word == t.word) {
+        *handle = ts_object_handle(token, &object);
+        if (*handle != SLAB_HANDLE_NONE) return p;
+        why = errno;
+        (void)ts_free_object(token, &object);
+    }
+    return ts_fail_null(why);
 }
 
 static char *bump_small(ts_scope_block *block, size_t size) {

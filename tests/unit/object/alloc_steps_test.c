@@ -86,6 +86,7 @@ static ts_epoch *stepped_find_active(ts_allocator *of, EpochId id) {
 }
 extern _Atomic size_t ts_aligned_most;
 bool ts_free(uintptr_t token, void *p, uint32_t generation);
+bool ts_free_object(uintptr_t token, const ts_object *object);
 bool ts_has_as_span(const ts_allocator *allocator, EpochId id, size_t size);
 uintptr_t ts_object_owner(const void *p);
 bool ts_object_at(uintptr_t token, const void *p, ts_object *out);
@@ -101,6 +102,7 @@ void ts_span_release_list(ts_allocator *allocator, uint32_t first);
 void ts_span_release_newer(ts_allocator *allocator, EpochId id, uint64_t count);
 ts_epoch *ts_span_lock(ts_allocator *allocator, uint32_t unit, uint64_t word);
 #define ts_heap_hold(heap) (before_hold(), (ts_heap_hold)(heap))
+#define ts_heap_hold_of(block, held) (before_hold(), (ts_heap_hold_of)((block), (held)))
 #define ts_care_freed(a, home, p, bytes) (before_care(), (ts_care_freed)((a), (home), (p), (bytes)))
 #define ts_misuse_written(a, p, at, kind, bytes, id, freed) \
     (reports++, (void)(a), (void)(p), (void)(at), (void)(bytes), (void)(id), (void)(freed))
@@ -113,6 +115,7 @@ static unsigned reports;
 #include "object/refill.c"
 #include "object/resize.c"
 #undef ts_heap_hold
+#undef ts_heap_hold_of
 #undef ts_care_freed
 #include "diagnose/object.c"
 #include "epoch/span.c"

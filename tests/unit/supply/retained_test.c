@@ -763,16 +763,18 @@ static void reserve_beyond_the_budget(void **state) {
     assert_int_equal(kept, 300 * UNIT);
 }
 
-/* Unit by unit: with the last of those whose state words share a page, that goes as well. Objects of 16 bytes have FINE
-   state words, four times as many. */
+/* Unit by unit: with the last of those whose words share a page, that goes as well. Where handles were made the
+   generations go, too. */
 static void states_go_piece_by_piece(void **state) {
     enum { COUNT = 150 };
     static void *objects[COUNT * UNIT / 16];
     static const struct {
-        size_t bytes, of_states;
-    } kind[] = {{2000, TS_STATES_COARSE * sizeof(uint16_t)}, {16, TS_STATES_FINE * sizeof(uint16_t)}};
+        size_t bytes;
+        bool handles;
+    } kind[] = {{2000, false}, {16, false}, {2000, true}, {16, true}};
     (void)state;
     for (unsigned k = 0; k < sizeof kind / sizeof *kind; k++) {
+        size_t of_words = TS_STATES_COARSE * 2 + (kind[k].handles ? TS_UNIT_ENTRIES * 2 : 0);
         SlabOptions options = {.size = sizeof options, .reclaim_policy = SLAB_RECLAIM_AT_ONCE};
         SlabAllocator *allocator = slab_allocator_create_ex(&options);
         EpochId epoch = epoch_open(allocator, NULL, EPOCH_CHURN);
@@ -780,6 +782,7 @@ static void states_go_piece_by_piece(void **state) {
         for (size_t i = 0; i < count; i++) {
             objects[i] = slab_malloc_epoch(allocator, kind[k].bytes, epoch);
             assert_non_null(objects[i]);
+            if (kind[k].handles) assert_int_not_equal(slab_handle_of(allocator, objects[i]), SLAB_HANDLE_NONE);
         }
         memset(&purges, 0, sizeof purges);
         for (size_t i = 0; i < count; i++) {
@@ -787,7 +790,7 @@ static void states_go_piece_by_piece(void **state) {
         }
         size_t units = purges.bytes / UNIT;
         assert_true(purges.calls > 50 && units > 100);
-        assert_true(ts_os_page_bytes() > UNIT || purges.state_bytes >= units * kind[k].of_states * 3 / 4);
+        assert_true(ts_os_page_bytes() > UNIT || purges.state_bytes >= units * of_words * 3 / 4);
         slab_allocator_free(allocator);
     }
 }
