@@ -53,7 +53,7 @@ static void in_churn(place *at, uint32_t unit, uint32_t offset, uint64_t w, bool
     }
 }
 
-static bool bit_of(const ts_state64 *words, uint32_t entry) {
+static bool bit_of(const _Atomic uint64_t *words, uint32_t entry) {
     return (ts_load_relaxed(&words[entry >> 6]) >> (entry & 63) & 1) != 0;
 }
 

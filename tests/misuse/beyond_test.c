@@ -57,7 +57,7 @@ static void sweep(SlabAllocator *allocator, EpochDomain *domain, struct sup_rng 
     }
     for (unsigned i = 0; i < SUP_SCALED(20000u); i++) { /* metadata, all of the reservation, and any handle */
         refuse_pointer(allocator, domain,
-                       (char *)(uintptr_t)ts_region.part[0].state +
+                       ts_region.part[0].scope_bits +
                            16 * sup_rng_below(rng, (size_t)ts_region.part[0].units * TS_UNIT_BYTES / 32));
         refuse_handle(allocator, sup_rng_next(rng) | UINT64_C(1) << 63);
     }

@@ -83,8 +83,9 @@ static void metadata_is_apart(void **state) {
     char *object = slab_malloc(allocator, 100);
     char *data_end = ts_region.part[TS_NORMAL].base + (size_t)ts_region.part[TS_NORMAL].units * TS_UNIT_BYTES;
     assert_true(object >= ts_region.part[TS_NORMAL].base && object < data_end);
-    assert_true((char *)(uintptr_t)ts_region.part[TS_NORMAL].state[0] >= data_end);
-    assert_true((char *)(uintptr_t)ts_region.part[TS_NORMAL].state[1] >= data_end);
+    assert_true(ts_region.part[TS_NORMAL].scope_bits >= data_end);
+    assert_true((char *)(uintptr_t)ts_region.part[TS_NORMAL].live >= data_end);
+    assert_true((char *)(uintptr_t)ts_region.generation >= data_end);
     assert_true((char *)(uintptr_t)ts_region.part[TS_NORMAL].unit >= data_end &&
                 ts_region.part[TS_NORMAL].slab >= data_end);
     assert_true(ts_region.lines >= data_end && ts_region.table[0] >= data_end && ts_region.fine >= data_end);

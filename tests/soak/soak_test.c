@@ -124,9 +124,9 @@ static uint64_t metadata_of_units(void) {
     const uint64_t of_any = sizeof(uint64_t) + TS_SLAB_BYTES + sizeof(ts_run);
     return (uint64_t)ts_region_marked_units(TS_FAR) * of_any +
            (uint64_t)ts_region_marked_units(TS_NORMAL) *
-               (of_any + TS_STATES_COARSE * sizeof(uint16_t) + TS_WIDE_BYTES) +
+               (of_any + TS_GRANULES_COARSE * sizeof(uint16_t) + TS_WIDE_BYTES) +
            units_of_groups(ts_region.fine_groups, TS_FINE_GROUPS) *
-               (TS_STATES_FINE * sizeof(uint16_t) + TS_FINE_BYTES) +
+               (TS_GRANULES_FINE * sizeof(uint16_t) + TS_FINE_BYTES) +
            units_of_groups(ts_region.piece_groups, TS_PIECE_GROUPS) * TS_PIECES *
                (TS_PIECE_RECORD_BYTES + sizeof(uint64_t));
 }

@@ -154,7 +154,7 @@ static bool check_churn_slab(ts_check *check, const ts_churn_block *block, unsig
     unsigned free_count = 0, bits = 0, retired = 0, live_slots = 0;
     for (unsigned i = 0; i < free_now->count; i++) {
         if (free_now->entry[i] >> TS_ENTRY_UNIT_SHIFT != unit) continue;
-        unsigned g = (unsigned)ts_entry_place(fine, free_now->entry[i] & (TS_UNIT_ENTRIES - 1));
+        unsigned g = (unsigned)ts_granule(fine, free_now->entry[i] & (TS_UNIT_ENTRIES - 1));
         REQUIRE((elsewhere[g >> 6] >> (g & 63) & 1) == 0,
                 "unit %u, place %u: twice in the magazine or the claimed word", unit, g);
         elsewhere[g >> 6] |= (uint64_t)1 << (g & 63);
@@ -167,7 +167,7 @@ static bool check_churn_slab(ts_check *check, const ts_churn_block *block, unsig
                          ts_region_has_generations(unit)),
             "unit %u: lives are counted, and its record does not say so", unit);
     for (unsigned slot = 0; slot < ts_classes.slots[cls]; slot++) {
-        unsigned entry = slot * ts_class_bytes[cls] / 16, g = (unsigned)ts_entry_place(fine, entry);
+        unsigned entry = slot * ts_class_bytes[cls] / 16, g = (unsigned)ts_granule(fine, entry);
         unsigned is_live = ts_load_relaxed(&lives[entry >> 6]) >> (entry & 63) & 1;
         unsigned is_retired = !is_live && handled && ts_slot_is_retired((uint64_t)unit * TS_UNIT_ENTRIES + entry);
         unsigned is_free = ts_load_relaxed(&bitmap[g >> 6]) >> (g & 63) & 1,
@@ -213,7 +213,7 @@ static bool collect(ts_check *check, const ts_churn_block *block, unsigned cls, 
         out->entry[out->count++] = (uint32_t)entry;
     }
     for (uint64_t word = ts_load_relaxed(&bin->word); word; word &= word - 1) {
-        REQUIRE(ts_granule_entry(fine, ts_place_granule(fine, (uint64_t)bin->word_place + 63)) < region->limit,
+        REQUIRE(ts_granule_entry(fine, (uint64_t)bin->word_place + 63) < region->limit,
                 "class %u: the claimed word is of no place", cls);
         uint64_t place = (uint64_t)bin->word_place + ts_ctz64(word);
         uint32_t entry = (uint32_t)(fine ? place : place * 4 + bin->starts[place & 255]);

@@ -104,9 +104,14 @@ static inline void ts_add_owned_64(_Atomic uint64_t *p, uint64_t v) {
 static inline void ts_add_owned_32(_Atomic uint32_t *p, uint32_t v) {
     __asm__("addl %1, %0" : "+m"(*(uint32_t *)(void *)p) : "er"(v) : "cc");
 }
-/* Or into an owned word. */
-static inline void ts_or_owned_16(_Atomic uint16_t *p, uint16_t v) {
-    __asm__("orw %1, %0" : "+m"(*(uint16_t *)(void *)p) : "ir"(v) : "cc");
+/* Word i of the owned words at that address: the index is in the instruction, where compilers compute it apart. */
+static inline uint64_t ts_load_owned_at(uintptr_t words, uint64_t i) {
+    uint64_t x;
+    __asm__ volatile("movq (%1,%2,8), %0" : "=r"(x) : "r"(words), "r"(i));
+    return x;
+}
+static inline void ts_store_owned_at_release(uintptr_t words, uint64_t i, uint64_t x) {
+    __asm__ volatile("movq %2, (%0,%1,8)" : : "r"(words), "r"(i), "r"(x) : "memory");
 }
 /* The low byte of an owned word. */
 static inline uint64_t ts_low_byte_owned(const _Atomic uint64_t *p) {
@@ -171,7 +176,9 @@ static inline bool ts_is_above_relaxed_32(const _Atomic uint32_t *p, uint32_t v)
 #else
 #define ts_add_owned(p, v) ts_store_relaxed((p), ts_load_relaxed(p) + (v))
 #define ts_add_owned_release(p, v) ts_store_release((p), ts_load_relaxed(p) + (v))
-#define ts_or_owned_16(p, v) ts_store_relaxed((p), (uint16_t)(ts_load_relaxed(p) | (v)))
+#define TS_OWNED_AT(words, i) ((_Atomic uint64_t *)((words) + (uintptr_t)(i) * sizeof(uint64_t)))
+#define ts_load_owned_at(words, i) ts_load_relaxed(TS_OWNED_AT((words), (i)))
+#define ts_store_owned_at_release(words, i, x) ts_store_release(TS_OWNED_AT((words), (i)), (x))
 #define ts_low_byte_owned(p) (ts_load_relaxed(p) & 0xff)
 #define ts_xor_relaxed_64(p, v) (ts_load_relaxed(p) ^ (v))
 #define ts_clear_pair_owned(p) (ts_store_relaxed(p, 0), ts_store_relaxed((p) + 1, 0))
@@ -224,15 +231,6 @@ static inline unsigned ts_popcount64(uint64_t x) {
     return (unsigned)((x * 0x0101010101010101u) >> 56);
 }
 
-/* Bit n of x as bit 2n. */
-static inline uint64_t ts_spread_32(uint32_t bits) {
-    uint64_t x = (bits | (uint64_t)bits << 16) & 0x0000ffff0000ffffu;
-    x = (x | x << 8) & 0x00ff00ff00ff00ffu;
-    x = (x | x << 4) & 0x0f0f0f0f0f0f0f0fu;
-    x = (x | x << 2) & 0x3333333333333333u;
-    return (x | x << 1) & 0x5555555555555555u;
-}
-
 /* A hash of bytes, which goes on from `hash`: 0, or that of what comes before them. */
 static inline uint64_t ts_hash(uint64_t hash, const void *at, size_t bytes) {
     const unsigned char *c = (const unsigned char *)at;
@@ -248,8 +246,12 @@ TS_ALWAYS_INLINE uint64_t ts_with_bit(uint64_t x, uint64_t n) {
     __asm__("btsq %1, %0" : "+r"(x) : "r"(n) : "cc");
     return x;
 }
-/* Turns bit n (modulo 64) off; whether it was on. */
-TS_ALWAYS_INLINE bool ts_bit_off(uint64_t *x, uint64_t n) {
+#else
+TS_ALWAYS_INLINE uint64_t ts_with_bit(uint64_t x, uint64_t n) { return x | (uint64_t)1 << (n & 63); }
+#endif
+/* Turns bit n modulo 64 off; whether it was on. And whether it is on. */
+#ifdef TS_ASM_FLAGS
+TS_ALWAYS_INLINE bool ts_take_bit(uint64_t *x, uint64_t n) {
     bool was;
     __asm__("btrq %2, %0" : "+r"(*x), "=@ccc"(was) : "r"(n));
     return was;
@@ -260,7 +262,12 @@ TS_ALWAYS_INLINE bool ts_has_bit(uint64_t x, uint64_t n) {
     return has;
 }
 #else
-TS_ALWAYS_INLINE uint64_t ts_with_bit(uint64_t x, uint64_t n) { return x | (uint64_t)1 << (n & 63); }
+TS_ALWAYS_INLINE bool ts_has_bit(uint64_t x, uint64_t n) { return (x >> (n & 63) & 1) != 0; }
+TS_ALWAYS_INLINE bool ts_take_bit(uint64_t *x, uint64_t n) {
+    bool was = ts_has_bit(*x, n);
+    *x &= ~((uint64_t)1 << (n & 63));
+    return was;
+}
 #endif
 
 /* The low byte. Compilers prefer a mask, whose code is two bytes longer on x86-64. That counts where it makes a
@@ -274,28 +281,6 @@ TS_ALWAYS_INLINE uint64_t ts_low_byte(uint64_t x) {
 #else
 TS_ALWAYS_INLINE uint64_t ts_low_byte(uint64_t x) { return x & 0xff; }
 #endif
-
-/* x with its low byte turned by one bit, to the right or the left; the other bytes stay. On x86-64 it is one
-   instruction, which compilers do not make of the portable form. It turns by seven the other way, because a turn by
-   one is two micro-operations on Intel processors. */
-#if defined(__x86_64__)
-TS_ALWAYS_INLINE uint64_t ts_ror_low_byte(uint64_t x) {
-    __asm__("rolb $7, %b0" : "+q"(x) : : "cc");
-    return x;
-}
-TS_ALWAYS_INLINE uint64_t ts_rol_low_byte(uint64_t x) {
-    __asm__("rorb $7, %b0" : "+q"(x) : : "cc");
-    return x;
-}
-#else
-TS_ALWAYS_INLINE uint64_t ts_ror_low_byte(uint64_t x) { return (x & ~(uint64_t)0xff) | (x & 0xff) >> 1 | (x & 1) << 7; }
-TS_ALWAYS_INLINE uint64_t ts_rol_low_byte(uint64_t x) { return (x & ~(uint64_t)0xff) | (x & 0x7f) << 1 | (x >> 7 & 1); }
-#endif
-
-/* Whether a + b has more than 16 bits; *sum has the lower 16. One addition and its carry. */
-TS_ALWAYS_INLINE bool ts_add_carries_16(uint16_t a, uint16_t b, uint16_t *sum) {
-    return __builtin_add_overflow(a, b, sum);
-}
 
 static inline bool ts_is_pow2(uint64_t x) { return x != 0 && (x & (x - 1)) == 0; }
 

@@ -17,9 +17,9 @@
 
 /* The owner's own word. */
 TS_ALWAYS_INLINE void ts_set_live(const void *p) {
-    const void *live = (const void *)ts_region.part[TS_NORMAL].live_at;
+    uintptr_t live = ts_region.part[TS_NORMAL].live_at;
     uint64_t at = (uintptr_t)p >> (TS_LIVE_SHIFT + 4);
-    ts_live_store(live, at, ts_live_on(ts_live_load(live, at), (uintptr_t)p >> 4));
+    ts_store_owned_at_release(live, at, ts_with_bit(ts_load_owned_at(live, at), (uintptr_t)p >> 4));
 }
 
 /* ---- from a bin ------------------------------------------------------------------------------------------ */
@@ -44,8 +44,9 @@ TS_ALWAYS_INLINE void *ts_take_place(ts_bin *bin, bool fine, uint64_t place) {
     uint64_t coarse = place * 4, first = fine ? place : coarse, entry = first + bin->starts[place & 255];
     char *object = ts_entry_address(&ts_region.part[TS_NORMAL], entry);
     /* A granule's entries have one live word, so its place does not wait for the start. */
-    const void *live = (const void *)(uintptr_t)ts_region.part[TS_NORMAL].live;
-    ts_live_store(live, first >> TS_LIVE_SHIFT, ts_live_on(ts_live_load(live, first >> TS_LIVE_SHIFT), entry));
+    uintptr_t live = (uintptr_t)ts_region.part[TS_NORMAL].live;
+    uint64_t lives = ts_load_owned_at(live, first >> TS_LIVE_SHIFT);
+    ts_store_owned_at_release(live, first >> TS_LIVE_SHIFT, ts_with_bit(lives, entry));
     TS_ASSUME(object != NULL);
     return object;
 }
@@ -94,7 +95,7 @@ TS_ALWAYS_INLINE bool ts_scope_may_renew(const ts_scope_block *block, size_t byt
    begins on a multiple of its size. Returns the object. */
 TS_ALWAYS_INLINE char *ts_fast_bump(ts_scope_block *block, uint64_t bump, uint64_t next) {
     char *at = ts_bump_at(bump);
-    ts_state64 *start = &block->bits->start[((uintptr_t)at >> 10) & 15];
+    _Atomic uint64_t *start = &block->bits->start[((uintptr_t)at >> 10) & 15];
     ts_store_relaxed(start, ts_with_bit(ts_load_relaxed(start), (uintptr_t)at >> 4));
     /* release: a thread that reads bump sees the start bits below it (ts_scope_object_bytes) */
     ts_store_release(&block->bump, next);

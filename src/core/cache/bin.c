@@ -8,7 +8,7 @@
 
 static uint32_t slab_of_entry(uint64_t entry) { return (uint32_t)(entry >> TS_ENTRY_UNIT_SHIFT); }
 static unsigned place_in_slab(bool fine, uint64_t entry) {
-    return (unsigned)ts_entry_place(fine, entry) & (ts_granules_per_unit(fine) - 1);
+    return (unsigned)ts_granule(fine, entry) & (ts_granules_per_unit(fine) - 1);
 }
 
 bool ts_bin_ready(ts_churn_block *block, unsigned cls) {
@@ -399,19 +399,27 @@ void *ts_bin_take_outer(ts_churn_block *block, unsigned cls) {
     return bits ? ts_take_place(&block->bin[cls], ts_class_is_fine(cls), place + ts_ctz64(bits)) : NULL;
 }
 
-/* The bits of the live words that stand for eight COARSE granules: four for each. */
-static uint64_t spread_granules(uint32_t eight, bool odd) {
-    uint64_t x = eight & 255u; /* a bit each to a byte each */
-    x = (x | x << 28) & 0x0000000F0000000Fu;
-    x = (x | x << 14) & 0x0003000300030003u;
-    x = (x | x << 7) & 0x0101010101010101u;
-    return x * 15 << (odd ? 4 : 0);
+/* The bits of a live word for sixteen COARSE granules: four for each. */
+static uint64_t spread_granules(uint32_t bits) {
+    uint64_t x = bits;
+    x = (x | x << 24) & 0x000000ff000000ffu;
+    x = (x | x << 12) & 0x000f000f000f000fu;
+    x = (x | x << 6) & 0x0303030303030303u;
+    x = (x | x << 3) & 0x1111111111111111u;
+    return x * 15;
 }
 
-/* The entry of a granule of a slab. */
-static uint64_t entry_of_granule(const ts_bin *bin, uint32_t unit, unsigned granule) {
-    unsigned place = granule % (TS_STATES_COARSE / 2) * 2 + granule / (TS_STATES_COARSE / 2);
-    return (uint64_t)unit * TS_UNIT_ENTRIES + (ts_bin_is_fine(bin) ? granule : place * 4 + bin->starts[place]);
+/* Takes the live bits of granules off, of which each stands for one slot at most. release: as in ts_fast_free. Returns
+   those that were on. */
+static uint64_t take_live_bits(_Atomic uint64_t *word, uint64_t mask) {
+    uint64_t was = ts_load_relaxed(word);
+    ts_store_release(word, was & ~mask);
+    return was & mask;
+}
+/* The entry of the slot in a granule of a slab. */
+static uint64_t entry_of_slot(const ts_bin *bin, uint32_t unit, unsigned granule) {
+    uint64_t first = (uint64_t)unit * TS_UNIT_ENTRIES;
+    return first + (ts_bin_is_fine(bin) ? granule : granule * 4 + bin->starts[granule]);
 }
 
 /* Lives in a HANDLED slab end: before their live bits go off. Returns the slots that are retired by that. */
@@ -419,7 +427,7 @@ TS_COLD static uint32_t count_lives(const ts_bin *bin, uint32_t unit, unsigned g
     uint32_t retired = 0;
     for (; bits; bits &= bits - 1) {
         unsigned i = ts_ctz64(bits);
-        uint64_t entry = entry_of_granule(bin, unit, granule + i);
+        uint64_t entry = entry_of_slot(bin, unit, granule + i);
         if (ts_is_live(entry) && !ts_slot_count(entry, true)) retired |= (uint32_t)1 << i;
     }
     return retired;
@@ -428,28 +436,17 @@ TS_COLD static uint32_t count_lives(const ts_bin *bin, uint32_t unit, unsigned g
 /* Frees the slots of one foreign word together: live bits first, then the counts, or bitmap and list, once. */
 unsigned ts_bin_free_bits(ts_churn_block *block, ts_bin *bin, uint32_t unit, unsigned granule, uint32_t bits,
                           bool keeps) {
-    bool fine = ts_bin_is_fine(bin), odd = !fine && granule >= TS_STATES_COARSE / 2;
-    _Atomic uint64_t *lives = ts_unit_live(unit);
-    uint32_t slots = 0; /* those that were live */
+    bool fine = ts_bin_is_fine(bin);
     bool handled = TS_UNLIKELY((ts_load_relaxed(ts_unit_word(unit)) & TS_UNIT_HANDLED) != 0);
-    uint32_t retired = handled ? count_lives(bin, unit, granule, bits) : 0;
-    if (fine) {
-        uint64_t was = ts_load_relaxed(&lives[granule / 64]), mask = (uint64_t)bits << (granule & 32);
-        slots = (uint32_t)((was & mask) >> (granule & 32));
-        ts_store_release(&lives[granule / 64], was & ~mask); /* as in ts_fast_free */
-    } else {
-        unsigned w = granule % (TS_STATES_COARSE / 2) / 8;
-        for (uint32_t left = bits; left;) { /* eight granules have a live word */
-            unsigned i = ts_ctz64(left) / 8;
-            uint32_t eight = left >> i * 8 & 255u;
-            left &= ~((uint32_t)255 << i * 8);
-            uint64_t was = ts_load_relaxed(&lives[w + i]), mask = spread_granules(eight, odd);
-            ts_store_release(&lives[w + i], was & ~mask);
-            if (TS_UNLIKELY(ts_popcount64(was & mask) != ts_popcount64(eight)))
-                for (unsigned k = 0; k < 8; k++)
-                    if (!(was & mask >> k * 8 << k * 8 & (uint64_t)255 << k * 8)) eight &= ~(1u << k);
-            slots |= eight << i * 8;
-        }
+    uint32_t retired = handled ? count_lives(bin, unit, granule, bits) : 0, slots = 0; /* slots: that were live */
+    _Atomic uint64_t *lives = &ts_unit_live(unit)[fine ? granule / 64 : granule / 16];
+    if (fine) slots = (uint32_t)(take_live_bits(lives, (uint64_t)bits << (granule & 32)) >> (granule & 32));
+    for (unsigned i = 0; i < 32 && !fine; i += 16) {
+        uint32_t some = bits >> i & UINT16_MAX;
+        uint64_t was = some ? take_live_bits(&lives[i / 16], spread_granules(some)) : 0;
+        if (TS_UNLIKELY(ts_popcount64(was) != ts_popcount64(some)))
+            for (unsigned k = 0; k < 16; k++) some &= ~((uint32_t)((was >> 4 * k & 15) == 0) << k);
+        slots |= some << i;
     }
     if (TS_UNLIKELY(slots != bits)) /* foreign.c, 8 */
         ts_fetch_add_relaxed(&block->b.share->allocator->rejected_frees, ts_popcount64(bits & ~slots));
@@ -459,7 +456,7 @@ unsigned ts_bin_free_bits(ts_churn_block *block, ts_bin *bin, uint32_t unit, uns
     uint64_t before = ts_bin_depth(bin), depth = before;
     uint64_t room = keeps && ts_popcount64(slots) <= 8 && !ts_is_outer(unit) ? bin->full_at : 0;
     for (; slots && depth < room; slots &= slots - 1) {
-        uint64_t entry = entry_of_granule(bin, unit, granule + ts_ctz64(slots));
+        uint64_t entry = entry_of_slot(bin, unit, granule + ts_ctz64(slots));
         bin->magazine->object[depth++] = ts_entry_address(&ts_region.part[TS_NORMAL], entry);
     }
     unsigned kept = (unsigned)(depth - before), given = ts_popcount64(slots) + gone;
@@ -467,9 +464,7 @@ unsigned ts_bin_free_bits(ts_churn_block *block, ts_bin *bin, uint32_t unit, uns
     if (given != 0) {
         ts_slab_at(unit)->empty_at = (uint16_t)(ts_slab_at(unit)->empty_at - gone);
         ts_count(&bin->direct_frees, given * TS_DIRECT_ONE);
-        /* granule is a multiple of 32; of a COARSE slab these are every second place of a slab page */
-        uint64_t put = fine ? slots : ts_spread_32(slots) << odd;
-        put_slots(block, bin, unit, fine ? granule : granule * 2 % TS_STATES_COARSE, put, given - gone);
+        put_slots(block, bin, unit, granule, slots, given - gone);
     }
     return kept + given;
 }

@@ -225,8 +225,7 @@ static uint32_t live_bits(uint32_t unit, uint64_t word, unsigned i) {
     if (ts_word_is_fine(word)) return (uint32_t)(ts_load_seq(&lives[i / 2]) >> i % 2 * 32);
     uint32_t live = 0;
     for (unsigned k = 0; k < 32; k++) {
-        uint64_t entry = ts_granule_entry(false, i * 32u + k);
-        live |= (uint32_t)((ts_load_seq(&lives[entry >> 6]) >> (entry & 63) & 15) != 0) << k;
+        live |= (uint32_t)((ts_load_seq(&lives[i * 2 + k / 16]) >> k % 16 * 4 & 15) != 0) << k;
     }
     return live;
 }
@@ -306,7 +305,7 @@ static unsigned drain_churn(ts_churn_block *block, uint32_t unit, uint64_t w, si
         if ((uint32_t)ts_load_seq(&words[i]) == 0) continue;
         some |= (uint32_t)1 << i;
         /* The freeing threads' processors had these lines last. */
-        __builtin_prefetch((const void *)(uintptr_t)&ts_unit_live(unit)[ts_word_is_fine(w) ? i / 2 : i % 4 * 4], 1);
+        __builtin_prefetch((const void *)(uintptr_t)&ts_unit_live(unit)[ts_word_is_fine(w) ? i / 2 : i * 2], 1);
     }
     for (; some; some &= some - 1) {
         unsigned i = ts_ctz64(some);

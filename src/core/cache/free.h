@@ -42,9 +42,9 @@ TS_ALWAYS_INLINE ts_fast_result ts_fast_free_in(ts_bin *bin, uint64_t word, uint
     ts_fast_result r = {.freed = false, .full = false, .late = false, .bin = bin};
     const bool exact = kind == TS_FAST_EXACT;
     r.entry = entry;
-    const void *live = (const void *)(uintptr_t)ts_region.part[TS_NORMAL].live;
-    uint64_t lives = ts_live_load(live, entry >> TS_LIVE_SHIFT);
-    if (TS_UNLIKELY(!ts_live_off(&lives, entry))) return r;
+    uintptr_t live = (uintptr_t)ts_region.part[TS_NORMAL].live;
+    uint64_t lives = ts_load_owned_at(live, entry >> TS_LIVE_SHIFT);
+    if (TS_UNLIKELY(!ts_take_bit(&lives, entry))) return r;
     const ts_slab *slab = ts_slab_in(&ts_region.part[TS_NORMAL], (uint32_t)(entry >> TS_ENTRY_UNIT_SHIFT));
     if (seen && (word != seen->word || ts_load_acquire(&slab->tag) != seen->tag)) return r;
     if (exact) {
@@ -53,7 +53,7 @@ TS_ALWAYS_INLINE ts_fast_result ts_fast_free_in(ts_bin *bin, uint64_t word, uint
     }
     if (kind != TS_FAST_PLAIN && TS_UNLIKELY(!ts_slot_count(entry, false))) return r; /* the slot is retired */
     /* release: a cross-thread free that finds the slot not live has seen all that led to it */
-    ts_live_store(live, entry >> TS_LIVE_SHIFT, lives);
+    ts_store_owned_at_release(live, entry >> TS_LIVE_SHIFT, lives);
     if (exact) {
         uint64_t bit;
         _Atomic uint64_t *foreign = ts_slab_foreign_word(word, entry, &bit);
@@ -150,7 +150,7 @@ TS_ALWAYS_INLINE bool ts_fast_give(ts_bin *bin, uint64_t entry) {
     uint32_t before = slab->free_count;
     if (TS_UNLIKELY(before - 1 >= slab->empty_at - 2u)) return false;
     bool fine = ts_bin_is_fine(bin);
-    uint64_t place = ts_entry_place(fine, entry) & (ts_granules_per_unit(fine) - 1);
+    uint64_t place = ts_granule(fine, entry) & (ts_granules_per_unit(fine) - 1);
     _Atomic uint64_t *word = &ts_slab_free_words(fine, slab)[place / 64];
     ts_store_relaxed(word, ts_with_bit(ts_load_relaxed(word), place));
     slab->free_count = (uint16_t)(before + 1);
@@ -174,11 +174,12 @@ TS_ALWAYS_INLINE ts_scope_block *ts_fast_scope(uint64_t share_key, uint64_t word
 TS_ALWAYS_INLINE bool ts_fast_free_bit(ts_scope_block *block, uint64_t entry, const uint32_t piece) {
     const ts_part *region = &ts_region.part[TS_NORMAL];
     uint64_t unit = entry >> TS_ENTRY_UNIT_SHIFT;
-    /* A unit has 64 words of COARSE states, of which the first 16 are the start bits: its entries in 64s begin at 16
-       times its number. */
-    ts_state64 *start = (ts_state64 *)(void *)region->state + (entry >> 6) + unit * (TS_STATES_COARSE / 4 - 16);
+    /* A unit has 64 words of bitmaps, of which the first 16 are the start bits: its entries in 64s begin at 16 times
+       its number. */
+    _Atomic uint64_t *start = (_Atomic uint64_t *)(void *)region->scope_bits + (entry >> 6) +
+                              unit * (TS_SCOPE_BITS_BYTES / sizeof *start - 16);
     if (ts_is_piece(piece)) start += piece % 2 * TS_PIECE_ENTRIES; /* the bitmaps of odd pieces lie 32 words behind */
-    ts_state64 *freed = start + 16;
+    _Atomic uint64_t *freed = start + 16;
     uint64_t behind = ts_load_relaxed(start) >> (entry & 63), gone = ts_load_relaxed(freed);
     /* An object starts here, as the lowest bit says, and another one behind it. */
     if (TS_UNLIKELY((behind & 1) == 0) || TS_UNLIKELY(behind == 1)) return false;

@@ -27,7 +27,7 @@ bool ts_scope_anchor(ts_scope_block *block, const void *object, ts_place *out) {
         ts_slab_start((void *)(uintptr_t)object) != ts_slab_unit_address(unit))
         return false;
     uint32_t entry = (uint32_t)((size_t)((const char *)object - ts_slab_unit_address(unit)) / 16);
-    ts_state64 *freed = &block->bits->freed[entry >> 6];
+    _Atomic uint64_t *freed = &block->bits->freed[entry >> 6];
     /* One object less, and one gap more. release: as in a free. */
     ts_store_release(freed, ts_with_bit(ts_load_relaxed(freed), entry));
     block->skipped = (uint16_t)(block->skipped + 2); /* the gap, and the object that never was */

@@ -142,7 +142,7 @@ void *ts_scope_renew_for(ts_scope_block *block, size_t bytes) {
     return ts_fast_bump(block, bump, ts_bump_next(bump, bytes));
 }
 
-static void set_bit(ts_state64 *words, uint32_t entry) {
+static void set_bit(_Atomic uint64_t *words, uint32_t entry) {
     ts_store_relaxed(&words[entry >> 6], ts_load_relaxed(&words[entry >> 6]) | (uint64_t)1 << (entry & 63));
 }
 

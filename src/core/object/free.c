@@ -340,7 +340,7 @@ TS_ALWAYS_INLINE bool free_in_closing(uintptr_t token, uint64_t entry, uint64_t 
         block->closing != TS_CLOSING || ts_load_relaxed(&block->allocator) != token || block->share->care)
         return false;
     uint64_t lives = ts_load_relaxed(ts_live_word(entry));
-    if (!ts_bit_off(&lives, entry)) return false;
+    if (!ts_take_bit(&lives, entry)) return false;
     ts_store_release(ts_live_word(entry), lives); /* as in ts_fast_free */
     if (TS_UNLIKELY(!ts_fast_give(bin, entry))) return free_closing_rest(bin, entry, true);
     atomic_thread_fence(memory_order_seq_cst); /* as in free_once */

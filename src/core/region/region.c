@@ -19,10 +19,10 @@ static _Atomic size_t metadata_bytes; /* a sum; no order needed */
 /* The ranges that have something for each unit, in the order of their addresses. */
 enum {
     DATA,
-    WORDS, /* accessible below the mark of a part: WORDS to RUNS of both parts, STATES and WIDE of the NORMAL part */
+    WORDS, /* accessible below the mark of a part: WORDS to RUNS of both parts, to WIDE of the NORMAL part */
     SLABS,
     RUNS,
-    STATES,
+    SCOPE_BITS,
     LIVE,
     WIDE,
     FINE, /* accessible for a group of units: with the first FINE slab, the first HANDLED one, the first cut unit */
@@ -36,7 +36,7 @@ static const size_t unit_bytes[RANGES] = {
     [WORDS] = sizeof(uint64_t),
     [SLABS] = TS_SLAB_BYTES,
     [RUNS] = sizeof(ts_run),
-    [STATES] = TS_STATES_COARSE * sizeof(uint16_t),
+    [SCOPE_BITS] = TS_SCOPE_BITS_BYTES,
     [WIDE] = TS_WIDE_BYTES,
     [LIVE] = TS_LIVE_WORDS * sizeof(uint64_t),
     [FINE] = TS_FINE_BYTES,
@@ -230,7 +230,7 @@ bool ts_region_init(unsigned max_units_log2) {
     ts_part *n = &ts_region.part[TS_NORMAL];
     for (unsigned i = 0; i < RANGES; i++) range_base[i] = base + l.range[i];
     n->base = range_base[DATA];
-    n->state = (_Atomic uint16_t *)(void *)range_base[STATES];
+    n->scope_bits = range_base[SCOPE_BITS];
     n->live = (_Atomic uint64_t *)(void *)range_base[LIVE];
     n->live_at = (uintptr_t)n->live - ((uintptr_t)n->base >> 10) * 8;
     ts_region.generation = (_Atomic uint16_t *)(void *)range_base[GENERATIONS];

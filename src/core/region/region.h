@@ -96,9 +96,9 @@
 #define TS_MAX_UNITS_LOG2 22u    /* 64 GiB, the NEAR units and each region: a handle has 22 bits for the unit */
 #define TS_MAX_UNITS_LOG2_32 15u /* 512 MiB where addresses have 32 bits */
 #define TS_MIN_UNITS_LOG2 9u     /* 8 MiB: below that initialisation fails */
-#define TS_STATES_COARSE 256u
-#define TS_STATES_FINE 1024u
-_Static_assert((uint64_t)TS_STATES_FINE << TS_MAX_UNITS_LOG2 <= (uint64_t)1 << 32, "a granule's number has 32 bits");
+#define TS_GRANULES_COARSE 256u /* of a unit */
+#define TS_GRANULES_FINE 1024u
+_Static_assert((uint64_t)TS_GRANULES_FINE << TS_MAX_UNITS_LOG2 <= (uint64_t)1 << 32, "a granule's number has 32 bits");
 #define TS_NEAR_UNITS ((uint32_t)1 << TS_MAX_UNITS_LOG2)
 #define TS_UNITS_LOG2 29u /* the number of a NORMAL unit: 128 regions */
 static inline bool ts_is_outer(uint32_t unit) { return TS_UNLIKELY(unit >= TS_NEAR_UNITS); }
@@ -116,6 +116,7 @@ enum { TS_NORMAL, TS_FAR, TS_PARTS };
 #define TS_SLAB_BYTES 128u
 #define TS_FINE_BYTES 128u
 #define TS_WIDE_BYTES 256u
+#define TS_SCOPE_BITS_BYTES 512u
 #define TS_CHUNK_NOTE_BYTES 12u /* of the note of a chunk of the lines; chunk.h asserts it */
 
 /* A PIECE is a thirty-second of a unit that is cut. It has one foreign word of a scope slab, and half a word of each
@@ -147,9 +148,9 @@ typedef struct ts_part {
     _Atomic uint64_t limit;     /* the mark, in entries: an entry at or above it is out of range. Raised under the
                                    pool's grow lock, as `near` is */
     _Atomic uint64_t *unit;     /* [entry >> 10] */
-    _Atomic uint16_t *state;    /* bitmaps of scope slabs: [granule] */
-    _Atomic uint64_t *live;     /* churn: [entry >> 6], a bit per entry: an object starts here and is live */
-    uintptr_t live_at;          /* the same, less its place for address 0: [address >> 10] */
+    _Atomic uint64_t *live;     /* [entry >> 6] */
+    uintptr_t live_at;          /* the same as an address, less the place of address 0: [address >> 10] */
+    char *scope_bits;           /* [(entry >> 10) * TS_SCOPE_BITS_BYTES] */
     char *slab;                 /* [(entry >> 10) * TS_SLAB_BYTES] */
     uint32_t first_unit;        /* 0; FAR: the number of NORMAL units, or UINT32_MAX: there is no FAR part */
     uint32_t units;
@@ -265,57 +266,20 @@ TS_ALWAYS_INLINE bool ts_is_near(uint64_t entry) { return !ts_is_at_most_relaxed
 TS_ALWAYS_INLINE char *ts_entry_address(const ts_part *part, uint64_t entry) { return part->base + entry * 16u; }
 
 /* The granule of an entry, and the first entry of a granule. Conditional moves: calls of all sizes mix. */
-TS_ALWAYS_INLINE uint64_t ts_granule(bool fine, uint64_t entry) {
-    uint64_t coarse = ts_ror_low_byte(entry >> 2);
-    return fine ? entry : coarse;
-}
-TS_ALWAYS_INLINE uint64_t ts_granule_entry(bool fine, uint64_t granule) {
-    return fine ? granule : ts_rol_low_byte(granule) << 2;
-}
-/* The granule of a place. Places are granules in the order of their addresses. */
-TS_ALWAYS_INLINE uint64_t ts_place_granule(bool fine, uint64_t place) {
-    uint64_t coarse = ts_ror_low_byte(place);
-    return fine ? place : coarse;
-}
-TS_ALWAYS_INLINE uint64_t ts_entry_place(bool fine, uint64_t entry) { return fine ? entry : entry >> 2; }
-TS_ALWAYS_INLINE unsigned ts_granules_per_unit(bool fine) { return fine ? TS_STATES_FINE : TS_STATES_COARSE; }
+TS_ALWAYS_INLINE uint64_t ts_granule(bool fine, uint64_t entry) { return fine ? entry : entry >> 2; }
+TS_ALWAYS_INLINE uint64_t ts_granule_entry(bool fine, uint64_t granule) { return fine ? granule : granule << 2; }
+TS_ALWAYS_INLINE unsigned ts_granules_per_unit(bool fine) { return fine ? TS_GRANULES_FINE : TS_GRANULES_COARSE; }
 
-/* The state words of a unit, by granule. */
-static inline _Atomic uint16_t *ts_unit_scope_states(uint32_t unit) {
-    return &ts_region.part[TS_NORMAL].state[(size_t)unit * TS_STATES_COARSE];
-}
-#define TS_LIVE_WORDS 16u
+#define TS_LIVE_WORDS 16u /* of a unit */
+#define TS_LIVE_SHIFT 6u  /* entries of a word */
 TS_ALWAYS_INLINE _Atomic uint64_t *ts_live_word(uint64_t entry) {
-    return &ts_region.part[TS_NORMAL].live[entry >> 6];
-}
-/* Load and store of an owned live word, with the index in the address: compilers compute it apart. */
-#define TS_LIVE_SHIFT 6u /* entries of a word */
-TS_ALWAYS_INLINE uint64_t ts_live_load(const void *base, uint64_t i) {
-    uint64_t x;
-    __asm__("movq (%1,%2,8), %0" : "=r"(x) : "r"(base), "r"(i), "m"(*(const char(*)[])base));
-    return x;
-}
-TS_ALWAYS_INLINE void ts_live_store(const void *base, uint64_t i, uint64_t x) {
-    __asm__ volatile("movq %2, (%0,%1,8)" : : "r"(base), "r"(i), "r"(x) : "memory");
-}
-/* Turns bit n (modulo 64) off; whether it was on. */
-TS_ALWAYS_INLINE bool ts_live_off(uint64_t *x, uint64_t n) {
-    bool was;
-    __asm__("btrq %2, %0" : "+r"(*x), "=@ccc"(was) : "r"(n));
-    return was;
-}
-TS_ALWAYS_INLINE uint64_t ts_live_on(uint64_t x, uint64_t n) {
-    __asm__("btsq %1, %0" : "+r"(x) : "r"(n) : "cc");
-    return x;
-}
-TS_ALWAYS_INLINE _Atomic uint64_t *ts_live_word_at(const void *p) {
-    return (_Atomic uint64_t *)(ts_region.part[TS_NORMAL].live_at + ((uintptr_t)p >> 10 << 3));
+    return &ts_region.part[TS_NORMAL].live[entry >> TS_LIVE_SHIFT];
 }
 static inline _Atomic uint64_t *ts_unit_live(uint32_t unit) {
     return &ts_region.part[TS_NORMAL].live[(size_t)unit * TS_LIVE_WORDS];
 }
-/* acquire */
-static inline bool ts_is_live(uint64_t entry) { return ts_load_acquire(ts_live_word(entry)) >> (entry & 63) & 1; }
+/* Whether a live object of a churn slab starts at the entry. acquire: partner of the release of a free. */
+static inline bool ts_is_live(uint64_t entry) { return ts_has_bit(ts_load_acquire(ts_live_word(entry)), entry); }
 
 /* Bytes of a unit, as a power of two. */
 static inline unsigned ts_part_shift(unsigned part) { return part == TS_NORMAL ? TS_UNIT_SHIFT : TS_FAR_SHIFT; }

@@ -8,7 +8,7 @@
 #include <string.h>
 
 /* State words and free bitmaps of a fresh slab, by size class; constant after ts_slab_init_templates. */
-static uint8_t starts[TS_CLASSES][TS_STATES_COARSE]; /* low bits of the entry where the slot of a place starts */
+static uint8_t starts[TS_CLASSES][TS_GRANULES_COARSE]; /* low bits of the entry where the slot of a place starts */
 static uint64_t coarse_free[TS_CLASSES][4];
 static uint64_t fine_free[TS_FINE_CLASSES][16];
 
@@ -20,7 +20,7 @@ void ts_slab_init_templates(void) {
         uint64_t *bits = fine ? fine_free[cls] : coarse_free[cls];
         for (unsigned slot = 0; slot < ts_classes.slots[cls]; slot++) {
             unsigned entry = slot * ts_class_bytes[cls] / 16;
-            unsigned place = (unsigned)ts_entry_place(fine, entry);
+            unsigned place = (unsigned)ts_granule(fine, entry);
             if (!fine) starts[cls][place] = entry & 3;
             bits[place >> 6] |= (uint64_t)1 << (place & 63);
         }

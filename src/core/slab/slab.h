@@ -159,24 +159,18 @@ typedef struct ts_slab {
     _Atomic uint64_t foreign[8]; /* churn, COARSE: 32 granules a word. The record of a piece ends before it */
 } ts_slab;
 
-/* The state words of a unit, eight bytes at a time: for resets, for scope slabs, and for frees of four slots in a step.
-   Another thread may load one of the four words meanwhile. C says nothing of accesses of two sizes. All processors that
-   have an atomic store of eight bytes show each of the words as it was or as it is, and a release of the store holds
-   for each of them. Only the owner of the slab stores them, in either size. */
-typedef _Atomic uint64_t TS_MAY_ALIAS ts_state64;
-
-/* A scope slab uses the state words of its unit as two bitmaps, a bit per 16 bytes. (o), read by any thread. The
-   bitmaps of the pieces in odd places come behind. */
+/* The bitmaps of a scope slab, a bit per 16 bytes. (o), read by any thread. The bitmaps of the pieces in odd places come
+   behind. */
 typedef struct ts_scope_bits {
-    ts_state64 start[16]; /* an object starts here; never cleared before the reset */
-    ts_state64 freed[16]; /* it was freed */
+    _Atomic uint64_t start[16]; /* an object starts here; never cleared before the reset */
+    _Atomic uint64_t freed[16]; /* it was freed */
 } ts_scope_bits;
 
 _Static_assert(sizeof(ts_slab) == TS_SLAB_BYTES, "region.h gives each unit this much");
 _Static_assert(offsetof(ts_slab, foreign) <= TS_PIECE_RECORD_BYTES, "the record of a piece");
 _Static_assert(TS_PIECE_ENTRIES == 32, "a piece has one foreign word, and half a word of each bitmap");
 _Static_assert(16 * sizeof(uint64_t) == TS_FINE_BYTES, "the free bitmap of a FINE slab");
-_Static_assert(2 * sizeof(ts_scope_bits) <= TS_STATES_COARSE * 2, "the bitmaps lie over the unit's COARSE state words");
+_Static_assert(2 * sizeof(ts_scope_bits) == TS_SCOPE_BITS_BYTES, "region.h gives each unit this much");
 _Static_assert(32 * sizeof(uint64_t) == TS_WIDE_BYTES, "foreign words of a scope slab, and of a FINE one");
 
 TS_ALWAYS_INLINE unsigned ts_slab_kind(const ts_slab *slab) { return ts_load_relaxed(&slab->kind); }
@@ -271,7 +265,8 @@ static inline uint32_t ts_slab_after(uint32_t slab) {
 
 /* The bitmaps of the slab. For a piece these are bitmaps of its unit, in which it has half a word, or a word, each. */
 static inline ts_scope_bits *ts_slab_scope_bits(uint32_t slab) {
-    ts_scope_bits *bits = (ts_scope_bits *)(void *)(uintptr_t)ts_unit_scope_states(ts_unit_of(slab));
+    ts_scope_bits *bits =
+        (ts_scope_bits *)(void *)(ts_region.part[TS_NORMAL].scope_bits + (size_t)ts_unit_of(slab) * TS_SCOPE_BITS_BYTES);
     return ts_is_piece(slab) ? bits + slab % 2 : bits;
 }
 /* Units of a slab. */
@@ -450,8 +445,8 @@ TS_ALWAYS_INLINE void ts_slab_clear_bits(ts_scope_bits *bits, uint32_t slab, boo
         ts_store_relaxed(&bits->start[ts_scope_first_word(slab)], 0);
         ts_store_relaxed(&bits->freed[ts_scope_first_word(slab)], 0);
     } else {
-        ts_slab_clear16((_Atomic uint64_t *)(void *)bits->start);
-        if (TS_UNLIKELY(!unfreed)) ts_slab_clear16((_Atomic uint64_t *)(void *)bits->freed);
+        ts_slab_clear16(bits->start);
+        if (TS_UNLIKELY(!unfreed)) ts_slab_clear16(bits->freed);
     }
 }
 

@@ -315,9 +315,8 @@ uint32_t ts_slab_acquire_scope(ts_heap *heap, ts_share *share, unsigned home, bo
 /* Populates units, and the metadata that is written when they become slabs that are not FINE. */
 static bool populate_units(uint32_t first, uint32_t units) {
     const ts_part *part = &ts_region.part[TS_NORMAL];
-    size_t granules = TS_STATES_COARSE;
     return populate_pages(ts_unit_address(first), units * (size_t)TS_UNIT_BYTES) &&
-           populate_pages((void *)ts_unit_scope_states(first), units * granules * sizeof(uint16_t)) &&
+           populate_pages(ts_slab_scope_bits(first), units * (size_t)TS_SCOPE_BITS_BYTES) &&
            populate_pages((void *)ts_unit_live(first), units * (size_t)TS_LIVE_WORDS * 8) &&
            populate_pages((void *)&part->unit[first], units * sizeof *part->unit);
 }

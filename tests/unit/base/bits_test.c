@@ -58,24 +58,20 @@ static void words(void **state) {
     }
 }
 
-static void low_byte_turned(void **state) {
+static void low_byte(void **state) {
     (void)state;
-    for (uint64_t x = 0; x < 70000; x++) {
-        uint64_t high = x << 40 | (x & ~(uint64_t)0xff), byte = x & 0xff;
-        assert_int_equal(ts_ror_low_byte(high | byte), high | byte / 2 | byte % 2 * 128);
-        assert_int_equal(ts_rol_low_byte(high | byte), high | byte % 128 * 2 | byte / 128);
-        assert_int_equal(ts_low_byte(high | byte), byte);
-    }
+    for (uint64_t x = 0; x < 70000; x++) assert_int_equal(ts_low_byte(x << 40 | x), x & 0xff);
 }
 
-static void carries(void **state) {
+static void bits_of_words(void **state) {
     (void)state;
-    for (uint32_t a = 0; a <= UINT16_MAX; a += a % 4096 < 8 || a % 4096 > 4087 ? 1 : 509) {
-        for (uint32_t b = 0; b <= UINT16_MAX; b += b < 8 || b > 65527 ? 1 : 1021) {
-            uint16_t sum;
-            assert_int_equal(ts_add_carries_16((uint16_t)a, (uint16_t)b, &sum), a + b > UINT16_MAX);
-            assert_int_equal(sum, (a + b) % 65536);
-        }
+    for (uint64_t n = 0; n < 200; n++) {
+        uint64_t bit = (uint64_t)1 << n % 64, all = UINT64_MAX, none = 0;
+        assert_true(ts_has_bit(bit, n) && !ts_has_bit(~bit, n));
+        assert_true(ts_take_bit(&all, n) && all == ~bit);
+        assert_false(ts_take_bit(&all, n) || all != ~bit);
+        assert_false(ts_take_bit(&none, n) || none != 0);
+        assert_true(ts_with_bit(all, n) == UINT64_MAX);
     }
 }
 
@@ -99,8 +95,8 @@ static void rounding(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(words),
-        cmocka_unit_test(low_byte_turned),
-        cmocka_unit_test(carries),
+        cmocka_unit_test(low_byte),
+        cmocka_unit_test(bits_of_words),
         cmocka_unit_test(rounding),
     };
     return cmocka_run_group_tests_name("base.bits", tests, NULL, NULL);

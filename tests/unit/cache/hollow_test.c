@@ -31,7 +31,7 @@ static struct {
 } purges;
 
 static bool test_purge(void *at, size_t bytes) {
-    if ((char *)at >= (char *)ts_region.part[TS_NORMAL].state) return ts_os_native.purge(at, bytes);
+    if (!ts_is_data(at)) return ts_os_native.purge(at, bytes);
     purges.calls++;
     purges.in_an_operation += ts_is_in_op(&ts_thread);
     if (purges.before && bytes < TS_UNIT_BYTES) { /* a part of a slab, not one that is nobody's */

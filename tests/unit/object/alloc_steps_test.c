@@ -44,7 +44,7 @@
 #define ts_read_is_malloc stepped_read_is_malloc
 #define ts_refusals stepped_refusals
 #define ts_fast_give(bin, entry) (step(), (ts_fast_give)((bin), (entry)))
-#define ts_add_carries_16(a, b, sum) (step(), (ts_add_carries_16)((a), (b), (sum)))
+#define ts_take_bit(x, n) (step(), (ts_take_bit)((x), (n)))
 #define ts_realloc stepped_realloc
 #define ts_resize_own stepped_resize_own
 #define ts_object_at stepped_object_at
@@ -141,7 +141,7 @@ static unsigned reports;
 #undef ts_free
 #undef ts_has_as_span
 #undef ts_fast_give
-#undef ts_add_carries_16
+#undef ts_take_bit
 #undef ts_realloc
 #undef ts_object_at
 #undef ts_object_at_in_slab

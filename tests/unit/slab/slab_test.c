@@ -61,7 +61,7 @@ static void fresh_slab_of_every_class(void **state) {
         for (unsigned slot = 0; slot < ts_classes.slots[cls]; slot++) {
             unsigned at = slot * ts_class_bytes[cls], place = at / (fine ? 16 : 64);
             assert_true(ts_load_relaxed(&free_words[place / 64]) >> (place % 64) & 1);
-            assert_int_equal(ts_class_starts(cls)[place % TS_STATES_COARSE], fine ? 0 : at / 16 % 4);
+            assert_int_equal(ts_class_starts(cls)[place % TS_GRANULES_COARSE], fine ? 0 : at / 16 % 4);
         }
         give(unit);
     }

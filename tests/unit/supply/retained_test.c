@@ -25,7 +25,7 @@ static struct {
 
 static bool test_purge(void *at, size_t bytes) {
     purges.in_an_operation += ts_is_in_op(&ts_thread);
-    if ((char *)at >= (char *)ts_region.part[TS_NORMAL].state) {
+    if (!ts_is_data(at)) {
         if (purges.refuse) return false;
         purges.state_bytes += bytes;
         return ts_os_native.purge(at, bytes);
@@ -40,7 +40,7 @@ static bool test_purge(void *at, size_t bytes) {
 }
 
 static bool test_populate(void *at, size_t bytes) {
-    if ((char *)at < (char *)ts_region.part[TS_NORMAL].state) purges.populated += (unsigned)(bytes / UNIT);
+    if (ts_is_data(at)) purges.populated += (unsigned)(bytes / UNIT);
     return ts_os_native.populate(at, bytes);
 }
 
@@ -51,7 +51,7 @@ static uint64_t test_time(void) { return now; }
 
 static bool refuse_units;
 static bool test_commit(void *at, size_t bytes) {
-    return !(refuse_units && (char *)at < (char *)ts_region.part[TS_NORMAL].state) &&
+    return !(refuse_units && ts_is_data(at)) &&
            ts_os_native.commit(at, bytes);
 }
 
@@ -710,7 +710,7 @@ static void states_go_and_handles_stay_stale(void **state) {
         size_t state_bytes = purges.state_bytes;
         assert_int_equal(slab_trim(allocator), UNITS * UNIT);
         if (ts_os_page_bytes() <= 4096) /* all but the words in pages shared with other units */
-            assert_true(purges.state_bytes - state_bytes >= UNITS * TS_STATES_COARSE * 2 - 2 * 4096);
+            assert_true(purges.state_bytes - state_bytes >= UNITS * TS_GRANULES_COARSE * 2 - 2 * 4096);
         for (size_t i = 0; i < SLOTS; i++) {
             assert_null(slab_handle_get(allocator, stale[round][i]));
             assert_false(slab_free(allocator, objects[i]));
@@ -774,7 +774,7 @@ static void states_go_piece_by_piece(void **state) {
     } kind[] = {{2000, false}, {16, false}, {2000, true}, {16, true}};
     (void)state;
     for (unsigned k = 0; k < sizeof kind / sizeof *kind; k++) {
-        size_t of_words = TS_STATES_COARSE * 2 + (kind[k].handles ? TS_UNIT_ENTRIES * 2 : 0);
+        size_t of_words = TS_SCOPE_BITS_BYTES + (kind[k].handles ? TS_UNIT_ENTRIES * 2 : 0);
         SlabOptions options = {.size = sizeof options, .reclaim_policy = SLAB_RECLAIM_AT_ONCE};
         SlabAllocator *allocator = slab_allocator_create_ex(&options);
         EpochId epoch = epoch_open(allocator, NULL, EPOCH_CHURN);

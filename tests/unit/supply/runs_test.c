@@ -22,7 +22,7 @@ static struct {
 } purges;
 
 static bool test_purge(void *at, size_t bytes) {
-    if ((char *)at < (char *)ts_region.part[TS_NORMAL].state) {
+    if (ts_is_data(at)) {
         purges.calls++;
         purges.small += bytes < TS_PURGE_LEAST_UNITS * UNIT;
     }
