@@ -163,8 +163,8 @@ static bool check_churn_slab(ts_check *check, const ts_churn_block *block, unsig
     REQUIRE(ts_slab_kind(slab) == (fine ? TS_KIND_FINE : TS_KIND_CHURN), "unit %u: kind %u in a bin", unit,
             ts_slab_kind(slab));
     for (unsigned i = 0; i < ts_slab_free_word_count(fine); i++) bits += ts_popcount64(ts_load_relaxed(&bitmap[i]));
-    REQUIRE(!handled || (ts_load_relaxed(&slab->handled) && ts_region.run[unit].counted &&
-                         ts_region_has_generations(unit)),
+    REQUIRE(!handled ||
+                (ts_load_relaxed(&slab->handled) && ts_region.run[unit].counted && ts_region_has_generations(unit)),
             "unit %u: lives are counted, and its record does not say so", unit);
     for (unsigned slot = 0; slot < ts_classes.slots[cls]; slot++) {
         unsigned entry = slot * ts_class_bytes[cls] / 16, g = (unsigned)ts_granule(fine, entry);
@@ -190,10 +190,9 @@ static bool check_churn_slab(ts_check *check, const ts_churn_block *block, unsig
                 (ts_load_relaxed(ts_unit_word(unit)) & TS_UNIT_FOREIGN),
             "unit %u: empty, and still in a block that is closing", unit);
     *live += live_slots;
-    return check_word(check, unit,
-                      ts_load_relaxed(&block->b.era) | handled |
-                          (uint64_t)ts_line_of(&block->bin[cls]) << TS_UNIT_LINE_SHIFT,
-                      dead);
+    return check_word(
+        check, unit,
+        ts_load_relaxed(&block->b.era) | handled | (uint64_t)ts_line_of(&block->bin[cls]) << TS_UNIT_LINE_SHIFT, dead);
 }
 
 static bool collect(ts_check *check, const ts_churn_block *block, unsigned cls, places *out) {

@@ -110,7 +110,7 @@ TS_ALWAYS_INLINE bool free_obj_fast(const ts_tls *tls, SlabHandle handle, bool *
     uint64_t entry = unit * TS_UNIT_ENTRIES + ts_handle_entry(handle);
     if (TS_UNLIKELY(!ts_is_near(entry))) return false;
     ts_fast_result r = ts_fast_free(tls->share_key, entry, ts_entry_address(&ts_region.part[TS_NORMAL], entry),
-                                    TS_FAST_EXACT,                                    handle, NULL, false);
+                                    TS_FAST_EXACT, handle, NULL, false);
     if (TS_UNLIKELY(!r.freed)) return false;
     *first = !r.late;
     if (TS_UNLIKELY(r.full)) return ts_free_full(r.bin, r.entry);

@@ -3,8 +3,8 @@
  * Also the next slab of a scope in the usual case. The thread that owns the block calls these inside an operation.
  * None of them takes a lock, makes a system call, or moves more than one slot.
  *
- * All sizes take one path. The place of a state word differs between FINE slabs and others. A conditional move selects
- * it, because a branch would be mispredicted wherever sizes mix.
+ * All sizes take one path. The address alone finds an object's live bit. Where granules differ between FINE slabs and
+ * others a conditional move selects, because a branch would be mispredicted wherever sizes mix.
  */
 /* Modelled in tests/model: foreign, bump, orders. */
 #ifndef TS_CACHE_ALLOCATE_H
@@ -38,7 +38,7 @@ TS_ALWAYS_INLINE void *ts_fast_pop(ts_bin *bin) {
     return object;
 }
 
-/* The object at a place, made live. The place gives the object's 64 bytes, and the state word where it starts in
+/* The object in a granule, made live. The granule gives the object's 64 bytes, and the class where it starts in
    these. */
 TS_ALWAYS_INLINE void *ts_take_place(ts_bin *bin, bool fine, uint64_t place) {
     uint64_t coarse = place * 4, first = fine ? place : coarse, entry = first + bin->starts[place & 255];

@@ -217,8 +217,8 @@ void ts_bin_add(ts_churn_block *block, unsigned cls, uint32_t unit) {
     /* release: a thread that reads the word sees the reset slab */
     bool handled = TS_UNLIKELY((block->handled >> cls & 1) != 0) && ts_region_has_generations(unit);
     if (handled) ts_slab_note_handled(unit);
-    ts_store_release(ts_unit_word(unit), ts_load_relaxed(&block->b.era) | (handled ? TS_UNIT_HANDLED : 0) |
-                                             line << TS_UNIT_LINE_SHIFT);
+    ts_store_release(ts_unit_word(unit),
+                     ts_load_relaxed(&block->b.era) | (handled ? TS_UNIT_HANDLED : 0) | line << TS_UNIT_LINE_SHIFT);
     TS_PROBE2(slab__new, ts_unit_address(unit), (uint64_t)ts_class_bytes[cls]);
 }
 
@@ -343,7 +343,7 @@ TS_ALWAYS_INLINE unsigned pick_word(const ts_slab *slab, const _Atomic uint64_t 
     return w;
 }
 
-/* Fetches the cache lines that the next claim reads one after the other: the state words of the next slots, and the
+/* Fetches the cache lines that the next claim reads one after the other: the live words of the next slots, and the
    record of the slab after that. */
 TS_ALWAYS_INLINE void fetch_next_claim(const ts_bin *bin, bool fine) {
     const ts_slab *slab = ts_slab_at(ts_bin_head(bin));

@@ -307,7 +307,7 @@ void ts_block_rebuild(ts_heap *heap, ts_block *block) {
         ts_bin *bin = &churn->bin[cls];
         uint64_t live = 0;
         ts_bin_forget_magazine(bin);
-        (void)ts_bin_take_word(bin); /* the state words show its free slots */
+        (void)ts_bin_take_word(bin); /* the live words show its free slots */
         for (uint32_t unit = ts_bin_head(bin); unit; unit = ts_slab_at(unit)->next) {
             ts_slab_rebuild(unit, cls);
             live += ts_slab_count_live(unit);

@@ -52,7 +52,7 @@ void ts_bin_remove(ts_churn_block *block, ts_bin *bin, uint32_t unit);
    Caller holds the heap. */
 void ts_bin_release_if_empty(ts_churn_block *block, ts_bin *bin, uint32_t unit);
 void ts_bin_release_empty(ts_churn_block *block, ts_bin *bin, uint32_t unit);
-/* Frees one object into its slab; its state word is live. The slab stays in the bin, empty or not. Caller holds the
+/* Frees one object into its slab; its live bit is on. The slab stays in the bin, empty or not. Caller holds the
    heap. */
 void ts_bin_free_direct(ts_churn_block *block, ts_bin *bin, uint64_t entry);
 /* Frees the objects of 32 granules of a slab whose bits are on, as ts_bin_free_direct. granule: the first one, a
@@ -130,7 +130,7 @@ uint32_t ts_block_flush(ts_heap *heap, ts_block *block, uint64_t *recycled);
 /* Flushes the block if another thread has closed it and could not hold this heap then. Caller: the owner, or the
    holder of an ended thread's heap. */
 void ts_block_flush_if_shut(ts_heap *heap, ts_block *block);
-/* Makes the bins right from the state words alone. The block's thread vanished in a fork. */
+/* Makes the bins right from the live words alone. The block's thread vanished in a fork. */
 void ts_block_rebuild(ts_heap *heap, ts_block *block);
 
 /* ---- blocks with jobs ------------------------------------------------------------------------ */

@@ -10,7 +10,7 @@
  *  1. u = UNIT word (acquire); kind from it           a. take the whole queue (exchange)
  *  2. x = foreign word, t = tag (acquire)             b. for each slab: clear FOREIGN (and ZOMBIE)
  *  3. UNIT word again: still u, era = block's era     c. read each foreign word's bits
- *  4. state word live, bit not in x                   d. free those objects
+ *  4. live bit on, bit not in x                       d. free those objects
  *  5. CAS foreign word x -> t, x | bit                e. clear the bits of those objects
  *  6. CAS UNIT word u -> u | FOREIGN unless set       f. if the slab is empty: UNIT word -> 0 unless
  *  7. if 6 set it: push the slab on O's queue            FOREIGN is set again; then reuse it
@@ -53,7 +53,7 @@
  *  8. The limit. The owner frees by pointer, and looks at no bit because FOREIGN was off. T frees that object by
  *     pointer or handle, and is between 4 and 6. While T is away there, both can answer true. The drain finds the bit
  *     at d. The slot is not live: then the bit is dropped, and counted as rejected. Or the slot's next object was
- *     allocated there before d: then d frees that one. No structure is damaged, because the state word has one
+ *     allocated there before d: then d frees that one. No structure is damaged, because the live word has one
  *     writer. Closing this window needs a fence in every free of an owner. (T could look once more after 5, and take
  *     the bit off where the object is gone. That meets the case more often than not. But after sixteen counts T
  *     cannot tell its bit from a later free of the slot's next object, and that free would be lost, though no object
@@ -204,8 +204,7 @@ ts_foreign_result ts_foreign_free(uint32_t unit, uint64_t entry, uintptr_t alloc
         } else {
             if (!ts_is_live(entry)) return TS_FOREIGN_NOT_LIVE;
         }
-        if (generation != TS_ANY_GENERATION &&
-            generation != ts_slab_generation(ts_slab_at(unit), scope ? 0 : u, entry))
+        if (generation != TS_ANY_GENERATION && generation != ts_slab_generation(ts_slab_at(unit), scope ? 0 : u, entry))
             return TS_FOREIGN_NOT_LIVE;
         if (bits & bit) return TS_FOREIGN_NOT_LIVE;
         uint64_t count = x & TS_FOREIGN_COUNT_MASK;

@@ -29,7 +29,8 @@
 static ts_bin *my_bin(const ts_heap *heap, const ts_allocator *allocator, uint32_t unit, uint64_t *word) {
     /* acquire: partner of ts_bin_add, so that the block is there */
     uint64_t w = *word = ts_load_acquire(ts_unit_word(unit));
-    if (w == 0 || (w & (TS_UNIT_SPAN | TS_UNIT_SCOPE | TS_UNIT_ZOMBIE | TS_UNIT_FOREIGN)) || ts_word_is_fine(w)) return NULL;
+    if (w == 0 || (w & (TS_UNIT_SPAN | TS_UNIT_SCOPE | TS_UNIT_ZOMBIE | TS_UNIT_FOREIGN)) || ts_word_is_fine(w))
+        return NULL;
     const ts_block *block = ts_block_of_line(ts_word_line(w), false);
     if (ts_load_relaxed(&block->heap) != heap ||
         ts_load_relaxed(&block->allocator) != ts_load_relaxed(&allocator->token))

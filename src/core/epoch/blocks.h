@@ -207,8 +207,7 @@ TS_ALWAYS_INLINE bool ts_epoch_end_only(ts_heap *heap, ts_epoch *epoch, ts_block
    up. */
 TS_ALWAYS_INLINE bool ts_epoch_restart_block(ts_heap *heap, ts_epoch *epoch, ts_block *block) {
     uint64_t era = ts_era(block) + 1;
-    ts_store_release(&block->key,
-                     era | block->share->open_key); /* release: see ts_slab_next_generation */
+    ts_store_release(&block->key, era | block->share->open_key); /* release: see ts_slab_next_generation */
     (void)ts_epoch_detach_blocks(epoch);
     bool over = ts_scope_empty(heap, ts_scope(block), false);
     ts_store_relaxed(&block->resets, ts_load_relaxed(&block->resets) + 1);

@@ -51,7 +51,8 @@ static verdict free_churn_own(ts_churn_block *block, uint64_t word, uint32_t uni
                               uint32_t generation) {
     ts_bin *bin = ts_line_address(ts_word_line(word));
     if (!ts_is_live(entry)) return NOT_LIVE;
-    if (generation != TS_ANY_GENERATION && generation != ts_slab_generation(ts_slab_at(unit), word, entry)) return NOT_LIVE;
+    if (generation != TS_ANY_GENERATION && generation != ts_slab_generation(ts_slab_at(unit), word, entry))
+        return NOT_LIVE;
     if (TS_UNLIKELY(block->b.share->allocator->care)) take_back(&block->b, unit, entry);
     ts_bin_free_direct(block, bin, entry);
     verdict v = is_first(unit, word, entry, generation);
@@ -211,7 +212,8 @@ static bool free_fast_again(ts_heap *heap, uintptr_t token, void *p, uint64_t en
     ts_heap_leave(heap);
     if (!share) return false;
     ts_op_begin(&ts_thread);
-    ts_fast_result r = ts_fast_free(ts_share_key(share), entry, p, TS_FAST_PLAIN, SLAB_HANDLE_NONE, NULL, !ts_is_near(entry));
+    ts_fast_result r =
+        ts_fast_free(ts_share_key(share), entry, p, TS_FAST_PLAIN, SLAB_HANDLE_NONE, NULL, !ts_is_near(entry));
     if (r.full) return ts_free_full(r.bin, r.entry);
     ts_op_end(&ts_thread);
     return r.freed;
@@ -354,9 +356,8 @@ TS_ALWAYS_INLINE bool free_in_closing(uintptr_t token, uint64_t entry, uint64_t 
 TS_NOINLINE static bool free_adopted(uintptr_t token, uint64_t entry, uint64_t w, uint64_t share_key) {
     void *p = ts_entry_address(&ts_region.part[TS_NORMAL], entry);
     bool outer = !ts_is_near(entry), handled = (w & TS_UNIT_HANDLED) != 0;
-    ts_fast_result r = handled
-                           ? ts_fast_free(share_key, entry, p, TS_FAST_HANDLED, SLAB_HANDLE_NONE, NULL, outer)
-                           : ts_fast_free(share_key, entry, p, TS_FAST_PLAIN, SLAB_HANDLE_NONE, NULL, outer);
+    ts_fast_result r = handled ? ts_fast_free(share_key, entry, p, TS_FAST_HANDLED, SLAB_HANDLE_NONE, NULL, outer)
+                               : ts_fast_free(share_key, entry, p, TS_FAST_PLAIN, SLAB_HANDLE_NONE, NULL, outer);
     if (TS_UNLIKELY(!r.freed)) return free_slowly(token, entry, w);
     if (TS_UNLIKELY(r.full)) return ts_free_full(r.bin, entry);
     ts_op_end(&ts_thread);

@@ -36,8 +36,7 @@ struct ts_share;
 #define TS_MAGAZINE_SLOTS 64u
 #define TS_MAGAZINE_BYTES TS_LINES_MAGAZINE_BYTES
 
-/* Free objects and the places of their state words, so that an allocation computes neither from the other. The two
-   halves are apart, because the smaller ones lie closer together so. */
+/* Free objects. The place of an object's live bit follows from its address. */
 typedef struct ts_magazine {
     char *object[TS_MAGAZINE_SLOTS];
 } ts_magazine;
@@ -107,7 +106,7 @@ enum { TS_OPEN, TS_CLOSING };
 
 typedef struct ts_block {
     /* Every free reads these. They are written when the block changes hands or ends. */
-    _Atomic uint64_t key; /* [26:0] era in the UNIT words of its slabs  [63:32] line of its
+    _Atomic uint64_t key;        /* [26:0] era in the UNIT words of its slabs  [63:32] line of its
                                     owner's share while that thread may use the fast paths, else 0. The owner's exit
                                     and a close may change it at once, so both do it by read-modify-write */
     _Atomic uint64_t open_id;    /* id of its epoch while that is active, else TS_ID_NEVER */
@@ -227,7 +226,8 @@ static inline unsigned ts_bin_class(const ts_churn_block *block, const ts_bin *b
 }
 /* Whether the bin is of a class below 64 bytes: its place in the block says so. */
 #define TS_FINE_BINS_END (offsetof(ts_churn_block, bin) + TS_FINE_CLASSES * sizeof(ts_bin))
-_Static_assert(TS_FINE_BINS_END == TS_FINE_LINES_END * TS_CACHE_LINE && TS_CHURN_BLOCK_ALIGN == TS_LINES_CHUNK, "slab.h");
+_Static_assert(TS_FINE_BINS_END == TS_FINE_LINES_END * TS_CACHE_LINE && TS_CHURN_BLOCK_ALIGN == TS_LINES_CHUNK,
+               "slab.h");
 TS_ALWAYS_INLINE bool ts_bin_is_fine(const ts_bin *bin) {
     return ((uintptr_t)bin & (TS_CHURN_BLOCK_ALIGN - 1)) < TS_FINE_BINS_END;
 }

@@ -114,7 +114,7 @@ typedef struct ts_heap {
     _Atomic uint32_t state;   /* ts_heap_state; guarded by lock */
     uint32_t id;              /* constant */
     _Atomic uint32_t answers; /* (h) how often jobs were answered; read by callers */
-    bool rebuild;             /* (h) its thread vanished in a fork: only state words can be trusted */
+    bool rebuild;             /* (h) its thread vanished in a fork: only live words can be trusted */
     bool keeps_nothing;       /* (h) its thread ends, or has ended: no bin keeps an empty slab */
     bool is_threadless;       /* constant: it never has a thread, and keeps blocks that theirs gave up (orphan.c) */
     _Atomic uint32_t
@@ -171,9 +171,7 @@ extern TS_HIDDEN _Atomic uint32_t ts_heaps_notified;
 extern TS_HIDDEN ts_heap *ts_heap_nobody;
 
 /* The key of an open block of the share, without the era. */
-static inline uint64_t ts_share_key(const ts_share *share) {
-    return (uint64_t)ts_line_of(share) << TS_KEY_SHARE_SHIFT;
-}
+static inline uint64_t ts_share_key(const ts_share *share) { return (uint64_t)ts_line_of(share) << TS_KEY_SHARE_SHIFT; }
 
 /* ---- hold, call, drop ------------------------------------------------------------------------- */
 
@@ -181,7 +179,7 @@ static inline uint64_t ts_share_key(const ts_share *share) {
 typedef struct ts_heap_op_table {
     /* Answers all jobs of the heap. */
     void (*work_off)(ts_heap *heap);
-    /* Makes the bins right from the state words alone: the thread vanished in a fork. */
+    /* Makes the bins right from the live words alone: the thread vanished in a fork. */
     void (*rebuild)(ts_heap *heap);
     /* Queues the slab that the vanished thread had lent. In a child of fork. */
     void (*give_lent_back)(ts_heap *heap);
@@ -277,7 +275,7 @@ void ts_heap_unbind(void);
    frees by that are fast; allocates: so are its next allocations. */
 void ts_heap_bind_private(ts_heap *heap, ts_churn_block *block, bool allocates);
 /* fork: prepare holds every heap, so that no list is half changed. Operations of fast paths go on, so the child
-   trusts only the state words of other threads' blocks. */
+   trusts only the live words of other threads' blocks. */
 void ts_heap_fork_prepare(void);
 void ts_heap_fork_parent(void);
 void ts_heap_fork_child(void);

@@ -2,11 +2,12 @@
  * The region: one reservation of address space for the whole process. It is made once and never given back.
  *
  *     data      units of 16 KiB: slabs and spans
- *     state     per unit, twice: a 16-bit word for each granule of 64 bytes (COARSE, 512 bytes), and one for each
- *               granule of 16 bytes (FINE, 2 KiB). A slab uses one of the two, by its size class
+ *     live      per unit: the live words of a churn slab, 128 bytes
+ *     scope     per unit: the bitmaps of a scope slab, twice: those of pieces in odd places lie behind
  *     unit      per unit: the UNIT word, which names its owner (slab/slab.h)
  *     slab      per unit: the record of the slab, 128 bytes
  *     fine      per unit: the free bitmap of a FINE slab
+ *     generations  per unit: a 16-bit count for each entry, of a HANDLED slab
  *     wide      per unit: the foreign words of a scope slab or of a FINE slab
  *     piece     per piece of a unit, 32 a unit: a UNIT word and a record, as a unit has (slab/slab.h)
  *     run       per unit: free runs of the pool (pool.h)
@@ -42,9 +43,9 @@
  *     The data of a NORMAL unit is accessible once the pool has
  *     the unit, the data of a FAR unit while it is handed out.
  *     The metadata that only FINE slabs need becomes accessible for a group of units at once, with the first FINE
- *     slab in the group. A bit of `fine_groups` says so from then on. Nothing looks at it before a UNIT word says
- *     FINE. Metadata that only cut units need follows the rule of FINE metadata, with `piece_groups` and a UNIT word
- *     that says CUT.
+ *     slab in the group. A bit of `fine_groups` says so from then on. Nothing looks at it before a UNIT word names a
+ *     bin of FINE slabs. Generations follow the same rule, with `generation_groups` and a UNIT word that says HANDLED,
+ *     and what only cut units need with `piece_groups` and CUT.
  *  3. A place that comes from the program (an address, a handle) is compared with the mark first. At or above the
  *     mark the answer is "not ours", without an access.
  *  4. Unit 0 is never handed out: entry 0 means "none".
@@ -70,14 +71,8 @@
  *
  * An ENTRY names a 16-byte place of the data: (address - base) / 16. An entry of a NEAR unit has 32 bits.
  *
- * A GRANULE is a place of 64 bytes (COARSE) or 16 bytes (FINE) that has one state word. Its number finds the state
- * word, and its bits in the bitmaps of a slab. The number of a FINE granule is its entry. The 256 COARSE granules of
- * a unit are numbered with the even places first: place 2i has number i, place 2i + 1 has number 128 + i. Objects of
- * 128 bytes, and of all multiples of 128, begin in even places only. So they touch half as many cache lines of state
- * words, and a word of the free bitmap has twice as many of them.
- *
- * A slab's bin knows which of the two tables of state words the slab uses (ownership/block.h). So a path for all
- * sizes selects the granule's number by a conditional move, and has no branch for it.
+ * A GRANULE is a place of 64 bytes (COARSE) or 16 bytes (FINE) in which one object at most starts. It has a bit in the
+ * free bitmap of its slab, and in its foreign words. The number of a FINE granule is its entry.
  */
 #ifndef TS_REGION_REGION_H
 #define TS_REGION_REGION_H
@@ -96,7 +91,7 @@
 #define TS_MAX_UNITS_LOG2 22u    /* 64 GiB, the NEAR units and each region: a handle has 22 bits for the unit */
 #define TS_MAX_UNITS_LOG2_32 15u /* 512 MiB where addresses have 32 bits */
 #define TS_MIN_UNITS_LOG2 9u     /* 8 MiB: below that initialisation fails */
-#define TS_GRANULES_COARSE 256u /* of a unit */
+#define TS_GRANULES_COARSE 256u  /* of a unit */
 #define TS_GRANULES_FINE 1024u
 _Static_assert((uint64_t)TS_GRANULES_FINE << TS_MAX_UNITS_LOG2 <= (uint64_t)1 << 32, "a granule's number has 32 bits");
 #define TS_NEAR_UNITS ((uint32_t)1 << TS_MAX_UNITS_LOG2)
@@ -126,8 +121,8 @@ enum { TS_NORMAL, TS_FAR, TS_PARTS };
 #define TS_PIECE_ENTRIES (TS_UNIT_ENTRIES / TS_PIECES)
 #define TS_PIECE_RECORD_BYTES 64u
 
-/* The group of units whose FINE metadata becomes accessible at once: 128 units (272 KiB of metadata) in the first 2
-   GiB, 1,024 units beyond. So core dumps show little that was never used, and a heap of any size has some thousand
+/* The group of units whose FINE metadata becomes accessible at once: 128 units (16 KiB of bitmaps, 256 KiB of
+   generations) in the first 2 GiB, 1,024 units beyond. So core dumps show little that was never used, and a heap of any size has some thousand
    such mappings at most. */
 #define TS_FINE_NEAR_UNITS ((uint32_t)1 << 17)
 #define TS_FINE_NEAR_SHIFT 7u
@@ -145,14 +140,14 @@ struct ts_run;
 
 typedef struct ts_part {
     char *base;
-    _Atomic uint64_t limit;     /* the mark, in entries: an entry at or above it is out of range. Raised under the
+    _Atomic uint64_t limit; /* the mark, in entries: an entry at or above it is out of range. Raised under the
                                    pool's grow lock, as `near` is */
-    _Atomic uint64_t *unit;     /* [entry >> 10] */
-    _Atomic uint64_t *live;     /* [entry >> 6] */
-    uintptr_t live_at;          /* the same as an address, less the place of address 0: [address >> 10] */
-    char *scope_bits;           /* [(entry >> 10) * TS_SCOPE_BITS_BYTES] */
-    char *slab;                 /* [(entry >> 10) * TS_SLAB_BYTES] */
-    uint32_t first_unit;        /* 0; FAR: the number of NORMAL units, or UINT32_MAX: there is no FAR part */
+    _Atomic uint64_t *unit; /* [entry >> 10] */
+    _Atomic uint64_t *live; /* [entry >> 6] */
+    uintptr_t live_at;      /* the same as an address, less the place of address 0: [address >> 10] */
+    char *scope_bits;       /* [(entry >> 10) * TS_SCOPE_BITS_BYTES] */
+    char *slab;             /* [(entry >> 10) * TS_SLAB_BYTES] */
+    uint32_t first_unit;    /* 0; FAR: the number of NORMAL units, or UINT32_MAX: there is no FAR part */
     uint32_t units;
 } ts_part;
 
@@ -179,7 +174,7 @@ typedef struct ts_region {
     _Atomic uint32_t part_end[TS_PARTS]; /* units of a part below it may be handed out */
     _Atomic size_t far_bytes;            /* larger objects are FAR: TS_FAR_BYTES (tests set less); SIZE_MAX: none is */
     size_t far_most_bytes;               /* the largest object, FAR or not (os/os.h) */
-    _Atomic uint16_t *generation; /* [entry] */
+    _Atomic uint16_t *generation;        /* [entry] */
     /* A bit for each group; bits are only set. release: a thread that sees the bit can read the metadata of the
        group. */
     _Atomic uint64_t fine_groups[TS_FINE_GROUPS / 64], generation_groups[TS_FINE_GROUPS / 64],

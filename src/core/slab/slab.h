@@ -1,5 +1,5 @@
 /*
- * A slab: a unit of 16 KiB in use for objects, with its record, its UNIT word and its state words.
+ * A slab: a unit of 16 KiB in use for objects, with its record, its UNIT word, and its live words or bitmaps.
  *
  * A slab of a LARGE size class (class.h) has up to three more units behind the first. Their UNIT words are 0, because
  * no object starts in them. This file calls the first unit the slab's unit.
@@ -12,7 +12,7 @@
  *     [29] SCOPE     a scope slab: the line is its block's
  *     [28] SPAN      the first unit of a span, NORMAL or FAR. The era is the span's tag, the line is 0, and queue_next
  *                    is the index of the epoch
- *     [27] FINE      a churn slab with granules of 16 bytes
+ *     [27] HANDLED   a churn slab of which a handle was made in this use
  *     [26:0] era     era of the owning block
  * The word is 0 while the unit has no owner: it is free, retained, or inside of a span. The word is CUT while the
  * unit is cut into PIECES (supply/piece.h).
@@ -31,13 +31,14 @@
  * A unit belongs to its block while the era in the word is the era of the block. A block gets a new era when its
  * epoch is destroyed. That makes all of its slabs stale in one instant, whatever their words say.
  *
- * State word of a granule (churn), 16 bits:
- *     [0] live
- *     [2:1]   low bits of the entry where the object starts: its place within a granule of 64 bytes
- *     [14:3]  generation of the slot
- *     [15]    usable; 0 once the generations of the slot are used up
- * Only the owner of the slab writes it. Freeing adds 7: the live bit goes off, and the generation goes on by one. The
- * addition to the last generation carries out of the word and turns bit 15 off: the slot is retired.
+ * LIVE WORDS (churn) have a bit for each entry: a live object starts there. Only the owner of the slab writes them.
+ *
+ * GENERATIONS tell an object from others that its slot had before, and so a handle from a stale one. All objects of a
+ * use have the generation of the slab, until the use is HANDLED: from then on each free in it counts the slot's own
+ * generation on, before the live bit goes off, and an object has the sum of the two. The owner makes a use HANDLED in an
+ * operation of its own, another thread while it holds the owner's heap. So no free is under way then that has looked at
+ * the UNIT word before. A HANDLED word matches no key: the usual frees miss there, and pay nothing for it elsewhere.
+ * The reset after such a use begins above its greatest generation. A slot whose generations are used up is RETIRED.
  *
  * Invariants
  *  1. A slot is in exactly one place. It is live, or in the magazine of its bin, or in the claimed word of its bin,
@@ -47,7 +48,7 @@
  *  3. A foreign word is { tag : 28, count : 4, bits : 32 }. Its bits count only under the slab's present tag. A reset
  *     changes the tag, and so makes all bits void; it writes the words only in a churn slab. A cross-thread free that
  *     began before the reset writes its old tag, or its compare-and-swap fails. In both cases it does nothing.
- *  4. Generations only rise. A slot whose generations are used up is retired until the slab is reset. A slab whose own
+ *  4. Generations only rise. A retired slot stays so until the slab is reset. A slab whose own
  *     generations or tags are used up is never handed out again.
  *
  * Fields marked (o) are written by the owner: the thread whose heap has the slab, or the thread that holds that heap.
@@ -265,8 +266,8 @@ static inline uint32_t ts_slab_after(uint32_t slab) {
 
 /* The bitmaps of the slab. For a piece these are bitmaps of its unit, in which it has half a word, or a word, each. */
 static inline ts_scope_bits *ts_slab_scope_bits(uint32_t slab) {
-    ts_scope_bits *bits =
-        (ts_scope_bits *)(void *)(ts_region.part[TS_NORMAL].scope_bits + (size_t)ts_unit_of(slab) * TS_SCOPE_BITS_BYTES);
+    ts_scope_bits *bits = (ts_scope_bits *)(void *)(ts_region.part[TS_NORMAL].scope_bits +
+                                                    (size_t)ts_unit_of(slab) * TS_SCOPE_BITS_BYTES);
     return ts_is_piece(slab) ? bits + slab % 2 : bits;
 }
 /* Units of a slab. */
@@ -421,7 +422,7 @@ TS_ALWAYS_INLINE bool ts_slab_next_use(ts_slab *slab, ts_kind kind, uint32_t gen
     }
     if (ts_slab_kind(slab) == TS_KIND_NONE && gen == 0) gen = 1; /* so that no handle is 0 */
     ts_store_relaxed(&slab->gen, gen);
-    /* release fence: a thread that reads a state word or start bit of the new use sees that the slab was claimed
+    /* release fence: a thread that reads a live word or start bit of the new use sees that the slab was claimed
        (ts_fast_look, object.c) */
     atomic_thread_fence(memory_order_release);
     /* release: a thread that reads the new tag sees the new era of the block that owned the slab before */
@@ -480,10 +481,10 @@ static inline unsigned ts_slab_pages_between(unsigned begin, unsigned end) {
 /* The slab pages of a COARSE churn slab in which slots lie that are not in its free bitmap. */
 unsigned ts_slab_pages_in_use(const ts_slab *slab, unsigned cls);
 
-/* Live slots of a churn slab, by its state words; and live objects of a scope slab, by its bitmaps. */
+/* Live slots of a churn slab, by its live words; and live objects of a scope slab, by its bitmaps. */
 unsigned ts_slab_count_live(uint32_t unit);
 unsigned ts_scope_count_live(uint32_t unit);
-/* Sets the free bitmap, free_count and empty_at of a churn slab from its state words alone. */
+/* Sets the free bitmap, free_count and empty_at of a churn slab from its live words alone. */
 void ts_slab_rebuild(uint32_t unit, unsigned cls);
 
 /* Objects that were ever started in a scope slab. */

@@ -112,7 +112,7 @@ bool ts_purge_pages(ts_allocator *allocator, const char *begin, const char *end)
     return true;
 }
 
-/* A page of state words at either end of the run (and a page of data, where pages are larger than a unit) keeps its
+/* A page of bitmaps at either end of the run (and a page of data, where pages are larger than a unit) keeps its
    memory until its other units are free, too. The thread that purges the last of them takes the others along; for
    that moment nobody else can take them. Two threads that purge parts of one page at the same instant can both miss
    it. The next purge there does not. */
@@ -218,7 +218,7 @@ uint32_t ts_purge_take_stuck(ts_allocator *allocator) {
 }
 
 /* Purges runs of at least `least` units, the oldest first, in up to `calls` system calls. If the system refuses one,
-   it will refuse more: a later call tries again. lazy: short runs keep their state words, a thirty-second of the
+   it will refuse more: a later call tries again. lazy: short runs keep their words, a twenty-fifth of the
    memory, which saves a call for each. */
 static uint64_t purge_runs(ts_allocator *allocator, uint64_t keep, uint32_t least, uint64_t most, unsigned calls,
                            bool lazy) {

@@ -375,8 +375,7 @@ static void freed_together(void **state) {
             for (unsigned how = 0; how < 8; how++) {
                 assert_true(epoch_destroy(allocator, epoch));
                 epoch = epoch_open(allocator, NULL, EPOCH_CHURN);
-                freed_together_but_one(sizes[k], how / 4 * 128, how & 2 ? odd % 8 : odd, how & 1,
-                                       how & 2);
+                freed_together_but_one(sizes[k], how / 4 * 128, how & 2 ? odd % 8 : odd, how & 1, how & 2);
             }
 }
 

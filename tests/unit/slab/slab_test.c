@@ -249,8 +249,8 @@ static void foreign_words(void **state) {
         uint64_t unit_word;
         unsigned step, words;
     } kinds[] = {{(uint64_t)60 << TS_UNIT_LINE_SHIFT, 4, 8},
-                {TS_UNIT_SCOPE, 1, 32},
-                {(uint64_t)(TS_FINE_LINES_END - 1) << TS_UNIT_LINE_SHIFT, 1, 32}};
+                 {TS_UNIT_SCOPE, 1, 32},
+                 {(uint64_t)(TS_FINE_LINES_END - 1) << TS_UNIT_LINE_SHIFT, 1, 32}};
     (void)state;
     for (unsigned k = 0; k < 3; k++) {
         uint32_t unit = take(TS_NORMAL);

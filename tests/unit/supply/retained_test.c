@@ -51,8 +51,7 @@ static uint64_t test_time(void) { return now; }
 
 static bool refuse_units;
 static bool test_commit(void *at, size_t bytes) {
-    return !(refuse_units && ts_is_data(at)) &&
-           ts_os_native.commit(at, bytes);
+    return !(refuse_units && ts_is_data(at)) && ts_os_native.commit(at, bytes);
 }
 
 /* Statistics measure it each time, which takes long where ThreadSanitizer maps much. Nothing in here is about it. */
