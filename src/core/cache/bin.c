@@ -215,7 +215,11 @@ void ts_bin_add(ts_churn_block *block, unsigned cls, uint32_t unit) {
     ts_add_owned(&block->b.slabs, ts_class_units(cls));
     uint64_t line = ts_line_of(bin);
     /* release: a thread that reads the word sees the reset slab */
-    bool handled = TS_UNLIKELY((block->handled >> cls & 1) != 0) && ts_region_has_generations(unit);
+    /* Without a barrier no thread can hold the heap of another to make a use HANDLED. So all begin so, but for those of
+       the process's malloc, of whose objects programs make no handles. */
+    bool handled = TS_UNLIKELY((block->handled >> cls & 1) != 0) ||
+                   TS_UNLIKELY(!ts_barriers && block != ts_thread.private_block);
+    handled = handled && ts_region_has_generations(unit);
     if (handled) ts_slab_note_handled(unit);
     ts_store_release(ts_unit_word(unit),
                      ts_load_relaxed(&block->b.era) | (handled ? TS_UNIT_HANDLED : 0) | line << TS_UNIT_LINE_SHIFT);

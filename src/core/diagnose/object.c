@@ -132,8 +132,9 @@ bool ts_object_of_handle(uintptr_t token, SlabHandle handle, ts_object *out) {
            ts_load_relaxed(&ts_slab_at(unit)->handled);
 }
 
-/* Makes the use of the object's slab HANDLED. The owner's heap is held: then no free of the owner is under way that has
-   looked at the UNIT word already, and would not count. false, with errno: there is no memory, or the object is gone. */
+/* Makes the use of the object's slab HANDLED. The owner's heap is held: then no free of the owner is under way that
+   has looked at the UNIT word already, and would not count. false, with errno: there is no memory, or the object is
+   gone. */
 static bool make_handled(uintptr_t token, const ts_object *object) {
     ts_heap *held;
     ts_object now;

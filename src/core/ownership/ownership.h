@@ -214,9 +214,9 @@ static inline void ts_heap_leave(ts_heap *heap) {
 /* Any thread, but not the owner inside an operation. Waits for nobody. false: another thread holds the heap, or its
    own is in the middle of an operation. */
 bool ts_heap_hold(ts_heap *heap);
-/* Holds, or enters, the heap of a block, and waits where its thread is in the middle of an operation. *held NULL: it can
-   never be held, as there is no barrier, or its thread vanished in a fork. false: the block has ended, and has no memory
-   (block_pool.c). The caller drops it. */
+/* Holds, or enters, the heap of a block, and waits where its thread is in the middle of an operation. *held NULL: it
+   can never be held, as there is no barrier, or its thread vanished in a fork. false: the block has ended, and has no
+   memory (block_pool.c). The caller drops it. */
 bool ts_heap_hold_of(const ts_block *block, ts_heap **held);
 /* As ts_heap_hold, by a thread that has left a job. false: the heap's thread, or its holder, works it off. */
 bool ts_heap_notify(ts_heap *heap);

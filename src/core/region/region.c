@@ -314,8 +314,8 @@ bool ts_region_commit_data(unsigned part, uint32_t first, uint32_t count) {
     return ts_region_commit_metadata(p->base + ts_part_bytes(part, first), ts_part_bytes(part, count));
 }
 
-/* Makes a range of metadata, or both of pieces, accessible for the group of a unit, up to unit `limit`. Several threads may do this
-   for one group at once, which does no harm. The thread that sets the bit counts the bytes. */
+/* Makes a range of metadata, or both of pieces, accessible for the group of a unit, up to unit `limit`. Several
+   threads may do this for one group at once, which does no harm. The thread that sets the bit counts the bytes. */
 static bool commit_group(uint32_t unit, uint32_t limit, unsigned range, _Atomic uint64_t *groups) {
     uint32_t group = ts_fine_group(unit);
     uint32_t units = (uint32_t)1 << (unit < TS_FINE_NEAR_UNITS ? TS_FINE_NEAR_SHIFT : TS_FINE_FAR_SHIFT);

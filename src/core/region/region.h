@@ -122,8 +122,8 @@ enum { TS_NORMAL, TS_FAR, TS_PARTS };
 #define TS_PIECE_RECORD_BYTES 64u
 
 /* The group of units whose FINE metadata becomes accessible at once: 128 units (16 KiB of bitmaps, 256 KiB of
-   generations) in the first 2 GiB, 1,024 units beyond. So core dumps show little that was never used, and a heap of any size has some thousand
-   such mappings at most. */
+   generations) in the first 2 GiB, 1,024 units beyond. So core dumps show little that was never used, and a heap of any
+   size has some thousand such mappings at most. */
 #define TS_FINE_NEAR_UNITS ((uint32_t)1 << 17)
 #define TS_FINE_NEAR_SHIFT 7u
 #define TS_FINE_FAR_SHIFT 10u

@@ -35,9 +35,9 @@
  *
  * GENERATIONS tell an object from others that its slot had before, and so a handle from a stale one. All objects of a
  * use have the generation of the slab, until the use is HANDLED: from then on each free in it counts the slot's own
- * generation on, before the live bit goes off, and an object has the sum of the two. The owner makes a use HANDLED in an
- * operation of its own, another thread while it holds the owner's heap. So no free is under way then that has looked at
- * the UNIT word before. A HANDLED word matches no key: the usual frees miss there, and pay nothing for it elsewhere.
+ * generation on, before the live bit goes off, and an object has the sum of the two. The owner makes a use HANDLED in
+ * an operation of its own, another thread while it holds the owner's heap. So no free is under way then that has looked
+ * at the UNIT word before. A HANDLED word matches no key: the usual frees miss there, and pay nothing for it elsewhere.
  * The reset after such a use begins above its greatest generation. A slot whose generations are used up is RETIRED.
  *
  * Invariants
@@ -160,8 +160,8 @@ typedef struct ts_slab {
     _Atomic uint64_t foreign[8]; /* churn, COARSE: 32 granules a word. The record of a piece ends before it */
 } ts_slab;
 
-/* The bitmaps of a scope slab, a bit per 16 bytes. (o), read by any thread. The bitmaps of the pieces in odd places come
-   behind. */
+/* The bitmaps of a scope slab, a bit per 16 bytes. (o), read by any thread. The bitmaps of the pieces in odd places
+   come behind. */
 typedef struct ts_scope_bits {
     _Atomic uint64_t start[16]; /* an object starts here; never cleared before the reset */
     _Atomic uint64_t freed[16]; /* it was freed */

@@ -278,8 +278,9 @@ static bool populate_pages(void *at, size_t bytes) {
     return ts_os->populate((void *)from, (uintptr_t)ts_align_up((uintptr_t)at + bytes, page) - from);
 }
 
-/* A fresh unit becomes a slab of that class. Where realloc lets an object grow its pages become resident in one call, in
-   place of a page fault each: it copies to them. The first units are left out: a small program writes to few of them. */
+/* A fresh unit becomes a slab of that class. Where realloc lets an object grow its pages become resident in one
+   call, in place of a page fault each: it copies to them. The first units are left out: a small program writes to few
+   of them. */
 static void note_fresh(uint32_t unit, unsigned cls) {
     if (ts_class_bytes[cls] <= TS_QUARTER_BYTES) return;
     if (ts_huge_is_growing() && unit >= POPULATED_FROM)
@@ -299,6 +300,7 @@ uint32_t ts_slab_acquire_churn(ts_heap *heap, ts_share *share, unsigned cls, uns
             return ts_fail(ENOMEM);
         }
         if (unit && *fresh) note_fresh(unit, cls);
+        if (unit && TS_UNLIKELY(!ts_barriers)) (void)ts_region_commit_generations(unit); /* ts_bin_add */
         if (!unit || ts_slab_reset_churn(unit, cls)) return unit;
         ts_allocator_retire(share->allocator, unit);
     }
