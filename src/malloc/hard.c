@@ -165,7 +165,7 @@ typedef struct object {
     char *p, *home;
     size_t bytes; /* from home on */
     uint64_t word;
-    uint64_t life; /* of a span */
+    uint32_t life; /* of a span */
     uint32_t use;
     bool span, inner; /* inner: p is the start of a span, and the object in it begins elsewhere */
 } object;
@@ -199,7 +199,7 @@ static bool find(const void *p, object *o) {
     o->bytes = place.bytes;
     o->use = place.span ? 0 : place.use % TM_HARD_USES;
     o->span = place.span;
-    o->life = place.span ? ts_private_life(o->home) : 0; /* before all that is read of the object */
+    o->life = place.span ? tm_hard_life(o->home) : 0; /* before all that is read of the object */
     o->inner = o->home == o->p && (o->span ? is_inner(o->home, o->bytes) : offset == 0);
     if (TS_UNLIKELY(o->inner)) return true;
     o->word = tm_hard_load(tm_hard_word_at(o->home, place.bytes));
@@ -252,10 +252,10 @@ tm_hard_answer tm_hard_usable(const void *p, size_t *bytes) {
 
 const char *tm_hard_fault_of_live(char *home) {
     ts_private_place place;
-    uint64_t life = ts_private_life(home);
+    uint32_t life = tm_hard_life(home);
     if (tm_hard_is_large(home)) {
         const char *fault = tm_hard_large_fault(home);
-        return fault && ts_private_life(home) == life ? fault : NULL;
+        return fault && tm_hard_life(home) == life ? fault : NULL;
     }
     if (!ts_private_find(mine(), home, &place)) return NULL;
     object o = {.home = home, .bytes = place.bytes, .use = place.use % TM_HARD_USES, .span = place.span};
@@ -269,7 +269,7 @@ const char *tm_hard_fault_of_live(char *home) {
     const char *fault = right ? fault_of(&o) : known ? damaged : NULL;
     /* acquire fence: a thread that frees it changes the word before it touches the bytes */
     atomic_thread_fence(memory_order_acquire);
-    return fault && tm_hard_load(at) == o.word && ts_private_life(home) == life ? fault : NULL;
+    return fault && tm_hard_load(at) == o.word && tm_hard_life(home) == life ? fault : NULL;
 }
 
 /* ---- free -------------------------------------------------------------------------------------------------------- */
@@ -298,7 +298,7 @@ static uint64_t waiting_word(const object *o, tm_kind kind, size_t slack) {
 TS_COLD static bool is_there_still(const object *o) {
     ts_private_place place;
     return ts_private_find(mine(), o->home, &place) && place.bytes == o->bytes && place.span == o->span &&
-           (place.span ? ts_private_life(o->home) == o->life : place.use % TM_HARD_USES == o->use);
+           (place.span ? tm_hard_life(o->home) == o->life : place.use % TM_HARD_USES == o->use);
 }
 
 /* Makes a live object the caller's alone (invariant 1): only then are its bytes looked at. NULL, or why it is not. */
@@ -380,6 +380,7 @@ void tm_hard_release(const tm_hard_waiting *w) {
         memset(w->p, 0, used_bytes(w->p, home, w->bytes, word, w->span));
     }
     look_before(w, home);
+    tm_hard_end_life(home);
     if (home != w->p) tm_hard_store(tm_hard_front_of(w->p), 0);
     if (w->span)
         tm_hard_store(at, 0);

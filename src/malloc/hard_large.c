@@ -184,6 +184,7 @@ static size_t release(uint64_t offset) {
     int error = errno;
     /* Refused, it stays as it is for ever: nobody can use it. */
     if (protect(home, bytes, PROT_READ | PROT_WRITE)) {
+        tm_hard_end_life(home);
         ts_store_release(&r->state, 0);
         (void)slab_free(tm_target_allocator(&tm_hard), home);
     }

@@ -72,6 +72,11 @@ void tm_hard_release(const tm_hard_waiting *object);
 void tm_hard_wait_look(void);
 /* One of it (hard.c). */
 void tm_hard_look(const tm_hard_waiting *object);
+/* The LIFE at home, where a slot or a span begins: a number that is another once an object of ours there has left (and
+   that others' leaving may change, too). */
+uint32_t tm_hard_life(const char *home);
+/* An object at home leaves: before its word, or its record, says so. */
+void tm_hard_end_life(const char *home);
 /* So much more lies around objects that live. */
 void tm_hard_add_around(size_t more, size_t less);
 /* A number that can be foretold only by reading this thread's memory. */

@@ -171,19 +171,19 @@ static bool is_clear_before_word(char *slot, size_t bytes) {
 }
 
 /* A slot that seemed to be free, and written to. It may be allocated at this moment: its word is another before its
-   bytes are. It may even have been allocated, written to and freed since, which gives it its word again, but not its
-   life. */
+   bytes are. It may even have been allocated, written to and freed since, which gives it its word again. Its life is
+   another before it has that word: so the look at its life is the last. */
 TS_COLD static bool is_written(char *slot, size_t bytes, uint64_t word) {
     ts_private_place place;
-    uint64_t life = ts_private_life(slot); /* with acquire, as the fence */
+    uint32_t life = tm_hard_life(slot);
     bool lives = ts_private_find(tm_target_allocator(&tm_hard), slot, &place);
     bool free_before = tm_hard_load(tm_hard_word_at(slot, bytes)) == word;
     atomic_thread_fence(memory_order_acquire);
     bool clear = is_clear_before_word(slot, bytes);
     /* acquire fence: partner of the release fence in tm_hard_begin_slot */
     atomic_thread_fence(memory_order_acquire);
-    return !lives && free_before && !clear && ts_private_life(slot) == life &&
-           tm_hard_load(tm_hard_word_at(slot, bytes)) == word;
+    return !lives && free_before && !clear && tm_hard_load(tm_hard_word_at(slot, bytes)) == word &&
+           tm_hard_life(slot) == life;
 }
 
 bool tm_hard_is_written_behind(const char *home, size_t bytes, uint32_t use) {

@@ -60,6 +60,32 @@ size_t tm_hard_beside_bytes(void) {
     return (sum > 0 ? (size_t)sum : 0) + tm_hard_waiting_bytes() + tm_hard_large_waiting_bytes();
 }
 
+/*
+ * Lives. Two looks at a place may find the same there although one object has left it in between, and another come and
+ * gone: words and records come again. The count of those that have left does not. The first look at the count comes
+ * before all others, and the second after them. An object that is gone by a look was counted before (tm_hard_release),
+ * so the second look at the count finds another number. It has as many values as no thread can miss between two looks.
+ * Places share counts: then a fault that is there goes unseen by that look, as if it had come later.
+ */
+#define LIVES_LOG2 12u
+static _Atomic uint32_t lives[1u << LIVES_LOG2];
+
+static _Atomic uint32_t *life_at(const char *home) {
+    uint32_t unit = (uint32_t)((uintptr_t)home / TS_PRIVATE_UNIT);
+    return &lives[(unit * UINT32_C(0x9e3779b1)) >> (32 - LIVES_LOG2)];
+}
+
+/* acquire fence: what was looked at before. acquire: what is looked at next. Partner: the release in tm_hard_end_life,
+   and what that thread did then. */
+uint32_t tm_hard_life(const char *home) {
+    atomic_thread_fence(memory_order_acquire);
+    return ts_load_acquire(life_at(home));
+}
+
+void tm_hard_end_life(const char *home) {
+    (void)atomic_fetch_add_explicit(life_at(home), 1, memory_order_acq_rel);
+}
+
 static char *region; /* constant after the start */
 
 void tm_hard_wait_start(void) {

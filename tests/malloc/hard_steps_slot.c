@@ -8,6 +8,7 @@
 
 #define tm_hard_load(at) (hard_step(), (tm_hard_load)(at))
 #define tm_hard_store(at, word) (hard_step(), (tm_hard_store)(at, word))
+#define tm_hard_life(home) (hard_step(), (tm_hard_life)(home))
 #define tm_hard_is_clear(at, bytes) (hard_step(), (tm_hard_is_clear)(at, bytes))
 
 #include "malloc/hard_slot.c"

@@ -203,6 +203,53 @@ static unsigned meet_at_all_steps(size_t size, size_t slot) {
     return pairs;
 }
 
+/* Two lives of the neighbour: the first lets the slot seem to be written to, and the second lies between the looks that
+   come then. */
+enum { TURNS = 4 };
+static unsigned gaps[TURNS], turn; /* steps until it is taken, freed, taken again, freed again */
+
+static void turn_neighbour(void) {
+    if (turn % 2 == 0)
+        take_neighbour();
+    else
+        end_neighbour();
+    if (++turn == TURNS) return;
+    steps_left = gaps[turn];
+    meanwhile = turn_neighbour;
+}
+
+/* Returns how many of the turns were met. */
+static unsigned meet_two_lives(size_t size, size_t slot) {
+    object_bytes = size;
+    make_neighbours(slot);
+    turn = 0;
+    steps_left = gaps[0];
+    meanwhile = turn_neighbour;
+    SUP_CHECK(tm_hard_free("free", object, TM_BY_MALLOC, TM_SIZE_UNKNOWN) == TM_HARD_DONE, "free");
+    meanwhile = NULL;
+    if (is_taken) end_neighbour();
+    let_all_go();
+    return turn;
+}
+
+/* At all steps: a gap that no turn is behind begins again, and the one before it goes on. Returns how many times all
+   turns were met. */
+static unsigned meet_two_lives_at_all_steps(size_t size, size_t slot) {
+    unsigned times = 0;
+    memset(gaps, 0, sizeof gaps);
+    for (;;) {
+        unsigned last = meet_two_lives(size, slot);
+        if (last == TURNS) {
+            times++;
+            gaps[TURNS - 1]++;
+            continue;
+        }
+        if (last == 0) return times;
+        for (unsigned i = last; i < TURNS; i++) gaps[i] = 0;
+        gaps[last - 1]++;
+    }
+}
+
 /* ---- the look at live objects at the end, while another thread frees one ----------------------------------------- */
 
 static bool look(void *home, size_t bytes, void *unused) {
@@ -447,6 +494,8 @@ int main(void) {
     unsigned step = meet_at_all_steps(40, 48);
     SUP_CHECK(step > 40, "%u steps beside a neighbour", step);
     (void)meet_at_all_steps(1000, 1024);
+    step = meet_two_lives_at_all_steps(8, 16);
+    SUP_CHECK(step > 30, "%u times two lives of a neighbour", step);
     for (step = 0; meet_aligned(step);) step++;
     SUP_CHECK(step > 3, "%u steps of the free", step);
     for (step = 0; meet_fork(1000, 300, step);) step++;

@@ -141,8 +141,6 @@ typedef struct ts_private_place {
 } ts_private_place;
 /* The number of the slab's use, for a live object that no other thread frees meanwhile. */
 TS_PRIVATE uint32_t ts_private_use(const void *p);
-/* The life at p, where a slot or a span begins: a number that is another after each allocation and each free there. */
-TS_PRIVATE uint64_t ts_private_life(const void *p);
 /* Whether p is a live object of a slab in which only the calling thread allocates. */
 TS_PRIVATE bool ts_private_is_own(SlabAllocator *allocator, const void *p);
 /* Finds a live object by its start; p may be any pointer. false: p is none. Some 40 instructions, except for spans. */

@@ -79,16 +79,6 @@ uint32_t ts_private_use(const void *p) {
     return ts_load_relaxed(&ts_slab_in(part, (uint32_t)(ts_entry_of(part, p) >> TS_ENTRY_UNIT_SHIFT))->tag);
 }
 
-uint64_t ts_private_life(const void *p) {
-    uint32_t unit;
-    uint64_t entry;
-    if (!ts_locate(p, &unit, &entry)) return 0;
-    /* acquire: the thread that freed the object there last had cleared it before */
-    uint64_t word = ts_load_acquire(ts_unit_word(unit)), tag = ts_load_relaxed(&ts_slab_at(unit)->tag);
-    if (word & TS_UNIT_SPAN) return word & ~TS_UNIT_FOREIGN;
-    return tag << 32 | ts_is_live(entry);
-}
-
 bool ts_private_is_own(SlabAllocator *allocator, const void *p) {
     ts_looked seen;
     return ts_fast_own_bytes(&ts_thread, ts_token(allocator), p, &seen) != 0;
