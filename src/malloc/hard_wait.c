@@ -75,16 +75,14 @@ static _Atomic uint32_t *life_at(const char *home) {
     return &lives[(unit * UINT32_C(0x9e3779b1)) >> (32 - LIVES_LOG2)];
 }
 
-/* acquire fence: what was looked at before. acquire: what is looked at next. Partner: the release in tm_hard_end_life,
-   and what that thread did then. */
+/* The fence orders the looks before, the acquire those that follow. Partner: the release in tm_hard_end_life, and the
+   stores of that thread after it. */
 uint32_t tm_hard_life(const char *home) {
     atomic_thread_fence(memory_order_acquire);
     return ts_load_acquire(life_at(home));
 }
 
-void tm_hard_end_life(const char *home) {
-    (void)atomic_fetch_add_explicit(life_at(home), 1, memory_order_acq_rel);
-}
+void tm_hard_end_life(const char *home) { (void)atomic_fetch_add_explicit(life_at(home), 1, memory_order_acq_rel); }
 
 static char *region; /* constant after the start */
 

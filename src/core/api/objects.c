@@ -285,28 +285,27 @@ static void *resized(SlabAllocator *allocator, const char *function, void *p, vo
     return ts_fail_null(EINVAL);
 }
 
-/* state: of an object of the thread's own open churn block; 0: any other. */
-TS_NOINLINE static void *realloc_missed(SlabAllocator *allocator, void *p, size_t size, uint64_t word, uint32_t state) {
+/* word: the UNIT word of an object of the thread's own open churn block; 0: any other. */
+TS_NOINLINE static void *realloc_missed(SlabAllocator *allocator, void *p, size_t size, uint64_t word) {
     if (p == NULL) return slab_malloc(allocator, size);
-    void *q = TS_LIKELY(state != 0) ? ts_resize_own(ts_token(allocator), p, size, word, state)
-                                    : ts_realloc(ts_token(allocator), p, 16, size);
+    void *q = TS_LIKELY(word != 0) ? ts_resize_own(ts_token(allocator), p, size, word)
+                                   : ts_realloc(ts_token(allocator), p, 16, size);
     return resized(allocator, "slab_realloc", p, q);
 }
 
 /* Without a word of what is no live object: the caller tells. */
-TS_NOINLINE static void *private_realloc_missed(SlabAllocator *allocator, void *p, size_t size, uint64_t word,
-                                                uint32_t state) {
-    return TS_LIKELY(state != 0) ? ts_resize_own(ts_token(allocator), p, size, word, state)
-                                 : ts_realloc(ts_token(allocator), p, 16, size);
+TS_NOINLINE static void *private_realloc_missed(SlabAllocator *allocator, void *p, size_t size, uint64_t word) {
+    return TS_LIKELY(word != 0) ? ts_resize_own(ts_token(allocator), p, size, word)
+                                : ts_realloc(ts_token(allocator), p, 16, size);
 }
 
 TS_ALWAYS_INLINE void *realloc_object(SlabAllocator *allocator, void *p, size_t size, const bool private) {
-    ts_looked seen = {.state = 0};
+    ts_looked seen = {.word = 0};
     size_t bytes = ts_fast_own_bytes(&ts_thread, ts_token(allocator), p, &seen);
     if (TS_LIKELY(bytes != 0 && size <= bytes) && ts_realloc_stays(bytes, size)) return p;
-    if (TS_UNLIKELY(bytes == 0)) seen.state = 0;
-    return private ? private_realloc_missed(allocator, p, size, seen.word, seen.state)
-                   : realloc_missed(allocator, p, size, seen.word, seen.state);
+    if (TS_UNLIKELY(bytes == 0)) seen.word = 0;
+    return private ? private_realloc_missed(allocator, p, size, seen.word)
+                   : realloc_missed(allocator, p, size, seen.word);
 }
 
 TS_ENTRY void *slab_realloc(SlabAllocator *allocator, void *p, size_t size) {

@@ -17,10 +17,9 @@
 #define TS_UNIT_BIN_SHIFT (TS_UNIT_LINE_SHIFT - 6u)
 _Static_assert(TS_CACHE_LINE == 1u << 6, "a shift by 6 less gives the place of a line");
 
-/* The words that a look at an object has read: UNIT word of its slab, its state word, and the tag of the slab's use. */
+/* A look at an object has read this UNIT word of its slab. */
 typedef struct ts_looked {
     uint64_t word;
-    uint32_t state, tag;
 } ts_looked;
 
 typedef struct ts_fast_result {
@@ -46,7 +45,7 @@ TS_ALWAYS_INLINE ts_fast_result ts_fast_free_in(ts_bin *bin, uint64_t word, uint
     uint64_t lives = ts_load_owned_at(live, entry >> TS_LIVE_SHIFT);
     if (TS_UNLIKELY(!ts_take_bit(&lives, entry))) return r;
     const ts_slab *slab = ts_slab_in(&ts_region.part[TS_NORMAL], (uint32_t)(entry >> TS_ENTRY_UNIT_SHIFT));
-    if (seen && (word != seen->word || ts_load_acquire(&slab->tag) != seen->tag)) return r;
+    if (seen && word != seen->word) return r;
     if (exact) {
         uint32_t generation = ts_load_relaxed(&slab->gen) + ts_load_relaxed(ts_generation_word(entry));
         if (TS_UNLIKELY(!ts_handle_is(handle, generation, ts_bin_class(ts_bin_block(bin), bin)))) return r;
@@ -78,8 +77,8 @@ TS_ALWAYS_INLINE ts_fast_result ts_fast_free_in(ts_bin *bin, uint64_t word, uint
    finds out whether it is an object at all. Everything is checked here. An object starts at this very place and is
    live. Its slab belongs to a block: the eras agree, and no flag is set, so no cross-thread free is under way. The
    block is open to the share with that key: this thread's share of this allocator. kind: a slab that is HANDLED, or
-   not, as it says. EXACT: handle is of the place of `entry`, and names the object. seen: the object is the one of that
-   look; NULL: any object. outer: as above. */
+   not, as it says. EXACT: handle is of the place of `entry`, and names the object. seen: the slab's UNIT word is as
+   that look has read it; NULL: any. outer: as above. */
 TS_ALWAYS_INLINE ts_fast_result ts_fast_free(uint64_t share_key, uint64_t entry, void *object, const ts_fast_kind kind,
                                              SlabHandle handle, const ts_looked *seen, bool outer) {
     uint64_t word = ts_load_relaxed(&ts_region.part[TS_NORMAL].unit[entry >> TS_ENTRY_UNIT_SHIFT]);
@@ -106,10 +105,9 @@ TS_ALWAYS_INLINE ts_fast_result ts_fast_free_private(const ts_tls *tls, uint64_t
 }
 
 /* The bin of the live object that starts at an entry below the region's mark, if it lies in an open block of the
-   calling thread. NULL: it is another case. *seen gets everything except the tag. This writes nothing, and reads only
-   words that stay accessible for ever. So it needs no operation. Other threads may end the epoch meanwhile, or give
-   the slab back. If the object dies meanwhile, either answer is right. An object that was dead before the call is not
-   taken for live:
+   calling thread. NULL: it is another case. This writes nothing, and reads only words that stay accessible for ever. So
+   it needs no operation. Other threads may end the epoch meanwhile, or give the slab back. If the object dies
+   meanwhile, either answer is right. An object that was dead before the call is not taken for live:
    1. Its state is not live until the slab has another use: in an open block only its thread makes states live, and
       that thread is here.
    2. Before another use the slab is claimed. So its word changes, and this reads the word again after the state.
@@ -124,7 +122,6 @@ TS_ALWAYS_INLINE const ts_bin *ts_fast_look(const ts_tls *tls, uint64_t entry, c
     uint64_t key = tls->share_key | ((uint32_t)word ^ (handled ? (uint32_t)TS_UNIT_HANDLED : 0));
     if (TS_UNLIKELY(ts_is_other_relaxed_64(&ts_bin_block(bin)->b.key, key))) return NULL;
     seen->word = word;
-    seen->state = TS_STATE_OF_LIVE;
     if (TS_UNLIKELY(!ts_has_bit(ts_load_relaxed(ts_live_word(entry)), entry))) return NULL;
     atomic_thread_fence(memory_order_acquire);
     return TS_UNLIKELY(ts_is_other_relaxed_64(unit_word, word)) ? NULL : bin;

@@ -295,6 +295,6 @@ TS_ENTRY void *ts_domain_promote(uint64_t id, void *p) {
     void *q = ts_alloc_aligned(f.token, ts_alignment_kept(p), bytes, f.epoch, false);
     if (!q) return NULL;
     memcpy(q, p, bytes);
-    ts_free_copied(f.token, &object);
+    ts_free_copied(f.token, &object, q);
     return q;
 }

@@ -29,17 +29,23 @@ static inline size_t ts_alignment_kept(const void *p) {
 bool ts_free(uintptr_t allocator, void *p, uint32_t generation);
 /* Frees the object that was looked at: in that use of its slab, and of that generation. */
 bool ts_free_object(uintptr_t allocator, const ts_object *object);
-/* Frees an object that was looked at, and has been copied. If its slab is in another use, nothing is freed: without a
-   handle a generation does not tell one use from another (slab.h). */
-static inline void ts_free_copied(uintptr_t token, const ts_object *object) {
-    if (TS_LIKELY((ts_load_acquire(ts_unit_word(object->unit)) & ~TS_UNIT_FOREIGN) == object->word))
+/* Whether two UNIT words of a slab are of one use, in which FOREIGN comes and goes, and HANDLED comes. */
+static inline bool ts_is_same_use(uint64_t word, uint64_t other) {
+    return ((word ^ other) & ~(TS_UNIT_FOREIGN | TS_UNIT_HANDLED)) == 0;
+}
+/* Frees an object that was looked at, and has been copied. Nothing is freed if its slab is in another use: without a
+   handle a generation does not tell one use from another (slab.h). Nor if the copy lies in its place: it was freed
+   meanwhile, and the copy is what lives there. */
+static inline void ts_free_copied(uintptr_t token, const ts_object *object, const void *copy) {
+    if (TS_LIKELY(ts_is_same_use(ts_load_acquire(ts_unit_word(object->unit)), object->word)) &&
+        TS_LIKELY(copy != object->address))
         (void)ts_free_object(token, object);
 }
 /* NULL with errno: EINVAL, it is no live object; ENOMEM; ESTALE, its epoch takes no larger one. */
 void *ts_realloc(uintptr_t allocator, void *p, size_t alignment, size_t size);
-/* Resizes an object that does not stay where it is, and that ts_fast_look has seen with that UNIT word and state
+/* Resizes an object that does not stay where it is (ts_realloc_stays), and that ts_fast_look has seen with that UNIT
    word. The object is not looked at again before it is freed. */
-void *ts_resize_own(uintptr_t allocator, void *p, size_t size, uint64_t word, uint32_t state);
+void *ts_resize_own(uintptr_t allocator, void *p, size_t size, uint64_t word);
 /* Whether objects of that size are spans in an epoch. */
 bool ts_has_as_span(const ts_allocator *allocator, EpochId id, size_t size);
 /* Whether an object of a class stays where it is when it is resized to `size` bytes, which fit. It does unless half

@@ -3,24 +3,33 @@
  * an operation or with a lock held.
  *
  * What could go wrong: a program that breaks the contract frees the old object in another thread while it is resized,
- * or ends its epoch. The copy reads memory of the region in any case. But the place may be another object's
- * by the time that the old one is to be freed. So the old one is freed as the object that was seen.
+ * or ends its epoch. The copy reads memory of the region in any case. But the place may be another object's by the
+ * time that the old one is to be freed. So the old one is freed as the object that was seen. Nothing else tells it from
+ * the next one in its slot, where the slab has no generations.
  *
- * An object of the thread's own open churn block (ts_resize_own): live, in the same use of its slot and of its slab.
- *  1. The tag of its slab is read after the look, and open_id of the block after the tag. A slab that has a live
- *     object leaves its bin only as the block ends. Then open_id says so before the slab gets another tag, and only
- *     this thread opens the block again. So if the block is open, the tag is of the use in which the object was seen.
- *     Each use of a slab has a higher tag than the one before: a free that finds the same tag finds the slab in that
- *     use.
- *  2. In such a block states become live by this thread alone. So what the free looks at inside its operation is so
- *     until that is done.
- *  3. If the block was closed meanwhile, the slab is in the same use when the free begins, and that free looks at the
- *     generation of the slot. One case is left: the epoch ends in that very moment.
+ * An object of the thread's own open churn block (ts_resize_own): it is live, and the UNIT word of its slab is as seen.
+ *  1. The word names a bin and an era of its block. In that era, slots of that bin become live by this thread alone,
+ *     and only while the block is open. The look has seen the word and the block open.
+ *  2. Between the look and the free this thread allocates one object, the new one. It is of another class than the old
+ *     one: larger, or less than half of it. So it lies in another bin, and no slot of the old one's bin becomes live.
+ *     A slab that leaves that bin meanwhile does not come back with the same word.
+ *  3. So if the word is as seen and the object is live, it is the one that was seen. The free looks at both inside its
+ *     operation, while no other thread takes the slab out of an open block.
+ *  4. If the block was closed meanwhile, the free looks at the word first, and then is that of any other object. One
+ *     case is left: the epoch ends in that very moment.
  * The new object is of the block's epoch. If that ends meanwhile the new one is of an epoch that is over, or of the
  * block's next one: then the program has lost the object that it resized, and what it got is another that lives.
  *
- * Any other object (ts_realloc): the old one is freed if its slab is in the same use still, and by the generation that
- * was seen. (Where no handle of a slab was made, a generation says nothing of another use of the slab.)
+ * Any other object (ts_realloc; slab_promote goes the same way): it is live, its slab is in the use that was seen, and
+ * the generation is as seen (ts_free_copied).
+ *  5. The slab is this thread's, in a block that is closed or that no fast path uses. As in 1, only this thread can
+ *     make the slot live, and only by the new object. If that is there, it stays.
+ *  6. The slab is another thread's. If it has generations, they tell. Else one case is left. The owner or a third
+ *     thread frees the object, and the owner has allocated its slot anew before the copy is done. Then that next object
+ *     is freed in the old one's place, as by a free that comes too late (docs/security.md). It is freed as any object
+ *     is, so no structure is damaged. (The object's bit in the foreign word could be set before the copy. But the owner
+ *     drains when it likes, and would hand out the slot that is being copied. The count of that word does not tell
+ *     either: drains of 31 neighbours raise it, too.)
  */
 #include "base/base.h"
 #include "cache/cache.h"
@@ -121,7 +130,7 @@ TS_ENTRY static void *move_object(uintptr_t token, const ts_object *object, size
     }
     size_t kept = ts_object_usable(object);
     memcpy(q, object->address, size < kept ? size : kept);
-    ts_free_copied(token, object);
+    ts_free_copied(token, object, q);
     return q;
 }
 
@@ -133,16 +142,11 @@ static bool stays(const ts_object *object, size_t size) {
            ts_has_as_span(object->care_of, object->epoch, size);
 }
 
-static uint32_t generation_of(const ts_object *object, const ts_looked *seen) {
-    return ts_load_relaxed(&ts_slab_at(object->unit)->gen) + ts_state_generation(seen->state);
-}
-
-/* seen: it has to be that object still; NULL: any. */
-TS_ENTRY static void *resize_object(uintptr_t token, void *p, size_t alignment, size_t size, const ts_looked *seen) {
+/* word: the UNIT word of its slab, which has to be in that use still; 0: any. */
+TS_ENTRY static void *resize_object(uintptr_t token, void *p, size_t alignment, size_t size, uint64_t word) {
     ts_object object;
-    bool live = ts_object_at(token, p, &object);
-    if (live && seen) live = object.word == seen->word && object.generation == generation_of(&object, seen);
-    if (!live) return ts_fail_null(EINVAL);
+    if (!ts_object_at(token, p, &object) || (word != 0 && !ts_is_same_use(object.word, word)))
+        return ts_fail_null(EINVAL);
     if (size > PTRDIFF_MAX) return ts_fail_null(ENOMEM);
     if (TS_UNLIKELY(ts_is_lent(object.unit))) return ts_fail_null(ESTALE);
     if (object.kind == TS_COUNT_SCOPE) {
@@ -167,44 +171,44 @@ TS_ENTRY static void *resize_object(uintptr_t token, void *p, size_t alignment, 
 }
 
 TS_ENTRY void *ts_realloc(uintptr_t token, void *p, size_t alignment, size_t size) {
-    return resize_object(token, p, alignment, size, NULL);
+    return resize_object(token, p, alignment, size, 0);
 }
 
 /* ---- an object of the thread's own open churn block ------------------------------------------------------------ */
 
-static const ts_slab *slab_of(uint64_t entry) {
-    return ts_slab_in(&ts_region.part[TS_NORMAL], entry >> TS_ENTRY_UNIT_SHIFT);
-}
-
-/* Its epoch was closed meanwhile; or it is dead. */
-TS_COLD static void free_seen(uintptr_t token, void *p, uint64_t entry, const ts_looked *seen) {
-    uint32_t generation = ts_load_relaxed(&slab_of(entry)->gen) + ts_state_generation(seen->state);
-    if (ts_load_acquire(&slab_of(entry)->tag) == seen->tag) (void)ts_free(token, p, generation);
+/* Its epoch was closed meanwhile, or a handle was made in its slab, or it is dead. */
+TS_COLD static void free_seen(uintptr_t token, void *p, uint64_t entry, uint64_t word, const void *copy) {
+    uint32_t unit = (uint32_t)(entry >> TS_ENTRY_UNIT_SHIFT);
+    const ts_object object = {.address = p,
+                              .word = word,
+                              .unit = unit,
+                              .entry_in_unit = (uint32_t)entry & (TS_UNIT_ENTRIES - 1),
+                              .generation = ts_load_relaxed(&ts_slab_at(unit)->gen)};
+    ts_free_copied(token, &object, copy);
 }
 
 /* Frees the object that was seen. */
-static void free_moved(uintptr_t token, void *p, uint64_t entry, const ts_looked *seen) {
+static void free_moved(uintptr_t token, void *p, uint64_t entry, uint64_t word, const void *copy) {
+    const ts_looked seen = {.word = word};
     ts_tls *tls = &ts_thread;
     ts_fast_result r = {.freed = false};
     ts_op_begin(tls);
     if (TS_LIKELY(!ts_is_other_relaxed_64(&tls->token, token)))
-        r = ts_fast_free(tls->share_key, entry, p, TS_FAST_PLAIN, SLAB_HANDLE_NONE, seen, false);
+        r = ts_fast_free(tls->share_key, entry, p, TS_FAST_PLAIN, SLAB_HANDLE_NONE, &seen, false);
     if (TS_UNLIKELY(r.full)) {
         (void)ts_free_full(r.bin, entry);
         return;
     }
     ts_op_end(tls);
-    if (TS_UNLIKELY(!r.freed)) free_seen(token, p, entry, seen);
+    if (TS_UNLIKELY(!r.freed)) free_seen(token, p, entry, word, copy);
 }
 
-TS_ENTRY void *ts_resize_own(uintptr_t token, void *p, size_t size, uint64_t word, uint32_t state) {
+TS_ENTRY void *ts_resize_own(uintptr_t token, void *p, size_t size, uint64_t word) {
     uint64_t entry = ts_entry_of(&ts_region.part[TS_NORMAL], p);
     const ts_bin *bin = (const void *)(ts_region.lines + (word >> TS_UNIT_BIN_SHIFT));
-    ts_looked seen = {.word = word, .state = state};
-    seen.tag = ts_load_acquire(&slab_of(entry)->tag); /* 1: acquire, before open_id; partner: ts_slab_next_use */
     EpochId epoch = ts_load_relaxed(&ts_bin_block(bin)->b.open_id);
     if (TS_UNLIKELY(epoch == TS_ID_NEVER)) /* closing: it may be that a smaller one stays */
-        return resize_object(token, p, 16, size, &seen);
+        return resize_object(token, p, 16, size, word);
     size_t bytes = ts_class_bytes[ts_bin_class(ts_bin_block(bin), bin)];
     int before = errno;
     bool grows = size > bytes && size > TS_QUARTER_BYTES; /* smaller ones make no difference (huge.h) */
@@ -213,13 +217,13 @@ TS_ENTRY void *ts_resize_own(uintptr_t token, void *p, size_t size, uint64_t wor
     if (TS_UNLIKELY(grows)) ts_huge_set_growing(false);
     if (TS_UNLIKELY(!q)) {
         /* The epoch is over meanwhile: a smaller one stays, a larger one has nowhere to go, as ts_realloc says. */
-        if (errno == ESTALE || errno == EINVAL) return resize_object(token, p, 16, size, &seen);
+        if (errno == ESTALE || errno == EINVAL) return resize_object(token, p, 16, size, word);
         if (size > bytes) return NULL;
         errno = before;
         return p;
     }
     memcpy(q, p, size < bytes ? size : bytes);
-    free_moved(token, p, entry, &seen);
+    free_moved(token, p, entry, word, q);
     errno = before;
     return q;
 }

@@ -1,8 +1,9 @@
 /*
- * A realloc that moves a thread's own object (ts_resize_own), while another thread breaks the contract: frees the
- * object, or ends its epoch and has an object of its own in its place. object/resize.c is compiled once more, in place
- * of the library's, with a place to stop at before each look at a shared word, and before the copy. In every case
- * nothing is freed twice, and nothing of others.
+ * A realloc that moves an object, the thread's own (ts_resize_own) or another's, while another thread breaks the
+ * contract: frees the object, or ends its epoch and has an object of its own in its place. object/resize.c is compiled
+ * once more, in place of the library's, with a place to stop at before each look at a shared word, and before the copy.
+ * In every case nothing is freed twice, and nothing of others; but for the next object in the slot of another thread's
+ * (resize.c, 6).
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
@@ -32,10 +33,19 @@ static SlabAllocator *allocator;
 static EpochId epoch, others_epoch;
 static char *objects[OBJECTS], *object;
 static bool was_taken, was_freed, ran, slowly;
+static bool theirs; /* the other thread owns the objects */
 static unsigned taken, emptied, times_taken;
 
 static void (*there)(void);
 static void let_there(void) { let(there); }
+
+static size_t object_bytes;
+static void make_objects(void) {
+    for (unsigned i = 0; i < OBJECTS; i++) {
+        SUP_CHECK((objects[i] = slab_malloc_epoch(allocator, object_bytes, epoch)) != NULL, "an object");
+        memset(objects[i], (int)i, object_bytes);
+    }
+}
 
 /* Two slabs and more; the object is in the second. An allocator that marks its objects takes no fast path. */
 static void begin_epoch(size_t size) {
@@ -43,10 +53,11 @@ static void begin_epoch(size_t size) {
     allocator = slab_allocator_create_ex(&options);
     epoch = epoch_open(allocator, "moved", EPOCH_CHURN);
     others_epoch = epoch_open(allocator, "the other's", EPOCH_CHURN);
-    for (unsigned i = 0; i < OBJECTS; i++) {
-        assert_non_null(objects[i] = slab_malloc_epoch(allocator, size, epoch));
-        memset(objects[i], (int)i, size);
-    }
+    object_bytes = size;
+    if (theirs)
+        let(make_objects);
+    else
+        make_objects();
     object = objects[OBJECTS / 2];
     was_taken = was_freed = false;
     taken = emptied = 0;
@@ -67,7 +78,7 @@ static bool is_fast(void) {
 static bool move_own(void *p, size_t size, void **q) {
     ts_looked seen;
     if (ts_fast_own_bytes(&ts_thread, ts_token(allocator), p, &seen) == 0) return false;
-    *q = ts_resize_own(ts_token(allocator), p, size, seen.word, seen.state);
+    *q = ts_resize_own(ts_token(allocator), p, size, seen.word);
     return *q != NULL;
 }
 
@@ -79,11 +90,21 @@ static void check_copy(const char *q, size_t bytes) {
 
 static void free_object(void) { was_freed = slab_free(allocator, object); }
 static void close_epoch(void) { SUP_CHECK(epoch_close(allocator, epoch), "epoch_close"); }
+/* Of a neighbour, in a correct program. */
+static void make_handle(void) {
+    SUP_CHECK(slab_handle_of(allocator, objects[OBJECTS / 2 + 1]) != SLAB_HANDLE_NONE, "a handle");
+}
 /* It has an object of its own, in another epoch, at the same place. */
 static void take_place(void) {
     (void)slab_trim(allocator);
     for (taken = 0; taken < TAKEN && !was_taken; taken++)
         was_taken = slab_malloc_epoch(allocator, SIZE, others_epoch) == object;
+}
+/* As an owner that frees it by mistake: the slot serves its next object. */
+static void free_and_take_again(void) {
+    free_object();
+    for (taken = 0; taken < TAKEN && !was_taken; taken++)
+        was_taken = slab_malloc_epoch(allocator, object_bytes, epoch) == object;
 }
 static void destroy_and_take(void) {
     SUP_CHECK(epoch_destroy(allocator, epoch), "epoch_destroy");
@@ -173,6 +194,16 @@ static void closed_meanwhile(void **state) {
     while_other(close_epoch, SIZE, LARGER, closed);
 }
 
+static void handled(bool moved, void *q) {
+    SUP_CHECK(moved && q != object && !slab_owns(allocator, object), "it is moved, and freed");
+    assert_int_equal(sup_live_objects(allocator), OBJECTS);
+}
+static void handle_made_meanwhile(void **state) {
+    (void)state;
+    while_other(make_handle, SIZE, LARGER, handled);
+    while_other(make_handle, LARGE, SMALLER, handled);
+}
+
 /* Where it lay there is an object of the other thread by now, which lives. */
 static void destroyed(bool moved, void *q) {
     (void)moved, (void)q;
@@ -231,14 +262,67 @@ static void in_its_own_place(void **state) {
     if (ran) assert_true(times > 0);
 }
 
+/* The slot that another thread has freed serves the copy: that lives. */
+static void copied_to_its_own_place(void **state) {
+    enum { ALIGNED = 512, SLAB = TS_UNIT_BYTES / ALIGNED, MORE = (SLAB - OBJECTS % SLAB) % SLAB };
+    unsigned times = 0;
+    bool more = true;
+    (void)state;
+    for (unsigned at = 0; more; at++) {
+        begin_epoch(ALIGNED);
+        for (unsigned i = 0; i < MORE; i++) assert_non_null(slab_malloc_epoch(allocator, ALIGNED, epoch));
+        there = free_object;
+        sup_stop_arm(&at_step, at, let_there);
+        char *q = ts_realloc(ts_token(allocator), object, ALIGNED, ALIGNED / 4);
+        more = sup_stop_disarm(&at_step);
+        times += q == object && was_freed;
+        if (q) SUP_CHECK(slab_usable_size(allocator, q) >= ALIGNED / 4, "step %u: the new object was freed", at);
+        assert_int_equal(sup_live_objects(allocator), OBJECTS + MORE - !q);
+        end_epoch();
+    }
+    assert_true(times > 0);
+}
+
+/* Each smaller size that does not stay is of another class: resize.c, 2. */
+static void of_another_class(void **state) {
+    (void)state;
+    for (unsigned cls = 0; cls < TS_CLASSES; cls++) {
+        size_t bytes = ts_class_bytes[cls];
+        for (size_t size = 0; size <= bytes; size++)
+            if (!ts_realloc_stays(bytes, size)) assert_true(ts_class_aligned(size, 16) < cls);
+    }
+}
+
 /* As of an object that is not of the thread's own open block. */
 static void off_the_fast_path(void **state) {
     slowly = true;
     freed_meanwhile(state);
     closed_meanwhile(state);
+    handle_made_meanwhile(state);
     destroyed_meanwhile(state);
     emptied_meanwhile(state);
     slowly = false;
+}
+
+/* All that live are known: the rest of the objects, those of the owner, and the new one. */
+static void taken_again(bool moved, void *q) {
+    SUP_CHECK(was_freed && was_taken, "the owner has allocated the slot anew");
+    bool kept = slab_owns(allocator, object);
+    times_taken++;
+    if (moved) SUP_CHECK(slab_owns(allocator, q) && q != object, "the new object");
+    assert_int_equal(sup_live_objects(allocator), OBJECTS - 1 + (taken - 1) + moved + kept);
+    SUP_CHECK(slab_free(allocator, object) == kept, "it is freed once");
+}
+
+static void of_another_thread(void **state) {
+    theirs = true;
+    off_the_fast_path(state);
+    slowly = true;
+    times_taken = 0;
+    while_other(free_and_take_again, SIZE, LARGER, taken_again);
+    while_other(free_and_take_again, LARGE, SMALLER, taken_again);
+    assert_true(times_taken > 0);
+    slowly = theirs = false;
 }
 
 int main(void) {
@@ -246,10 +330,14 @@ int main(void) {
         cmocka_unit_test(alone),
         cmocka_unit_test(freed_meanwhile),
         cmocka_unit_test(closed_meanwhile),
+        cmocka_unit_test(handle_made_meanwhile),
         cmocka_unit_test(destroyed_meanwhile),
         cmocka_unit_test(emptied_meanwhile),
         cmocka_unit_test(in_its_own_place),
         cmocka_unit_test(off_the_fast_path),
+        cmocka_unit_test(copied_to_its_own_place),
+        cmocka_unit_test(of_another_class),
+        cmocka_unit_test(of_another_thread),
     };
     return cmocka_run_group_tests_name("object.resize_steps", tests, sup_errands_start, sup_errands_stop);
 }
