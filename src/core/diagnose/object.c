@@ -1,6 +1,6 @@
 /*
  * Looks at an object without changing it, from any thread. A look is good if afterwards the UNIT word and the block's
- * era are unchanged: then the slab was in one use all the while.
+ * era are unchanged, but for flags that change in a use: then the slab was in one use all the while.
  */
 /* Modelled in tests/model: orders. */
 #include "cache/cache.h"
@@ -57,7 +57,7 @@ static bool look_slab(uintptr_t token, uint32_t unit, uint64_t entry, uint64_t w
     if (!(scope ? look_scope(unit, o) : look_churn(unit, entry, o))) return false;
     /* acquire fence: the loads above come before the second look */
     atomic_thread_fence(memory_order_acquire);
-    if ((ts_load_relaxed(ts_unit_word(unit)) & ~TS_UNIT_FOREIGN) != o->word) return false;
+    if (!ts_is_same_use(ts_load_relaxed(ts_unit_word(unit)), w)) return false;
     return ts_era(o->block) == ts_word_era(w);
 }
 
@@ -163,7 +163,7 @@ SlabHandle ts_object_handle(uintptr_t token, const ts_object *object) {
     atomic_thread_fence(memory_order_seq_cst);
     /* The object is still there, now that its generation is bound to move on. */
     uint64_t entry = (uint64_t)ts_unit_of(object->unit) * TS_UNIT_ENTRIES + object->entry_in_unit;
-    if (!look(token, object->unit, entry, true, &again) || ((again.word ^ object->word) & ~TS_UNIT_HANDLED) != 0 ||
+    if (!look(token, object->unit, entry, true, &again) || !ts_is_same_use(again.word, object->word) ||
         again.generation != object->generation)
         return ts_fail(ESTALE);
     return make_handle(&again);
@@ -191,6 +191,6 @@ bool ts_object_watch(uintptr_t token, const void *p, ts_watch *out, size_t *byte
 
 bool ts_object_watched(uintptr_t token, const void *p, const ts_watch *watch, size_t *bytes) {
     ts_watch now;
-    return ts_object_watch(token, p, &now, bytes) && now.word == watch->word && now.tag == watch->tag &&
+    return ts_object_watch(token, p, &now, bytes) && ts_is_same_use(now.word, watch->word) && now.tag == watch->tag &&
            now.generation == watch->generation;
 }

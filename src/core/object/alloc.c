@@ -216,7 +216,7 @@ TS_ENTRY void *ts_alloc_object(uintptr_t token, size_t size, EpochId id, SlabHan
     if (!p) return NULL;
     /* If the slab is in another use the object has died, and the place is another's. */
     int why = ESTALE;
-    if (ts_object_at(token, p, &object) && object.word == t.word) {
+    if (ts_object_at(token, p, &object) && ts_is_same_use(object.word, t.word)) {
         *handle = ts_object_handle(token, &object);
         if (*handle != SLAB_HANDLE_NONE) return p;
         why = errno;

@@ -29,10 +29,6 @@ static inline size_t ts_alignment_kept(const void *p) {
 bool ts_free(uintptr_t allocator, void *p, uint32_t generation);
 /* Frees the object that was looked at: in that use of its slab, and of that generation. */
 bool ts_free_object(uintptr_t allocator, const ts_object *object);
-/* Whether two UNIT words of a slab are of one use, in which FOREIGN comes and goes, and HANDLED comes. */
-static inline bool ts_is_same_use(uint64_t word, uint64_t other) {
-    return ((word ^ other) & ~(TS_UNIT_FOREIGN | TS_UNIT_HANDLED)) == 0;
-}
 /* Frees an object that was looked at, and has been copied. Nothing is freed if its slab is in another use: without a
    handle a generation does not tell one use from another (slab.h). Nor if the copy lies in its place: it was freed
    meanwhile, and the copy is what lives there. */

@@ -16,6 +16,11 @@
 #include "region/region.h"
 #include "slab/slab.h"
 
+/* Whether two UNIT words of a slab are of one use, in which FOREIGN comes and goes, and HANDLED comes. */
+TS_ALWAYS_INLINE bool ts_is_same_use(uint64_t word, uint64_t other) {
+    return ((word ^ other) & ~(TS_UNIT_FOREIGN | TS_UNIT_HANDLED)) == 0;
+}
+
 #define TS_HANDLE_FORMAT 2u
 #define TS_HANDLE_FAR 63u /* a FAR span; the upper bits of its unit number stand in place of the entry */
 #define TS_HANDLE_KIND_SHIFT 2u

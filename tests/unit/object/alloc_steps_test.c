@@ -417,6 +417,46 @@ static void destroyed_while_a_handle_is_made(void **state) {
     at_each_step(destroyed_while_a_handle_is_made_round);
 }
 
+/* An object is found whenever another thread makes the first handle of its slab. */
+static void *neighbour;
+static void handle_neighbour(void) { SUP_CHECK(slab_handle_of(allocator, neighbour) != SLAB_HANDLE_NONE, "a handle"); }
+static void let_handle_neighbour(void) { let(handle_neighbour); }
+static bool handle_made_in_a_look_round(unsigned at) {
+    ts_object object, after;
+    epoch = epoch_open(allocator, NULL, flags);
+    void *p = slab_malloc_epoch(allocator, 100, epoch);
+    neighbour = slab_malloc_epoch(allocator, 100, epoch);
+    arm(at, let_handle_neighbour);
+    bool found = stepped_object_at(token, p, &object);
+    bool stopped = disarm();
+    SUP_CHECK(found, "step %u of the look", at);
+    assert_true(ts_object_at(token, p, &after));
+    assert_int_equal(object.generation, after.generation);
+    assert_true(epoch_destroy(allocator, epoch));
+    return stopped;
+}
+
+/* The same before the object's own handle is made. */
+static bool handle_made_in_an_allocation_round(unsigned at) {
+    SlabHandle handle;
+    epoch = epoch_open(allocator, NULL, flags);
+    neighbour = slab_malloc_epoch(allocator, 100, epoch);
+    arm(at, let_handle_neighbour);
+    void *p = stepped_alloc_object(token, 100, epoch, &handle);
+    bool stopped = disarm();
+    SUP_CHECK(p && slab_handle_get(allocator, handle) == p, "step %u of the allocation", at);
+    assert_true(epoch_destroy(allocator, epoch));
+    return stopped;
+}
+
+static void handle_made_meanwhile(void **state) {
+    (void)state;
+    begin();
+    at_each_step(handle_made_in_a_look_round);
+    at_each_step(handle_made_in_an_allocation_round);
+    end();
+}
+
 static EpochDomain *shared;
 static SlabHandle handles[400];
 
@@ -779,11 +819,22 @@ static void kept_by_the_system(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        WITH(advanced_in_an_allocation),        WITH(ended_in_an_allocation),           WITH(ended_while_object_grows),
-        WITH(destroyed_inside_an_allocation),   WITH(destroyed_while_a_handle_is_made), WITH(both_free_the_last),
-        WITH(both_free_the_last_at_once),       WITH(closed_and_nothing_else),          WITH(closed_by_an_old_word),
-        WITH(freed_where_a_thread_lives_again), WITH(freed_where_the_block_has_gone),   WITH(filled_by_another_thread),
-        WITH(reset_before_the_handle_is_made),  WITH(ended_before_care_has_looked),     WITH(kept_by_the_system),
+        WITH(advanced_in_an_allocation),
+        WITH(ended_in_an_allocation),
+        WITH(ended_while_object_grows),
+        WITH(destroyed_inside_an_allocation),
+        WITH(destroyed_while_a_handle_is_made),
+        WITH(both_free_the_last),
+        WITH(both_free_the_last_at_once),
+        WITH(closed_and_nothing_else),
+        WITH(closed_by_an_old_word),
+        WITH(freed_where_a_thread_lives_again),
+        WITH(freed_where_the_block_has_gone),
+        WITH(filled_by_another_thread),
+        WITH(reset_before_the_handle_is_made),
+        WITH(ended_before_care_has_looked),
+        WITH(kept_by_the_system),
+        WITH(handle_made_meanwhile),
     };
     return cmocka_run_group_tests_name("object.alloc_steps", tests, NULL, NULL);
 }
