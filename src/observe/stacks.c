@@ -18,12 +18,15 @@ typedef struct place {
     ts_stack_record record;
     _Atomic uint64_t address;
     _Atomic uint64_t word, use; /* ts_watch: use is tag and generation */
+    _Atomic uint16_t name;
     _Atomic uint64_t epoch;
     _Atomic uint64_t objects; /* that it stands for: the bits of a double */
     _Atomic uint64_t usable;  /* bytes, when it was sampled */
     _Atomic uint64_t serial;  /* of the thread that allocated it, and its name then: ts_thread_name */
     _Atomic uint64_t thread[2];
 } place;
+
+_Static_assert(TS_STACK_SAMPLES <= TS_NAMES, "the name of a sample is the number of its place, from 1");
 
 static _Atomic(place *) table;  /* constant once it is not NULL */
 static _Atomic uint64_t cursor; /* places handed out to look at; the table is used up to it */
@@ -35,6 +38,7 @@ static bool is_own(const void *frame) {
 }
 
 static ts_stacks_sample_fn keep;
+static ts_stacks_settle_fn settle;
 
 bool ts_stacks_start(void) {
     static _Atomic uint32_t prepared;
@@ -55,7 +59,8 @@ bool ts_stacks_start(void) {
         ts_os_unmap(at, all);
     else
         ts_stack_totals_start(at + bytes);
-    ts_store_release(&ts_stacks_keep, keep); /* partner: ts_stacks_sample */
+    ts_store_release(&ts_stacks_settle, settle); /* partner: ts_sample_follow_stacks */
+    ts_store_release(&ts_stacks_keep, keep);     /* partner: ts_stacks_sample */
     return true;
 }
 
@@ -98,7 +103,7 @@ void ts_stack_record_fork_child(ts_stack_record *record) {
    meanwhile. */
 static bool is_live(const place *s, uintptr_t token, size_t *bytes) {
     uint64_t use = ts_load_relaxed(&s->use);
-    const ts_watch watch = {ts_load_relaxed(&s->word), (uint32_t)(use >> 32), (uint32_t)use};
+    const ts_watch watch = {ts_load_relaxed(&s->word), (uint32_t)(use >> 32), (uint32_t)use, ts_load_relaxed(&s->name)};
     return ts_object_watched(token, (const void *)(uintptr_t)ts_load_relaxed(&s->address), &watch, bytes);
 }
 
@@ -178,7 +183,14 @@ TS_COLD static void keep(ts_heap *heap, ts_allocator *allocator, EpochId epoch, 
         ts_fetch_add_relaxed(&allocator->stack_drops, 1);
         return;
     }
+    uintptr_t token = ts_load_relaxed(&allocator->token);
+    if (!ts_name_give(heap, token, p, (uint32_t)(s - ts_load_relaxed(&table)) + 1, &watch)) {
+        if (ts_object_watched(token, p, &watch, &usable)) ts_fetch_add_relaxed(&allocator->stack_drops, 1);
+        ts_stack_record_give(&s->record, 0, frame, 0);
+        return;
+    }
     ts_store_relaxed(&s->address, (uintptr_t)p);
+    ts_store_relaxed(&s->name, watch.name);
     ts_store_relaxed(&s->word, watch.word);
     ts_store_relaxed(&s->use, (uint64_t)watch.tag << 32 | watch.generation);
     ts_store_relaxed(&s->epoch, epoch);
@@ -189,7 +201,16 @@ TS_COLD static void keep(ts_heap *heap, ts_allocator *allocator, EpochId epoch, 
     const ts_thread_name thread = ts_thread_name_own(heap);
     ts_store_relaxed(&s->serial, thread.serial);
     for (unsigned i = 0; i < 2; i++) ts_store_relaxed(&s->thread[i], thread.word[i]);
-    ts_stack_record_give(&s->record, ts_load_relaxed(&allocator->token), frame, count);
+    ts_stack_record_give(&s->record, token, frame, count);
+}
+
+/* Its own names stand at places that it has written itself, if no other thread has taken them since. */
+static void settle(ts_heap *heap) {
+    const place *places = ts_load_acquire(&table);
+    uint64_t used = ts_load_relaxed(&cursor);
+    for (uint64_t i = 0; i < used && i < TS_STACK_SAMPLES; i++)
+        if (ts_load_relaxed(&places[i].name) != 0)
+            ts_name_settle(heap, (const void *)(uintptr_t)ts_load_relaxed(&places[i].address));
 }
 
 /* ---- reading ------------------------------------------------------------------------------------------------- */

@@ -7,8 +7,9 @@
  * whatever was allocated before it, so one over that is the number of objects it stands for, without bias.
  *
  * A sample says which object it is of (ts_watch) and is never taken back. A reader asks the object's own slab whether
- * that object is still live, as for a handle. So frees, destroys, resets and promotes of every kind know
- * nothing of samples, and no sample outlives its object. A place whose object has died is used again.
+ * that object is still live. So frees, destroys, resets and promotes of every kind know nothing of samples, and no
+ * sample outlives its object. A place whose object has died is used again. An allocation in the slot of a sampled
+ * object takes the name of that sample (diagnose/named.c); while samples are taken no hit allocates.
  *
  * The core counts the bytes, and draws (diagnose/sample.c). It calls this folder with each object that is sampled.
  *
@@ -23,7 +24,7 @@
 
 #include <tslab/stats.h>
 
-#define TS_STACK_SAMPLES 16384u
+#define TS_STACK_SAMPLES 16383u
 #define TS_STACK_FRAMES SLAB_STACK_FRAMES
 
 typedef struct ts_stack {

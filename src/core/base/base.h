@@ -156,6 +156,17 @@ static inline bool ts_is_below_relaxed_64(const _Atomic uint64_t *p, uint64_t v)
     __asm__("cmpq %2, %1" : "=@ccb"(is) : "m"(*(const uint64_t *)(const void *)p), "er"(v));
     return is;
 }
+/* Takes `by` off an owned word. Whether more than 0 is left. */
+static inline bool ts_leaves_any_64(int64_t *p, int64_t by) {
+    bool any;
+    __asm__("subq %2, %0" : "+m"(*p), "=@ccg"(any) : "er"(by));
+    return any;
+}
+static inline bool ts_is_zero_relaxed_16(const _Atomic uint16_t *p) {
+    bool is;
+    __asm__("cmpw $0, %1" : "=@cce"(is) : "m"(*(const uint16_t *)(const void *)p));
+    return is;
+}
 /* Whether v has any of the bits of a constant, of 32 bits with a sign. Compilers copy v for that. */
 static inline bool ts_has_any_64(uint64_t v, const uint64_t bits) {
     bool has;
@@ -190,6 +201,8 @@ static inline bool ts_is_above_relaxed_32(const _Atomic uint32_t *p, uint32_t v)
 #define ts_is_at_most_relaxed_64(p, v) (ts_load_relaxed(p) <= (v))
 #define ts_is_below_relaxed_64(p, v) (ts_load_relaxed(p) < (v))
 #define ts_is_above_relaxed_32(p, v) (ts_load_relaxed(p) > (v))
+#define ts_leaves_any_64(p, by) ((*(p) -= (by)) > 0)
+#define ts_is_zero_relaxed_16(p) (ts_load_relaxed(p) == 0)
 #define ts_has_any_64(v, bits) (((v) & (bits)) != 0)
 #endif
 

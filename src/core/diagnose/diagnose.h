@@ -49,17 +49,41 @@ bool ts_object_of_handle(uintptr_t allocator, SlabHandle handle, ts_object *out)
 SlabHandle ts_object_handle(uintptr_t allocator, const ts_object *object);
 
 /* A watch names one object, and no other that has or had its address. It tells later whether the object still lives.
-   A handle would use up a generation of its slab; a watch does not. */
+   A handle would make its slab HANDLED; a watch gives the object's place a NAME (named.c). */
 typedef struct ts_watch {
-    uint64_t word; /* UNIT word, FOREIGN cleared */
+    uint64_t word; /* UNIT word, FOREIGN and HANDLED cleared */
     uint32_t tag;  /* of its slab's use; 0: span, the word has it */
     uint32_t generation;
+    uint16_t name; /* of its place; 0: the rest tells */
 } ts_watch;
 /* Makes a watch. *bytes: usable; 0: a span. false: p is not the start of a live object, and *bytes stays. Takes no
    lock, and neither does ts_object_watched. */
 bool ts_object_watch(uintptr_t allocator, const void *p, ts_watch *out, size_t *bytes);
 /* Whether the object that was at p is still live. *bytes: as for ts_object_watch. */
 bool ts_object_watched(uintptr_t allocator, const void *p, const ts_watch *watch, size_t *bytes);
+
+_Static_assert(TS_SCOPE_BITS_BYTES == TS_UNIT_BYTES / 64 * sizeof(uint16_t), "a word for each 64 bytes");
+/* The bitmaps of scope slabs lie there, too. */
+typedef _Atomic uint16_t TS_MAY_ALIAS ts_name_word_t;
+/* The word with the name of a place's 64 bytes; 0: there is none. */
+TS_ALWAYS_INLINE ts_name_word_t *ts_name_word(uint64_t entry) {
+    return (ts_name_word_t *)(void *)ts_region.part[TS_NORMAL].scope_bits + (entry >> 2);
+}
+TS_ALWAYS_INLINE ts_name_word_t *ts_name_word_at(const char *object) {
+    const ts_part *n = &ts_region.part[TS_NORMAL];
+    return (ts_name_word_t *)(void *)n->scope_bits + ((uint64_t)(object - n->base) >> 6);
+}
+#define TS_NAMES ((1u << 14) - 1)
+/* Makes the watch of an object that this thread has just allocated exact: by a name of that number, 1 to TS_NAMES, if
+   it needs one. false: it is not; mostly the object is gone. Not in an operation, no lock held. */
+bool ts_name_give(ts_heap *heap, uintptr_t allocator, const void *p, uint32_t number, ts_watch *watch);
+/* Takes the name of a place that is about to be an object's. Caller: the slab's owner, in an operation or its heap. */
+void ts_name_take(uint64_t entry);
+/* Takes that of the next object on the bin's magazine, and those of its claimed word. */
+void ts_name_take_top(const ts_bin *bin);
+void ts_name_take_word(const ts_bin *bin);
+/* Lets hits use the place at p, if it lies in a block of this thread that they are to use again. */
+void ts_name_settle(ts_heap *heap, const void *p);
 
 /* ---- misuse ----------------------------------------------------------------------------------------------------- */
 
@@ -176,6 +200,9 @@ void ts_stacks_sample(ts_heap *heap, ts_share *share, bool begins, EpochId epoch
 typedef void ts_stacks_sample_fn(ts_heap *heap, ts_allocator *allocator, EpochId epoch, const void *p, size_t bytes,
                                  void *caller);
 extern TS_HIDDEN _Atomic(ts_stacks_sample_fn *) ts_stacks_keep;
+/* Calls ts_name_settle for each place that a sample has a name at. Set before ts_stacks_keep. */
+typedef void ts_stacks_settle_fn(ts_heap *heap);
+extern TS_HIDDEN _Atomic(ts_stacks_settle_fn *) ts_stacks_settle;
 /* From the next thread on, the same numbers at every run; 0: not. For tests. */
 extern TS_HIDDEN _Atomic uint64_t ts_stacks_seed;
 

@@ -168,29 +168,3 @@ SlabHandle ts_object_handle(uintptr_t token, const ts_object *object) {
         return ts_fail(ESTALE);
     return make_handle(&again);
 }
-
-/* ---- the same object still ----------------------------------------------------------------------------------- */
-
-/* The tag rises with every reset, so it is read last: if it is unchanged, all that was read before is of that use. */
-bool ts_object_watch(uintptr_t token, const void *p, ts_watch *out, size_t *bytes) {
-    uint32_t unit;
-    uint64_t entry;
-    ts_object o = {.word = 0};
-    if (!ts_locate(p, &unit, &entry)) return false;
-    bool in_slab = look(token, unit, entry, false, &o);
-    /* The word of a span has the tag. The record may be read with the epoch's lock alone. */
-    if (!in_slab && (!(o.word & TS_UNIT_SPAN) || o.entry_in_unit != 0)) return false;
-    *out = (ts_watch){.word = o.word};
-    *bytes = in_slab ? o.bytes : 0;
-    if (!in_slab) return true;
-    atomic_thread_fence(memory_order_acquire);
-    out->tag = ts_load_relaxed(&ts_slab_at(unit)->tag);
-    out->generation = o.generation;
-    return true;
-}
-
-bool ts_object_watched(uintptr_t token, const void *p, const ts_watch *watch, size_t *bytes) {
-    ts_watch now;
-    return ts_object_watch(token, p, &now, bytes) && ts_is_same_use(now.word, watch->word) && now.tag == watch->tag &&
-           now.generation == watch->generation;
-}

@@ -28,15 +28,32 @@ void ts_sample_follow(ts_heap *heap, uint32_t rate) {
 
 _Atomic uint32_t ts_stacks_turn;
 
-/* The caches are dropped, as those blocks may be slow now; the next slow path fills them again. */
+_Atomic(ts_stacks_settle_fn *) ts_stacks_settle;
+
+/* Whether hits are to use a churn block again that had samples. */
+static bool set_shares(ts_heap *heap) {
+    bool opens = false;
+    for (ts_share *share = heap->shares; share; share = share->heap_next) {
+        ts_share_set_slow(share);
+        for (const ts_block *b = share->blocks; b; b = b->heap_next)
+            opens = opens || (!b->scope && (b->slow & ~share->slow[false] & TS_SLOW_COUNTED));
+    }
+    return opens;
+}
+
+/* The caches are dropped, as those blocks may be slow now; the next slow path fills them again. Settles names first
+   (named.c, 3). */
 TS_COLD void ts_sample_follow_stacks(ts_heap *heap, uint32_t turn) {
     heap->stack_turn = turn;
     ts_heap_enter(heap);
-    for (ts_share *share = heap->shares; share; share = share->heap_next) {
-        ts_share_set_slow(share);
+    bool opens = set_shares(heap);
+    ts_heap_leave(heap);
+    ts_stacks_settle_fn *settle = ts_load_acquire(&ts_stacks_settle);
+    if (opens && settle) settle(heap);
+    ts_heap_enter(heap);
+    for (ts_share *share = heap->shares; share; share = share->heap_next)
         for (ts_block *b = share->blocks; b; b = b->heap_next)
             b->slow = share->slow[b->scope] | ts_block_slow_as_small(b);
-    }
     ts_heap_unbind();
     ts_heap_leave(heap);
 }

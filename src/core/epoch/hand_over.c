@@ -34,7 +34,9 @@ bool ts_epoch_adopt_block(ts_heap *heap, ts_share *share, ts_block *block, Epoch
         ts_foreign_drain(old);
         ts_heap_unlink(block);
         block->share = share;
-        block->slow = share->slow[block->scope] | ts_block_slow_as_small(block);
+        uint8_t slow = share->slow[block->scope] | ts_block_slow_as_small(block);
+        block->slow = slow | (block->slow & TS_SLOW_COUNTED); /* names in it: diagnose/named.c, 3 */
+        if (block->slow != slow) heap->stack_turn--;          /* the thread follows at its next slow path */
         ts_store_release(&block->heap, heap);
         taken = true;
     }

@@ -241,13 +241,10 @@ TS_NOINLINE static char *renew_small(const ts_heap *heap, ts_scope_block *block,
 
 /* As ts_alloc_counted_bytes. */
 TS_NOINLINE static char *bump_small_counted(ts_scope_block *block, size_t size) {
-    int64_t left;
     size_t bytes = ts_stacks_bytes(size);
-    if (block->b.share->slow[true] != TS_SLOW_COUNTED || !ts_is_before_sample(&ts_thread, &block->b, bytes, &left))
+    if (block->b.share->slow[true] != TS_SLOW_COUNTED || !ts_count_before_sample(&ts_thread, &block->b, bytes))
         return NULL;
-    char *p = bump_small(block, size);
-    if (p) block->b.share->stack_left = left;
-    return p;
+    return ts_counted(&block->b, size, bump_small(block, size));
 }
 
 /* "Starting small": an object of the thread's first block, where its slab has room. NULL: the slow path. Inside an

@@ -160,32 +160,45 @@ TS_ALWAYS_INLINE void *ts_alloc_refill(const ts_tls *tls, ts_found found, size_t
 
 /* ---- while the allocator samples stacks (observe/stacks.h) ---------------------------------------------------- */
 
-/* Whether a block that is open is so to this thread (ts_is_own_open), and the next sample is beyond so many bytes.
-   *left: the bytes from there to that sample. The key comes first: a block that is another thread's may end. */
-TS_ALWAYS_INLINE bool ts_is_before_sample(const ts_tls *tls, const ts_block *block, size_t bytes, int64_t *left) {
+/* Counts the bytes of an object of a block that is open, if it is so to this thread (ts_is_own_open), and the next sample
+   is beyond them. The key comes first: a block that is another thread's may end. A caller that gets no object then
+   takes them back. */
+TS_ALWAYS_INLINE bool ts_count_before_sample(const ts_tls *tls, const ts_block *block, size_t bytes) {
     if (TS_UNLIKELY((ts_load_relaxed(&block->key) ^ tls->share_key) >> TS_KEY_SHARE_SHIFT != 0)) return false;
-    *left = block->share->stack_left - (int64_t)bytes;
-    return *left > 0;
+    ts_share *share = block->share;
+    if (TS_LIKELY(ts_leaves_any_64(&share->stack_left, (int64_t)bytes))) return true;
+    share->stack_left += (int64_t)bytes;
+    return false;
+}
+TS_ALWAYS_INLINE void *ts_counted(const ts_block *block, size_t size, void *p) {
+    if (TS_UNLIKELY(p == NULL)) block->share->stack_left += (int64_t)ts_stacks_bytes(size);
+    return p;
+}
+
+/* ts_fast_slot, but for an object whose place has a name, which the slow path takes first (diagnose/named.c). */
+TS_ALWAYS_INLINE void *ts_counted_slot(ts_bin *bin) {
+    uint64_t top = ts_load_relaxed(&bin->top), depth = ts_low_byte(top);
+    if (TS_UNLIKELY((uint32_t)depth == 0)) return ts_fast_word(bin);
+    char *object = bin->magazine->object[depth - 1];
+    if (TS_UNLIKELY(!ts_is_zero_relaxed_16(ts_name_word_at(object)))) return NULL;
+    TS_ASSUME(object != NULL);
+    ts_store_relaxed(&bin->top, top + TS_TOP_POP); /* as ts_fast_pop */
+    ts_set_live(object);
+    return object;
 }
 
 /* An object at hand of an open block that is slow only because samples are taken. The hint may be old: the block can
    have another use. NULL: the slow path, which counts what it allocates. */
 TS_ALWAYS_INLINE void *ts_alloc_counted_slot(const ts_tls *tls, ts_churn_block *block, size_t size) {
-    int64_t left;
     if (TS_UNLIKELY(size - 1 >= TS_MAX_CLASS_BYTES)) return NULL; /* the rest is rare */
     if (TS_UNLIKELY(block->b.slow != TS_SLOW_COUNTED)) return NULL;
-    if (TS_UNLIKELY(!ts_is_before_sample(tls, &block->b, (size + 15) & ~(size_t)15, &left))) return NULL;
-    void *p = ts_alloc_slot(block, size);
-    if (TS_LIKELY(p != NULL)) block->b.share->stack_left = left;
-    return p;
+    if (TS_UNLIKELY(!ts_count_before_sample(tls, &block->b, (size + 15) & ~(size_t)15))) return NULL;
+    return ts_counted(&block->b, size, ts_counted_slot(ts_bin_of(block, size)));
 }
 TS_ALWAYS_INLINE void *ts_alloc_counted_bytes(const ts_tls *tls, ts_scope_block *block, size_t size) {
-    int64_t left;
     if (TS_UNLIKELY(size - 1 >= TS_UNIT_BYTES) || TS_UNLIKELY(block->b.slow != TS_SLOW_COUNTED)) return NULL;
-    if (TS_UNLIKELY(!ts_is_before_sample(tls, &block->b, (size + 15) & ~(size_t)15, &left))) return NULL;
-    void *p = ts_alloc_bytes(block, size);
-    if (TS_LIKELY(p != NULL)) block->b.share->stack_left = left;
-    return p;
+    if (TS_UNLIKELY(!ts_count_before_sample(tls, &block->b, (size + 15) & ~(size_t)15))) return NULL;
+    return ts_counted(&block->b, size, ts_alloc_bytes(block, size));
 }
 
 /* The same in an epoch of the allocator that the thread is bound to, where it is that of the last such block. */

@@ -103,9 +103,16 @@ static bool add_slab(ts_heap *heap, ts_block *block, EpochId id, const new_slab 
 
 /* ---- churn ---------------------------------------------------------------------------------------- */
 
-/* The first object of the next word of a bin that has none at hand. NULL: none of its slabs has a free slot. */
+/* The next object of a bin that has one at hand, else NULL; and the first of the next word of one that has none. NULL:
+   none of its slabs has a free slot. Where samples are taken the places have no name (diagnose/named.c). */
+static void *pop(ts_churn_block *block, unsigned cls) {
+    if (TS_UNLIKELY(block->b.slow)) ts_name_take_top(&block->bin[cls]);
+    return ts_fast_slot(&block->bin[cls]);
+}
 static void *claim_slot(ts_churn_block *block, unsigned cls) {
-    return ts_bin_claim(block, cls) ? ts_fast_word(&block->bin[cls]) : ts_bin_take_outer(block, cls);
+    if (!ts_bin_claim(block, cls)) return ts_bin_take_outer(block, cls);
+    if (TS_UNLIKELY(block->b.slow)) ts_name_take_word(&block->bin[cls]);
+    return ts_fast_word(&block->bin[cls]);
 }
 
 /* Whether the next call with the epoch's id, or with its domain, may find the block at once. */
@@ -147,7 +154,7 @@ static void *churn_try(ts_heap *heap, ts_churn_block *block, unsigned cls, Epoch
     *error = ENOMEM;
     if (!ts_bin_ready(block, cls)) return NULL;
     *error = 0;
-    void *p = ts_fast_slot(&block->bin[cls]);
+    void *p = pop(block, cls);
     if (p || (p = claim_slot(block, cls)) != NULL) return p;
     ts_share *share = block->b.share;
     uint64_t bit = (uint64_t)1 << cls;
@@ -158,7 +165,7 @@ static void *churn_try(ts_heap *heap, ts_churn_block *block, unsigned cls, Epoch
         return NULL;
     }
     block->little = little ? block->little | bit : block->little & ~bit;
-    if ((p = ts_fast_pop(&block->bin[cls])) != NULL || (p = claim_slot(block, cls)) != NULL) {
+    if ((p = pop(block, cls)) != NULL || (p = claim_slot(block, cls)) != NULL) {
         ts_count(&share->count[cls].current_partial_full, 1); /* while other threads had freed in its slabs */
         return p;
     }

@@ -14,6 +14,7 @@
 #include "rng.h"
 #include "unit.h"
 
+#include "diagnose/diagnose.h"
 #include "observe/diagnose.h"
 #include "os/os.h"
 #include "region/region.h"
@@ -283,6 +284,27 @@ static void realloc_moves(void **state) {
     assert_true(slab_free(allocator, p));
 }
 
+/* A sample of a stack is of no later object in the same slot, and stays when sampling ends. */
+static void samples_of_stacks(void **state) {
+    SlabStackSample row;
+    (void)state;
+    if (cannot()) skip();
+    for (unsigned turn = 0; turn < 2 * SIZES; turn++) {
+        assert_true(slab_set_sample_stacks(allocator, 1));
+        void *p = slab_malloc_epoch(allocator, sizes[turn / 2], epoch);
+        assert_true(p && is_outer(p));
+        if (turn % 2) assert_true(slab_set_sample_stacks(allocator, 0));
+        assert_int_equal(slab_stacks(allocator, epoch, &row, 1), 1);
+        assert_true(slab_free(allocator, p));
+        ts_thread.heap->stack_busy = true; /* no sample */
+        void *q = slab_malloc_epoch(allocator, sizes[turn / 2], epoch);
+        ts_thread.heap->stack_busy = false;
+        assert_true(q == p || sizes[turn / 2] > 8192); /* elsewhere if it had its slab alone */
+        assert_int_equal(slab_stacks(allocator, epoch, &row, 1), 0);
+        assert_true(slab_free(allocator, q));
+    }
+}
+
 static unsigned others_from;
 static void free_for_another(void) {
     for (unsigned i = others_from; i < SIZES * EACH; i += 2) free_one(i);
@@ -515,6 +537,7 @@ int main(void) {
         WITH(every_size),
         WITH(stale_handles),
         WITH(realloc_moves),
+        WITH(samples_of_stacks),
         WITH(another_thread),
         WITH(threads_exchange),
         WITH(both_kinds),

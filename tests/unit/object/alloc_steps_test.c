@@ -54,8 +54,6 @@
 #define ts_object_of_handle stepped_object_of_handle
 #define ts_object_usable stepped_object_usable
 #define ts_object_handle stepped_object_handle
-#define ts_object_watch stepped_object_watch
-#define ts_object_watched stepped_object_watched
 #define ts_span_alloc stepped_span_alloc
 #define ts_span_free stepped_span_free
 #define ts_span_grow stepped_span_grow
