@@ -10,6 +10,7 @@
 typedef enum finding {
     NO_OBJECTS, /* nothing in the unit */
     NEVER,
+    FREE, /* FREED or NEVER: the slab does not know */
     FREED,
     WITH_EPOCH, /* freed by the end of its epoch */
     LIVE
@@ -23,34 +24,40 @@ typedef struct place {
     EpochId epoch;       /* EPOCH_NONE: not known */
     uintptr_t allocator; /* 0: not known */
     uint32_t generation; /* of the place's present object, or its next */
-    uint32_t last;       /* of its last object that is gone; only if found is FREED */
+    uint32_t last;       /* of its last object that is gone; only if found is FREED or FREE */
 } place;
 
 /* ---- places ----------------------------------------------------------------------------------------------- */
 
+/* Whether a slot that is not live is on the magazine of a bin of this thread's, or retired: so it was freed. */
+static bool was_given(const ts_churn_block *block, const ts_bin *bin, uint32_t unit, uint64_t entry) {
+    bool fine = ts_bin_is_fine(bin);
+    if (ts_load_relaxed(&block->b.heap) != ts_thread.heap) return false; /* the next words are the owner's */
+    uint64_t bit = ts_granule(fine, entry), in_word = bit - bin->word_place;
+    if (in_word < 64 && (ts_load_relaxed(&bin->word) >> in_word & 1)) return false;
+    uint64_t in_slab = bit % ts_granules_per_unit(fine);
+    return !(ts_load_relaxed(&ts_slab_free_words(fine, ts_slab_at(unit))[in_slab / 64]) >> in_slab % 64 & 1);
+}
+
 static void in_churn(place *at, uint32_t unit, uint32_t offset, uint64_t w, bool alive) {
     const ts_churn_block *block = ts_churn(ts_block_of_line(ts_word_line(w), false));
-    unsigned cls = ts_bin_class(block, ts_line_address(ts_word_line(w)));
-    if (cls >= TS_CLASSES || ts_class_is_fine(cls) != ts_word_is_fine(w)) return;
+    const ts_bin *bin = ts_line_address(ts_word_line(w));
+    unsigned cls = ts_bin_class(block, bin);
+    if (cls >= TS_CLASSES) return;
     at->kind = cls;
     uint32_t slot = offset / ts_class_bytes[cls], start = slot * ts_class_bytes[cls];
     at->found = NEVER;
     at->inside = offset - start;
     if (slot >= ts_classes.slots[cls]) return; /* the end of the slab that is too short for an object */
     uint64_t entry = (uint64_t)unit * TS_UNIT_ENTRIES + start / 16;
-    uint32_t s = TS_STATE_USABLE | ts_is_live(entry);
-    /* 0 is a slot that is retired; but of a retired slab nothing is known, its state words may have been purged
-       before. */
-    bool unknown = s == 0 && ts_slab_kind(ts_slab_at(unit)) == TS_KIND_RETIRED;
-    uint32_t slot_generation = unknown ? 0 : ts_state_generation(s);
-    at->generation = ts_load_relaxed(&ts_slab_at(unit)->gen) + slot_generation;
-    if (s & TS_STATE_LIVE) {
+    uint32_t first = ts_load_relaxed(&ts_slab_at(unit)->gen);
+    at->generation = at->last = ts_slab_generation(ts_slab_at(unit), w, entry);
+    if (ts_is_live(entry)) {
         at->found = !alive ? WITH_EPOCH : ts_foreign_pending(unit, w, entry) ? FREED : LIVE;
-        at->last = at->generation;
-    } else if (slot_generation != 0) {
-        at->found = FREED;
-        at->last = at->generation - 1;
+        return;
     }
+    at->found = at->generation != first || (alive && was_given(block, bin, unit, entry)) ? FREED : FREE;
+    at->last = at->generation - 1;
 }
 
 static bool bit_of(const _Atomic uint64_t *words, uint32_t entry) {
@@ -176,12 +183,20 @@ static void add_details(ts_text *line, const place *at) {
 }
 
 static void add_finding(ts_text *line, uintptr_t allocator, const place *at) {
-    static const char *const whole[] = {"in memory that holds no object", "never allocated", "freed already",
-                                        "freed with its epoch", "live"};
-    static const char *const into[] = {"", "", " into a freed object", " into an object that was freed with its epoch",
+    static const char *const whole[] = {"in memory that holds no object",
+                                        "never allocated",
+                                        "freed already, or never allocated",
+                                        "freed already",
+                                        "freed with its epoch",
+                                        "live"};
+    static const char *const into[] = {"",
+                                       "",
+                                       " into a free place",
+                                       " into a freed object",
+                                       " into an object that was freed with its epoch",
                                        " into a live object"};
     bool other = at->found == LIVE && at->allocator != 0 && at->allocator != allocator;
-    if (at->inside != 0 && at->found >= FREED) {
+    if (at->inside != 0 && at->found > NEVER) {
         ts_text_add(line, "%" PRIu64 " byte%s%s%s", at->inside, at->inside == 1 ? "" : "s", into[at->found],
                     other ? " of another allocator" : "");
     } else if (at->found == LIVE) {
@@ -221,7 +236,7 @@ static const char *fault_of(uint32_t generation, uint32_t kind, const ts_slab *s
     static const char *const never = "forged: this generation was never given out";
     if (ts_slab_kind(slab) == TS_KIND_NONE || generation > at->generation) return never;
     if (generation < ts_load_relaxed(&slab->gen)) return "stale: its slab has had another use since";
-    if (at->kind != kind || at->inside != 0 || at->found <= NEVER || !ts_load_relaxed(&slab->handled))
+    if (at->kind != kind || at->inside != 0 || at->found <= FREE || !ts_load_relaxed(&slab->handled))
         return "forged: no object has it";
     if (generation == (at->found == LIVE ? at->generation : at->last)) return NULL;
     if (at->found == FREED && generation > at->last) return never;

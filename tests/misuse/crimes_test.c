@@ -159,6 +159,12 @@ static void check_world(void) {
 
 /* ---- double free ---------------------------------------------------------------------------------------- */
 
+/* A place of which a churn slab knows that it was freed: it is on the magazine of the calling thread, or its lives are
+   counted. */
+static const char *freed(bool known) {
+    return known || poisoned ? "freed already" : "freed already, or never allocated";
+}
+
 static void double_free(int size) {
     void *p = get(world.a, (size_t)size, world.churn);
     release(world.a, p);
@@ -179,10 +185,12 @@ static void double_free_distance(int distance) {
     for (int i = 0; i < distance; i++) {
         release(world.a, between[i]);
     }
+    enum { MAGAZINE = 64 };
     FREE_CRIME(world.a, p, "freed already (class 96, %s)", churn_text());
     if (distance > 0) {
-        FREE_CRIME(world.a, between[distance - 1], "freed already (class 96, %s)", churn_text());
-        FREE_CRIME(world.a, between[distance / 2], "freed already (class 96, %s)", churn_text());
+        FREE_CRIME(world.a, between[distance - 1], "%s (class 96, %s)", freed(distance < MAGAZINE), churn_text());
+        FREE_CRIME(world.a, between[distance / 2], "%s (class 96, %s)", freed(distance / 2 + 1 < MAGAZINE),
+                   churn_text());
     }
 }
 
@@ -243,12 +251,16 @@ static void *crime_in_thread(void *p) {
     FREE_CRIME(world.a, p, "freed already (class 64, %s)", churn_text());
     return NULL;
 }
+static void *unknown_in_thread(void *p) {
+    FREE_CRIME(world.a, p, "%s (class 64, %s)", freed(false), churn_text());
+    return NULL;
+}
 
 static void double_free_foreign_second(int unused) {
     (void)unused;
     void *p = get(world.a, 64, world.churn);
     release(world.a, p);
-    sup_in_thread(crime_in_thread, p);
+    sup_in_thread(unknown_in_thread, p);
 }
 
 static void double_free_both_foreign(int unused) {
@@ -294,7 +306,7 @@ static void never_allocated(int unused) {
     char *p = get(world.a, 1024, world.churn);
     char *unit = (char *)((uintptr_t)p & ~(uintptr_t)16383);
     char *other = p == unit ? unit + 15 * 1024 : unit + ((uintptr_t)p - (uintptr_t)unit + 8192) % 16384;
-    FREE_CRIME(world.a, other, "never allocated (class 1024, %s)", churn_text());
+    FREE_CRIME(world.a, other, "freed already, or never allocated (class 1024, %s)", churn_text());
     p = get(world.a, 96, world.churn);
     unit = (char *)((uintptr_t)p & ~(uintptr_t)16383);
     FREE_CRIME(world.a, unit + 16384 - 16, "never allocated (class 96, %s)", churn_text());
@@ -398,7 +410,7 @@ static void after_destroy(int unused) {
     FREE_CRIME(world.a, small, "freed with its epoch (class 16, epoch %" PRIu64 " \"request\", ended)", churn);
     FREE_CRIME(world.a, span, "freed with its epoch (span of 81920, epoch %" PRIu64 " \"request\", ended)", churn);
     FREE_CRIME(world.a, s, "freed with its epoch (scope, epoch %" PRIu64 " \"frame\", ended)", scope);
-    FREE_CRIME(world.a, before, "freed already (class 112, epoch %" PRIu64 " \"request\", ended)", churn);
+    FREE_CRIME(world.a, before, "%s (class 112, epoch %" PRIu64 " \"request\", ended)", freed(false), churn);
     FREE_CRIME(world.a, p + 16,
                "16 bytes into an object that was freed with its epoch (class 112, epoch %" PRIu64
                " \"request\", ended)",
@@ -419,10 +431,10 @@ static void after_close(int unused) {
     char *p = get(world.a, 100, churn), *q = get(world.a, 100, churn);
     release(world.a, p);
     SUP_CHECK(epoch_close(world.a, churn), "epoch_close");
-    FREE_CRIME(world.a, p, "freed already (class 112, epoch %" PRIu64 " \"batch\", closed)", churn);
+    FREE_CRIME(world.a, p, "%s (class 112, epoch %" PRIu64 " \"batch\", closed)", freed(false), churn);
     release(world.a, q);
     SUP_CHECK(epoch_state(world.a, churn) == EPOCH_CLOSED, "epoch_state");
-    FREE_CRIME(world.a, p, "freed already (class 112, epoch %" PRIu64 " \"batch\", ended)", churn);
+    FREE_CRIME(world.a, p, "%s (class 112, epoch %" PRIu64 " \"batch\", ended)", freed(false), churn);
 }
 
 static void after_reset(int unused) {

@@ -160,9 +160,9 @@ TS_ALWAYS_INLINE void *ts_alloc_refill(const ts_tls *tls, ts_found found, size_t
 
 /* ---- while the allocator samples stacks (observe/stacks.h) ---------------------------------------------------- */
 
-/* Counts the bytes of an object of a block that is open, if it is so to this thread (ts_is_own_open), and the next sample
-   is beyond them. The key comes first: a block that is another thread's may end. A caller that gets no object then
-   takes them back. */
+/* Counts the bytes of an object of a block that is open, if it is so to this thread (ts_is_own_open), and the next
+   sample is beyond them. The key comes first: a block that is another thread's may end. A caller that gets no object
+   then takes them back. */
 TS_ALWAYS_INLINE bool ts_count_before_sample(const ts_tls *tls, const ts_block *block, size_t bytes) {
     if (TS_UNLIKELY((ts_load_relaxed(&block->key) ^ tls->share_key) >> TS_KEY_SHARE_SHIFT != 0)) return false;
     ts_share *share = block->share;

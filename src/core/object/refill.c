@@ -20,15 +20,16 @@ TS_COLD static void care_for(const ts_allocator *allocator, void *p, uint32_t ki
     bool check = allocator->settings.on_misuse != SLAB_MISUSE_IGNORE;
     size_t usable = kind < TS_CLASSES ? ts_class_bytes[kind] : ts_scope_round(t->size);
     t->written = ts_care_allocated(allocator->care, ts_slab_start(p), p, t->size, usable, check);
-    t->again = false;
-    if (kind >= TS_CLASSES) return;
 }
 
 void ts_note_allocated(const ts_allocator *allocator, void *p, uint32_t kind, ts_taken *t) {
     uint32_t unit;
     uint64_t entry;
     if (ts_locate(p, &unit, &entry)) t->word = ts_load_relaxed(ts_unit_word(unit)) & ~TS_UNIT_FOREIGN;
-    if (TS_UNLIKELY(allocator->care)) care_for(allocator, p, kind, t);
+    if (TS_LIKELY(!allocator->care)) return;
+    care_for(allocator, p, kind, t);
+    /* Without memory for generations (add_churn) it is said of all. */
+    t->again = kind < TS_CLASSES && (!(t->word & TS_UNIT_HANDLED) || ts_load_relaxed(ts_generation_word(entry)) != 0);
 }
 
 /* ---- accounts --------------------------------------------------------------------------------------------- */
@@ -70,6 +71,13 @@ static void retire_current(ts_scope_block *block, bool another) {
     ts_scope_retire_current(block);
 }
 
+/* With care slots count their lives from the first: messages say what was freed. */
+static void add_churn(ts_churn_block *block, unsigned cls, uint32_t unit) {
+    if (TS_UNLIKELY(block->b.share->allocator->care) && ts_region_commit_generations(unit))
+        block->handled |= (uint64_t)1 << cls;
+    ts_bin_add(block, cls, unit);
+}
+
 /* false: there is no slab; or the block was closed meanwhile, and may even be in another use. Then the share keeps the
    slab. */
 static bool add_slab(ts_heap *heap, ts_block *block, EpochId id, const new_slab *slab) {
@@ -83,7 +91,7 @@ static bool add_slab(ts_heap *heap, ts_block *block, EpochId id, const new_slab 
             if (!piece && ts_load_relaxed(&block->slabs) == 0) slab->share->firsts++;
             ts_scope_add(ts_scope(block), slab->unit);
         } else {
-            ts_bin_add(ts_churn(block), slab->kind, slab->unit);
+            add_churn(ts_churn(block), slab->kind, slab->unit);
         }
         ts_count_release(&count->new_slab_count, 1); /* after the block's own count: snapshot.c, `rising` */
         if (slab->fresh) ts_count(&count->slow_path_cache_miss, 1);
@@ -185,7 +193,7 @@ static void *churn_try(ts_heap *heap, ts_churn_block *block, unsigned cls, Epoch
         ts_slab_retire(share->allocator, unit, units);
         return NULL;
     }
-    ts_bin_add(block, cls, unit);
+    add_churn(block, cls, unit);
     ts_count_release(&share->count[cls].new_slab_count, 1); /* after the bin's own count: snapshot.c, `rising` */
     return claim_slot(block, cls);
 }

@@ -62,7 +62,8 @@ static void step(void) {
     if (!dead.armed || dead.looks) return;
     dead.looks = true; /* the look itself has steps */
     dead.steps++;
-    SUP_CHECK(!ts_object_watched(ts_token(allocator), dead.object, &dead.watch, &bytes), "step %u finds it", dead.steps);
+    SUP_CHECK(!ts_object_watched(ts_token(allocator), dead.object, &dead.watch, &bytes), "step %u finds it",
+              dead.steps);
     dead.looks = false;
 }
 
@@ -121,7 +122,7 @@ static uint16_t name_of(const void *p) {
 static const size_t SIZES[] = {16, 32, 48, 64, 100, 1000, 5000, 8192, 14000, 16384, 65536};
 enum { SIZE_COUNT = sizeof SIZES / sizeof *SIZES, MANY = 200 };
 
-/* ---- the slot has another object ---------------------------------------------------------------------------------- */
+/* ---- the slot has another object --------------------------------------------------------------------------------- */
 
 static void from_the_magazine(void **state) {
     (void)state;
@@ -213,7 +214,7 @@ static void neighbours_with_handles(void **state) {
     }
 }
 
-/* ---- sampling ends ------------------------------------------------------------------------------------------------ */
+/* ---- sampling ends ----------------------------------------------------------------------------------------------- */
 
 static void hits_again(void **state) {
     static void *p[MANY];
@@ -286,7 +287,7 @@ static void no_memory(void **state) {
     assert_int_equal(samples(), 0);
 }
 
-/* ---- a thread takes the block over -------------------------------------------------------------------------------- */
+/* ---- a thread takes the block over ------------------------------------------------------------------------------- */
 
 static void *makes(void *objects) {
     void **p = objects;
@@ -315,7 +316,7 @@ static void taken_over(void **state) {
     assert_int_equal(samples(), 0);
 }
 
-/* ---- between the steps -------------------------------------------------------------------------------------------- */
+/* ---- between the steps ------------------------------------------------------------------------------------------- */
 
 static void arm(const void *object) {
     size_t bytes;
@@ -372,10 +373,12 @@ static void as_it_settles(void **state) {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, begin, end)
 int main(void) {
     const struct CMUnitTest tests[] = {
-        TEST(no_memory),  TEST(from_the_magazine), TEST(from_the_bitmap), TEST(freed_by_another_thread), TEST(neighbours),
-        TEST(neighbours_with_handles),
-        TEST(hits_again), TEST(claimed_meanwhile), TEST(few_are_handled), TEST(taken_over),              TEST(at_each_step),
-        TEST(as_it_settles),
+        TEST(no_memory),       TEST(from_the_magazine),
+        TEST(from_the_bitmap), TEST(freed_by_another_thread),
+        TEST(neighbours),      TEST(neighbours_with_handles),
+        TEST(hits_again),      TEST(claimed_meanwhile),
+        TEST(few_are_handled), TEST(taken_over),
+        TEST(at_each_step),    TEST(as_it_settles),
     };
     return cmocka_run_group_tests_name("diagnose.named", tests, NULL, NULL);
 }

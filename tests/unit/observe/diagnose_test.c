@@ -59,7 +59,7 @@ static void slots_that_are_retired(void **state) {
         EpochId epoch = epoch_open(allocator, NULL, EPOCH_CHURN);
         void *p = NULL, *other = slab_malloc_epoch(allocator, sizes[i], epoch);
         SlabHandle handle = SLAB_HANDLE_NONE;
-        for (unsigned use = 0; use <= TS_STATE_GEN_MAX; use++) {
+        for (unsigned use = 0; use <= TS_SLOT_GEN_MAX; use++) {
             void *before = p;
             assert_non_null(p = alloc_obj_epoch(allocator, sizes[i], epoch, &handle));
             assert_true(use == 0 || p == before);
@@ -93,7 +93,10 @@ static void places_in_slabs_of_a_class(void **state) {
         OF_POINTER(object + 5, "5 bytes into a live object (class ");
         OF_POINTER(freed, "freed already (class ");
         OF_POINTER(freed + 15, "15 bytes into a freed object (class ");
-        OF_POINTER(slab + used - ts_class_bytes[cls], "never allocated (class ");
+        /* At hand next, and in the bitmap. */
+        OF_POINTER(freed + ts_class_bytes[cls], "freed already, or never allocated (class ");
+        OF_POINTER(slab + used - ts_class_bytes[cls], "freed already, or never allocated (class ");
+        OF_POINTER(slab + used - ts_class_bytes[cls] + 3, "3 bytes into a free place (class ");
         if (used < TS_UNIT_BYTES) OF_POINTER(slab + used, "never allocated (class ");
         /* Refused a moment ago, and live by now. */
         OF_POINTER(object, "freed already, and given out again since (class ");
