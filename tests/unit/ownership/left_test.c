@@ -247,13 +247,18 @@ static void closed_then_destroyed(void **state) {
 
 /* ---- destroy, reset, the end of an allocator --------------------------------------------------------------------- */
 
+static SlabHandle handle;
+static void make_objects_and_a_handle(void) {
+    make_objects();
+    handle = slab_handle_of(allocator, objects[7]); /* another thread would wait for the operation to come */
+}
+
 /* Objects are stale at once. Committed memory is in use or retained, also while a dead block waits for its thread to
    take it apart. */
 static void destroyed(void **state) {
     (void)state;
     for (unsigned i = 0; i < 3; i++) {
-        begin_missed(make_objects);
-        SlabHandle handle = slab_handle_of(allocator, objects[7]);
+        begin_missed(make_objects_and_a_handle);
         assert_true(epoch_destroy(allocator, epoch));
         assert_int_equal(epoch_state(allocator, epoch), EPOCH_CLOSED);
         for (unsigned k = 0; k < OBJECTS; k++) {
