@@ -142,7 +142,8 @@ static bool make_handled(uintptr_t token, const ts_object *object) {
     if (!ts_heap_hold_of(object->block, &held)) return ts_fail(ESTALE);
     const ts_heap *owner = ts_load_acquire(&object->block->heap);
     if (!held && owner && ts_load_relaxed(&owner->state) != TS_HEAP_LOST) return ts_fail(ENOTSUP);
-    bool live = ts_object_at_in_slab(token, object->address, &now);
+    /* In the same use: the place may be another's by now, of a scope even. */
+    bool live = ts_object_at_in_slab(token, object->address, &now) && ts_is_same_use(now.word, object->word);
     if (live && !(now.word & TS_UNIT_HANDLED)) {
         ts_slab_make_handled(object->unit);
         ts_churn(now.block)->handled |= (uint64_t)1 << now.kind;
