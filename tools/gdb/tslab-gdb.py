@@ -90,7 +90,8 @@ class Region:
         p = r["part"][0]
         self.base, self.units = address_of(p["base"]), number(p["units"])
         self.marked = number(p["limit"]) // L.UNIT_ENTRIES
-        self.state = [address_of(p["state"][fine]) for fine in (0, 1)]
+        self.live_words, self.scope_maps = address_of(p["live"]), address_of(p["scope_bits"])
+        self.generations = address_of(r["generation"])
         self.unit_words, self.slabs = address_of(p["unit"]), address_of(p["slab"])
         self.wide, self.lines = address_of(r["wide"]), address_of(r["lines"])
         self.piece_words, self.pieces = address_of(r["piece_word"]), address_of(r["piece"])
@@ -153,24 +154,23 @@ class Region:
         return at(self.record(slab)[0], "ts_slab")
 
     def granule(self, unit, entry):
-        """Number of the granule that an entry of the unit lies in: those of even places first (region.h)."""
-        if self.is_fine(unit):
-            return entry
-        place = entry >> 2
-        return place % 2 * (L.STATES_COARSE // 2) + place // 2
+        """Number of the granule that an entry of the unit lies in (region.h)."""
+        return entry if self.is_fine(unit) else entry >> 2
 
     def is_fine(self, unit):
-        return bool(self.word(unit) & L.UNIT_FINE)
+        return (self.word(unit) >> 36) % (L.CHURN_BLOCK_ALIGN // 64) < L.FINE_LINES_END
 
-    def states(self, unit):
-        fine = self.is_fine(unit)
-        states = L.STATES_FINE if fine else L.STATES_COARSE
-        data = bytes_at(self.state[fine] + unit * states * 2, states * 2)
-        return [int.from_bytes(data[i:i + 2], BYTE_ORDER) for i in range(0, len(data), 2)]
+    def live(self, unit):
+        """The live bits of a churn slab, as a number of 1024 bits."""
+        return sum(read(self.live_words + unit * 128 + 8 * i, 8) << (64 * i) for i in range(16))
+
+    def generation(self, unit, entry):
+        """What a slot's own lives add to the generation of its slab."""
+        return read(self.generations + (unit * L.UNIT_ENTRIES + entry) * 2, 2) if self.word(unit) & L.UNIT_HANDLED else 0
 
     def scope_bits(self, slab):
         """Start and freed bits, as two numbers of 1024 bits; of a piece also others', but none of its neighbours'."""
-        where = self.state[0] + self.unit_of(slab) * L.STATES_COARSE * 2 + (L.STATES_COARSE if slab & L.PIECE and slab % 2 else 0)
+        where = self.scope_maps + self.unit_of(slab) * 512 + (256 if slab & L.PIECE and slab % 2 else 0)
         words = [read(where + 8 * i, 8) for i in range(32)]
         return [sum(w << (64 * i) for i, w in enumerate(half)) for half in (words[:16], words[16:])]
 
@@ -304,10 +304,10 @@ def look_churn(r, p, unit, offset, cls):
         return Place("free", "behind the last slot of its slab (class %d)" % cls)
     start = p - offset + slot * size
     entry = slot * size // 16
-    state = r.states(unit)[r.granule(unit, entry)]
-    generation = number(r.slab(unit)["gen"]) + ((state ^ L.STATE_USABLE) >> L.STATE_GEN_SHIFT)
-    if not state & L.STATE_LIVE:
-        return Place("free", text + (", retired" if not state & L.STATE_USABLE else ""), start, size, generation=generation)
+    lives = r.generation(unit, entry)
+    generation = number(r.slab(unit)["gen"]) + lives
+    if not r.live(unit) >> entry & 1:
+        return Place("free", text + (", retired" if lives > L.SLOT_GEN_MAX else ""), start, size, generation=generation)
     if r.foreign_pending(unit, False, entry):
         return Place("free", text + ", freed by another thread than its owner", start, size, generation=generation)
     return Place("live" if p == start else "interior", text, start, size, generation=generation)
@@ -515,7 +515,7 @@ def say_slab(r, slab):
         print("%s at %#x, never used" % (r.name(slab), address))
         say_place(r, address, look(r, address))
         return
-    names = ("FOREIGN", "ZOMBIE", "SCOPE", "SPAN", "FINE")
+    names = ("FOREIGN", "ZOMBIE", "SCOPE", "SPAN", "HANDLED")
     flags = ["CUT"] if r.is_cut(slab) else [name for name in names if word & getattr(L, "UNIT_" + name)]
     print("%s at %#x, last used as: %s" % (r.name(slab), address, kind_text(number(record["kind"]))))
     print("  UNIT word %#x%s, generation %d, tag %d%s" % (word, " " + " ".join(flags) if flags else "", number(record["gen"]),
@@ -545,11 +545,10 @@ def say_map(marks):
 
 
 def say_churn_map(r, unit, cls, slab):
-    size, states, marks = r.class_bytes[cls], r.states(unit), []
+    size, live, marks = r.class_bytes[cls], r.live(unit), []
     for slot in range(L.UNIT_BYTES // size):
         entry = slot * size // 16
-        s = states[r.granule(unit, entry)]
-        mark = "x" if not s & L.STATE_USABLE else "." if not s & L.STATE_LIVE else "#"
+        mark = "#" if live >> entry & 1 else "x" if r.generation(unit, entry) > L.SLOT_GEN_MAX else "."
         if mark == "#" and r.foreign_pending(unit, False, entry):
             mark = "f"
         marks.append(mark)
