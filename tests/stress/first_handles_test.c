@@ -1,7 +1,7 @@
 /*
  * The first handle of a slab's use is made by another thread while the owner frees and allocates by its usual paths,
- * which count no lives until then. A handle that is made is of one life: once the owner has freed the object it is stale
- * for ever, whatever came to lie in the slot.
+ * which count no lives until then. A handle that is made is of one life: once the owner has freed the object it is
+ * stale for ever, whatever came to lie in the slot.
  */
 #include "check.h"
 #include "rng.h"

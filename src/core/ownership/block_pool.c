@@ -22,9 +22,9 @@
  *
  * A thread may find the block alive, and then lose the processor while the block ends, goes without memory, or is taken
  * again. It then reads fields of nothing, or of the next use. It would read that of any ended block, except that a
- * heap, epoch or share may be NULL. Frees look whether the heap is NULL (foreign.c: block_owner; heap.c: ts_heap_hold_of),
- * and others only compare it. Epochs are looked at before they are used. Shares are read by holders of the block's
- * heap, so that the block does not end.
+ * heap, epoch or share may be NULL. Frees look whether the heap is NULL (foreign.c: block_owner; heap.c:
+ * ts_heap_hold_of), and others only compare it. Epochs are looked at before they are used. Shares are read by holders
+ * of the block's heap, so that the block does not end.
  */
 #include "ownership/ownership.h"
 
