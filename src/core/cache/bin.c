@@ -217,8 +217,8 @@ void ts_bin_add(ts_churn_block *block, unsigned cls, uint32_t unit) {
     /* release: a thread that reads the word sees the reset slab */
     /* Without a barrier no thread can hold the heap of another to make a use HANDLED. So all begin so, but for those of
        the process's malloc, of whose objects programs make no handles. */
-    bool handled = TS_UNLIKELY((block->handled >> cls & 1) != 0) ||
-                   TS_UNLIKELY(!ts_barriers && block != ts_thread.private_block);
+    bool handled =
+        TS_UNLIKELY((block->handled >> cls & 1) != 0) || TS_UNLIKELY(!ts_barriers && block != ts_thread.private_block);
     handled = handled && ts_region_has_generations(unit);
     if (handled) ts_slab_note_handled(unit);
     ts_store_release(ts_unit_word(unit),
