@@ -15,7 +15,8 @@
 #include "os/os.h"
 #include "ownership/ownership.h"
 
-/* The owner's own word. */
+/* The owner's own word. release: a thread that finds the object live finds the generation of the last one there counted
+   (ts_slot_count). */
 TS_ALWAYS_INLINE void ts_set_live(const void *p) {
     uintptr_t live = ts_region.part[TS_NORMAL].live_at;
     uint64_t at = (uintptr_t)p >> (TS_LIVE_SHIFT + 4);
@@ -33,7 +34,6 @@ TS_ALWAYS_INLINE void *ts_fast_pop(ts_bin *bin) {
     TS_RETURNED(object);
     TS_ASSUME(object != NULL);
     ts_store_relaxed(&bin->top, top + TS_TOP_POP);
-    /* relaxed: the owner's own word. Other threads learn of the object when the program hands it to them. */
     ts_set_live(object);
     return object;
 }

@@ -259,7 +259,8 @@ void ts_foreign_give_closed(uint32_t unit, uint64_t entry) {
     if (!ts_foreign_all_freed(unit, u)) return;
     if (TS_UNLIKELY(ts_is_lent(unit))) {
         ts_loan_of_lent()->freed(unit);
-        if (((ts_load_acquire(word) ^ u) & ~TS_UNIT_FOREIGN) != 0) return; /* it was taken out */
+        uint64_t now = ts_load_acquire(word);
+        if (((now ^ u) & ~(TS_UNIT_FOREIGN | TS_UNIT_HANDLED)) != 0) return; /* it was taken out */
     }
     ts_heap *heap = ts_load_acquire(&block->heap);
     if (!heap || heap == ts_thread.heap) return;

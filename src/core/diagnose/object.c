@@ -132,32 +132,34 @@ bool ts_object_of_handle(uintptr_t token, SlabHandle handle, ts_object *out) {
            ts_load_relaxed(&ts_slab_at(unit)->handled);
 }
 
-/* Makes the use of the object's slab HANDLED. The owner's heap is held: then no free of the owner is under way that
-   has looked at the UNIT word already, and would not count. false, with errno: there is no memory, or the object is
-   gone. */
-static bool make_handled(uintptr_t token, const ts_object *object) {
+/* Makes the use of the object's slab HANDLED, and waits for all frees that have not seen that: slab.h. false, with
+   errno: there is no memory, or the use is over. */
+static bool make_handled(const ts_object *object) {
     ts_heap *held;
-    ts_object now;
     if (!ts_region_commit_generations(object->unit)) return ts_fail(ENOMEM);
+    ts_slab_set_handled(object->unit, object->word);
     if (!ts_heap_hold_of(object->block, &held)) return ts_fail(ESTALE);
     const ts_heap *owner = ts_load_acquire(&object->block->heap);
     if (!held && owner && ts_load_relaxed(&owner->state) != TS_HEAP_LOST) return ts_fail(ENOTSUP);
-    /* In the same use: the place may be another's by now, of a scope even. */
-    bool live = ts_object_at_in_slab(token, object->address, &now) && ts_is_same_use(now.word, object->word);
-    if (live && !(now.word & TS_UNIT_HANDLED)) {
-        ts_slab_make_handled(object->unit);
-        ts_churn(now.block)->handled |= (uint64_t)1 << now.kind;
+    /* In the same use, the slab is the block's as long as the heap is held. */
+    uint64_t word = ts_load_relaxed(ts_unit_word(object->unit));
+    bool same = (word & TS_UNIT_HANDLED) && ts_is_same_use(word, object->word) &&
+                ts_era(object->block) == ts_word_era(word);
+    if (same) {
+        ts_slab_note_handled(object->unit);
+        ts_churn(object->block)->handled |= (uint64_t)1 << object->kind;
     }
     if (held) ts_heap_drop(held);
-    return live || ts_fail(ESTALE);
+    return same || ts_fail(ESTALE);
 }
 
 SlabHandle ts_object_handle(uintptr_t token, const ts_object *object) {
     ts_object again;
     ts_slab *slab = ts_slab_at(object->unit);
     bool churn = object->kind < TS_CLASSES;
-    if (churn && TS_UNLIKELY((object->word & TS_UNIT_HANDLED) == 0) && !make_handled(token, object))
-        return SLAB_HANDLE_NONE;
+    /* acquire: partner of ts_slab_note_handled */
+    bool counts = (object->word & TS_UNIT_HANDLED) && ts_load_acquire(&slab->handled) == TS_ALL_COUNT;
+    if (churn && TS_UNLIKELY(!counts) && !make_handled(object)) return SLAB_HANDLE_NONE;
     if (!churn) ts_store_relaxed_if_changed(&slab->handled, 1);
     /* The note, then the second look; a reset changes the era or the word, then reads the note. A note that another
        thread has made needs the second look, too: the thread that resets may not have seen it. */

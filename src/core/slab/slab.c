@@ -27,43 +27,44 @@ void ts_slab_init_templates(void) {
     }
 }
 
-/* The greatest generation of a slot in the last use. The words begin anew: the unit has one owner now. */
-static uint32_t take_generations(uint32_t unit) {
-    if (!ts_region_has_generations(unit)) return 0;
+/* Raises the slab's generation by the greatest one of a slot in the last use, and by `more`. The words of the slots
+   begin anew: the unit has one owner now. Returns the slab's. */
+static uint32_t fold(ts_slab *slab, uint32_t more) {
+    uint32_t unit = ts_slab_unit(slab), max = 0;
+    bool has = ts_kind_is_churn(ts_slab_kind(slab)) && ts_region_has_generations(unit);
     _Atomic uint16_t *word = ts_generation_word((uint64_t)unit * TS_UNIT_ENTRIES);
-    uint32_t max = 0;
-    for (unsigned i = 0; i < TS_UNIT_ENTRIES; i++) {
-        uint32_t g = ts_load_relaxed(&word[i]);
-        if (g == 0) continue;
-        if (g > max) max = g;
-        ts_store_relaxed(&word[i], 0);
-    }
-    return max;
+    for (unsigned i = 0; has && i < TS_UNIT_ENTRIES; i++)
+        if (ts_load_relaxed(&word[i]) > max) max = ts_load_relaxed(&word[i]);
+    uint32_t gen = ts_load_relaxed(&slab->gen) + max + more;
+    ts_store_relaxed(&slab->gen, gen);
+    atomic_thread_fence(memory_order_release); /* partner: ts_slab_generation */
+    for (unsigned i = 0; has && i < TS_UNIT_ENTRIES; i++) ts_store_relaxed_if_changed(&word[i], 0);
+    return gen;
 }
 
 uint32_t ts_slab_handled_generation(ts_slab *slab) {
-    uint32_t gen = ts_load_relaxed(&slab->gen);
-    gen += 1 + (ts_kind_is_churn(ts_slab_kind(slab)) ? take_generations(ts_slab_unit(slab)) : 0);
     ts_store_relaxed(&slab->handled, 0);
-    return gen;
+    return fold(slab, 1);
 }
 
 void ts_slab_fold_generations(uint32_t unit) {
     ts_slab *slab = ts_slab_at(unit);
     ts_assert(2, ts_load_relaxed(ts_unit_word(unit)) == 0);
-    if (ts_kind_is_churn(ts_slab_kind(slab)) && ts_load_seq(&slab->handled))
-        ts_store_relaxed(&slab->gen, ts_load_relaxed(&slab->gen) + take_generations(unit));
+    if (ts_kind_is_churn(ts_slab_kind(slab)) && ts_load_seq(&slab->handled)) (void)fold(slab, 0);
 }
 
 void ts_slab_note_handled(uint32_t unit) {
-    ts_store_relaxed_if_changed(&ts_slab_at(unit)->handled, 1);
+    ts_store_release(&ts_slab_at(unit)->handled, TS_ALL_COUNT);
     ts_region.run[unit].counted = 1;
 }
 
-void ts_slab_make_handled(uint32_t unit) {
-    ts_slab_note_handled(unit);
-    /* seq_cst: cross-thread frees change FOREIGN */
-    atomic_fetch_or_explicit(ts_unit_word(unit), TS_UNIT_HANDLED, memory_order_seq_cst);
+void ts_slab_set_handled(uint32_t unit, uint64_t word) {
+    _Atomic uint64_t *at = ts_unit_word(unit);
+    uint64_t now = ts_load_relaxed(at);
+    if (ts_load_relaxed(&ts_slab_at(unit)->handled) == 0) ts_store_relaxed(&ts_slab_at(unit)->handled, 1);
+    /* seq_cst: cross-thread frees change FOREIGN; and the note comes before it */
+    while (((now ^ word) & ~(TS_UNIT_FOREIGN | TS_UNIT_HANDLED)) == 0 && !(now & TS_UNIT_HANDLED))
+        if (ts_cas_seq(at, &now, now | TS_UNIT_HANDLED)) return;
 }
 
 bool ts_slab_reset_churn(uint32_t unit, unsigned cls) {

@@ -35,10 +35,15 @@
  *
  * GENERATIONS tell an object from others that its slot had before, and so a handle from a stale one. All objects of a
  * use have the generation of the slab, until the use is HANDLED: from then on each free in it counts the slot's own
- * generation on, before the live bit goes off, and an object has the sum of the two. The owner makes a use HANDLED in
- * an operation of its own, another thread while it holds the owner's heap. So no free is under way then that has looked
- * at the UNIT word before. A HANDLED word matches no key: the usual frees miss there, and pay nothing for it elsewhere.
- * The reset after such a use begins above its greatest generation. A slot whose generations are used up is RETIRED.
+ * generation on, before the live bit goes off, and an object has the sum of the two. A thread that makes a use HANDLED
+ * sets the bit, and then holds the owner's heap, or enters its own. So all frees are over that have looked at the UNIT
+ * word before, and every later one finds the bit. Only then a handle is made. (A hold before the bit would not do: the
+ * owner's usual frees go on while another thread holds its heap.) A HANDLED word matches no key: the usual frees miss
+ * there, and pay nothing for it elsewhere.
+ * The reset after such a use begins above its greatest generation. It raises the slab's generation first, and then
+ * clears those of the slots; a reader takes the two in the other order. So it never finds the sum of an older object.
+ * A slot whose generations are used up is RETIRED. (A handle that is asked for while its very object is freed, after
+ * the count and before the live bit goes off, is that of the slot's next object.)
  *
  * Invariants
  *  1. A slot is in exactly one place. It is live, or in the magazine of its bin, or in the claimed word of its bin,
@@ -82,22 +87,6 @@ _Static_assert(TS_MAX_UNITS_LOG2 + 6 <= 64 - TS_UNIT_LINE_SHIFT, "a line fits: a
 
 #define TS_FINE_LINES_END 5u /* the bins of FINE classes are the third to fifth line of a block; block.h asserts it */
 
-#define TS_STATE_LIVE 1u
-#define TS_STATE_START 6u
-#define TS_STATE_START_SHIFT 1u
-#define TS_STATE_GEN_SHIFT 3u
-#define TS_STATE_GEN_MAX 0xfffu
-#define TS_STATE_FREE_STEP ((1u << TS_STATE_GEN_SHIFT) - TS_STATE_LIVE)
-#define TS_STATE_USABLE 0x8000u
-/* The generation in a state word; of a retired slot, one past the last. */
-static inline uint32_t ts_state_generation(uint32_t state) { return (state ^ TS_STATE_USABLE) >> TS_STATE_GEN_SHIFT; }
-/* Whether the word says that a live object starts at this entry. */
-static inline bool ts_state_is_of(uint32_t state, uint64_t entry) {
-    return ((state ^ (2 * (uint32_t)entry + 1)) & 7u) == 0;
-}
-static inline bool ts_state_is_retired(uint32_t state) { return (state & TS_STATE_USABLE) == 0; }
-/* What a state word would be: the first generation of the slab's use. */
-#define TS_STATE_OF_LIVE (TS_STATE_USABLE | TS_STATE_LIVE)
 #define TS_FOREIGN_TAG_SHIFT 36u
 #define TS_FOREIGN_COUNT_ONE ((uint64_t)1 << 32)
 #define TS_FOREIGN_COUNT_MASK ((uint64_t)15 << 32)
@@ -149,7 +138,8 @@ typedef struct ts_slab {
                                     with free_count the lower half of ts_span_number */
     _Atomic uint16_t end;        /* (o) scope: entries used, 0 while objects are still added; churn: further units */
     _Atomic uint8_t kind;        /* (o) ts_kind of the last use; read by messages */
-    _Atomic uint8_t handled;     /* a handle was made in this use: set by any thread, cleared by a reset */
+    _Atomic uint8_t handled;     /* a handle was made in this use: set by any thread, cleared by a reset. Churn:
+                                    TS_ALL_COUNT is written by the holder of the heap */
     _Atomic uint32_t queue_next; /* link of the queue of cross-thread frees, written by the thread that set FOREIGN;
                                     span: index of its epoch, written before the UNIT word */
     uint16_t allocator;          /* (o)(w) index of the allocator for which it was claimed last */
@@ -338,10 +328,11 @@ TS_ALWAYS_INLINE bool ts_foreign_is_first(const ts_slab *slab, _Atomic uint64_t 
 /* ---- generations ----------------------------------------------------------------------------------------- */
 
 #define TS_SLOT_GEN_MAX 4095u /* a slot above it is retired */
-/* The generation of the object at an entry, or of the next one there, in a slab with that UNIT word. acquire: it is at
-   least that of the life that a reader has seen. */
+/* The generation of the object at an entry, or of the next one there, in a slab with that UNIT word. It is at least
+   that of the life that a reader has seen. acquire: partner of the fence in a reset, which raises the slab's first. */
 static inline uint32_t ts_slab_generation(const ts_slab *slab, uint64_t word, uint64_t entry) {
-    return ts_load_relaxed(&slab->gen) + (word & TS_UNIT_HANDLED ? ts_load_acquire(ts_generation_word(entry)) : 0u);
+    uint32_t slot = word & TS_UNIT_HANDLED ? ts_load_acquire(ts_generation_word(entry)) : 0u;
+    return slot + ts_load_relaxed(&slab->gen);
 }
 /* A life in a HANDLED slab ends: before its live bit goes off, so that a thread which sees the next life sees this.
    false: the slot is retired; without `always` nothing was done. */
@@ -355,11 +346,17 @@ TS_ALWAYS_INLINE bool ts_slot_count(uint64_t entry, const bool always) {
 static inline bool ts_slot_is_retired(uint64_t entry) {
     return ts_load_relaxed(ts_generation_word(entry)) > TS_SLOT_GEN_MAX;
 }
-/* Makes the present use of a churn slab HANDLED. Caller: its owner, in an operation, or holds the heap; after
+#define TS_ALL_COUNT 2u /* of `handled`: every free in this use that is not over counts */
+/* Sets HANDLED in the UNIT word of a churn slab, if that still is `word`, flags apart. Any thread, after
    ts_region_commit_generations. */
-void ts_slab_make_handled(uint32_t unit);
-/* The notes of that alone, for a slab whose UNIT word is written next. */
+void ts_slab_set_handled(uint32_t unit, uint64_t word);
+/* Notes TS_ALL_COUNT. Caller: holds the heap, since the bit was set; or writes the UNIT word next. */
 void ts_slab_note_handled(uint32_t unit);
+/* Both. Caller: the owner, in its heap. */
+static inline void ts_slab_make_handled(uint32_t unit) {
+    ts_slab_set_handled(unit, ts_load_relaxed(ts_unit_word(unit)));
+    ts_slab_note_handled(unit);
+}
 
 void ts_slab_init_templates(void);
 const uint8_t *ts_class_starts(unsigned cls);
