@@ -233,6 +233,28 @@ static void owner_frees_handle_and_drains(void) {
     drain();
 }
 
+static void handle_neighbour(void) { assert_int_not_equal(slab_handle_of(allocator, objects[1]), SLAB_HANDLE_NONE); }
+
+/* The slab becomes HANDLED: it is queued all the same, and stays HANDLED. */
+static void a_first_handle(void **state) {
+    (void)state;
+    EACH_STEP(k, at, done) {
+        ts_foreign_result r;
+        uint64_t entry;
+        begin(&kinds[k]);
+        const _Atomic uint64_t *word = ts_unit_word(unit_of(objects[0], &entry));
+        bool churn = kind->flags == EPOCH_CHURN && unit_of(objects[0], &entry) == unit_of(objects[1], &entry);
+        done = !free_with(at, handle_neighbour, TS_ANY_GENERATION, &r);
+        assert_int_equal(r, TS_FOREIGN_FREED);
+        assert_true(ts_load_relaxed(word) & TS_UNIT_FOREIGN);
+        assert_int_equal((ts_load_relaxed(word) & TS_UNIT_HANDLED) != 0, churn && !done);
+        drain();
+        assert_int_equal(live_objects(), COUNT - 1);
+        bin_is_whole(objects[1]);
+        end();
+    }
+}
+
 /* By its handle or generation: one of the two, at any moment, and whether the other goes by the handle or by the
    pointer. */
 static void an_exact_free_of_the_owner(void **state) {
@@ -564,7 +586,9 @@ int main(void) {
         OPEN(a_free_of_the_owner),
         OPEN(a_release),
         WITH(an_exact_free_of_the_owner),
+        WITH(a_first_handle),
         OPEN(an_exact_free_of_the_owner),
+        OPEN(a_first_handle),
         WITH(as_many_frees_as_counts),
         OPEN(as_many_frees_as_counts),
         WITH(a_close),

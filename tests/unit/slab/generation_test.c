@@ -6,12 +6,14 @@
 #include "unit.h"
 
 #include "api/runtime.h"
+#include "base/base.h"
 #include "diagnose/diagnose.h"
 #include "object/object.h"
 #include "region/region.h"
 #include "slab/slab.h"
 #include "walk/check_pool.h"
 
+#include <pthread.h>
 #include <stdlib.h>
 
 static uint32_t unit_of(const void *p) {
@@ -265,12 +267,83 @@ static void slabs_are_used_up(void **state) {
     }
 }
 
+/* ---- when frees begin to count ------------------------------------------------------------------------------ */
+
+static bool is_handled(uint32_t unit) { return (ts_load_relaxed(ts_unit_word(unit)) & TS_UNIT_HANDLED) != 0; }
+
+/* The next slabs of a bin that has handles count from the beginning, until its epoch ends. */
+static void next_slabs_count(void **state) {
+    (void)state;
+    for (size_t size = 32; size <= 4096; size *= 2) {
+        SlabAllocator *allocator = slab_allocator_create();
+        EpochId epoch = epoch_open(allocator, NULL, EPOCH_CHURN);
+        void *p = slab_malloc_epoch(allocator, size, epoch), *q = p;
+        assert_false(is_handled(unit_of(p)));
+        assert_int_not_equal(slab_handle_of(allocator, p), SLAB_HANDLE_NONE);
+        while (unit_of(q) == unit_of(p)) q = slab_malloc_epoch(allocator, size, epoch);
+        assert_true(is_handled(unit_of(q)));
+        assert_int_equal(ts_load_relaxed(&ts_slab_at(unit_of(q))->handled), TS_ALL_COUNT);
+        void *other = slab_malloc_epoch(allocator, size * 2, epoch); /* of another bin */
+        assert_false(is_handled(unit_of(other)));
+        assert_true(epoch_destroy(allocator, epoch));
+        epoch = epoch_open(allocator, NULL, EPOCH_CHURN);
+        assert_false(is_handled(unit_of(slab_malloc_epoch(allocator, size, epoch))));
+        slab_allocator_free(allocator);
+    }
+}
+
+typedef struct maker {
+    SlabAllocator *allocator;
+    void *p;
+    SlabHandle handle;
+    _Atomic bool done;
+    pthread_t thread;
+} maker;
+
+static void *make(void *arg) {
+    maker *m = arg;
+    m->handle = slab_handle_of(m->allocator, m->p);
+    ts_store_release(&m->done, true);
+    return NULL;
+}
+
+/* Another thread's first handle comes when the operation is over that the owner was in: it may be a free that does not
+   count. So does one of a thread that finds the slab HANDLED by then. */
+static void handles_wait_for_the_owner(void **state) {
+    (void)state;
+    SlabAllocator *allocator = slab_allocator_create();
+    EpochId epoch = epoch_open(allocator, NULL, EPOCH_CHURN);
+    maker makers[2] = {{.allocator = allocator}, {.allocator = allocator}};
+    for (unsigned i = 0; i < 2; i++) makers[i].p = slab_malloc_epoch(allocator, 64, epoch);
+    uint32_t unit = unit_of(makers[0].p);
+    assert_int_equal(unit_of(makers[1].p), unit);
+    ts_op_begin(&ts_thread);
+    for (unsigned i = 0; i < 2; i++) {
+        assert_int_equal(pthread_create(&makers[i].thread, NULL, make, &makers[i]), 0);
+        for (unsigned n = 0; n < 5000 && !is_handled(unit); n++) ts_nap();
+        assert_true(is_handled(unit)); /* so the owner's next free counts, whenever it begins */
+    }
+    for (unsigned n = 0; n < 100; n++) ts_nap();
+    assert_false(ts_load_acquire(&makers[0].done) || ts_load_acquire(&makers[1].done));
+    ts_op_end(&ts_thread);
+    for (unsigned i = 0; i < 2; i++) {
+        assert_int_equal(pthread_join(makers[i].thread, NULL), 0);
+        assert_ptr_equal(slab_handle_get(allocator, makers[i].handle), makers[i].p);
+        assert_true(slab_free(allocator, makers[i].p));
+        assert_ptr_equal(slab_malloc_epoch(allocator, 64, epoch), makers[i].p);
+        assert_null(slab_handle_get(allocator, makers[i].handle));
+    }
+    slab_allocator_free(allocator);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(slots_are_used_up),
         cmocka_unit_test(not_made),
         cmocka_unit_test(all_slots_are_used_up),
         cmocka_unit_test(slabs_are_used_up),
+        cmocka_unit_test(next_slabs_count),
+        cmocka_unit_test(handles_wait_for_the_owner),
     };
     return cmocka_run_group_tests_name("slab.generation", tests, NULL, NULL);
 }

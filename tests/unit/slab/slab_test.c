@@ -168,6 +168,25 @@ static void claim(void **state) {
 
 /* ---- rebuild ---------------------------------------------------------------------------------------------- */
 
+/* HANDLED is of one use: the word may be another by now, or have FOREIGN. */
+static void handled_in_the_same_use(void **state) {
+    (void)state;
+    uint32_t unit = take(TS_NORMAL);
+    assert_true(ts_slab_reset_churn(unit, 0));
+    _Atomic uint64_t *word = ts_unit_word(unit);
+    const uint64_t others[] = {0, 6, 5 | TS_UNIT_ZOMBIE, 5 | TS_UNIT_SCOPE};
+    for (unsigned i = 0; i < sizeof others / sizeof *others; i++) {
+        ts_store_relaxed(word, others[i]);
+        ts_slab_set_handled(unit, 5);
+        assert_int_equal(ts_load_relaxed(word), others[i]);
+    }
+    ts_store_relaxed(word, 5 | TS_UNIT_FOREIGN);
+    ts_slab_set_handled(unit, 5);
+    assert_int_equal(ts_load_relaxed(word), 5 | TS_UNIT_FOREIGN | TS_UNIT_HANDLED);
+    assert_int_equal(ts_load_relaxed(&ts_slab_at(unit)->handled), 1); /* the next reset knows */
+    give(unit);
+}
+
 static void rebuild_from_the_live_bits(void **state) {
     struct sup_rng rng = {11};
     (void)state;
@@ -283,6 +302,7 @@ int main(void) {
         cmocka_unit_test(tags_never_wrap),
         cmocka_unit_test(claim),
         cmocka_unit_test(rebuild_from_the_live_bits),
+        cmocka_unit_test(handled_in_the_same_use),
         cmocka_unit_test(scope_bits),
         cmocka_unit_test(foreign_words),
     };
