@@ -320,8 +320,9 @@ static void rebuild(void **state) {
 }
 
 /* Other threads have freed the first objects of a slab, 32 or, if the magazine is to keep them, 8. One of them is
-   `odd`: the owner has freed it, or it is in the last generation of its slot. The others are freed as ever. */
-static void freed_together_but_one(size_t size, unsigned base, unsigned odd, bool last, bool keeps) {
+   `odd`: the owner has freed it, or it is in the last generation of its slot. The others are freed as ever. handled:
+   the slab is so, and the odd slot has one generation left; a free that comes too late does not count it. */
+static void freed_together_but_one(size_t size, unsigned base, unsigned odd, bool last, bool keeps, bool handled) {
     void *objects[32];
     unsigned together = keeps ? 8 : 32, cls = ts_classes.of[size / 16], found = 0, others = 0;
     uint64_t entry, rejected = ts_load_relaxed(&ts_allocator_find(ts_token(allocator))->rejected_frees);
@@ -335,15 +336,14 @@ static void freed_together_but_one(size_t size, unsigned base, unsigned odd, boo
     }
     ts_churn_block *block = ts_churn(block_of(objects[0]));
     uint32_t unit = unit_of(objects[0], &entry), slots = ts_slab_at(unit)->empty_at;
-    if (last) {
+    if (!last) put(objects[odd]);
+    if (handled) {
         assert_true(ts_region_commit_generations(unit));
         ts_heap_enter(ts_thread.heap);
         ts_slab_make_handled(unit);
         ts_heap_leave(ts_thread.heap);
         (void)unit_of(objects[odd], &entry);
         ts_store_relaxed(ts_generation_word(entry), TS_SLOT_GEN_MAX);
-    } else {
-        put(objects[odd]);
     }
     ts_heap_enter(ts_thread.heap);
     unsigned freed = ts_bin_free_bits(block, &block->bin[cls], unit, base, UINT32_MAX >> (32 - together), keeps);
@@ -354,7 +354,8 @@ static void freed_together_but_one(size_t size, unsigned base, unsigned odd, boo
     for (unsigned i = 0; i < together; i++) {
         (void)unit_of(objects[i], &entry);
         assert_false(ts_is_live(entry));
-        if (last) assert_int_equal(ts_load_relaxed(ts_generation_word(entry)), i == odd ? TS_SLOT_GEN_MAX + 1 : 1);
+        if (handled)
+            assert_int_equal(ts_load_relaxed(ts_generation_word(entry)), i == odd ? TS_SLOT_GEN_MAX + last : 1);
     }
     places n = check_bin(block, cls);
     assert_int_equal(n.live, others);
@@ -372,10 +373,12 @@ static void freed_together(void **state) {
     (void)state;
     for (unsigned k = 0; k < sizeof sizes / sizeof *sizes; k++)
         for (unsigned odd = 0; odd < 32; odd = 2 * odd + 1)
-            for (unsigned how = 0; how < 8; how++) {
+            for (unsigned how = 0; how < 16; how++) {
+                if (how == (how | 1 | 8)) continue;
                 assert_true(epoch_destroy(allocator, epoch));
                 epoch = epoch_open(allocator, NULL, EPOCH_CHURN);
-                freed_together_but_one(sizes[k], how / 4 * 128, how & 2 ? odd % 8 : odd, how & 1, how & 2);
+                freed_together_but_one(sizes[k], how / 4 % 2 * 128, how & 2 ? odd % 8 : odd, how & 1, how & 2,
+                                       how & (1 | 8));
             }
 }
 

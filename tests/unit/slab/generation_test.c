@@ -114,6 +114,9 @@ static void a_few_slots_over_and_over(size_t size, way how) {
     assert_int_equal(unit_of(p), unit);
     assert_int_equal(ts_slab_at(unit)->empty_at, slots);
     assert_true(slab_handle_get(allocator, again) == p);
+    for (uint32_t i = 1; i < slots; i++) {
+        assert_int_equal(unit_of(alloc_obj_epoch(allocator, size, epoch, &again)), unit);
+    }
     none_is_accepted(allocator, handles, TIMES);
     slab_allocator_free(allocator);
     assert_int_equal(ts_pool_used_units(), before);
