@@ -38,7 +38,7 @@ mtype = {IN_BIN, RETAINED, CLAIMED, ZOMBIE_SLAB}
 
 byte word = 1;          /* UNIT word */
 byte tag = 1, fw = WORD(1, 0, 0);
-bool live[2];           /* state words */
+bool live[2];           /* live bits; generations stand in `object` */
 bool killed, ended, open1 = true;
 bool queued, popped;    /* the slab is on the queue; in the hands of the popping thread, FOREIGN still on */
 bool held;              /* the heap: in_op of the owner, or a visitor's hold */

@@ -127,6 +127,7 @@ fn taken(s: &'static Steps) {
 }
 
 const FOREIGN: u64 = 1;
+const HANDLED: u64 = 2;
 
 /// Steps 5 to 7 and a to e of foreign.c, on one slab: no free is lost. Two threads free, one drains.
 fn foreign(s: &'static Steps) {
@@ -170,6 +171,37 @@ fn foreign(s: &'static Steps) {
     two.join().unwrap();
     drain();
     assert_eq!(freed.load(Relaxed), 3, "a free is lost");
+}
+
+/// queue_slab while another thread makes the use HANDLED, between steps 1 and 6: the slab is queued all the same, once.
+fn requeue(s: &'static Steps) {
+    let (unit, queue) = (word(0), word(0));
+    let maker = {
+        let unit = unit.clone();
+        thread::spawn(move || {
+            let now = unit.load(Relaxed); // ts_slab_set_handled
+            let _ = unit.compare_exchange(now, now | HANDLED, AcqRel, Acquire).or_else(|now| unit.compare_exchange(now, now | HANDLED, AcqRel, Acquire));
+        })
+    };
+    let u = unit.load(Acquire) & !FOREIGN; // 1
+    let mut now = unit.load(Acquire);
+    let apart = if s.lacks("handled-apart") { 0 } else { HANDLED };
+    while (now ^ u) & !apart == 0 {
+        let next = if s.lacks("handled-stays") { u } else { now } | FOREIGN;
+        match unit.compare_exchange(now, next, AcqRel, Acquire) {
+            Ok(_) => {
+                assert_eq!(queue.swap(1, AcqRel), 0, "queued twice"); // 7
+                break;
+            }
+            Err(other) if s.lacks("look-again") => {
+                now = other | FOREIGN;
+            }
+            Err(other) => now = other,
+        }
+    }
+    maker.join().unwrap();
+    assert_eq!(queue.load(Acquire), 1, "a free is lost");
+    assert_eq!(unit.load(Acquire), FOREIGN | HANDLED);
 }
 
 /// push and the exchange of ts_foreign_drain: the links of the queue, two slabs.
@@ -269,42 +301,42 @@ fn pending(s: &'static Steps) {
 
 /// ts_slab_reset_churn and ts_bin_add: a thread that reads the new UNIT word sees the reset slab.
 fn publish(s: &'static Steps) {
-    let (unit, state) = (word(0), word(7));
+    let (unit, live) = (word(0), word(7));
     let reader = {
-        let (unit, state) = (unit.clone(), state.clone());
+        let (unit, live) = (unit.clone(), live.clone());
         thread::spawn(move || {
             if unit.load(s.order("word-acquire", Acquire)) == 1 {
-                assert_eq!(state.load(Acquire), 0, "a state of the last use");
+                assert_eq!(live.load(Acquire), 0, "a live bit of the last use");
             }
         })
     };
-    state.store(0, Relaxed);
+    live.store(0, Relaxed);
     unit.store(1, s.order("word-release", Release));
     reader.join().unwrap();
 }
 
-/// ts_fast_look: a state of the slab's next use is not taken for one of this; and an object that a close has taken in is not live.
+/// ts_fast_look: a live bit of the slab's next use is not taken for one of this; and an object that a close has taken in is not live.
 fn look(s: &'static Steps) {
     const FLAG: u64 = 2;
-    let (unit, state, next) = (word(0), word(0), word(0));
+    let (unit, live, next) = (word(0), word(0), word(0));
     let taker = {
-        let (unit, state, next) = (unit.clone(), state.clone(), next.clone());
+        let (unit, live, next) = (unit.clone(), live.clone(), next.clone());
         thread::spawn(move || {
             unit.swap(1, AcqRel); // ts_slab_claim
             if !s.lacks("reset-fence") {
                 fence(Release); // ts_slab_next_use
             }
             next.store(1, Relaxed);
-            state.store(1, Relaxed);
+            live.store(1, Relaxed);
         })
     };
     let first = unit.load(Relaxed);
-    let live = state.load(Relaxed);
+    let found = live.load(Relaxed);
     if !s.lacks("look-fence") {
         fence(Acquire);
     }
     let same = s.lacks("second-look") || unit.load(Relaxed) == first;
-    assert!(!(first == 0 && live == 1 && same), "the object of another use");
+    assert!(!(first == 0 && found == 1 && same), "the object of another use");
     taker.join().unwrap();
 
     let (unit, key) = (word(FLAG), word(1));
@@ -363,6 +395,124 @@ fn handle(s: &'static Steps) {
     let moves_on = handled.load(Acquire) == 1;
     let made = makers.map(|maker| maker.join().unwrap());
     assert!(!made.contains(&true) || moves_on, "a handle whose generation comes again");
+}
+
+/// ts_object_handle against the usual frees of the owner, which go on while another thread holds its heap: every free that is not over
+/// when a handle is made counts. `live` is the number of the life there, 0: none.
+fn handled(s: &'static Steps) {
+    let (in_op, unit) = (word(0), word(0));
+    let (live, slot) = (word(1), word(0));
+    let owner = {
+        let (in_op, unit, live, slot) = (in_op.clone(), unit.clone(), live.clone(), slot.clone());
+        thread::spawn(move || {
+            in_op.store(1, Relaxed);
+            s.fence("barrier-at-owner");
+            if unit.load(Relaxed) & HANDLED != 0 {
+                slot.store(1, Relaxed);
+            }
+            live.store(2, Release); // off, and on again
+            in_op.store(0, s.order("op-end-release", Release));
+        })
+    };
+    let look = || (live.load(Acquire), slot.load(Acquire));
+    let first = look();
+    if !s.lacks("bit-first") {
+        unit.fetch_or(HANDLED, AcqRel);
+    }
+    s.fence("barrier-at-holder");
+    let quiet = s.lacks("hold") || in_op.load(s.order("wait-acquire", Acquire)) == 0;
+    if s.lacks("bit-first") {
+        unit.fetch_or(HANDLED, AcqRel);
+    }
+    let (life, generation) = if s.lacks("second-look") { first } else { look() };
+    owner.join().unwrap();
+    let counted = slot.load(Relaxed) == 1;
+    assert!(!quiet || life == 2 || generation == 1 || counted, "a free that does not count, though a handle was made");
+}
+
+/// The same, of a thread that finds the use HANDLED by another, and does not hold the heap.
+fn settled(s: &'static Steps) {
+    let (in_op, unit, note) = (word(0), word(0), word(0));
+    let (live, slot) = (word(1), word(0));
+    let owner = {
+        let (in_op, unit, live, slot) = (in_op.clone(), unit.clone(), live.clone(), slot.clone());
+        thread::spawn(move || {
+            in_op.store(1, Relaxed);
+            fence(SeqCst);
+            if unit.load(Relaxed) & HANDLED != 0 {
+                slot.store(1, Relaxed);
+            }
+            live.store(2, Release);
+            in_op.store(0, Release);
+        })
+    };
+    let holder = {
+        let (in_op, unit, note) = (in_op.clone(), unit.clone(), note.clone());
+        thread::spawn(move || {
+            unit.fetch_or(HANDLED, AcqRel);
+            fence(SeqCst);
+            if in_op.load(Acquire) == 0 {
+                note.store(1, s.order("note-release", Release)); // ts_slab_note_handled
+            }
+        })
+    };
+    let is_handled = unit.load(Acquire) & HANDLED != 0;
+    if is_handled && (s.lacks("all-count") || note.load(s.order("note-acquire", Acquire)) == 1) {
+        let (life, generation) = (live.load(Acquire), slot.load(Acquire));
+        owner.join().unwrap();
+        let counted = slot.load(Relaxed) == 1;
+        assert!(life == 2 || generation == 1 || counted, "a free that does not count, though a handle was made");
+    } else {
+        owner.join().unwrap();
+    }
+    holder.join().unwrap();
+}
+
+/// ts_slot_count and the next allocation against a look by a stale handle: it does not take the next object for the old one.
+fn life(s: &'static Steps) {
+    let (live, slot) = (word(1), word(0));
+    let owner = {
+        let (live, slot) = (live.clone(), slot.clone());
+        thread::spawn(move || {
+            if !s.lacks("count-first") {
+                slot.store(1, Relaxed);
+            }
+            live.store(0, Release);
+            live.store(2, s.order("live-release", Release)); // ts_set_live
+            if s.lacks("count-first") {
+                slot.store(1, Relaxed);
+            }
+        })
+    };
+    let life = live.load(s.order("live-acquire", Acquire));
+    let generation = slot.load(Acquire);
+    assert!(life != 2 || generation != 0, "the next object with the generation of the last");
+    owner.join().unwrap();
+}
+
+/// `fold` in a reset, or before a purge, against ts_slab_generation: the sum is never that of an older object. A handle of 10 is
+/// stale: its slot has counted one life.
+fn fold(s: &'static Steps) {
+    let (gen, slot) = (word(10), word(1));
+    let taker = {
+        let (gen, slot) = (gen.clone(), slot.clone());
+        thread::spawn(move || {
+            if s.lacks("gen-first") {
+                slot.store(0, Relaxed);
+                fence(Release);
+            }
+            gen.store(12, Relaxed);
+            if !s.lacks("fold-fence") {
+                fence(Release);
+            }
+            slot.store(0, Relaxed);
+        })
+    };
+    let early = s.lacks("slot-first").then(|| gen.load(Relaxed));
+    let lives = slot.load(s.order("slot-acquire", Acquire));
+    let sum = lives + early.unwrap_or_else(|| gen.load(Relaxed));
+    assert_ne!(sum, 10, "a stale handle is good again");
+    taker.join().unwrap();
 }
 
 /// ts_epoch_open, ts_domain_make and ts_domain_open against slab_allocator_free with ts_epoch_destroy_all and, after that,
@@ -837,23 +987,22 @@ fn last(s: &'static Steps) {
     assert_eq!(queue.load(Acquire), 0, "a slab waits for its owner");
 }
 
-/// The cells of the pool: take_of_cell by two threads, one of which takes the last unit and gives it back, against ts_cells_fill and
-/// ts_cells_empty of the holder of the lock, here of one cell with two units.
+/// The cells of the pool: take_of_cell by two threads, one of which gives its unit back, against ts_cells_fill and ts_cells_empty of
+/// the holder of the lock, here of one cell with two units.
 fn cell(s: &'static Steps) {
+    const NEXT: u64 = (1 << 32) - 1; // first + 1, units - 1
     let cell = word(0);
     let free = Arc::new(loom::sync::Mutex::new(3u64)); // a bit a unit
     let records = Arc::new([Bin(UnsafeCell::new(0)), Bin(UnsafeCell::new(0))]);
-    let take = move |cell: &AtomicU64, back: bool| -> Option<u64> {
-        let step = (u64::from(!back) << 32).wrapping_sub(1); // first + 1 unless it is the last, units - 1
+    let take = move |cell: &AtomicU64| -> Option<u64> {
         let mut seen = cell.load(Relaxed);
         while seen as u32 != 0 {
-            let unit = (seen >> 32) + if back { (seen & 3) - 1 } else { 0 };
             if s.lacks("take-cas") {
-                cell.store(seen.wrapping_add(step), Relaxed);
-                return Some(unit);
+                cell.store(seen + NEXT, Relaxed);
+                return Some(seen >> 32);
             }
-            match cell.compare_exchange(seen, seen.wrapping_add(step), s.order("take-acquire", Acquire), Relaxed) {
-                Ok(_) => return Some(unit),
+            match cell.compare_exchange(seen, seen + NEXT, s.order("take-acquire", Acquire), Relaxed) {
+                Ok(_) => return Some(seen >> 32),
                 Err(now) => seen = now,
             }
         }
@@ -871,7 +1020,7 @@ fn cell(s: &'static Steps) {
         .map(|gives| {
             let (cell, free, records) = (cell.clone(), free.clone(), records.clone());
             thread::spawn(move || {
-                let unit = take(&cell, gives)?;
+                let unit = take(&cell)?;
                 records[unit as usize].touch();
                 if gives {
                     let mut free = free.lock().unwrap();
@@ -956,10 +1105,11 @@ fn plan(s: &'static Steps) {
 
 fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let models: [(&str, fn(&'static Steps)); 30] = [
+    let models: [(&str, fn(&'static Steps)); 35] = [
         ("bracket", bracket),
         ("taken", taken),
         ("foreign", foreign),
+        ("requeue", requeue),
         ("queue", queue),
         ("exit", exit),
         ("tag", tag),
@@ -968,6 +1118,10 @@ fn main() {
         ("look", look),
         ("rolling", rolling),
         ("handle", handle),
+        ("handled", handled),
+        ("settled", settled),
+        ("life", life),
+        ("fold", fold),
         ("open", open),
         ("owner", owner),
         ("returned", returned),
