@@ -426,13 +426,12 @@ static uint64_t entry_of_slot(const ts_bin *bin, uint32_t unit, unsigned granule
     return first + (ts_bin_is_fine(bin) ? granule : granule * 4 + bin->starts[granule]);
 }
 
-/* Lives in a HANDLED slab end: before their live bits go off. Returns the slots that are retired by that. */
+/* Lives in a HANDLED slab have ended: their live bits are off. Returns the slots that are retired by that. */
 TS_COLD static uint32_t count_lives(const ts_bin *bin, uint32_t unit, unsigned granule, uint32_t bits) {
     uint32_t retired = 0;
     for (; bits; bits &= bits - 1) {
         unsigned i = ts_ctz64(bits);
-        uint64_t entry = entry_of_slot(bin, unit, granule + i);
-        if (ts_is_live(entry) && !ts_slot_count(entry, true)) retired |= (uint32_t)1 << i;
+        if (!ts_slot_count(entry_of_slot(bin, unit, granule + i))) retired |= (uint32_t)1 << i;
     }
     return retired;
 }
@@ -442,7 +441,7 @@ unsigned ts_bin_free_bits(ts_churn_block *block, ts_bin *bin, uint32_t unit, uns
                           bool keeps) {
     bool fine = ts_bin_is_fine(bin);
     bool handled = TS_UNLIKELY((ts_load_relaxed(ts_unit_word(unit)) & TS_UNIT_HANDLED) != 0);
-    uint32_t retired = handled ? count_lives(bin, unit, granule, bits) : 0, slots = 0; /* slots: that were live */
+    uint32_t slots = 0; /* that were live */
     _Atomic uint64_t *lives = &ts_unit_live(unit)[fine ? granule / 64 : granule / 16];
     if (fine) slots = (uint32_t)(take_live_bits(lives, (uint64_t)bits << (granule & 32)) >> (granule & 32));
     for (unsigned i = 0; i < 32 && !fine; i += 16) {
@@ -454,6 +453,7 @@ unsigned ts_bin_free_bits(ts_churn_block *block, ts_bin *bin, uint32_t unit, uns
     }
     if (TS_UNLIKELY(slots != bits)) /* foreign.c, 8 */
         ts_fetch_add_relaxed(&block->b.share->allocator->rejected_frees, ts_popcount64(bits & ~slots));
+    uint32_t retired = handled ? count_lives(bin, unit, granule, slots) : 0;
     slots &= ~retired; /* they stay so until the slab is reset */
     unsigned gone = ts_popcount64(retired);
     /* What is more than a few is claimed as a word, in the order of addresses. A magazine has no OUTER objects. */

@@ -50,9 +50,10 @@ TS_ALWAYS_INLINE ts_fast_result ts_fast_free_in(ts_bin *bin, uint64_t word, uint
         uint32_t generation = ts_load_relaxed(&slab->gen) + ts_load_relaxed(ts_generation_word(entry));
         if (TS_UNLIKELY(!ts_handle_is(handle, generation, ts_bin_class(ts_bin_block(bin), bin)))) return r;
     }
-    if (kind != TS_FAST_PLAIN && TS_UNLIKELY(!ts_slot_count(entry, false))) return r; /* the slot is retired */
+    if (kind != TS_FAST_PLAIN && TS_UNLIKELY(ts_slot_is_last(entry))) return r;
     /* release: a cross-thread free that finds the slot not live has seen all that led to it */
     ts_store_owned_at_release(live, entry >> TS_LIVE_SHIFT, lives);
+    if (kind != TS_FAST_PLAIN) (void)ts_slot_count(entry);
     if (exact) {
         uint64_t bit;
         _Atomic uint64_t *foreign = ts_slab_foreign_word(word, entry, &bit);

@@ -33,17 +33,18 @@
  *
  * LIVE WORDS (churn) have a bit for each entry: a live object starts there. Only the owner of the slab writes them.
  *
- * GENERATIONS tell an object from others that its slot had before, and so a handle from a stale one. All objects of a
- * use have the generation of the slab, until the use is HANDLED: from then on each free in it counts the slot's own
- * generation on, before the live bit goes off, and an object has the sum of the two. A thread that makes a use HANDLED
- * sets the bit, and then holds the owner's heap, or enters its own. So all frees are over that have looked at the UNIT
- * word before, and every later one finds the bit. Only then a handle is made. (A hold before the bit would not do: the
- * owner's usual frees go on while another thread holds its heap.) A HANDLED word matches no key: the usual frees miss
- * there, and pay nothing for it elsewhere.
+ * GENERATIONS tell an object from others that its slot had before, and so a handle from a stale one. All objects of
+ * a use have the generation of the slab, until the use is HANDLED: from then on each free in it counts the slot's
+ * own generation on, and an object has the sum of the two. The count comes when the live bit has gone off, and
+ * before it goes on again. So a look at bit and count, in that order, does not take the next object for the last
+ * one; and of two such looks in a row the second does not take the last one for the next: a handle is made by two. A
+ * thread that makes a use HANDLED sets the bit, and then holds the owner's heap, or enters its own. So all frees are
+ * over that have looked at the UNIT word before, and every later one finds the bit. Only then a handle is made. (A
+ * hold before the bit would not do: the owner's usual frees go on while another thread holds its heap.) A HANDLED
+ * word matches no key: the usual frees miss there, and pay nothing for it elsewhere.
  * The reset after such a use begins above its greatest generation. It raises the slab's generation first, and then
  * clears those of the slots; a reader takes the two in the other order. So it never finds the sum of an older object.
- * A slot whose generations are used up is RETIRED. (A handle that is asked for while its very object is freed, after
- * the count and before the live bit goes off, is that of the slot's next object.)
+ * A slot whose generations are used up is RETIRED.
  *
  * Invariants
  *  1. A slot is in exactly one place. It is live, or in the magazine of its bin, or in the claimed word of its bin,
@@ -334,14 +335,17 @@ static inline uint32_t ts_slab_generation(const ts_slab *slab, uint64_t word, ui
     uint32_t slot = word & TS_UNIT_HANDLED ? ts_load_acquire(ts_generation_word(entry)) : 0u;
     return slot + ts_load_relaxed(&slab->gen);
 }
-/* A life in a HANDLED slab ends: before its live bit goes off, so that a thread which sees the next life sees this.
-   false: the slot is retired; without `always` nothing was done. */
-TS_ALWAYS_INLINE bool ts_slot_count(uint64_t entry, const bool always) {
+/* A life in a HANDLED slab has ended: its live bit is off. false: the slot is retired. release: a thread that sees the
+   count sees the bit off. */
+TS_ALWAYS_INLINE bool ts_slot_count(uint64_t entry) {
     _Atomic uint16_t *word = ts_generation_word(entry);
     uint32_t next = ts_load_relaxed(word) + 1u;
-    if (!always && TS_UNLIKELY(next > TS_SLOT_GEN_MAX)) return false;
-    ts_store_relaxed(word, (uint16_t)next);
+    ts_store_release(word, (uint16_t)next);
     return next <= TS_SLOT_GEN_MAX;
+}
+/* The next free retires the slot. */
+TS_ALWAYS_INLINE bool ts_slot_is_last(uint64_t entry) {
+    return ts_load_relaxed(ts_generation_word(entry)) == TS_SLOT_GEN_MAX;
 }
 static inline bool ts_slot_is_retired(uint64_t entry) {
     return ts_load_relaxed(ts_generation_word(entry)) > TS_SLOT_GEN_MAX;
