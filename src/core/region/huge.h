@@ -8,7 +8,8 @@
  *     TS_HUGE_GROWTH_UNITS since memory last went back. So what is asked for is little beside what is in use. Units are
  *     taken from the front (cells.c), and so one such range at a time is in part untouched.
  *  2. Units are LOOSE that hold one or more new objects larger than a quarter of a unit: the program may leave pages of
- *     them untouched. Smaller objects are not, nor is an object that realloc lets grow: it is filled. Nothing is asked
+ *     them untouched. So are those of SHORT classes, which leave a page of each alone. Other objects are not, nor is an
+ *     object that realloc lets grow: it is filled. Nothing is asked
  *     for while more than one unit in TS_HUGE_LOOSE was loose, nor for a loose object of 2 MiB or more.
  *  3. Before memory goes back, nothing is asked for any more. So the system does not fill again what goes back of a
  *     range. The range stays a mapping of its own, with an anon_vma of its own: one for 4 MiB at most.

@@ -282,10 +282,10 @@ static bool populate_pages(void *at, size_t bytes) {
    call, in place of a page fault each: it copies to them. The first units are left out: a small program writes to few
    of them. */
 static void note_fresh(uint32_t unit, unsigned cls) {
-    if (ts_class_bytes[cls] <= TS_QUARTER_BYTES) return;
-    if (ts_huge_is_growing() && unit >= POPULATED_FROM)
-        (void)populate_pages(ts_unit_address(unit), ts_class_is_short(cls) ? TS_SHORT_BYTES : TS_UNIT_BYTES);
-    ts_huge_note_loose(1);
+    bool large = ts_class_bytes[cls] > TS_QUARTER_BYTES, is_short = ts_class_is_short(cls);
+    if (large && ts_huge_is_growing() && unit >= POPULATED_FROM)
+        (void)populate_pages(ts_unit_address(unit), is_short ? TS_SHORT_BYTES : TS_UNIT_BYTES);
+    if (large || is_short) ts_huge_note_loose(1);
 }
 
 uint32_t ts_slab_acquire_churn(ts_heap *heap, ts_share *share, unsigned cls, unsigned home, bool *fresh) {

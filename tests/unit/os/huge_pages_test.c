@@ -124,6 +124,20 @@ static SlabAllocator *created(void) {
     return slab_allocator_create();
 }
 
+/* Slabs of 1,500 bytes leave a page of each alone. */
+static void short_slabs_get_none(void *argument) {
+    (void)argument;
+    SlabAllocator *allocator = created();
+    char *first = NULL;
+    for (size_t done = 0; done < GROWN_BYTES; done += 1500) {
+        char *p = slab_malloc(allocator, 1500);
+        SUP_CHECK(p != NULL, "no memory");
+        *p = 1;
+        first = first ? first : p;
+    }
+    SUP_CHECK(!look_at(first, GROWN_BYTES).asked, "huge pages for slabs that leave a page alone");
+}
+
 /* A program that grows has some; a child of fork, too, and it gives all back, as the parent does. Once memory went back
    nothing is asked for any more. */
 static void default_grows(void *argument) {
@@ -200,6 +214,11 @@ static void in_a_child(void (*fn)(void *)) {
 static void none_for_a_small_program(void **state) {
     (void)state;
     in_a_child(default_refuses_small);
+}
+
+static void none_for_short_slabs(void **state) {
+    (void)state;
+    in_a_child(short_slabs_get_none);
 }
 
 static void some_for_who_grows(void **state) {
@@ -337,6 +356,7 @@ static void a_request_taken_back_meanwhile(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(none_for_a_small_program),
+        cmocka_unit_test(none_for_short_slabs),
         cmocka_unit_test(some_for_who_grows),
         cmocka_unit_test(none_where_forbidden),
         cmocka_unit_test(some_for_who_asks),
