@@ -278,8 +278,8 @@ TSLAB_API bool free_obj(SlabAllocator *allocator, SlabHandle handle);
 /* The object's address, good until the object is freed. NULL where free_obj would be false. */
 TSLAB_API void *slab_handle_get(SlabAllocator *allocator, SlabHandle handle);
 /* The handle of any live object, however it was allocated. SLAB_HANDLE_NONE if it is not one, or with ENOMEM. The first
-   in a slab of another running thread waits for a call of that thread that is under way; where the system has no
-   membarrier it fails with ENOTSUP. */
+   in a slab of another running thread waits for a call of that thread that is under way; where the system refuses
+   membarrier it can fail with ENOTSUP. */
 TSLAB_API SlabHandle slab_handle_of(SlabAllocator *allocator, const void *pointer);
 
 /* ---- epochs ----------------------------------------------------------------------------------- */
