@@ -1,7 +1,7 @@
 /*
  * No zombie slab: one whose list says something else than its bitmap, so that its free slots are never found, or an
  * allocation looks for ever in a slab that has none. Sixteen threads use up and free the slabs of one class in one
- * epoch, each other's objects too. At the end of each round the walk compares every slab's bitmap, state words, counts
+ * epoch, each other's objects too. At the end of each round the walk compares every slab's bitmap, live words, counts
  * and place in its list, and no slab is there that the live objects do not explain.
  *
  *     zombie_test [--seconds N] [--seed N] [--threads N]

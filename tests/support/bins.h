@@ -80,7 +80,7 @@ static inline places check_bin(const ts_churn_block *block, unsigned cls) {
               n.live, n.bitmap, n.retired, n.magazine, n.word, n.slots);
     ts_magazine_counts counts = ts_bin_magazine_counts(bin);
     uint64_t balance = counts.pops + ts_bin_word_allocs(bin) - counts.frees;
-    SUP_CHECK(balance == n.live, "class %u: the counters say %llu live, the states %u", cls,
+    SUP_CHECK(balance == n.live, "class %u: the counters say %llu live, the live words %u", cls,
               (unsigned long long)balance, n.live);
     return n;
 }

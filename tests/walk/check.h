@@ -6,7 +6,7 @@
  *     committed_units of an allocator == its units in blocks, spans and retained lists + its zombies
  *     pins of an allocator == 1 + its shares + its condemned blocks + its zombies
  *     table entries below high == in use + on the free list + spares of threads + used up (+ lost)
- *     objects counted by a bin, a scope block, an epoch's spans == live by its state words, bitmaps, list
+ *     objects counted by a bin, a scope block, an epoch's spans == live by its live words, bitmaps, list
  *
  * Lost are records that another thread had between two lists at the moment of a fork: only the child may have any.
  */

@@ -278,7 +278,7 @@ static bool check_bin(ts_check *check, const ts_churn_block *block, unsigned cls
             "class %u: a slot in the magazine or the claimed word of a slab that is not the bin's", cls);
     ts_magazine_counts counts = ts_bin_magazine_counts(bin);
     uint64_t balance = counts.pops + ts_bin_word_allocs(bin) - counts.frees;
-    REQUIRE(balance == live_slots, "class %u: the counters say %llu live objects, the state words %llu", cls,
+    REQUIRE(balance == live_slots, "class %u: the counters say %llu live objects, the live words %llu", cls,
             (unsigned long long)balance, (unsigned long long)live_slots);
     check->slabs += found * ts_class_units(cls);
     *live += live_slots;

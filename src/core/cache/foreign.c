@@ -244,7 +244,7 @@ bool ts_foreign_all_freed(uint32_t unit, uint64_t word) {
     return true;
 }
 
-/* seq_cst: several threads may free the last objects at once. Each writes its bit (the owner: the state) and then
+/* seq_cst: several threads may free the last objects at once. Each writes its bit (the owner: the live bit) and then
    looks at all others. So the last of them sees that nothing is left. The owner looks at FOREIGN after that (free.c:
    free_once). seq_cst of `flushed`: ts_foreign_drain_flushed. */
 void ts_foreign_give_closed(uint32_t unit, uint64_t entry) {

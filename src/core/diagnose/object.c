@@ -50,7 +50,7 @@ static bool look_slab(uintptr_t token, uint32_t unit, uint64_t entry, uint64_t w
     o->block = ts_block_of_line(ts_word_line(w), scope);
     if (ts_era(o->block) != ts_word_era(w)) return false;
     if (ts_load_relaxed(&o->block->allocator) != token) return false;
-    /* The bit before the state: see foreign.c, 6. */
+    /* The foreign bit before the live bit: see foreign.c, 6. */
     if (ts_foreign_pending(unit, w, entry)) return false;
     ts_epoch *epoch = ts_load_relaxed(&o->block->epoch);
     o->epoch = epoch ? ts_load_relaxed(&epoch->record.id) : EPOCH_NONE;
@@ -143,8 +143,8 @@ static bool make_handled(const ts_object *object) {
     if (!held && owner && ts_load_relaxed(&owner->state) != TS_HEAP_LOST) return ts_fail(ENOTSUP);
     /* In the same use, the slab is the block's as long as the heap is held. */
     uint64_t word = ts_load_relaxed(ts_unit_word(object->unit));
-    bool same = (word & TS_UNIT_HANDLED) && ts_is_same_use(word, object->word) &&
-                ts_era(object->block) == ts_word_era(word);
+    bool same =
+        (word & TS_UNIT_HANDLED) && ts_is_same_use(word, object->word) && ts_era(object->block) == ts_word_era(word);
     if (same) {
         ts_slab_note_handled(object->unit);
         ts_churn(object->block)->handled |= (uint64_t)1 << object->kind;

@@ -276,7 +276,7 @@ void ts_region_count_metadata(size_t bytes) { ts_fetch_add_relaxed(&metadata_byt
 
 size_t ts_region_metadata_bytes(void) { return ts_load_relaxed(&metadata_bytes); }
 
-/* Units whose metadata becomes accessible at once: 32 MiB of data have 1.8 MiB of metadata. As much of a core dump
+/* Units whose metadata becomes accessible at once: 32 MiB of data have 2.1 MiB of metadata. As much of a core dump
    can be metadata of units that were never used. */
 static const uint32_t raise_units[TS_PARTS] = {2048, 1024};
 

@@ -16,7 +16,7 @@
  *     tables    epochs, domains, allocators (table.h)
  *
  * The first 2^22 units, 64 GiB, are NEAR. Where the system has room for 16 TiB more, the data and the tables go on
- * behind them, by addresses only: OUTER units, 6.7 TiB. Each 2^22 of them are a REGION. Most of the code does not tell
+ * behind them, by addresses only: OUTER units, 6.6 TiB. Each 2^22 of them are a REGION. Most of the code does not tell
  * them from NEAR ones. Four places are too narrow for their numbers:
  *
  *     a magazine, a claimed word    32 bits of granule: an OUTER slab gives its objects one by one (cache/bin.c)

@@ -7,7 +7,7 @@
 
 #include <string.h>
 
-/* State words and free bitmaps of a fresh slab, by size class; constant after ts_slab_init_templates. */
+/* Free bitmaps of a fresh slab, and where its slots start, by size class; constant after ts_slab_init_templates. */
 static uint8_t starts[TS_CLASSES][TS_GRANULES_COARSE]; /* low bits of the entry where the slot of a place starts */
 static uint64_t coarse_free[TS_CLASSES][4];
 static uint64_t fine_free[TS_FINE_CLASSES][16];

@@ -281,8 +281,8 @@ TS_ALWAYS_INLINE _Atomic uint64_t *ts_slab_free_words(bool fine, ts_slab *slab) 
 TS_ALWAYS_INLINE unsigned ts_slab_free_word_count(bool fine) { return fine ? 16u : 4u; }
 
 /* The foreign words of a slab are WIDE, with 32 entries a word, if the slab is a scope slab or FINE. Else a word has
-   32 COARSE granules. Only SCOPE and FINE of the UNIT word matter here. Both places never hold anything but foreign
-   words, so a late compare-and-swap meets nothing else. */
+   32 COARSE granules. Only SCOPE and the line of the UNIT word matter here. Both places never hold anything but
+   foreign words, so a late compare-and-swap meets nothing else. */
 TS_ALWAYS_INLINE bool ts_word_is_wide(uint64_t word) { return (word & TS_UNIT_SCOPE) != 0 || ts_word_is_fine(word); }
 TS_ALWAYS_INLINE _Atomic uint64_t *ts_wide_words(uint64_t unit) {
     return (_Atomic uint64_t *)(void *)(ts_region.wide + (size_t)unit * TS_WIDE_BYTES);
@@ -316,9 +316,9 @@ static inline uint64_t ts_foreign_counted_on(uint64_t x) {
     return (x & ~TS_FOREIGN_COUNT_MASK) | ((x + TS_FOREIGN_COUNT_ONE) & TS_FOREIGN_COUNT_MASK);
 }
 
-/* Whether the owner's free of an object was the first. The owner has stored the object's state (with its next
-   generation), and has not released the slab. false: another thread has freed the object before. seq_cst, after the
-   store of the state: cache/foreign.c, 7. */
+/* Whether the owner's free of an object was the first. The owner has counted its life and freed it in the slab's
+   bits, and has not released the slab. false: another thread has freed the object before. seq_cst, after the store of
+   that bit: cache/foreign.c, 7. */
 TS_ALWAYS_INLINE bool ts_foreign_is_first(const ts_slab *slab, _Atomic uint64_t *foreign, uint64_t bit) {
     uint64_t x = ts_load_relaxed(foreign), tag = ts_load_relaxed(&slab->tag);
     while (TS_UNLIKELY(!ts_cas_seq(foreign, &x, ts_foreign_counted_on(x & ~bit)))) {

@@ -25,7 +25,7 @@
  *  4. Hidden pages have lost their bytes. So a spill whose first page can be hidden is AWAY, whatever the system
  *     refuses later. Pages that it refuses to hide are protected, or, where it refuses that too, read as zero.
  *
- * Objects that are away. A free writes state words and foreign bits, which lie outside of the
+ * Objects that are away. A free writes live bits, generations and foreign bits, which lie outside of the
  * pages. Filling (poison_on_free), marks for a tool and guards lie in the pages: an allocator with any of them lends
  * nothing (ENOTSUP). A slab that is away has FOREIGN on. So no thread hands it on, purges it by the page
  * (cache/hollow.c), claims it or drains it. Its block is closing, so nothing is allocated in it. realloc and promote

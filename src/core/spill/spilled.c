@@ -1,7 +1,7 @@
 /*
  * The loan of slabs. Three kinds of threads may be at one slab at the same time:
  *
- *     a free, the owner's too   writes a state or a foreign bit, then looks for live objects (ts_foreign_all_freed)
+ *     a free, the owner's too   writes a live or a foreign bit, then looks for live objects (ts_foreign_all_freed)
  *     the end of the epoch      writes the block's key; takes nothing apart while the spill has the epoch pinned
  *     the end of the loan       takes the bit in ts_spilled_units
  *

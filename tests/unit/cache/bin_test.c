@@ -286,7 +286,7 @@ static void closing(void **state) {
     sup_check_empty(allocator);
 }
 
-/* The child of a fork rebuilds a vanished thread's block from the state words alone. */
+/* The child of a fork rebuilds a vanished thread's block from the live words alone. */
 static void rebuild(void **state) {
     enum { COUNT = 700 };
     void *objects[COUNT];

@@ -214,7 +214,7 @@ static void what_was_a_span_goes_too(void **state) {
     enum { SLABS = 24, STAYS = 9, NEXT = 16, IN_ONE = TS_UNIT_BYTES / 128 };
     make_and_keep(128, SLABS * IN_ONE, IN_ONE / 2);
     assert_true(slab_trim(allocator) > 0); /* so that their records say that pages are away */
-    /* Those between go alone: no page has the states of them alone, so their records stay as they are. */
+    /* Those between go alone: no page has the bits of them alone, so their records stay as they are. */
     for (int i = 0; i < SLABS * IN_ONE; i++)
         if (objects[i] && i / IN_ONE != STAYS && i / IN_ONE != NEXT) drop(i);
     (void)slab_trim(allocator);

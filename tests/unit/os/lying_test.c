@@ -55,7 +55,7 @@ static void zeroed_again_and_again(SlabAllocator *a, unsigned flags) {
     SUP_CHECK(epoch_destroy(a, epoch), "epoch_destroy");
 }
 
-/* Slabs, their state words and the records of epochs are given back and taken again. */
+/* Slabs, their bits and the records of epochs are given back and taken again. */
 static void lives(SlabAllocator *a) {
     enum { OBJECTS = 3000, ROUNDS = SUP_SANITIZED || SUP_EMULATED ? 4 : 20 };
     static void *object[OBJECTS];

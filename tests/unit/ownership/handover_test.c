@@ -310,7 +310,7 @@ static void take_over_in_the_child(void *argument) {
     sup_check_identities(allocator);
 }
 
-/* The child completes from the state words the half-done changes of a vanished thread's fast paths. */
+/* The child completes from the live words the half-done changes of a vanished thread's fast paths. */
 static void child_makes_it_whole(void **state) {
     (void)state;
     if (!have_barrier()) {

@@ -134,7 +134,7 @@ static void free_thirds(void) {
 static void free_few(void) {
     for (unsigned i = 0; i < 3; i++) free_one(i); /* side by side */
 }
-/* Freed between the two: statistics count by the state words the objects that are freed and not collected yet. */
+/* Freed between the two: statistics count by the live words the objects that are freed and not collected yet. */
 static void freed_before(void **state) {
     (void)state;
     NEEDS_LOANS();

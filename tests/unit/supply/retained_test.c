@@ -19,7 +19,7 @@
 static ts_os_table table;
 static struct {
     unsigned calls, refused, in_an_operation, populated;
-    size_t bytes, state_bytes; /* of data, and of state words, which no counter of the allocator counts */
+    size_t bytes, state_bytes; /* of data, and of bits and generations, which no counter of the allocator counts */
     bool refuse;
 } purges;
 
@@ -676,8 +676,9 @@ static void reserved_units(void **state) {
     finish(allocator);
 }
 
-/* The state words of purged slabs go back too, and no handle of before is good again: every slot has a stale one, made
-   in another generation of the slot, when the slabs come back. No more generations are used up than there were. */
+/* The bits and generations of purged slabs go back too, and no handle of before is good again: every slot has a stale
+   one, made in another generation of the slot, when the slabs come back. No more generations are used up than there
+   were. */
 static void states_go_and_handles_stay_stale(void **state) {
     enum { UNITS = 64, BYTES = 128, SLOTS = UNITS * TS_UNIT_BYTES / BYTES, ROUNDS = 3 };
     static SlabHandle stale[ROUNDS][SLOTS];

@@ -94,7 +94,7 @@ static size_t spike(size_t bytes, uint64_t operation_ns) {
 static void stay(size_t bytes, uint64_t operation_ns, size_t least, size_t limit) {
     uint64_t committed = 0;
     for (int i = 0; i < SHIFTS; i++) {
-        /* A piece, and the state words of its units. */
+        /* A piece, and the bits of its units. */
         assert_in_range(spike(bytes, operation_ns), 0, TS_PURGE_PIECE_UNITS * (UNIT + UNIT / 16));
         work(1);
         SlabGlobalStats stats = stats_now();
