@@ -117,8 +117,8 @@ typedef enum ts_field_unit { TS_COUNT, TS_BYTES, TS_SLABS, TS_NS, TS_PERCENT, TS
       "snapshot.",                                                                                                     \
       "Far above committed_bytes: the memory is not temporal-slab's.")                                                 \
     X(metadata_bytes, GAUGE, WHOLE, BYTES, "metadata_bytes", "Accessible memory of tables, in the whole process.",     \
-      "More than a tenth of committed_bytes: very many epochs or threads, or alignments of MiB, which skip "           \
-      "addresses.")                                                                                                    \
+      "More than a tenth of committed_bytes, with handles more than a fifth: very many epochs or threads, or "         \
+      "alignments of MiB, which skip addresses.")                                                                      \
     X(reserved_bytes, GAUGE, WHOLE, BYTES, "reserved_bytes", "Address space of the whole process. No memory by "       \
       "itself.", "")                                                                                                   \
     X(budget_bytes, GAUGE, WHOLE, BYTES, "budget_bytes", "The hard limit; 0: none.", "")                               \

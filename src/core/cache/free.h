@@ -34,7 +34,7 @@ typedef struct ts_fast_result {
 typedef enum ts_fast_kind { TS_FAST_PLAIN, TS_FAST_HANDLED, TS_FAST_EXACT } ts_fast_kind;
 
 /* The object at an entry of a bin of the calling thread's own, open block, as ts_fast_free. word: the UNIT word of its
-   slab. outer: its unit is OUTER, so a magazine has no room for it. */
+   slab. outer: its unit is OUTER, so it goes to its slab: no magazine has such objects. */
 TS_ALWAYS_INLINE ts_fast_result ts_fast_free_in(ts_bin *bin, uint64_t word, uint64_t entry, void *object,
                                                 const ts_fast_kind kind, SlabHandle handle, const ts_looked *seen,
                                                 bool outer) {

@@ -67,7 +67,7 @@ static size_t place_range(size_t *end, size_t bytes) {
 #define TAKEN_OF_LIMITED 75u
 
 /* The lines get a quarter of the data's size, or three sixteenths where the address space is limited. A thread's bins
-   in an epoch take 4 KiB with the magazines of two size classes, and 24 KiB with those of all. A thread has a unit
+   in an epoch take 4 KiB with the magazine of one size class, and 27 KiB with those of all. A thread has a unit
    for each class that it uses, so the lines suffice. There can be as many epochs as NORMAL units. OUTER units have
    neither: a line has 28 bits, and so many records are no limit in practice. */
 static layout make_layout(uint32_t units, bool limited, uint32_t far_units) {

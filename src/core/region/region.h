@@ -17,11 +17,11 @@
  *
  * The first 2^22 units, 64 GiB, are NEAR. Where the system has room for 16 TiB more, the data and the tables go on
  * behind them, by addresses only: OUTER units, 6.6 TiB. Each 2^22 of them are a REGION. Most of the code does not tell
- * them from NEAR ones. Four places are too narrow for their numbers:
+ * them from NEAR ones. Three places are too narrow for their numbers:
  *
- *     a magazine, a claimed word    32 bits of granule: an OUTER slab gives its objects one by one (cache/bin.c)
- *     the number of a piece         31 bits: only NEAR units are cut
- *     a handle                      22 bits of unit: it names the region apart (slab/handle.h)
+ *     a claimed word         32 bits of granule: an OUTER slab gives and takes its objects one by one (cache/bin.c)
+ *     the number of a piece  31 bits: only NEAR units are cut
+ *     a handle               22 bits of unit: it names the region apart (slab/handle.h)
  *
  * So no fast path knows an OUTER unit. It compares with `near`, and an OUTER place is above that, as a place of the FAR
  * part is. OUTER units come into use when there is no NEAR one. They are a part of the 16 TiB.
