@@ -341,12 +341,9 @@ static void handles_wait_for_the_owner(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(slots_are_used_up),
-        cmocka_unit_test(not_made),
-        cmocka_unit_test(all_slots_are_used_up),
-        cmocka_unit_test(slabs_are_used_up),
-        cmocka_unit_test(next_slabs_count),
-        cmocka_unit_test(handles_wait_for_the_owner),
+        cmocka_unit_test(slots_are_used_up),     cmocka_unit_test(not_made),
+        cmocka_unit_test(all_slots_are_used_up), cmocka_unit_test(slabs_are_used_up),
+        cmocka_unit_test(next_slabs_count),      cmocka_unit_test(handles_wait_for_the_owner),
     };
     return cmocka_run_group_tests_name("slab.generation", tests, NULL, NULL);
 }
