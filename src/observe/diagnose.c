@@ -232,12 +232,13 @@ void ts_diagnose_details(ts_text *line, const void *p) {
 
 /* Why a handle of that generation, with a right kind and place, is stale or forged. NULL: what was found at its place
    says it. */
-static const char *fault_of(uint32_t generation, uint32_t kind, const ts_slab *slab, const place *at) {
+static const char *fault_of(uint32_t generation, uint32_t kind, uint32_t unit, const place *at) {
     static const char *const never = "forged: this generation was never given out";
+    const ts_slab *slab = ts_slab_at(unit);
+    bool handled = ts_load_relaxed(&slab->handled) || (ts_load_relaxed(ts_unit_word(unit)) & TS_UNIT_HANDLED);
     if (ts_slab_kind(slab) == TS_KIND_NONE || generation > at->generation) return never;
     if (generation < ts_load_relaxed(&slab->gen)) return "stale: its slab has had another use since";
-    if (at->kind != kind || at->inside != 0 || at->found <= FREE || !ts_load_relaxed(&slab->handled))
-        return "forged: no object has it";
+    if (at->kind != kind || at->inside != 0 || at->found <= FREE || !handled) return "forged: no object has it";
     if (generation == (at->found == LIVE ? at->generation : at->last)) return NULL;
     if (at->found == FREED && generation > at->last) return never;
     return "stale: freed already, and its place has had another object since";
@@ -263,15 +264,14 @@ void ts_diagnose_handle(ts_text *line, uintptr_t allocator, SlabHandle handle) {
     }
     if (!far) unit = ts_slab_of_entry((uint64_t)unit * TS_UNIT_ENTRIES + entry);
     place at = look_at(unit, entry * 16);
-    const ts_slab *slab = ts_slab_at(unit);
     if (outer) kind = at.kind; /* such a handle does not say */
-    const char *fault = fault_of(generation, kind, slab, &at);
+    const char *fault = fault_of(generation, kind, unit, &at);
     if (!fault) {
         add_finding(line, allocator, &at);
         return;
     }
     ts_text_put(line, fault);
-    if (generation >= ts_load_relaxed(&slab->gen)) add_details(line, &at);
+    if (generation >= ts_load_relaxed(&ts_slab_at(unit)->gen)) add_details(line, &at);
 }
 
 static void tell_origin(const void *p) {

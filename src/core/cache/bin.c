@@ -252,7 +252,7 @@ static bool release_slab(ts_churn_block *block, ts_bin *bin, ts_slab *slab) {
         if (!ts_cas_seq(word, &w, 0)) continue;
         uint32_t units = ts_class_units(ts_bin_class(block, bin));
         take_out(block, bin, slab, unit);
-        ts_store_relaxed(&slab->u.last_word, w);
+        ts_slab_note_last(unit, w);
         ts_share_keep_slab(block->b.share, unit, units);
         ts_note_drained(&block->b);
         return true;

@@ -366,7 +366,10 @@ static unsigned take_slab(uint32_t unit, ts_block *block, uint64_t w, size_t *by
        either both or none of them. */
     while (!ts_cas_seq(ts_unit_word(unit), &w, w & TS_UNIT_ZOMBIE ? 0 : w & ~TS_UNIT_FOREIGN)) {
     }
-    if (w & TS_UNIT_ZOMBIE) ts_zombie_give(unit);
+    if (w & TS_UNIT_ZOMBIE) {
+        ts_slab_note_last(unit, w);
+        ts_zombie_give(unit);
+    }
     if (!alive) return 0;
     objects = drain_slab(block, unit, w & ~TS_UNIT_FOREIGN, bytes);
     ts_nodes_count_remote(block->share->allocator, remote, objects);

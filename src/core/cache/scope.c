@@ -26,14 +26,13 @@ void ts_scope_remove(ts_scope_block *block, uint32_t unit) {
 }
 
 static bool release_slab(ts_scope_block *block, uint32_t unit) {
-    ts_slab *slab = ts_slab_at(unit);
     _Atomic uint64_t *word = ts_unit_word(unit);
     uint64_t w = ts_load_relaxed(word);
     /* seq_cst: as in the release of a churn slab */
     while (!(w & TS_UNIT_FOREIGN)) {
         if (!ts_cas_seq(word, &w, 0)) continue;
         ts_scope_remove(block, unit);
-        ts_store_relaxed(&slab->u.last_word, w);
+        ts_slab_note_last(unit, w);
         if (ts_is_piece(unit))
             ts_share_keep_piece(block->b.share, unit);
         else

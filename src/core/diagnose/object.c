@@ -127,9 +127,9 @@ bool ts_object_of_handle(uintptr_t token, SlabHandle handle, ts_object *out) {
     uint32_t unit = ts_region.part[part].first_unit + in_part;
     uint64_t entry = (uint64_t)unit * TS_UNIT_ENTRIES + (far ? 0 : ts_handle_entry(handle));
     if (!far) unit = ts_slab_of_entry(entry);
-    /* A handle was made of this use only if the slab says so. */
+    /* A handle was made of this use only if the slab says so: in the word of a churn slab, else in the record. */
     return look(token, unit, entry, true, out) && make_handle(out) == handle &&
-           ts_load_relaxed(&ts_slab_at(unit)->handled);
+           (out->kind < TS_CLASSES ? (out->word & TS_UNIT_HANDLED) != 0 : ts_load_relaxed(&ts_slab_at(unit)->handled));
 }
 
 /* Makes the use of the object's slab HANDLED, and waits for all frees that have not seen that: slab.h. false, with

@@ -61,8 +61,7 @@ void ts_slab_note_handled(uint32_t unit) {
 void ts_slab_set_handled(uint32_t unit, uint64_t word) {
     _Atomic uint64_t *at = ts_unit_word(unit);
     uint64_t now = ts_load_relaxed(at);
-    if (ts_load_relaxed(&ts_slab_at(unit)->handled) == 0) ts_store_relaxed(&ts_slab_at(unit)->handled, 1);
-    /* seq_cst: cross-thread frees change FOREIGN; and the note comes before it */
+    /* seq_cst: cross-thread frees change FOREIGN, and claims take the word away */
     while (((now ^ word) & ~(TS_UNIT_FOREIGN | TS_UNIT_HANDLED)) == 0 && !(now & TS_UNIT_HANDLED))
         if (ts_cas_seq(at, &now, now | TS_UNIT_HANDLED)) return;
 }

@@ -139,8 +139,8 @@ typedef struct ts_slab {
                                     with free_count the lower half of ts_span_number */
     _Atomic uint16_t end;        /* (o) scope: entries used, 0 while objects are still added; churn: further units */
     _Atomic uint8_t kind;        /* (o) ts_kind of the last use; read by messages */
-    _Atomic uint8_t handled;     /* a handle was made in this use: set by any thread, cleared by a reset. Churn:
-                                    TS_ALL_COUNT is written by the holder of the heap */
+    _Atomic uint8_t handled;     /* a handle was made in this use: set by any thread, cleared by a reset. Churn: by
+                                    the holder of the heap (TS_ALL_COUNT), and by the claim that ends the use */
     _Atomic uint32_t queue_next; /* link of the queue of cross-thread frees, written by the thread that set FOREIGN;
                                     span: index of its epoch, written before the UNIT word */
     uint16_t allocator;          /* (o)(w) index of the allocator for which it was claimed last */
@@ -351,8 +351,7 @@ static inline bool ts_slot_is_retired(uint64_t entry) {
     return ts_load_relaxed(ts_generation_word(entry)) > TS_SLOT_GEN_MAX;
 }
 #define TS_ALL_COUNT 2u /* of `handled`: every free in this use that is not over counts */
-/* Sets HANDLED in the UNIT word of a churn slab, if that still is `word`, flags apart. Any thread, after
-   ts_region_commit_generations. */
+/* Sets HANDLED in the UNIT word of a churn slab that still is `word`; ts_region_commit_generations comes before. */
 void ts_slab_set_handled(uint32_t unit, uint64_t word);
 /* Notes TS_ALL_COUNT. Caller: holds the heap, since the bit was set; or writes the UNIT word next. */
 void ts_slab_note_handled(uint32_t unit);
@@ -364,6 +363,12 @@ static inline void ts_slab_make_handled(uint32_t unit) {
 
 void ts_slab_init_templates(void);
 const uint8_t *ts_class_starts(unsigned cls);
+
+/* A use ends whose last UNIT word this is: a note for messages, and for the reset if it was HANDLED. */
+static inline void ts_slab_note_last(uint32_t unit, uint64_t word) {
+    ts_store_relaxed(&ts_slab_at(unit)->u.last_word, word & ~(TS_UNIT_FOREIGN | TS_UNIT_ZOMBIE));
+    if (TS_UNLIKELY((word & TS_UNIT_HANDLED) != 0)) ts_store_relaxed(&ts_slab_at(unit)->handled, 1);
+}
 
 /* Takes a unit that is on no list out of reach of cross-thread frees: its UNIT word becomes 0. false: the unit is on
    a queue. It is a zombie then, and the thread that takes it off the queue gives it back. Caller: its only owner.
@@ -380,15 +385,15 @@ TS_ALWAYS_INLINE bool ts_slab_claim(uint32_t unit, _Atomic uint64_t *zombies) {
             if (ts_cas_seq(word, &w, w | TS_UNIT_ZOMBIE)) return false;
             ts_fetch_sub_relaxed(zombies, 1);
         } else if (TS_LIKELY(ts_cas_seq(word, &w, 0))) {
-            if (w != 0) ts_store_relaxed(&ts_slab_at(unit)->u.last_word, w);
+            if (w != 0) ts_slab_note_last(unit, w);
             return true;
         }
     }
 }
 
-/* Claims the first unit of a list of retained units, which the caller holds, unless a cross-thread free has met it.
-   false: it is that other case, and nothing was done. If the unit then stays on its list, its word of 0 does no harm:
-   such a unit has no owner either way. */
+/* Claims a scope slab, the first unit of a list of retained units, which the caller holds, unless a cross-thread free
+   has met it. false: it is that other case, and nothing was done. If the unit then stays on its list, its word of 0
+   does no harm: such a unit has no owner either way. */
 TS_ALWAYS_INLINE bool ts_slab_claim_clean(uint32_t unit) {
     _Atomic uint64_t *word = ts_unit_word(unit);
     uint64_t w = ts_load_relaxed(word);
@@ -398,8 +403,8 @@ TS_ALWAYS_INLINE bool ts_slab_claim_clean(uint32_t unit) {
     return true;
 }
 
-/* Before the generations of a claimed unit are lost: notes in the record those that handles may carry, which the next
-   use must know. A handle that another thread is making meanwhile is not made: see ts_slab_next_generation. */
+/* Before the generations of a claimed unit are lost: notes in the record those that handles may carry. A handle that
+   another thread is making meanwhile is not made: see ts_slab_next_generation. */
 void ts_slab_fold_generations(uint32_t unit);
 
 /* The first generation of the next use of a slab of which handles were made. Clears the flag that says so. */
@@ -409,7 +414,7 @@ uint32_t ts_slab_handled_generation(ts_slab *slab);
    UNIT word. A seq_cst change of that word came after it (ts_slab_claim, or the release of an empty slab). This
    function reads `handled` (seq_cst) after that. ts_object_handle sets `handled`, passes a seq_cst fence, and then
    looks at the key and the word again. So either the flag is seen here, or the end of the use is seen there and no
-   handle is made. */
+   handle is made. (The owner of a churn slab finds HANDLED, and needs no note: that change finds it, and sets it.) */
 TS_ALWAYS_INLINE uint32_t ts_slab_next_generation(ts_slab *slab) {
     if (TS_UNLIKELY(ts_load_seq(&slab->handled))) return ts_slab_handled_generation(slab);
     return ts_load_relaxed(&slab->gen);
@@ -452,8 +457,8 @@ TS_ALWAYS_INLINE void ts_slab_clear_bits(ts_scope_bits *bits, uint32_t slab, boo
     }
 }
 
-/* Makes a claimed unit a fresh churn slab. false: its generations or tags are used up, and it must be retired. For a
-   FINE class: after ts_region_commit_fine. */
+/* Makes a claimed unit a fresh churn slab. false: its generations or tags are used up, so it must be retired. FINE:
+   after ts_region_commit_fine. */
 bool ts_slab_reset_churn(uint32_t unit, unsigned cls);
 /* Makes a claimed unit or piece a fresh scope slab. false: as above. The usual case has a path of its own:
    ts_scope_next. */

@@ -51,7 +51,7 @@ static void take_out_slab(const ts_heap *heap, uint32_t unit) {
         ts_scope_remove(ts_scope(block), unit);
     else
         ts_bin_remove(ts_churn(block), ts_line_address(ts_word_line(word)), unit);
-    ts_store_relaxed(&ts_slab_at(unit)->u.last_word, word & ~TS_UNIT_FOREIGN);
+    ts_slab_note_last(unit, word);
     ts_store_release(ts_unit_word(unit), 0); /* partner: wait_until_dead */
 }
 

@@ -183,6 +183,9 @@ static void handled_in_the_same_use(void **state) {
     ts_store_relaxed(word, 5 | TS_UNIT_FOREIGN);
     ts_slab_set_handled(unit, 5);
     assert_int_equal(ts_load_relaxed(word), 5 | TS_UNIT_FOREIGN | TS_UNIT_HANDLED);
+    assert_int_equal(ts_load_relaxed(&ts_slab_at(unit)->handled), 0);
+    ts_store_relaxed(word, 5 | TS_UNIT_HANDLED);
+    assert_true(ts_slab_claim(unit, &zombies));
     assert_int_equal(ts_load_relaxed(&ts_slab_at(unit)->handled), 1); /* the next reset knows */
     give(unit);
 }
