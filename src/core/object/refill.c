@@ -71,9 +71,10 @@ static void retire_current(ts_scope_block *block, bool another) {
     ts_scope_retire_current(block);
 }
 
-/* With care slots count their lives from the first: messages say what was freed. */
+/* With care slots count their lives from the first: messages say what was freed. Without a barrier: ts_bin_add. */
 static void add_churn(ts_churn_block *block, unsigned cls, uint32_t unit) {
-    if (TS_UNLIKELY(block->b.share->allocator->care) && ts_region_commit_generations(unit))
+    const bool care = block->b.share->allocator->care != 0;
+    if (TS_UNLIKELY(care || !ts_barriers) && ts_region_commit_generations(unit) && care)
         block->handled |= (uint64_t)1 << cls;
     ts_bin_add(block, cls, unit);
 }

@@ -300,7 +300,6 @@ uint32_t ts_slab_acquire_churn(ts_heap *heap, ts_share *share, unsigned cls, uns
             return ts_fail(ENOMEM);
         }
         if (unit && *fresh) note_fresh(unit, cls);
-        if (unit && TS_UNLIKELY(!ts_barriers)) (void)ts_region_commit_generations(unit); /* ts_bin_add */
         if (!unit || ts_slab_reset_churn(unit, cls)) return unit;
         ts_allocator_retire(share->allocator, unit);
     }
