@@ -52,19 +52,14 @@ TS_ALWAYS_INLINE SlabHandle handle_of_new(ts_found found, size_t size, const voi
     return scope_handle(new_scope_handles(found.scope), p);
 }
 
-/* The object is the first of its slab's use with a handle. NULL: there is no memory for generations, or its epoch has
-   ended. */
+/* The object is the first of its slab's use with a handle. Inside the operation that has taken it, which ends here, as
+   in the next two. */
 TS_COLD static void *first_handle(uintptr_t token, void *p, SlabHandle *out) {
-    ts_object object;
-    errno = ESTALE;
-    if (ts_object_at(token, p, &object)) *out = ts_object_handle(token, &object);
-    if (*out != SLAB_HANDLE_NONE) return p;
-    int why = errno;
-    (void)ts_free(token, p, TS_ANY_GENERATION);
-    return ts_fail_null(why);
+    uint64_t entry = ts_entry_of(&ts_region.part[TS_NORMAL], p);
+    uint64_t word = ts_load_relaxed(ts_unit_word((uint32_t)(entry >> TS_ENTRY_UNIT_SHIFT)));
+    return ts_handle_new(token, ts_alloc_done(&ts_thread, p), word, out);
 }
 
-/* Inside an operation, which ends here, as in the next. */
 TS_ENTRY TS_NOINLINE static void *alloc_obj_more(uintptr_t token, size_t size, EpochId epoch, SlabHandle *out,
                                                  ts_found found) {
     void *p = TS_LIKELY(ts_is_found(found)) ? ts_alloc_refill(&ts_thread, found, size) : NULL;
@@ -73,8 +68,7 @@ TS_ENTRY TS_NOINLINE static void *alloc_obj_more(uintptr_t token, size_t size, E
         return ts_alloc_object(token, size, epoch, out);
     }
     *out = handle_of_new(found, size, p, false);
-    p = ts_alloc_done(&ts_thread, p);
-    return TS_UNLIKELY(*out == SLAB_HANDLE_NONE) ? first_handle(token, p, out) : p;
+    return TS_UNLIKELY(*out == SLAB_HANDLE_NONE) ? first_handle(token, p, out) : ts_alloc_done(&ts_thread, p);
 }
 
 TS_ENTRY TS_NOINLINE static void *alloc_obj_missed(uintptr_t token, size_t size, EpochId epoch, SlabHandle *out) {
@@ -82,8 +76,9 @@ TS_ENTRY TS_NOINLINE static void *alloc_obj_missed(uintptr_t token, size_t size,
     void *p = ts_alloc_cached(found, size);
     if (TS_UNLIKELY(p == NULL)) return alloc_obj_more(token, size, epoch, out, found);
     *out = handle_of_new(found, size, p, true);
+    if (TS_UNLIKELY(*out == SLAB_HANDLE_NONE)) return first_handle(token, p, out);
     ts_op_end(&ts_thread);
-    return TS_UNLIKELY(*out == SLAB_HANDLE_NONE) ? first_handle(token, p, out) : p;
+    return p;
 }
 
 /* In the current slab of the scope used last, which has got a handle before: else it is missed. */

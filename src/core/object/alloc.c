@@ -208,21 +208,23 @@ TS_ENTRY void *ts_alloc_aligned(uintptr_t token, size_t align, size_t size, Epoc
     return alloc_noted(token, align, id, zero, &t, TS_CALLER());
 }
 
-TS_ENTRY void *ts_alloc_object(uintptr_t token, size_t size, EpochId id, SlabHandle *handle) {
-    ts_taken t = {.size = size};
+/* If the slab is in another use the object has died, and the place is another's. */
+void *ts_handle_new(uintptr_t token, void *p, uint64_t word, SlabHandle *handle) {
     ts_object object;
     *handle = SLAB_HANDLE_NONE;
-    void *p = alloc_noted(token, 16, id, false, &t, TS_CALLER());
-    if (!p) return NULL;
-    /* If the slab is in another use the object has died, and the place is another's. */
-    int why = ESTALE;
-    if (ts_object_at(token, p, &object) && ts_is_same_use(object.word, t.word)) {
-        *handle = ts_object_handle(token, &object);
-        if (*handle != SLAB_HANDLE_NONE) return p;
-        why = errno;
-        (void)ts_free_object(token, &object);
-    }
+    if (!ts_object_at(token, p, &object) || !ts_is_same_use(object.word, word)) return ts_fail_null(ESTALE);
+    *handle = ts_object_handle(token, &object);
+    if (*handle != SLAB_HANDLE_NONE) return p;
+    int why = errno;
+    (void)ts_free_object(token, &object);
     return ts_fail_null(why);
+}
+
+TS_ENTRY void *ts_alloc_object(uintptr_t token, size_t size, EpochId id, SlabHandle *handle) {
+    ts_taken t = {.size = size};
+    *handle = SLAB_HANDLE_NONE;
+    void *p = alloc_noted(token, 16, id, false, &t, TS_CALLER());
+    return p ? ts_handle_new(token, p, t.word, handle) : NULL;
 }
 
 static char *bump_small(ts_scope_block *block, size_t size) {

@@ -233,7 +233,11 @@ static bool free_in(uintptr_t token, void *p, uint32_t generation, uint32_t unit
     if (heap) timing = ts_sample_begin(heap, TS_SAMPLE_FREE);
     if (heap && heap->sample_rate != 0 && generation == TS_ANY_GENERATION && free_fast_again(heap, token, p, entry))
         v = FREED;
-    for (; v == AGAIN; w = ts_load_acquire(ts_unit_word(unit))) v = free_once(token, p, generation, unit, entry, w);
+    for (uint64_t now = w; v == AGAIN; now = ts_load_acquire(ts_unit_word(unit))) {
+        /* Without handles the next use of the slab has the same generations. */
+        bool other = generation != TS_ANY_GENERATION && !ts_is_same_use(now, w);
+        v = other ? NOT_LIVE : free_once(token, p, generation, unit, entry, now);
+    }
     if (heap) ts_sample_end(heap, &timing, TS_SAMPLE_FREE);
     ts_epoch_run_deferred();
     return v == FREED;

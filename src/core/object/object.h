@@ -11,6 +11,9 @@
 void *ts_alloc(uintptr_t allocator, size_t size, EpochId epoch);
 /* Allocates, and makes the object's handle. ESTALE: the object has died since. */
 void *ts_alloc_object(uintptr_t allocator, size_t size, EpochId epoch, SlabHandle *handle);
+/* Makes the handle of a new object; word: the UNIT word of its slab in the operation that took it. Returns p. NULL with
+   errno, and p is freed: ESTALE, as above; ENOMEM, for generations. */
+void *ts_handle_new(uintptr_t allocator, void *p, uint64_t word, SlabHandle *handle);
 void *ts_alloc_aligned(uintptr_t allocator, size_t align, size_t size, EpochId epoch, bool zero);
 /* In whichever epoch is the current one, however often other threads advance. ESTALE: the program has ended that. */
 void *ts_alloc_current(uintptr_t allocator, size_t align, size_t size, bool zero);

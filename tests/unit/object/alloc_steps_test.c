@@ -31,6 +31,7 @@
 #define ts_alloc_current stepped_alloc_current
 #define ts_alloc_rolling stepped_alloc_rolling
 #define ts_alloc_object stepped_alloc_object
+#define ts_handle_new stepped_handle_new
 #define ts_aligned_most stepped_aligned_most
 #define ts_alloc stepped_alloc
 #define ts_free stepped_free
@@ -120,6 +121,7 @@ static unsigned reports;
 #undef ts_misuse_written
 #undef ts_misuse_written_free
 #undef ts_alloc_object
+#undef ts_handle_new
 #undef ts_span_alloc
 #undef ts_span_free
 #undef ts_span_grow
@@ -452,6 +454,37 @@ static void handle_made_meanwhile(void **state) {
     begin();
     at_each_step(handle_made_in_a_look_round);
     at_each_step(handle_made_in_an_allocation_round);
+    end();
+}
+
+/* A free of an object that was looked at, whose epoch ends meanwhile: another thread's in its place lives. */
+static void end_and_take_the_places(void) {
+    SUP_CHECK(epoch_destroy(allocator, epoch), "epoch_destroy");
+    (void)slab_trim(allocator);
+    for (unsigned i = 0; i < 400; i++) taken[i] = slab_malloc_epoch(allocator, 100, other);
+}
+static void let_end_and_take(void) { let(end_and_take_the_places); }
+static bool ended_in_an_exact_free_round(unsigned at) {
+    ts_object object;
+    epoch = epoch_open(allocator, NULL, flags);
+    other = epoch_open(allocator, NULL, flags);
+    assert_true(ts_object_at(token, slab_malloc_epoch(allocator, 100, epoch), &object));
+    arm(at, let_end_and_take);
+    bool freed = stepped_free_object(token, &object);
+    bool stopped = disarm();
+    assert_true(freed || stopped);
+    for (unsigned i = 0; stopped && i < 400; i++)
+        SUP_CHECK(slab_free(allocator, taken[i]), "object %u of the other thread, step %u", i, at);
+    if (!stopped) assert_true(epoch_destroy(allocator, epoch));
+    assert_true(epoch_destroy(allocator, other));
+    (void)slab_trim(allocator);
+    return stopped;
+}
+
+static void ended_in_an_exact_free(void **state) {
+    (void)state;
+    begin();
+    at_each_step(ended_in_an_exact_free_round);
     end();
 }
 
@@ -833,6 +866,7 @@ int main(void) {
         WITH(ended_before_care_has_looked),
         WITH(kept_by_the_system),
         WITH(handle_made_meanwhile),
+        WITH(ended_in_an_exact_free),
     };
     return cmocka_run_group_tests_name("object.alloc_steps", tests, NULL, NULL);
 }
