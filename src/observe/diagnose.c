@@ -51,6 +51,7 @@ static void in_churn(place *at, uint32_t unit, uint32_t offset, uint64_t w, bool
     if (slot >= ts_classes.slots[cls]) return; /* the end of the slab that is too short for an object */
     uint64_t entry = (uint64_t)unit * TS_UNIT_ENTRIES + start / 16;
     uint32_t first = ts_load_relaxed(&ts_slab_at(unit)->gen);
+    if (!ts_region_has_generations(unit)) w &= ~TS_UNIT_HANDLED; /* it is none: last_word */
     at->generation = at->last = ts_slab_generation(ts_slab_at(unit), w, entry);
     if (ts_is_live(entry)) {
         at->found = !alive ? WITH_EPOCH : ts_foreign_pending(unit, w, entry) ? FREED : LIVE;

@@ -7,6 +7,7 @@
 #include "observe/diagnose.h"
 
 #include <string.h>
+#include <sys/mman.h>
 
 static uintptr_t token;
 static EpochId churn, scope;
@@ -105,6 +106,28 @@ static void places_in_slabs_of_a_class(void **state) {
     assert_true(epoch_destroy(allocator, churn));
     OF_POINTER(object, "freed with its epoch (class 112, epoch ");
     OF_POINTER(object + 1, "1 byte into an object that was freed with its epoch (class 112, epoch ");
+}
+
+/* What seems to be the last word of a slab that is nobody's can be a part of its next use. Whatever it says, no memory
+   without access is looked at. */
+static void place_whose_last_word_is_none(void **state) {
+    (void)state;
+    void *p = slab_malloc_epoch(allocator, 64, churn);
+    uint32_t unit = (uint32_t)(ts_entry_of(&ts_region.part[TS_NORMAL], p) >> TS_ENTRY_UNIT_SHIFT);
+    ts_slab *slab = ts_slab_at(unit);
+    uint64_t word = ts_load_relaxed(ts_unit_word(unit)), before = ts_load_relaxed(&slab->u.last_word);
+    uint64_t group = ts_load_relaxed(&ts_region.generation_groups[0]);
+    assert_int_equal(ts_fine_group(unit), 0);
+    assert_true(mprotect((void *)(uintptr_t)ts_generation_word(0), (size_t)256 << 10, PROT_NONE) == 0);
+    ts_store_relaxed(&ts_region.generation_groups[0], group & ~(uint64_t)1);
+    ts_store_relaxed(ts_unit_word(unit), 0);
+    ts_store_relaxed(&slab->u.last_word, word | TS_UNIT_HANDLED);
+    OF_POINTER(p, "freed with its epoch (class ");
+    ts_store_relaxed(&slab->u.last_word, before);
+    ts_store_relaxed(ts_unit_word(unit), word);
+    ts_store_relaxed(&ts_region.generation_groups[0], group);
+    assert_true(mprotect((void *)(uintptr_t)ts_generation_word(0), (size_t)256 << 10, PROT_READ | PROT_WRITE) == 0);
+    OF_POINTER(p, "freed already, and given out again since");
 }
 
 static void places_in_scope_slabs(void **state) {
@@ -242,11 +265,12 @@ static void epochs(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        WITH(places_without_objects),      WITH(slots_that_are_retired),
-        WITH(places_without_objects),      WITH(places_in_slabs_of_a_class),
-        WITH(places_in_scope_slabs),       WITH(places_in_spans),
-        WITH(places_of_another_allocator), WITH(handles_that_are_none),
-        WITH(handles_of_what_is_gone),     WITH(epochs),
+        WITH(places_without_objects),        WITH(slots_that_are_retired),
+        WITH(places_without_objects),        WITH(places_in_slabs_of_a_class),
+        WITH(places_in_scope_slabs),         WITH(places_in_spans),
+        WITH(places_of_another_allocator),   WITH(handles_that_are_none),
+        WITH(handles_of_what_is_gone),       WITH(epochs),
+        WITH(place_whose_last_word_is_none),
     };
     return cmocka_run_group_tests_name("observe.diagnose", tests, NULL, NULL);
 }
