@@ -32,8 +32,7 @@ static void walk_scope(walk *w, uint32_t unit) {
             look(w, ts_slab_unit_address(unit) + (i * 64 + ts_ctz64(start)) * 16);
 }
 
-static void walk_churn(walk *w, uint32_t unit, bool fine) {
-    (void)fine;
+static void walk_churn(walk *w, uint32_t unit) {
     for (uint32_t i = 0; i < TS_LIVE_WORDS; i++)
         for (uint64_t live = ts_load_acquire(&ts_unit_live(unit)[i]); live && !w->stopped; live &= live - 1)
             look(w, ts_unit_address(unit) + (i * 64 + ts_ctz64(live)) * 16);
@@ -59,7 +58,7 @@ size_t ts_epoch_walk(uintptr_t token, EpochId epoch, bool (*fn)(void *, size_t, 
             else if (is_of_epoch(&w, word) && (word & TS_UNIT_SCOPE))
                 walk_scope(&w, u);
             else if (is_of_epoch(&w, word))
-                walk_churn(&w, u, ts_word_is_fine(word));
+                walk_churn(&w, u);
         }
     }
     return w.shown;

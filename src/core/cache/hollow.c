@@ -174,8 +174,7 @@ static unsigned live_scope_pages(uint32_t unit, const ts_scope_block *block) {
     return pages;
 }
 
-static unsigned live_churn_pages(uint32_t unit, bool fine, unsigned bytes) {
-    (void)fine;
+static unsigned live_churn_pages(uint32_t unit, unsigned bytes) {
     unsigned pages = 0;
     for (uint32_t i = 0; i < TS_LIVE_WORDS; i++)
         for (uint64_t live = ts_load_acquire(&ts_unit_live(unit)[i]); live; live &= live - 1) {
@@ -193,7 +192,7 @@ unsigned ts_hollow_closed_pages(uint32_t unit, uint64_t word) {
         live = live_scope_pages(unit, ts_scope(block));
     } else {
         const ts_bin *bin = ts_line_address(ts_word_line(word));
-        live = live_churn_pages(unit, ts_word_is_fine(word), ts_class_bytes[ts_bin_class(ts_churn(block), bin)]);
+        live = live_churn_pages(unit, ts_class_bytes[ts_bin_class(ts_churn(block), bin)]);
     }
     return ~live & TS_SLAB_ALL_PAGES;
 }
