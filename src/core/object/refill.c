@@ -24,7 +24,7 @@ TS_COLD static void care_for(const ts_allocator *allocator, void *p, uint32_t ki
 
 void ts_note_allocated(const ts_allocator *allocator, void *p, uint32_t kind, ts_taken *t) {
     uint32_t unit;
-    uint64_t entry;
+    uint64_t entry = 0;
     if (ts_locate(p, &unit, &entry)) t->word = ts_load_relaxed(ts_unit_word(unit)) & ~TS_UNIT_FOREIGN;
     if (TS_LIKELY(!allocator->care)) return;
     care_for(allocator, p, kind, t);

@@ -65,7 +65,7 @@ typedef struct ts_bin {
     _Atomic uint64_t direct_frees;        /* [63:8] objects freed past the magazine: by other threads, while closing,
                                              retired, or while it was full  [7:0] a note (bin.c) */
     _Atomic uint64_t word;                /* claimed bits of one word of a slab's free bitmap, less those allocated */
-    const uint8_t *starts;                /* [place in unit]: low bits of the entry where a slot starts; NULL: FINE */
+    const uint8_t *starts;                /* [place in unit]: low bits of the entry where a slot starts */
     uint32_t word_place;                  /* the place of bit 0 of the claimed word, which is of a NEAR slab */
     /* One word. Its thread reads full_at in each free, held or not, so nobody else writes head_low while the block is
        open. */

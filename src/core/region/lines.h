@@ -17,7 +17,7 @@
    block, or a key that matches nothing. So a fast free may read the key before it knows what lies in the chunk. A churn
    block has its chunk alone. Magazines share chunks with one another. */
 #define TS_LINES_CHUNK 4096u
-#define TS_LINES_MAGAZINE_BYTES (64u * 8u)
+#define TS_LINES_MAGAZINE_BYTES (64u * sizeof(void *))
 
 typedef enum ts_line_kind {
     TS_LINES_HEAP,
