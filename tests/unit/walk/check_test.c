@@ -1014,6 +1014,11 @@ static void a_heap_alone(void **state) {
         assert_non_null(strstr(check.why, "too many spare entries"));
         put_back();
     }
+    /* Another thread asks for a handle, and waits for this one. */
+    assert_true(ts_region_commit_generations(ts_slab_unit(slab_of(objects[MANY - 1]))));
+    slab_word_handled();
+    SUP_CHECK(ts_check_heap(&check, ts_thread.heap), "%s", check.why);
+    put_back();
     (ts_check_heap_now)(ts_thread.heap);
     ts_heap_leave(ts_thread.heap);
 }
