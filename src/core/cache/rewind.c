@@ -72,10 +72,12 @@ static uint32_t kill_from(ts_scope_block *block, uint32_t unit, uint32_t entry) 
     return killed;
 }
 
-/* Whether the memory behind the place can be used again. No handle was made in the slab, so none names an object that
-   has died there. No other thread has freed an object behind the place, or is seen to be freeing one. (A free that is
-   under way and not seen yet frees an object that has died: two threads free it at once, as in foreign.c, 8.) */
-static bool may_use_again(uint32_t unit, uint32_t entry) {
+/* Whether the memory behind the place can be used again. No handle was made in the slab, and no stack sampled in the
+   allocator: so none names an object that has died there. No other thread has freed an object behind the place, or is
+   seen to be freeing one. (A free that is under way and not seen yet frees an object that has died: two threads free it
+   at once, as in foreign.c, 8.) */
+static bool may_use_again(const ts_allocator *allocator, uint32_t unit, uint32_t entry) {
+    if (ts_load_relaxed(&allocator->stack_samples) != 0) return false; /* its thread has taken those of this slab */
     atomic_thread_fence(memory_order_seq_cst); /* comes after the death of the objects; partner: ts_object_handle */
     if (ts_load_seq(&ts_slab_at(unit)->handled) || (ts_load_seq(ts_unit_word(unit)) & TS_UNIT_FOREIGN)) return false;
     unsigned first, words;
@@ -132,7 +134,8 @@ bool ts_scope_rewind(ts_scope_block *block, const ts_place *place, uint32_t anch
     ts_slab *slab = ts_slab_at(place->unit);
     slab->free_count = (uint16_t)(slab->free_count + kill_from(block, place->unit, place->entry));
     drop_anchors(block, place->unit, anchors);
-    if (ts_load_relaxed(&block->current) == place->unit && may_use_again(place->unit, place->entry))
+    if (ts_load_relaxed(&block->current) == place->unit &&
+        may_use_again(block->b.share->allocator, place->unit, place->entry))
         go_back(block, place);
     return true;
 }

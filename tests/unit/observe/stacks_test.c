@@ -382,6 +382,26 @@ static void ends_of_epochs(void **state) {
 }
 
 /* A slab that is emptied and used again keeps its bin and its era: only its tag says that the objects are others. */
+/* What lies behind a mark dies with a rewind, and its samples do. */
+static void gone_behind_a_mark(void **state) {
+    SlabMark mark;
+    (void)state;
+    SlabAllocator *allocator = make(1);
+    EpochDomain *domain = epoch_domain_create(allocator);
+    assert_true(epoch_domain_enter(domain));
+    assert_non_null(slab_alloc(64));
+    assert_true(epoch_domain_mark(domain, &mark));
+    assert_non_null(slab_alloc(64));
+    assert_int_equal(samples(allocator, EPOCH_NONE), 2);
+    assert_true(epoch_domain_rewind(domain, mark));
+    assert_int_equal(samples(allocator, EPOCH_NONE), 1);
+    assert_non_null(slab_alloc(64));
+    assert_int_equal(samples(allocator, EPOCH_NONE), 2);
+    assert_true(epoch_domain_exit(domain));
+    epoch_domain_destroy(domain);
+    slab_allocator_free(allocator);
+}
+
 static void slabs_used_again(void **state) {
     enum { N = 2000 };
     static void *p[N];
@@ -731,6 +751,7 @@ int main(void) {
         cmocka_unit_test(guards_of_a_sampled_scope),
         cmocka_unit_test(realloc_moves_one_sample),
         cmocka_unit_test(ends_of_epochs),
+        cmocka_unit_test(gone_behind_a_mark),
         cmocka_unit_test(slabs_used_again),
         cmocka_unit_test(begun_in_a_sample),
         cmocka_unit_test(estimates_are_unbiased),
