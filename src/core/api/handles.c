@@ -29,7 +29,7 @@ TS_ALWAYS_INLINE SlabHandle new_handle(const ts_churn_block *block, const ts_bin
 TS_ALWAYS_INLINE uint64_t new_scope_handles(ts_scope_block *block) {
     uint32_t unit = ts_load_relaxed(&block->current);
     ts_slab *slab = ts_slab_at(unit);
-    ts_store_relaxed_if_changed(&slab->handled, 1); /* as in new_handle */
+    ts_store_relaxed_if_changed(&slab->handled, 1); /* before the operation is over: as in new_handle */
     uint64_t handle = ts_handle_pack(ts_unit_of(unit), ts_load_relaxed(&slab->gen), 0, TS_COUNT_SCOPE);
     uint32_t region = ts_unit_of(unit) >> TS_MAX_UNITS_LOG2;
     if (TS_UNLIKELY(region != 0)) handle ^= ts_handle_low_of_region(region) ^ (handle & 255);

@@ -316,9 +316,8 @@ static inline uint64_t ts_foreign_counted_on(uint64_t x) {
     return (x & ~TS_FOREIGN_COUNT_MASK) | ((x + TS_FOREIGN_COUNT_ONE) & TS_FOREIGN_COUNT_MASK);
 }
 
-/* Whether the owner's free of an object was the first. The owner has counted its life and freed it in the slab's
-   bits, and has not released the slab. false: another thread has freed the object before. seq_cst, after the store of
-   that bit: cache/foreign.c, 7. */
+/* Whether the owner's free of an object was the first. The owner has taken its live bit off, and has not released the
+   slab. false: another thread has freed the object before. seq_cst, after the store of that bit: cache/foreign.c, 7. */
 TS_ALWAYS_INLINE bool ts_foreign_is_first(const ts_slab *slab, _Atomic uint64_t *foreign, uint64_t bit) {
     uint64_t x = ts_load_relaxed(foreign), tag = ts_load_relaxed(&slab->tag);
     while (TS_UNLIKELY(!ts_cas_seq(foreign, &x, ts_foreign_counted_on(x & ~bit)))) {
