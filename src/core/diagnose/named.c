@@ -122,7 +122,7 @@ void ts_name_settle(ts_heap *heap, const void *p) {
     if (ts_load_relaxed(&block->heap) != heap) return;
     bool room = ts_region_commit_generations(unit);
     ts_heap_enter(heap);
-    if (((ts_load_relaxed(ts_unit_word(unit)) ^ word) & ~TS_UNIT_FOREIGN) == 0 && ts_era(block) == ts_word_era(word) &&
+    if (ts_is_same_use(ts_load_relaxed(ts_unit_word(unit)), word) && ts_era(block) == ts_word_era(word) &&
         ts_load_relaxed(&block->heap) == heap && !(block->share->slow[false] & TS_SLOW_COUNTED)) {
         uint16_t name = ts_load_relaxed(ts_name_word(entry));
         if (room && name != 0 && ts_is_live(named_entry(entry, name)))

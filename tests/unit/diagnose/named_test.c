@@ -35,7 +35,10 @@ void ts_name_take(uint64_t entry);
 void ts_name_take_top(const ts_bin *bin);
 void ts_name_take_word(const ts_bin *bin);
 void ts_name_settle(ts_heap *heap, const void *p);
+static void between_looks(void);
+#define ts_region_commit_generations(unit) (between_looks(), (ts_region_commit_generations)(unit))
 #include "diagnose/named.c"
+#undef ts_region_commit_generations
 #define ts_note_allocated stepped_note_allocated
 #define ts_refill_churn stepped_refill_churn
 #define ts_refill_scope stepped_refill_scope
@@ -370,15 +373,44 @@ static void as_it_settles(void **state) {
     share->slow[false] = TS_SLOW_COUNTED;
 }
 
+static void *asked;
+static void between_looks(void) {
+    void *p = asked;
+    asked = NULL;
+    if (p) assert_int_not_equal(slab_handle_of(allocator, p), SLAB_HANDLE_NONE);
+}
+
+/* The first handle of the slab is made meanwhile: from then on lives count, and the dead name has none. */
+static void handled_as_it_settles(void **state) {
+    (void)state;
+    void *live = make(100), *p = sampled(100);
+    drop(p);
+    ts_share *share = ts_share_of_mine(ts_token(allocator));
+    share->slow[false] = 0;
+    asked = live;
+    ts_name_settle(ts_thread.heap, p);
+    assert_null(asked);
+    assert_true(word_of(live) & TS_UNIT_HANDLED);
+    assert_int_equal(name_of(p), 0);
+    share->slow[false] = TS_SLOW_COUNTED;
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, begin, end)
 int main(void) {
     const struct CMUnitTest tests[] = {
-        TEST(no_memory),       TEST(from_the_magazine),
-        TEST(from_the_bitmap), TEST(freed_by_another_thread),
-        TEST(neighbours),      TEST(neighbours_with_handles),
-        TEST(hits_again),      TEST(claimed_meanwhile),
-        TEST(few_are_handled), TEST(taken_over),
-        TEST(at_each_step),    TEST(as_it_settles),
+        TEST(no_memory),
+        TEST(from_the_magazine),
+        TEST(from_the_bitmap),
+        TEST(freed_by_another_thread),
+        TEST(neighbours),
+        TEST(neighbours_with_handles),
+        TEST(hits_again),
+        TEST(claimed_meanwhile),
+        TEST(few_are_handled),
+        TEST(taken_over),
+        TEST(at_each_step),
+        TEST(as_it_settles),
+        TEST(handled_as_it_settles),
     };
     return cmocka_run_group_tests_name("diagnose.named", tests, NULL, NULL);
 }
