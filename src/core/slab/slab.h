@@ -33,18 +33,17 @@
  *
  * LIVE WORDS (churn) have a bit for each entry: a live object starts there. Only the owner of the slab writes them.
  *
- * GENERATIONS tell an object from others that its slot had before, and so a handle from a stale one. All objects of
- * a use have the generation of the slab, until the use is HANDLED: from then on each free in it counts the slot's
- * own generation on, and an object has the sum of the two. The count comes when the live bit has gone off, and
- * before it goes on again. So a look at bit and count, in that order, does not take the next object for the last
- * one; and of two such looks in a row the second does not take the last one for the next: a handle is made by two. A
- * thread that makes a use HANDLED sets the bit, and then holds the owner's heap, or enters its own. So all frees are
- * over that have looked at the UNIT word before, and every later one finds the bit. Only then a handle is made. (A
- * hold before the bit would not do: the owner's usual frees go on while another thread holds its heap.) A HANDLED
- * word matches no key: the usual frees miss there, and pay nothing for it elsewhere.
- * The reset after such a use begins above its greatest generation. It raises the slab's generation first, and then
- * clears those of the slots; a reader takes the two in the other order. So it never finds the sum of an older object.
- * A slot whose generations are used up is RETIRED.
+ * GENERATIONS tell an object from others that its slot had before, and so a handle from a stale one. All objects of a
+ * use have the generation of the slab, until the use is HANDLED: from then on each free in it counts the slot's own
+ * generation on, and an object has the sum of the two. The count comes while the live bit is off. So a look at bit and
+ * count, in that order, does not take the next object for the last one, and a second look does not take the last one
+ * for the next: a handle is made by two. A thread that makes a use HANDLED sets the bit, and then holds the owner's
+ * heap, or enters its own. So all frees are over that have looked at the UNIT word before, and every later one finds
+ * the bit. Only then a handle is made. (A hold before the bit would not do: the owner's frees go on meanwhile.) A
+ * HANDLED word matches no key: the usual frees miss there, and pay nothing for it elsewhere. The reset after such a
+ * use begins above its greatest generation. It raises the slab's generation first, and then clears those of the slots;
+ * a reader takes the two in the other order. So it never finds the sum of an older object. A slot whose generations
+ * are used up is RETIRED.
  *
  * Invariants
  *  1. A slot is in exactly one place. It is live, or in the magazine of its bin, or in the claimed word of its bin,
