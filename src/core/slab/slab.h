@@ -43,7 +43,7 @@
  * HANDLED word matches no key: the usual frees miss there, and pay nothing for it elsewhere. The reset after such a
  * use begins above its greatest generation. It raises the slab's generation first, and then clears those of the slots;
  * a reader takes the two in the other order. So it never finds the sum of an older object. A slot whose generations
- * are used up is RETIRED.
+ * are used up is RETIRED until the reset.
  *
  * Invariants
  *  1. A slot is in exactly one place. It is live, or in the magazine of its bin, or in the claimed word of its bin,
@@ -53,8 +53,7 @@
  *  3. A foreign word is { tag : 28, count : 4, bits : 32 }. Its bits count only under the slab's present tag. A reset
  *     changes the tag, and so makes all bits void; it writes the words only in a churn slab. A cross-thread free that
  *     began before the reset writes its old tag, or its compare-and-swap fails. In both cases it does nothing.
- *  4. Generations only rise. A retired slot stays so until the slab is reset. A slab whose own
- *     generations or tags are used up is never handed out again.
+ *  4. Generations only rise. A slab whose own generations or tags are used up is never handed out again.
  *
  * Fields marked (o) are written by the owner: the thread whose heap has the slab, or the thread that holds that heap.
  * Fields marked (w) are also written by a thread that takes the slab from a list of retained units or puts it there,
@@ -333,8 +332,7 @@ static inline uint32_t ts_slab_generation(const ts_slab *slab, uint64_t word, ui
     uint32_t slot = word & TS_UNIT_HANDLED ? ts_load_acquire(ts_generation_word(entry)) : 0u;
     return slot + ts_load_relaxed(&slab->gen);
 }
-/* A life in a HANDLED slab has ended: its live bit is off. false: the slot is retired. release: a thread that sees the
-   count sees the bit off. */
+/* A life in a HANDLED slab has ended: its bit is off, as a reader of the count sees. false: the slot is retired. */
 TS_ALWAYS_INLINE bool ts_slot_count(uint64_t entry) {
     _Atomic uint16_t *word = ts_generation_word(entry);
     uint32_t next = ts_load_relaxed(word) + 1u;
