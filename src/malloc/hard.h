@@ -25,9 +25,10 @@
  *     the same instant one is refused, and touches nothing of it.
  *  2. To the core an object lives until it leaves the quarantine (hard_wait.c). So its slot stays a slot of that size,
  *     and its word stays where it is, while anything here looks at it.
- *  3. The word before each slot is the last of the slot before it. It has a right checksum, or is zero because its page
- *     went back to the system. The first slot of a slab has none before it: there an object lies 16 bytes further on,
- *     behind a word of its own. One that leaves no room for that is allocated in another slot.
+ *  3. The word before each slot is the last of the slot before it. It has a right checksum, or is zero because its
+ *     page went back to the system, or its slot is lost (tm_hard_is_lost). The first slot of a slab has none before
+ *     it: there an object lies 16 bytes further on, behind a word of its own. One that leaves no room for that is
+ *     allocated in another slot.
  *  4. An object that waits is clear. So is a slot whose word says FREE and the use of its slab that is now.
  *  5. The first allocation of a slab's use makes all its slots so (hard_slot.c).
  *
