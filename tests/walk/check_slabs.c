@@ -165,8 +165,6 @@ static bool check_churn_slab(ts_check *check, const ts_churn_block *block, unsig
     REQUIRE(ts_slab_kind(slab) == (fine ? TS_KIND_FINE : TS_KIND_CHURN), "unit %u: kind %u in a bin", unit,
             ts_slab_kind(slab));
     for (unsigned i = 0; i < ts_slab_free_word_count(fine); i++) bits += ts_popcount64(ts_load_relaxed(&bitmap[i]));
-    REQUIRE(!handled || !check->unit || (ts_load_relaxed(&slab->handled) && ts_region.run[unit].counted),
-            "unit %u: lives are counted, and its record does not say so", unit);
     REQUIRE(!handled || ts_region_has_generations(unit), "unit %u: lives are counted, without generations", unit);
     for (unsigned slot = 0; slot < ts_classes.slots[cls]; slot++) {
         unsigned entry = slot * ts_class_bytes[cls] / 16, g = (unsigned)ts_granule(fine, entry);

@@ -33,7 +33,7 @@ typedef struct ts_run {
     _Atomic uint32_t owner; /* first and last unit of an extent: the number of its set; of a lent FAR span: TS_RUN_LENT;
                                else 0 */
     uint32_t newer, older;  /* first unit of an extent with an age: its neighbours in the list by age */
-    uint32_t counted;       /* the generations of its slots were written since they went back to the system; of the
+    uint32_t counted;       /* a use that ended since its generations went back to the system has written them; of the
                                unit's owner */
 } ts_run;
 #define TS_RUN_LENT UINT32_MAX                  /* no set has this number */

@@ -53,10 +53,7 @@ void ts_slab_fold_generations(uint32_t unit) {
     if (ts_kind_is_churn(ts_slab_kind(slab)) && ts_load_seq(&slab->handled)) (void)fold(slab, 0);
 }
 
-void ts_slab_note_handled(uint32_t unit) {
-    ts_store_release(&ts_slab_at(unit)->handled, TS_ALL_COUNT);
-    ts_region.run[unit].counted = 1;
-}
+void ts_slab_note_handled(uint32_t unit) { ts_store_release(&ts_slab_at(unit)->handled, TS_ALL_COUNT); }
 
 void ts_slab_set_handled(uint32_t unit, uint64_t word) {
     _Atomic uint64_t *at = ts_unit_word(unit);

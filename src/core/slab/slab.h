@@ -360,10 +360,13 @@ static inline void ts_slab_make_handled(uint32_t unit) {
 void ts_slab_init_templates(void);
 const uint8_t *ts_class_starts(unsigned cls);
 
-/* A use ends whose last UNIT word this is: a note for messages, and for the reset if it was HANDLED. */
+/* A use ends whose last UNIT word this is: a note for messages, and for reset and purge if it was HANDLED. (A thread
+   that made it so, and was lost in a fork, has noted nothing.) */
 static inline void ts_slab_note_last(uint32_t unit, uint64_t word) {
     ts_store_relaxed(&ts_slab_at(unit)->u.last_word, word & ~(TS_UNIT_FOREIGN | TS_UNIT_ZOMBIE));
-    if (TS_UNLIKELY((word & TS_UNIT_HANDLED) != 0)) ts_store_relaxed(&ts_slab_at(unit)->handled, 1);
+    if (TS_LIKELY(!(word & TS_UNIT_HANDLED))) return;
+    ts_store_relaxed(&ts_slab_at(unit)->handled, 1);
+    ts_region.run[unit].counted = 1;
 }
 
 /* Takes a unit that is on no list out of reach of cross-thread frees: its UNIT word becomes 0. false: the unit is on
@@ -453,11 +456,9 @@ TS_ALWAYS_INLINE void ts_slab_clear_bits(ts_scope_bits *bits, uint32_t slab, boo
     }
 }
 
-/* Makes a claimed unit a fresh churn slab. false: its generations or tags are used up, so it must be retired. FINE:
-   after ts_region_commit_fine. */
+/* Makes a claimed unit a fresh churn slab. false: generations or tags are used up. FINE: committed before. */
 bool ts_slab_reset_churn(uint32_t unit, unsigned cls);
-/* Makes a claimed unit or piece a fresh scope slab. false: as above. The usual case has a path of its own:
-   ts_scope_next. */
+/* Makes a claimed unit or piece a fresh scope slab, as ts_scope_next does in the usual case. false: as above. */
 TS_ALWAYS_INLINE bool ts_slab_reset_scope(uint32_t unit) {
     ts_slab *slab = ts_slab_at(unit);
     ts_assert(2, ts_load_relaxed(ts_unit_word(unit)) == 0);
@@ -471,8 +472,7 @@ TS_ALWAYS_INLINE bool ts_slab_reset_scope(uint32_t unit) {
 }
 /* Makes a claimed unit the first of a span: only the tag and the generation move on. false: as above. */
 static inline bool ts_slab_reset_span(uint32_t unit) {
-    ts_slab *slab = ts_slab_at(unit);
-    return ts_slab_next_use(slab, TS_KIND_SPAN, ts_slab_next_generation(slab));
+    return ts_slab_next_use(ts_slab_at(unit), TS_KIND_SPAN, ts_slab_next_generation(ts_slab_at(unit)));
 }
 
 /* A bit for each slab page that the bytes from begin to end - 1 of a slab lie in. */
@@ -493,7 +493,7 @@ void ts_slab_rebuild(uint32_t unit, unsigned cls);
 unsigned ts_scope_count_started(uint32_t unit);
 /* Entries from the object at an entry to the next object, or to `end`: the entries used in its unit. */
 uint32_t ts_scope_entries(uint32_t unit, uint32_t entry_in_unit, uint32_t end);
-/* The rest of this door: handles, and loans of slabs to a device. */
+/* The rest of this door */
 #include "slab/handle.h"
 #include "slab/lent.h"
 
