@@ -224,6 +224,11 @@ static void find_zombie(ts_check *check, uint32_t unit, uint64_t word) {
     }
 }
 
+/* A thread that was lost within a call had it: the slab is never pushed, or was taken off a queue. */
+static bool is_in_lost_hands(const ts_check *check, uint64_t word) {
+    return check->lost_heaps != 0 && (word & TS_UNIT_FOREIGN) != 0;
+}
+
 /* Each is in a block, free, a zombie, or retired. */
 static bool check_pieces(ts_check *check, uint32_t unit) {
     uint32_t index = ts_slab_at(unit)->allocator;
@@ -237,7 +242,7 @@ static bool check_pieces(ts_check *check, uint32_t unit) {
             REQUIRE(found == TS_USE_NONE && word == 0, "piece %#x: the second half of a long one is in use", piece);
             continue;
         }
-        REQUIRE(((found & TS_USE_QUEUED) != 0) == ((word & TS_UNIT_FOREIGN) != 0),
+        REQUIRE(((found & TS_USE_QUEUED) != 0) == ((word & TS_UNIT_FOREIGN) != 0) || is_in_lost_hands(check, word),
                 "piece %#x: its word is %#llx, and it is on %s queue", piece, (unsigned long long)word,
                 found & TS_USE_QUEUED ? "a" : "no");
         REQUIRE(!(word & TS_UNIT_ZOMBIE) || ((word & TS_UNIT_FOREIGN) && use == TS_USE_NONE),
@@ -264,10 +269,10 @@ static bool check_units(ts_check *check) {
                 continue;
             }
             bool lent = (word & TS_UNIT_FOREIGN) && ts_is_lent(unit);
-            REQUIRE((queued || lent) == ((word & TS_UNIT_FOREIGN) != 0),
+            REQUIRE((queued || lent) == ((word & TS_UNIT_FOREIGN) != 0) || is_in_lost_hands(check, word),
                     "unit %u: its word is %#llx, and it is on %s queue", unit, (unsigned long long)word,
                     queued ? "a" : "no");
-            REQUIRE(!(word & TS_UNIT_ZOMBIE) || (queued && use == TS_USE_NONE),
+            REQUIRE(!(word & TS_UNIT_ZOMBIE) || ((queued || check->lost_heaps) && use == TS_USE_NONE),
                     "unit %u is a zombie, and somewhere else", unit);
             REQUIRE(use != TS_USE_FREE || word == 0, "unit %u is free, and its word is %#llx", unit,
                     (unsigned long long)word);

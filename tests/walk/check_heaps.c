@@ -82,6 +82,7 @@ static bool check_tls(ts_check *check, const ts_heap *heap) {
 
 bool ts_check_heaps(ts_check *check, bool forked) {
     uint32_t waiting = 0;
+    for (ts_heap *h = ts_heaps(); h; h = h->next) check->lost_heaps += ts_load_relaxed(&h->state) == TS_HEAP_LOST;
     for (ts_heap *h = ts_heaps(); h; h = h->next) {
         uint32_t state = ts_load_relaxed(&h->state);
         if (!ts_check_claim_lines(check, h, sizeof *h, "a heap")) return false;

@@ -45,6 +45,7 @@ typedef struct ts_check {
     /* Figures of the walk. */
     uint64_t heaps, blocks, slabs, spans, live, queued, retained_units, zombies, condemned_units, retired_units;
     uint64_t lost_units;   /* handed out and found nowhere: 0, but in the child of a fork */
+    uint64_t lost_heaps;   /* of threads that were within a call when their process forked: not looked at */
     uint64_t lost_entries; /* of the tables: likewise */
 } ts_check;
 

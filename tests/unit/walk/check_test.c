@@ -997,6 +997,26 @@ static void a_zombie_is_whole(void **state) {
     assert_int_equal(check.zombies, 0);
 }
 
+/* In a child of fork a thread that was lost within a call may have had a slab. */
+static void a_slab_in_lost_hands(void **state) {
+    static void (*const changes[])(void) = {slab_word_flag, slab_foreign_bits};
+    (void)state;
+    ts_check check;
+    ts_heap *other = ts_heaps();
+    while (other == ts_thread.heap) other = other->next;
+    for (unsigned lost = 0; lost < 2; lost++) {
+        for (unsigned i = 0; i < sizeof changes / sizeof *changes; i++) {
+            if (lost && ts_load_relaxed(&other->state) == TS_HEAP_ABANDONED && !other->listed_free)
+                ADD(ts_heaps_abandoned, -1);
+            if (lost) CHANGE(other->state, TS_HEAP_LOST);
+            changes[i]();
+            assert_int_equal(ts_check_all(&check, true), lost);
+            put_back();
+            SUP_CHECK(ts_check_all(&check, true), "%s", check.why);
+        }
+    }
+}
+
 /* Every thread's idling and end walks its own heap in a checked build; here the same walk alone. */
 static void a_heap_alone(void **state) {
     (void)state;
@@ -1056,6 +1076,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(nothing_wrong_is_found, make, unmake),
         cmocka_unit_test_setup_teardown(each_change_is_found, make, unmake),
         cmocka_unit_test_setup_teardown(a_zombie_is_whole, make, unmake),
+        cmocka_unit_test_setup_teardown(a_slab_in_lost_hands, make, unmake),
         cmocka_unit_test_setup_teardown(a_heap_alone, make, unmake),
         cmocka_unit_test_setup_teardown(a_broken_heap_stops_the_process, make, unmake),
         cmocka_unit_test_setup_teardown(a_checked_build_walks_when_a_thread_idles, make, unmake),
