@@ -30,7 +30,7 @@ typedef struct node {
 typedef struct module {
     uint8_t id[ID_BYTES];
     size_t id_bytes;
-    _Atomic bool placed; /* set by the thread that places it */
+    _Atomic uint32_t placed; /* set by the thread that places it */
 } module;
 
 /* Constant once an entry is written, but for `placed`. */
@@ -49,13 +49,15 @@ tm_plan_entry tm_plan_table[TM_PLAN_SLOTS];
 /* Addresses of programs have 47 bits. Where they have more two nodes may be taken for one (invariant 1). */
 static uint64_t key_of(uint64_t parent, uint64_t address) { return address ^ parent << 48; }
 
-/* A thread that comes by an entry that is claimed and not written misses those behind it (invariant 1). */
 static void add(unsigned number, uint64_t base) {
     const node *n = &nodes[number];
     uint64_t key = key_of(n->parent, base + n->offset);
     uint32_t at = tm_plan_slot(key);
-    while (atomic_exchange_explicit(&tm_plan_table[at % TM_PLAN_SLOTS].claimed, true, memory_order_relaxed)) at++;
-    tm_plan_entry *e = &tm_plan_table[at % TM_PLAN_SLOTS];
+    tm_plan_entry *e;
+    for (uint64_t none = 0;; at++, none = 0) {
+        e = &tm_plan_table[at % TM_PLAN_SLOTS];
+        if (ts_cas_seq(&e->key, &none, TM_PLAN_CLAIMED)) break;
+    }
     e->up = n->up;
     e->saved = n->saved;
     e->node = (uint16_t)number;
@@ -143,7 +145,7 @@ static void place(unsigned number, open_function open) {
     (void)dl_iterate_phdr(is_module, &s);
     if (!s.found) return;
     if (open && s.path[0] && !stays(&s, open)) return;
-    if (atomic_exchange(&modules[number].placed, true)) return;
+    if (atomic_exchange(&modules[number].placed, 1)) return;
     for (unsigned i = 1; i <= node_count; i++)
         if (nodes[i].module == number) add(i, s.base);
 }

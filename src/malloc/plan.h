@@ -39,13 +39,13 @@ TS_ALWAYS_INLINE uint64_t tm_plan_caller(const void *called_at) { return (uintpt
 #endif
 
 typedef struct tm_plan_entry {
-    _Atomic uint64_t key; /* 0: not written */
+    _Atomic uint64_t key; /* 0: free; TM_PLAN_CLAIMED: a thread writes it (no lock, as a fork could leave it held) */
     uint16_t up, saved;   /* as in a frames_step (tools/common/frames.h); up 0: no callers are looked at */
     uint16_t node;
     uint8_t epoch;
-    _Atomic bool claimed; /* by the thread that writes it. No lock: a child of fork would wait for it for ever */
 } tm_plan_entry;
 #define TM_PLAN_SLOTS 4096u
+#define TM_PLAN_CLAIMED 1u /* the address of no call */
 extern TS_HIDDEN tm_plan_entry tm_plan_table[TM_PLAN_SLOTS];
 
 TS_ALWAYS_INLINE uint32_t tm_plan_slot(uint64_t key) { return (uint32_t)(key * 0x9e3779b97f4a7c15u >> 40); }

@@ -357,6 +357,6 @@ MODELS += [
           "take-cas take-acquire fill-when-empty fill-release empty-exchange",
           {"src/core/region/cells.c": ["take_of_cell", "ts_cells_fill", "ts_cells_empty"]}),
     order("plan", "A thread that finds an entry of a plan finds it whole, and each node has one.",
-          "claim-exchange key-release find-acquire",
+          "claim-swap key-release find-acquire",
           {"src/malloc/plan.c": ["add"], "src/malloc/plan.h": ["tm_plan_find"]}),
 ]

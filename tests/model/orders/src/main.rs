@@ -1076,24 +1076,24 @@ fn cell(s: &'static Steps) {
 
 /// The table of a plan: `add` of two threads whose keys begin at one slot, against tm_plan_find of a third.
 fn plan(s: &'static Steps) {
-    let claimed = Arc::new([word(0), word(0)]);
+    const CLAIMED: u64 = 9;
     let keys = Arc::new([word(0), word(0)]);
     let entries = Arc::new([Bin(UnsafeCell::new(0)), Bin(UnsafeCell::new(0))]);
     let writers: Vec<_> = [1, 2]
         .into_iter()
         .map(|key| {
-            let (claimed, keys, entries) = (claimed.clone(), keys.clone(), entries.clone());
+            let (keys, entries) = (keys.clone(), entries.clone());
             thread::spawn(move || {
-                let claim = |at: usize| match s.lacks("claim-exchange") {
+                let claim = |at: usize| match s.lacks("claim-swap") {
+                    true if keys[at].load(Relaxed) != 0 => false,
                     true => {
-                        let seen = claimed[at].load(Relaxed);
-                        claimed[at].store(1, Relaxed);
-                        seen
+                        keys[at].store(CLAIMED, Relaxed);
+                        true
                     }
-                    false => claimed[at].swap(1, Relaxed),
+                    false => keys[at].compare_exchange(0, CLAIMED, SeqCst, Acquire).is_ok(),
                 };
-                let at = usize::from(claim(0) != 0);
-                assert!(at == 0 || claim(1) == 0, "a slot that nobody has");
+                let at = usize::from(!claim(0));
+                assert!(at == 0 || claim(1), "a slot that nobody has");
                 entries[at].0.with_mut(|p| unsafe { *p = key });
                 keys[at].store(key, s.order("key-release", Release));
             })
