@@ -11,7 +11,7 @@
 #include <sched.h>
 #include <sys/mman.h>
 
-enum { FILTER = 1 << 18, STRIPES = 256, FIRST = 512, MOST = 255 };
+enum { FILTER = 1 << 18, FOUR = 4, STRIPES = 256, FIRST = 512, MOST = 255 };
 
 typedef struct stripe {
     _Atomic uint32_t lock;
@@ -19,11 +19,12 @@ typedef struct stripe {
     uintptr_t *at;        /* 0: nothing there */
 } stripe;
 
-static _Atomic uint8_t filter[FILTER];
+static _Atomic uint32_t filter[FILTER / FOUR]; /* four counts each: not all machines can swap a byte */
 static stripe stripes[STRIPES];
 
 static uint64_t hash(uintptr_t address) { return (address >> 4) * 0x9e3779b97f4a7c15u; }
-static _Atomic uint8_t *place_of(uint64_t h) { return &filter[h >> 46]; }
+static _Atomic uint32_t *word_of(uint64_t h) { return &filter[h >> 48]; }
+static unsigned shift_of(uint64_t h) { return (unsigned)(h >> 46 & (FOUR - 1)) * 8; }
 static stripe *stripe_of(uint64_t h) { return &stripes[h >> 30 & (STRIPES - 1)]; }
 
 static void lock(stripe *s) {
@@ -32,9 +33,10 @@ static void lock(stripe *s) {
 static void unlock(stripe *s) { atomic_store_explicit(&s->lock, 0, memory_order_release); }
 
 /* A count that is at its most stays there: its place then says yes for ever. */
-static void count(_Atomic uint8_t *place, int by) {
-    uint8_t is = atomic_load_explicit(place, memory_order_relaxed);
-    while (is != MOST && !atomic_compare_exchange_weak(place, &is, (uint8_t)(is + by))) {
+static void count(uint64_t h, uint32_t by) {
+    _Atomic uint32_t *word = word_of(h);
+    uint32_t is = atomic_load_explicit(word, memory_order_relaxed);
+    while ((is >> shift_of(h) & MOST) != MOST && !atomic_compare_exchange_weak(word, &is, is + (by << shift_of(h)))) {
     }
 }
 
@@ -58,7 +60,7 @@ static bool grow(stripe *s) {
 
 bool record_is_sampled(const void *object) {
     const uint64_t h = hash((uintptr_t)object);
-    if (LIKELY(atomic_load_explicit(place_of(h), memory_order_relaxed) == 0)) return false;
+    if (LIKELY((atomic_load_explicit(word_of(h), memory_order_relaxed) >> shift_of(h) & MOST) == 0)) return false;
     stripe *s = stripe_of(h);
     lock(s);
     bool is = s->room && s->at[find(s, (uintptr_t)object)];
@@ -75,7 +77,7 @@ void record_add_sampled(const void *object) {
         if (!s->at[i]) {
             s->at[i] = (uintptr_t)object;
             s->count++;
-            count(place_of(h), 1);
+            count(h, 1);
         }
     }
     unlock(s);
@@ -98,7 +100,7 @@ bool record_remove_sampled(const void *object) {
     if (is) {
         s->at[i] = 0;
         s->count--;
-        count(place_of(h), -1);
+        count(h, 0u - 1u);
     }
     unlock(s);
     return is;
@@ -106,7 +108,7 @@ bool record_remove_sampled(const void *object) {
 
 /* In a child of fork, alone: its objects were born in its parent. */
 void record_forget_sampled(void) {
-    for (size_t i = 0; i < FILTER; i++) atomic_store_explicit(&filter[i], 0, memory_order_relaxed);
+    for (size_t i = 0; i < FILTER / FOUR; i++) atomic_store_explicit(&filter[i], 0, memory_order_relaxed);
     for (size_t i = 0; i < STRIPES; i++) {
         if (stripes[i].at) (void)munmap(stripes[i].at, stripes[i].room * sizeof *stripes[i].at);
         stripes[i] = (stripe){0};
