@@ -93,7 +93,13 @@ static void limit_address_space(unsigned turn) {
 
 static void shrink(void *argument) {
     (void)argument;
+    SlabAllocator *other = slab_allocator_create();
+    size_t bytes = ts_load_relaxed(&ts_region.far_bytes) + 1;
+    char *far = slab_malloc(other, bytes);
+    SUP_CHECK(far && ts_is_data_of(TS_FAR, far), "an object of the FAR part");
+    far[0] = far[bytes - 1] = 'f';
     beside_threads(limit_address_space, 4);
+    SUP_CHECK(far[0] == 'f' && far[bytes - 1] == 'f' && slab_free(other, far), "the object of the FAR part");
     uint64_t reserved = ts_load_relaxed(&ts_region.reserved_bytes);
     SUP_CHECK(reserved < UINT64_C(8) << 30, "%" PRIu64 " bytes reserved", reserved);
 }
