@@ -326,11 +326,12 @@ static void growth_is_in_large_steps(void *argument) {
 
 /* ---- single units, from the cells -------------------------------------------------------------------------- */
 
-/* While somebody has the lock, for as long as both cells last. */
+/* While somebody has the lock, for as long as both cells last: the one that was used up has been filled again. */
 static void singles_need_no_lock(void *argument) {
     (void)argument;
     make_region();
-    for (unsigned part = 0; part < TS_FAR; part++) SUP_CHECK(take(part, 1, 1), "the first");
+    for (unsigned part = 0; part < TS_FAR; part++)
+        for (int i = 0; i < 64; i++) SUP_CHECK(take(part, 1, 1), "unit %d of the first cell", i);
     uint64_t waits = ts_load_relaxed(&ts_lock_waits);
     ts_pool_for_locks(ts_lock_acquire_for_fork); /* every lock of the pools: a waiting thread waits for ever */
     for (unsigned part = 0; part < TS_FAR; part++)
