@@ -171,7 +171,7 @@ static void with_256_mib(void *argument) {
     (void)argument;
     limit_address_space(256 * MIB);
     use_memory(20 * MIB);
-    SUP_CHECK(ts_region.reserved_bytes < 200 * MIB, "%zu bytes reserved leave nothing", ts_region.reserved_bytes);
+    SUP_CHECK(ts_region.reserved_bytes < 224 * MIB, "%zu bytes reserved leave nothing", ts_region.reserved_bytes);
     SUP_CHECK(malloc(8 * MIB) != NULL, "the program itself has nothing left");
 }
 
