@@ -92,16 +92,20 @@ static void tags_rise(void **state) {
 
 /* As slabs of other kinds a unit has had, and will have, generations and tags of its own. */
 static void no_generation_comes_twice(void **state) {
-    enum { ROUNDS = 6, KEPT = 64 };
-    static SlabHandle handles[ROUNDS * 3 * KEPT];
+    enum { ROUNDS = 6, USES = 4, KEPT = 64 };
+    static SlabHandle handles[ROUNDS * USES * KEPT];
     unsigned count = 0;
     (void)state;
     for (unsigned round = 0; round < ROUNDS; round++) {
-        for (unsigned use = 0; use < 3; use++) {
-            EpochId epoch = use == 1 ? epoch_open(allocator, NULL, EPOCH_CHURN) : EPOCH_NONE;
-            if (use != 1) make_many(0, 48);
+        for (unsigned use = 0; use < USES; use++) {
+            /* As a churn slab, and as a scope slab in which objects start where pieces begin. */
+            bool whole = use % 2 != 0;
+            EpochId epoch = whole ? epoch_open(allocator, NULL, use == 1 ? EPOCH_CHURN : EPOCH_SCOPE) : EPOCH_NONE;
+            size_t size = use == 1 ? 48 : TS_PIECE_BYTES;
+            if (use == 3) assert_non_null(slab_malloc_epoch(allocator, 4 * TS_PIECE_BYTES, epoch));
+            if (!whole) make_many(0, 48);
             for (unsigned i = 0; i < KEPT; i++) {
-                void *p = use == 1 ? slab_malloc_epoch(allocator, 48, epoch) : objects[i];
+                void *p = whole ? slab_malloc_epoch(allocator, size, epoch) : objects[i];
                 handles[count] = slab_handle_of(allocator, p);
                 assert_true(handles[count] != SLAB_HANDLE_NONE);
                 for (unsigned k = 0; k < count; k++) {
@@ -110,7 +114,7 @@ static void no_generation_comes_twice(void **state) {
                 }
                 count++;
             }
-            if (use == 1)
+            if (whole)
                 assert_true(epoch_destroy(allocator, epoch));
             else
                 end_many();
