@@ -48,19 +48,23 @@ bool ts_stacks_start(void) {
         ts_os_stack_prepare();
         ts_thread_names_want();
     }
-    if (ts_load_acquire(&table)) return true;
-    const size_t bytes = (size_t)TS_STACK_SAMPLES * sizeof(place), all = bytes + ts_stack_totals_bytes();
-    char *at = ts_os_map(all);
-    place *none = NULL;
-    if (!at) return false;
-    /* acq_rel: its zeros are there before it is */
-    if (!atomic_compare_exchange_strong_explicit(&table, &none, (place *)(void *)at, memory_order_acq_rel,
-                                                 memory_order_acquire))
-        ts_os_unmap(at, all);
-    else
-        ts_stack_totals_start(at + bytes);
+    /* Before the table: a thread that finds it there may sample at once. */
     ts_store_release(&ts_stacks_settle, settle); /* partner: ts_sample_follow_stacks */
     ts_store_release(&ts_stacks_keep, keep);     /* partner: ts_stacks_sample */
+    const size_t bytes = (size_t)TS_STACK_SAMPLES * sizeof(place), all = bytes + ts_stack_totals_bytes();
+    place *there = ts_load_acquire(&table);
+    if (!there) {
+        char *at = ts_os_map(all);
+        if (!at) return false;
+        /* acq_rel: its zeros are there before it is */
+        if (atomic_compare_exchange_strong_explicit(&table, &there, (place *)(void *)at, memory_order_acq_rel,
+                                                    memory_order_acquire))
+            there = (place *)(void *)at;
+        else
+            ts_os_unmap(at, all);
+    }
+    /* Each time: the thread that made the table may be lost in a fork. */
+    ts_stack_totals_start((char *)there + bytes);
     return true;
 }
 

@@ -164,14 +164,26 @@ bool ts_mark_make(uint64_t id, SlabMark *out) {
 
 /* ---- rewind ---------------------------------------------------------------------------------------------------- */
 
-/* Goes back to the mark, or only looks whether that is possible. false: the epoch has ended or was closed since. */
-static bool go_back(const ts_mark *m, uint32_t anchors, bool now) {
+/* Whether it is possible to go back to the mark. false: the epoch has ended or was closed since. */
+static bool is_there(const ts_mark *m) {
     ts_heap *heap = ts_thread.heap;
     ts_heap_enter(heap);
-    if (now) ts_foreign_drain(heap);
-    bool done = is_open_in(m, heap) &&
-                (now ? ts_scope_rewind(m->block, &m->place, anchors) : ts_scope_is_there(m->block, &m->place));
+    bool is = is_open_in(m, heap) && ts_scope_is_there(m->block, &m->place);
     ts_heap_leave(heap);
+    return is;
+}
+
+/* Goes back to it. The newer marks leave the list with their anchors, so a child of fork has both or neither: an anchor
+   that was taken away twice would be an object's place in the count of its slab. */
+static bool go_back(ts_kin *kin, ts_mark *m, uint32_t anchors) {
+    ts_heap *heap = ts_thread.heap;
+    ts_heap_enter(heap);
+    ts_foreign_drain(heap);
+    ts_mark *newer = kin->marks;
+    bool done = is_open_in(m, heap) && ts_scope_rewind(m->block, &m->place, anchors);
+    if (done) kin->marks = m;
+    ts_heap_leave(heap);
+    while (done && newer != m) drop(&newer, false);
     return done;
 }
 
@@ -186,18 +198,15 @@ bool ts_mark_rewind(uint64_t id, SlabMark mark) {
     if (!m) return ts_fail(EINVAL);
     /* Before anything has happened: another thread has objects in its epoch; it is closed; or the mark's place is no
        more. */
-    if (only_block(d) != m->block || !go_back(m, anchors, false)) return ts_fail(EINVAL);
+    if (only_block(d) != m->block || !is_there(m)) return ts_fail(EINVAL);
     if (!ts_domain_make_busy(d, id, TS_RESETS)) return ts_domain_refuse("epoch_domain_rewind", id, TS_IS_ENDING, EPERM);
     ts_domain_end_children(id, m->events);
     ts_domain_run_cleanups(d, m->events);
     /* The cleanups may have made marks. */
     m = find(kin, mark, &anchors);
     ts_allocator *allocator = ts_load_relaxed(&d->allocator);
-    bool done = m && only_block(d) == m->block && go_back(m, anchors, true);
-    if (done) {
-        ts_span_release_newer(allocator, ts_load_relaxed(&d->epoch), m->spans);
-        while (kin->marks != m) drop(&kin->marks, false); /* their anchors are gone */
-    }
+    bool done = m && only_block(d) == m->block && go_back(kin, m, anchors);
+    if (done) ts_span_release_newer(allocator, ts_load_relaxed(&d->epoch), m->spans);
     (void)ts_domain_make_quiet(d); /* no thread leaves the end of such a domain to this one */
     ts_epoch_run_deferred();
     errno = done ? entry : EINVAL;

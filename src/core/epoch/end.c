@@ -411,6 +411,19 @@ static void end_left_behind(ts_heap *heap) {
     }
 }
 
+/* Of an epoch that is not its allocator's current one. The thread that has advanced may not be here, and has not closed
+   the epoch: hits of slab_malloc would go on there. Or a block says that it is of a rolling epoch because a thread in
+   make_rolling is not here. */
+static bool is_left_open(const ts_epoch *epoch) {
+    bool rolled = false;
+    for (ts_block *b = ts_load_relaxed(&epoch->blocks); b; b = ts_epoch_next_block(b)) {
+        if (b->scope || ts_load_relaxed(&b->rolling) == 0) continue;
+        ts_store_relaxed(&b->rolling, 0);
+        rolled = true;
+    }
+    return rolled && ts_load_relaxed(&epoch->state) == EPOCH_ACTIVE;
+}
+
 void ts_epoch_fork_child(void) {
     ts_decay_fork_child();
     uint32_t high = ts_table_high(&ts_epochs);
@@ -423,6 +436,13 @@ void ts_epoch_fork_child(void) {
     }
     for (ts_heap *heap = ts_heaps(); heap; heap = heap->next)
         if (ts_load_relaxed(&heap->state) != TS_HEAP_LOST) end_left_behind(heap);
+    uint32_t next = 1;
+    uint64_t id;
+    for (const ts_epoch *epoch; (epoch = ts_table_next(&ts_epochs, &next, &id)) != NULL;) {
+        ts_allocator *allocator = ts_load_relaxed(&epoch->allocator);
+        if (ts_load_relaxed(&allocator->current_epoch) != id && is_left_open(epoch))
+            (void)ts_epoch_close(allocator, id);
+    }
 }
 
 void ts_epoch_destroy_all(ts_allocator *allocator) {
