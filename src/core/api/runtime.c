@@ -139,6 +139,7 @@ static void put_in_order(void) {
     release_all(TS_FORK_CHILD, ts_heap_fork_child);
     if (!made) return;
     for (uint32_t i = 1; i < fork_allocators; i++) ts_allocator_fork_child(ts_table_at(&ts_allocators, i));
+    ts_shares_fork_child();
     ts_stacks_fork_child();
     ts_epoch_fork_child();
     ts_domain_fork_child();

@@ -37,12 +37,24 @@ static ts_share *make_share(ts_heap *heap, ts_allocator *allocator, uintptr_t to
     return made;
 }
 
+static void list(ts_allocator *allocator, ts_share *share) {
+    share->allocator_next = ts_load_relaxed(&allocator->shares);
+    ts_store_release(&allocator->shares, share); /* whole, for threads that walk the list without the lock */
+}
+
 /* Shows the share to threads that go through the allocator's shares. */
 static void show_share(ts_allocator *allocator, ts_share *made) {
     ts_lock_acquire(&allocator->lock);
-    made->allocator_next = ts_load_relaxed(&allocator->shares);
-    ts_store_release(&allocator->shares, made); /* whole, for threads that walk the list without the lock */
+    list(allocator, made);
     ts_lock_release(&allocator->lock);
+}
+
+/* The lists of all allocators anew: a thread that was about to show a share is not here. */
+void ts_shares_fork_child(void) {
+    for (const ts_heap *h = ts_heaps(); h; h = h->next)
+        for (const ts_share *s = h->shares; s; s = s->heap_next) ts_store_relaxed(&s->allocator->shares, NULL);
+    for (const ts_heap *h = ts_heaps(); h; h = h->next)
+        for (ts_share *s = h->shares; s; s = s->heap_next) list(s->allocator, s);
 }
 
 ts_share *ts_heap_share(ts_heap *heap, ts_allocator *allocator) {

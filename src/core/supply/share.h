@@ -26,6 +26,8 @@ void ts_share_set_slow(ts_share *share);
 /* Drops the shares of allocators that have ended and in which the heap has no block any more. Caller: the owner, in no
    allocation; or the holder of an ended thread's heap. Only there no call can be using a share. */
 void ts_heap_drop_dead_shares(ts_heap *heap);
+/* In a child of fork, alone. */
+void ts_shares_fork_child(void);
 /* All that a share retains goes to its allocator. Returns how many units. Caller holds the heap. */
 uint64_t ts_share_give_retained(ts_share *share);
 /* Units that a share retains. Any thread. */

@@ -1,6 +1,6 @@
 /*
  * A fork while another thread is between two steps that no lock and no operation holds together: in a rewind, in an
- * advance, and in the start of sampled stacks. The child finds both steps done, or goes on as if none was. The files of
+ * advance, in its first allocation, and in the start of sampled stacks. The child finds both steps done, or goes on as if none was. The files of
  * these steps are compiled once more, in place of the library's, with a place to fork at.
  */
 #ifndef _GNU_SOURCE
@@ -22,6 +22,9 @@ static void between(void);
 #undef ts_lines_give
 #define ts_epoch_close(allocator, id) (between(), (ts_epoch_close)((allocator), (id)))
 #include "epoch/epoch.c"
+#define ts_lock_acquire(lock) (between(), (ts_lock_acquire)(lock))
+#include "supply/share.c"
+#undef ts_lock_acquire
 #define ts_stack_totals_start(at) (between(), (ts_stack_totals_start)(at))
 #include "observe/stacks.c"
 
@@ -88,6 +91,22 @@ static void anchors_are_taken_away_once(void **state) {
     assert_true(epoch_destroy(allocator, epoch));
 }
 
+/* ---- a thread's first object ----------------------------------------------------------------------------------- */
+
+static void count_in_the_child(void *unused) {
+    (void)unused;
+    walk();
+    SUP_CHECK(slab_malloc(allocator, SIZE), "slab_malloc");
+    walk();
+}
+
+static void a_share_is_listed(void **state) {
+    (void)state;
+    in_the_child = count_in_the_child;
+    assert_non_null(slab_malloc(allocator, SIZE));
+    assert_null(in_the_child);
+}
+
 /* ---- an advance ----------------------------------------------------------------------------------------------- */
 
 static void allocate(void) { object = slab_malloc(allocator, SIZE); }
@@ -141,6 +160,7 @@ static void stacks_begin_whole(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(stacks_begin_whole, start, stop),
+        cmocka_unit_test_setup_teardown(a_share_is_listed, start, stop),
         cmocka_unit_test_setup_teardown(anchors_are_taken_away_once, start, stop),
         cmocka_unit_test_setup_teardown(an_epoch_is_closed_with_the_next_one, start, stop),
     };
