@@ -3,6 +3,8 @@
 #include "identities.h"
 #include "unit.h"
 
+#include "supply/account.h"
+
 #include <errno.h>
 #include <pthread.h>
 #include <semaphore.h>
@@ -377,6 +379,19 @@ static void of_a_freed_allocator(void **state) {
     assert_int_equal(errno, EINVAL);
 }
 
+/* Two threads may move two domains at once, each where the tree still has no circle. */
+static void accounts_are_in_no_circle(void **state) {
+    (void)state;
+    slab_allocator_free(slab_allocator_create());
+    ts_account *a[3];
+    for (int i = 0; i < 3; i++) a[i] = ts_account_make((uint64_t)i + 1);
+    assert_true(ts_account_move(a[0], a[1]) && ts_account_move(a[1], a[2]));
+    for (int i = 0; i < 3; i++) assert_false(ts_account_move(a[2], a[i]));
+    for (int i = 0; i < 2; i++) assert_true(ts_account_move(a[i], NULL));
+    assert_true(ts_account_move(a[2], a[0]) && ts_account_move(a[2], NULL));
+    for (int i = 0; i < 3; i++) ts_account_unref(a[i]);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         SUP_WITH_ALLOCATOR(parents_end_children),
@@ -388,6 +403,7 @@ int main(void) {
         SUP_WITH_ALLOCATOR(drains),
         SUP_WITH_ALLOCATOR(deep_and_wide),
         cmocka_unit_test(of_a_freed_allocator),
+        cmocka_unit_test(accounts_are_in_no_circle),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
