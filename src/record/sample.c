@@ -11,7 +11,7 @@
 #include <sched.h>
 #include <sys/mman.h>
 
-enum { FILTER = 1 << 18, FOUR = 4, STRIPES = 256, FIRST = 512, MOST = 255 };
+enum { FILTER = 1 << 18, IN_WORD = 4, STRIPES = 256, FIRST = 512, MOST = 255 };
 
 typedef struct stripe {
     _Atomic uint32_t lock;
@@ -19,12 +19,12 @@ typedef struct stripe {
     uintptr_t *at;        /* 0: nothing there */
 } stripe;
 
-static _Atomic uint32_t filter[FILTER / FOUR]; /* four counts each: not all machines can swap a byte */
+static _Atomic uint32_t filter[FILTER / IN_WORD]; /* four counts each: not all machines can swap a byte */
 static stripe stripes[STRIPES];
 
 static uint64_t hash(uintptr_t address) { return (address >> 4) * 0x9e3779b97f4a7c15u; }
 static _Atomic uint32_t *word_of(uint64_t h) { return &filter[h >> 48]; }
-static unsigned shift_of(uint64_t h) { return (unsigned)(h >> 46 & (FOUR - 1)) * 8; }
+static unsigned shift_of(uint64_t h) { return (unsigned)(h >> 46 & (IN_WORD - 1)) * 8; }
 static stripe *stripe_of(uint64_t h) { return &stripes[h >> 30 & (STRIPES - 1)]; }
 
 static void lock(stripe *s) {
@@ -108,7 +108,7 @@ bool record_remove_sampled(const void *object) {
 
 /* In a child of fork, alone: its objects were born in its parent. */
 void record_forget_sampled(void) {
-    for (size_t i = 0; i < FILTER / FOUR; i++) atomic_store_explicit(&filter[i], 0, memory_order_relaxed);
+    for (size_t i = 0; i < FILTER / IN_WORD; i++) atomic_store_explicit(&filter[i], 0, memory_order_relaxed);
     for (size_t i = 0; i < STRIPES; i++) {
         if (stripes[i].at) (void)munmap(stripes[i].at, stripes[i].room * sizeof *stripes[i].at);
         stripes[i] = (stripe){0};
