@@ -411,8 +411,8 @@ static void end_left_behind(ts_heap *heap) {
     }
 }
 
-/* Of an epoch that is not its allocator's current one. The thread that has advanced may not be here, and has not closed
-   the epoch: hits of slab_malloc would go on there. Or a block says that it is of a rolling epoch because a thread in
+/* The epoch is not its allocator's current one. The thread that has advanced may not be here, and has not closed the
+   epoch: hits of slab_malloc would go on there. Or a block says that it is of a rolling epoch because a thread in
    make_rolling is not here. */
 static bool is_left_open(const ts_epoch *epoch) {
     bool rolled = false;

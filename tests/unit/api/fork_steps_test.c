@@ -1,7 +1,7 @@
 /*
  * A fork while another thread is between two steps that no lock and no operation holds together: in a rewind, in an
- * advance, in its first allocation, and in the start of sampled stacks. The child finds both steps done, or goes on as if none was. The files of
- * these steps are compiled once more, in place of the library's, with a place to fork at.
+ * advance, in its first allocation, and in the start of sampled stacks. The child finds both steps done, or goes on as
+ * if none was. The files of these steps are compiled once more, in place of the library's, with a place to fork at.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
