@@ -493,7 +493,7 @@ void ts_slab_rebuild(uint32_t unit, unsigned cls);
 unsigned ts_scope_count_started(uint32_t unit);
 /* Entries from the object at an entry to the next object, or to `end`: the entries used in its unit. */
 uint32_t ts_scope_entries(uint32_t unit, uint32_t entry_in_unit, uint32_t end);
-/* The rest of this door */
+/* The rest of this door: handles, and loans of slabs to a device. */
 #include "slab/handle.h"
 #include "slab/lent.h"
 
