@@ -135,9 +135,8 @@ static void *alloc(size_t alignment, size_t size, bool zero, tm_kind kind) {
 /* An allocation of so many bytes, with what lies around it, has failed. As many waiting objects leave as it needs, if
    that can help: a size that an attacker chooses does not end the quarantine. false: it cannot help. */
 TS_COLD static bool make_room(size_t bytes) {
-    size_t needed = ts_private_lacking_bytes(mine(), bytes);
-    if (needed == 0) needed = bytes; /* it is the system that has no memory */
-    if (needed > tm_hard_large_waiting_bytes() + tm_hard_waiting_bytes()) return false;
+    size_t needed = ts_private_useful_bytes(mine(), bytes, tm_hard_large_waiting_bytes() + tm_hard_waiting_bytes());
+    if (needed == 0) return false;
     if (needed < LEAST_ROOM) needed = LEAST_ROOM;
     size_t left = tm_hard_large_wait_less(needed);
     if (left < needed) left += tm_hard_wait_less(needed - left);

@@ -180,6 +180,25 @@ static void threads_without_memory(void) {
     do_everything();
 }
 
+/* The objects that wait in the hard mode's quarantine leave for one that finds room in pieces only. */
+static void room_in_pieces(void) {
+    static char *p[LIMIT / MIB];
+    size_t count = 0;
+    unsigned random = 1;
+    set_address_space(LIMIT);
+    while ((p[count] = malloc(hidden_size(MIB))) != NULL) count++;
+    CHECK(count > 140); /* half of them are more than what waits, at most 64 */
+    for (size_t left = count; left > 0; left--) {
+        random = random * 1103515245u + 12345u;
+        size_t one = (random >> 16) % left;
+        free(p[one]);
+        p[one] = p[left - 1];
+    }
+    char *large = malloc(hidden_size(count / 2 * MIB));
+    CHECK(large != NULL);
+    free(large);
+}
+
 /* A limit that leaves enough changes nothing; nor does one of another process. */
 static void not_limited(void) {
     size_t before = address_space();
@@ -261,7 +280,7 @@ int main(int argc, char **argv) {
     if (argc > 1 && strcmp(argv[1], "small") == 0) return use_small_limit(), 0;
     in_child(not_limited);
     /* The hard mode's quarantine counts as memory in use. */
-    if (!is_hard()) in_child(limited_in_use);
+    in_child(is_hard() ? room_in_pieces : limited_in_use);
     in_child(address_space_limited);
     in_child(threads_without_memory);
     in_child(data_limited);

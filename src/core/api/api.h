@@ -150,9 +150,10 @@ TS_PRIVATE bool ts_private_fills(SlabAllocator *allocator);
 /* Bytes of the slot that slab_malloc_epoch gives an object of a churn epoch; 0: it gives memory of its own. */
 TS_PRIVATE size_t ts_private_slot_bytes(SlabAllocator *allocator, size_t size);
 #define TS_PRIVATE_UNIT ((size_t)16 << 10)
-/* Why an allocation fails: the bytes that the region or the budget lack for it, as of a moment ago. 0: neither lacks
-   any. SIZE_MAX: they never have as many. */
-TS_PRIVATE size_t ts_private_lacking_bytes(SlabAllocator *allocator, size_t bytes);
+/* An allocation of so many bytes has failed: how many of `freeable` bytes have to be freed before it can succeed. They
+   are as many as the region or the budget lack, as of a moment ago; where neither lacks any, as many as it wants of the
+   system, and all where the room for it is in pieces. 0: they are too few. */
+TS_PRIVATE size_t ts_private_useful_bytes(SlabAllocator *allocator, size_t bytes, size_t freeable);
 /* The data of the region; *bytes: its size. All objects of the core lie in it from this call on: none is OUTER or
    FAR any more. */
 TS_PRIVATE char *ts_private_region(size_t *bytes);

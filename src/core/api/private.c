@@ -113,13 +113,17 @@ static uint64_t lacking_of(uint64_t units, uint64_t used, uint64_t most) {
     return used + units > most ? used + units - most : 0;
 }
 
-size_t ts_private_lacking_bytes(SlabAllocator *allocator, size_t bytes) {
+size_t ts_private_useful_bytes(SlabAllocator *allocator, size_t bytes, size_t freeable) {
     const ts_allocator *a = ts_allocator_find(ts_token(allocator));
     uint64_t units = bytes / TS_UNIT_BYTES + 1, budget = a ? ts_allocator_budget_units(a) : 0;
-    uint64_t lacking = lacking_of(units, ts_pool_used(TS_NORMAL), ts_region.part[TS_NORMAL].units), of_budget = 0;
-    if (budget != 0) of_budget = lacking_of(units, ts_load_relaxed(&a->committed_units), budget);
-    if (lacking < of_budget) lacking = of_budget;
-    return lacking < SIZE_MAX / TS_UNIT_BYTES ? (size_t)lacking * TS_UNIT_BYTES : SIZE_MAX;
+    uint64_t most = ts_region_part_end(TS_NORMAL), useful = lacking_of(units, ts_pool_used(TS_NORMAL), most);
+    uint64_t of_budget = budget ? lacking_of(units, ts_load_relaxed(&a->committed_units), budget) : 0;
+    if (useful < of_budget) useful = of_budget;
+    if (useful == 0) {
+        bool in_pieces = lacking_of(units, ts_pool_highest(TS_NORMAL), most) != 0;
+        useful = in_pieces && units > freeable / TS_UNIT_BYTES ? freeable / TS_UNIT_BYTES : units;
+    }
+    return useful <= freeable / TS_UNIT_BYTES ? (size_t)useful * TS_UNIT_BYTES : 0;
 }
 
 char *ts_private_region(size_t *bytes) {
