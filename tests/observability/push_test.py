@@ -47,7 +47,8 @@ class Gateway(unittest.TestCase):
                                  env={**ENVIRONMENT, "TSLAB_SHM": "1", "TSLAB_HTTP": f"127.0.0.1:{port}"})
         self.started.append(bench)
         wait_for(lambda: "leaked_total" in (get(f"http://127.0.0.1:{port}/metrics") or ""))
-        time.sleep(0.6)  # the page has been written
+        wait_for(lambda: 'state="closing"' in subprocess.run([DUMP, "--prometheus", str(bench.pid)], capture_output=True, text=True,
+                                                             timeout=300, check=False).stdout)
         return f"http://127.0.0.1:{port}", bench
 
     def value(self, name, labels):

@@ -8,6 +8,8 @@ import sys
 import time
 import unittest
 
+from page import settle
+
 BUILD = sys.argv[1]
 DUMP, TSLAB, TARGET = (os.path.join(BUILD, name) for name in ("stats_dump", "tslab", "tools_target"))
 ENVIRONMENT = {k: v for k, v in os.environ.items() if not k.startswith("TSLAB_")}
@@ -39,7 +41,6 @@ class Program:
                                         stdout=subprocess.PIPE, text=True)
         assert self.process.stdout.readline() == "ready\n"
         (self.pid,) = children_of(self.process.pid)
-        time.sleep(0.55)  # until the page has been written again
 
     def tell(self, what):
         self.process.stdin.write(what + "\n")
@@ -55,12 +56,14 @@ class Program:
 
 class OfItsOwn(unittest.TestCase):
     def check(self, *command, pid):
+        settle(TSLAB, pid)
         answer = run(*command)
         self.assertEqual((answer.returncode, answer.stderr), (0, ""))
         self.assertIn(f"process {pid} ", answer.stdout.splitlines()[0])
 
     def test_pids(self):
         with Program(OWN_PIDS) as p:
+            settle(TSLAB, p.pid)
             answer = run(DUMP, "--json", p.pid)
             self.assertEqual((answer.returncode, answer.stderr), (0, ""))
             stats = json.loads(answer.stdout)
@@ -71,7 +74,7 @@ class OfItsOwn(unittest.TestCase):
             # Its child there has a page of its own.
             self.assertLess(int(p.tell("fork")), 10)
             (child,) = children_of(p.pid)
-            time.sleep(0.55)
+            settle(TSLAB, child)
             stats = json.loads(run(DUMP, "--json", child).stdout)
             self.assertEqual((stats["pid"], stats["global"]["live_objects"]), (int(child), 21))
 

@@ -7,11 +7,11 @@ import socket
 import subprocess
 import sys
 import tempfile
-import time
 import unittest
 import urllib.request
 
 from listening import port_of
+from page import settle
 
 TOOLS, HTTP = os.path.abspath(sys.argv[1]), sys.argv[2]
 TSLAB = os.path.join(TOOLS, "tslab")
@@ -162,12 +162,8 @@ class Run(unittest.TestCase):
         with subprocess.Popen([TSLAB, "run", "--stacks", "128K", os.path.join(TOOLS, "tools_holders")], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                               text=True, env=ENVIRONMENT) as process:
             self.assertEqual(process.stdout.readline(), "holds\n")
-            deadline = time.time() + 30  # the page is as old as its last second
-            while True:
-                answer = tslab("doctor", str(process.pid))
-                if "collect" in answer.stdout or time.time() > deadline:
-                    break
-                time.sleep(0.3)
+            settle(TSLAB, process.pid)
+            answer = tslab("doctor", str(process.pid))
             top, stats = tslab("top", "--batch", str(process.pid)), json.loads(tslab("stats", "--json", str(process.pid)).stdout)
             process.communicate("", timeout=300)
         self.assertEqual(process.returncode, 0)

@@ -12,6 +12,8 @@ import tempfile
 import time
 import unittest
 
+from page import settle
+
 BUILD, SOURCE = sys.argv[1], sys.argv[2]
 DUMP = os.path.join(BUILD, "stats_dump")  # tslab stats
 TSLAB = os.path.join(BUILD, "tslab")
@@ -60,16 +62,11 @@ class Program:
             self.process.communicate()
 
 
-def settle():
-    """Until the page has been written again."""
-    time.sleep(0.55)
-
-
 class Formats(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
         cls.program = Program()
-        settle()
+        settle(TSLAB, cls.program.pid)
 
     @classmethod
     def tearDownClass(cls):
@@ -147,7 +144,7 @@ class Formats(unittest.TestCase):
     def test_labels_cannot_drive_the_terminal(self):
         with Program() as program:
             self.assertEqual(program.tell("label a\033[2J\u009b2J"), "labelled")
-            settle()
+            settle(TSLAB, program.pid)
             text = run(DUMP, "--text", program.pid).stdout
             self.assertIn("a?[2J?2J ", text)
             self.assertNotRegex(text, "[\0-\x09\x0b-\x1f\x7f-\x9f]")
@@ -176,7 +173,7 @@ def setUpModule():
     HUNG = Program()
     assert HUNG.tell("misuse") == "refused"
     assert HUNG.tell("hang") == "hanging"
-    settle()
+    settle(TSLAB, HUNG.pid)
     early = run(DUMP, "--doctor", HUNG.pid)
     assert early.returncode == 1 and "1. warning: 1 free was refused" in early.stdout, early
 
@@ -200,7 +197,7 @@ def sites(text):
 class Stacks(unittest.TestCase):
     def test_names_function_and_line(self):
         with Program(program=LEAK, TSLAB_SAMPLE_STACKS="1K") as program:
-            settle()
+            settle(TSLAB, program.pid)
             answer = run(DUMP, "--stacks", program.pid)
             self.assertEqual((answer.returncode, answer.stderr), (0, ""))
             self.assertIn("sampled once in 1024 bytes", answer.stdout)
@@ -225,7 +222,7 @@ class Stacks(unittest.TestCase):
 
     def test_without_addr2line(self):
         with Program(program=LEAK, TSLAB_SAMPLE_STACKS="1K") as program:
-            settle()
+            settle(TSLAB, program.pid)
             answer = run(DUMP, "--stacks", program.pid, env={"PATH": "/nonexistent"})
             self.assertEqual(answer.returncode, 0)
             self.assertIn("addr2line is not installed", answer.stderr)
@@ -234,7 +231,7 @@ class Stacks(unittest.TestCase):
 
     def test_off(self):
         with Program() as program:
-            settle()
+            settle(TSLAB, program.pid)
             answer = run(DUMP, "--stacks", program.pid)
             self.assertEqual((answer.returncode, answer.stderr), (0, ""))
             self.assertIn("stacks are not sampled", answer.stdout)
@@ -337,7 +334,7 @@ class ZDoctor(unittest.TestCase):
 
     def test_nothing_found(self):
         with Program() as program:
-            settle()
+            settle(TSLAB, program.pid)
             answer = run(DUMP, "--doctor", program.pid)
             self.assertEqual(answer.returncode, 0)
             # It runs with TSLAB_SHM=1, and is not told to.
@@ -348,7 +345,7 @@ class OneProgram(unittest.TestCase):
     def test_stats_dump_is_tslab_stats(self):
         self.assertTrue(os.path.samefile(DUMP, TSLAB))
         with Program() as program:
-            settle()
+            settle(TSLAB, program.pid)
             os.kill(int(program.pid), signal.SIGSTOP)  # the page stays as it is
             for options in ([], ["--json"], ["--prometheus"], ["--doctor"], ["--stacks"]):
                 one, other = run(DUMP, *options, program.pid), run(TSLAB, "stats", *options, program.pid)
@@ -360,7 +357,8 @@ class OneProgram(unittest.TestCase):
     def test_doctor_of_several(self):
         with Program() as one, Program() as two:
             self.assertEqual(two.tell("misuse"), "refused")
-            settle()
+            settle(TSLAB, one.pid)
+            settle(TSLAB, two.pid)
             alone = run(TSLAB, "doctor", one.pid)
             self.assertEqual(alone.returncode, 0)
             self.assertTrue(alone.stdout.startswith("nothing found yet"))
@@ -414,7 +412,7 @@ class Core(unittest.TestCase):
     def test_of_a_page(self):
         with tempfile.TemporaryDirectory() as where, Program() as program:
             self.assertEqual(program.tell("misuse"), "refused")
-            settle()
+            settle(TSLAB, program.pid)
             core = os.path.join(where, "core")
             page = self.page_of(program.pid)
             self.write_core(core, [b"x" * 5000, page])
@@ -441,7 +439,7 @@ class Core(unittest.TestCase):
             self.skipTest("no gcore (gdb)")
         with tempfile.TemporaryDirectory() as where, Program() as program:
             self.assertEqual(program.tell("misuse"), "refused")
-            settle()
+            settle(TSLAB, program.pid)
             subprocess.run(["gcore", "-o", os.path.join(where, "core"), program.pid], capture_output=True, timeout=120)
             core = os.path.join(where, "core." + program.pid)
             if not os.path.exists(core):
@@ -452,7 +450,7 @@ class Core(unittest.TestCase):
 class Page(unittest.TestCase):
     def test_of_a_stopped_process(self):
         with Program() as program:
-            settle()
+            settle(TSLAB, program.pid)
             os.kill(int(program.pid), signal.SIGSTOP)
             time.sleep(2.5)
             answer = run(DUMP, "--json", program.pid)
@@ -465,7 +463,8 @@ class Page(unittest.TestCase):
         with Program() as program:
             child = program.tell("fork")
             try:
-                settle()
+                settle(TSLAB, child)
+                settle(TSLAB, program.pid)
                 of_child = json.loads(run(DUMP, "--json", child).stdout)
                 of_parent = json.loads(run(DUMP, "--json", program.pid).stdout)
                 self.assertEqual((of_child["pid"], of_parent["pid"]), (int(child), int(program.pid)))
@@ -475,7 +474,7 @@ class Page(unittest.TestCase):
 
     def test_cannot_be_written_by_others(self):
         with Program() as program:
-            settle()
+            settle(TSLAB, program.pid)
             fds = f"/proc/{program.pid}/fd"
             (path,) = [f"{fds}/{fd}" for fd in os.listdir(fds) if "memfd:tslab-stats" in os.readlink(f"{fds}/{fd}")]
             try:
@@ -537,9 +536,9 @@ class Page(unittest.TestCase):
 
     def test_without_a_target(self):
         with Program() as one:
-            settle()
+            settle(TSLAB, one.pid)
             with Program() as two:
-                settle()
+                settle(TSLAB, two.pid)
                 answer = run(DUMP)
                 self.assertEqual(answer.returncode, 2)
                 self.assertIn("which one?", answer.stderr)

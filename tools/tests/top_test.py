@@ -13,6 +13,8 @@ import termios
 import time
 import unittest
 
+from page import settle
+
 BUILD = sys.argv[1]
 TSLAB, TARGET, DUMP = (os.path.join(BUILD, name) for name in ("tslab", "tools_target", "stats_dump"))
 ENVIRONMENT = {k: v for k, v in os.environ.items() if not k.startswith("TSLAB_")}
@@ -186,7 +188,7 @@ class Top(unittest.TestCase):
             target.stdin.write(command + "\n")
             target.stdin.flush()
             assert target.stdout.readline() == "labelled\n"
-        time.sleep(0.6)  # the page has been written
+        settle(TSLAB, target.pid)
         return target
 
     @classmethod
