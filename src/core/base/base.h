@@ -36,10 +36,6 @@
 #define TS_RETURNED(x) ((void)0)
 #endif
 
-/* Puts a pointer into a register from here on. Otherwise compilers may compute it twice. */
-#define TS_COMPUTED(x) __asm__("" : "+r"(x))
-#define TS_COMPUTED_AFTER(x, y) __asm__("" : "+r"(x) : "r"(y)) /* and computes nothing from x before y is there */
-
 /* A function with a fast path begins on a cache line. Otherwise its time depends on the code before it
    (docs/decisions.md). */
 #define TS_AT_LINE __attribute__((aligned(64)))

@@ -32,7 +32,6 @@
 
 #define TS_CLASSES 46u
 #define TS_FINE_CLASSES 3u /* 16, 32, 48 */
-#define TS_FINE_MAX_BYTES 48u
 #define TS_MAX_CLASS_BYTES 8192u
 #define TS_PAIR_CLASS 40u       /* the first of two classes whose slab is two objects in two units */
 #define TS_LARGE_CLASS 42u      /* the first class whose slab is one object: of a unit, two, three and four units */

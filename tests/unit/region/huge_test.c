@@ -17,7 +17,6 @@
 
 #define LOG2 15u /* 512 MiB of addresses */
 #define RANGE TS_HOME_UNITS
-#define MIB_UNITS 64u
 
 static ts_os_table table;
 static unsigned asks, refusals, touches;

@@ -32,7 +32,7 @@ static void sizes(void **state) {
     for (unsigned c = 0; c < TS_CLASSES; c++) {
         assert_int_equal(ts_class_bytes[c] % 16, 0);
         assert_true(c == 0 || ts_class_bytes[c] > ts_class_bytes[c - 1]);
-        assert_int_equal(ts_class_is_fine(c), ts_class_bytes[c] <= TS_FINE_MAX_BYTES);
+        assert_int_equal(ts_class_is_fine(c), ts_class_bytes[c] <= 48);
         if (c >= TS_LARGE_CLASS) { /* a slab is one object, of whole units, and full magazines have 1 MiB at most */
             assert_int_equal(ts_classes.slots[c], 1);
             assert_int_equal(ts_class_bytes[c], (size_t)ts_class_units(c) * TS_UNIT_BYTES);
