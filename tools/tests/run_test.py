@@ -126,7 +126,7 @@ class Run(unittest.TestCase):
             self.assertEqual((answer.returncode, answer.stderr), (0, ""), words)
             self.assertIn("usage: tslab top", answer.stdout)
         self.assertEqual(tslab("help", "nonsense").returncode, 2)
-        self.assertEqual(tslab("run", "no such program").returncode, 127)
+        self.assertEqual(tslab("run", "./no such program").returncode, 127)
         self.assertEqual(tslab("run", "/").returncode, 126)
 
     def test_text_that_cannot_be_written_is_an_error(self):
