@@ -4,6 +4,10 @@
 # usage: tests/stages.sh test|rest|packages      JOBS: so many at once
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit 1
+if [[ $PWD == *[\ :]* ]]; then
+    echo "make test: $PWD: libraries at a path with a space or a colon cannot be preloaded; move the tree" >&2
+    exit 2
+fi
 
 what=${1-}
 jobs=${JOBS:-$(nproc)}
